@@ -17,10 +17,10 @@ from benchmarks.send.bodies import Bodies
 from benchmarks.send.contest import in_turns, milliseconds
 from benchmarks.send.meter import Meter
 from benchmarks.send.service import Service
-from quillpost.accounts.models import Allowance, Caller
+from quillpost.accounts.models import Caller, RateLimitStatus
 from quillpost.core import tokens
 from quillpost.core.database import Database
-from quillpost.web.middleware.auth import Gate
+from quillpost.web.middleware.auth import AuthMiddleware
 
 OURS = "our gate"
 AUTHLIB = "Authlib's ResourceProtector, a look-up and a count"
@@ -45,12 +45,12 @@ _USED = sa.text(
 )
 _COUNT = sa.text("select * from count_call(:key, :seconds)")
 
-Admit = Callable[[Gate, Scope], Awaitable[Allowance]]
+Admit = Callable[[AuthMiddleware, Scope], Awaitable[RateLimitStatus]]
 
 
 def run() -> dict[str, Any]:
     service = Service()
-    ours = Gate._admit
+    ours = AuthMiddleware._authenticate
     try:
         meter, bodies = Meter(service.conninfo), Bodies(service)
         contenders: dict[str, Callable[[], object]] = {
@@ -62,7 +62,7 @@ def run() -> dict[str, Any]:
                 call()
         spent = in_turns(meter, contenders, rounds=_ROUNDS, calls=_CALLS_A_ROUND)
     finally:
-        Gate._admit = ours  # type: ignore[method-assign]
+        AuthMiddleware._authenticate = ours  # type: ignore[method-assign]
         service.close()
     return _judged(spent)
 
@@ -106,7 +106,7 @@ def _judged(spent: dict[str, Any]) -> dict[str, Any]:
 
 def _sending(service: Service, bodies: Bodies, admit: Admit) -> Callable[[], object]:
     def send() -> bytes:
-        Gate._admit = admit  # type: ignore[method-assign,assignment]
+        AuthMiddleware._authenticate = admit  # type: ignore[method-assign,assignment]
         return service.post("/send/postcard", bodies.to(1))
 
     return send
@@ -114,12 +114,12 @@ def _sending(service: Service, bodies: Bodies, admit: Admit) -> Callable[[], obj
 
 def _known(service: Service) -> Admit:
     """The least that a gate can do: it has looked before, and would not notice that a token is revoked."""
-    with service.parts.db.work() as tx:
+    with service.parts.db.system_transaction() as tx:
         row = tx.execute(sa.text("select id, account_id from tokens")).one()
-    who, allowance = Caller(row.account_id, "test", token_id=row.id), Allowance(10**9, 1, _WINDOW)
+    caller, allowance = Caller(row.account_id, "test", token_id=row.id), RateLimitStatus(10**9, 1, _WINDOW)
 
-    async def admit(_gate: Gate, scope: Scope) -> Allowance:
-        scope["state"]["who"], scope["state"]["allowance"] = who, allowance
+    async def admit(_gate: AuthMiddleware, scope: Scope) -> RateLimitStatus:
+        scope["state"]["who"], scope["state"]["allowance"] = caller, allowance
         return allowance
 
     return admit
@@ -153,8 +153,8 @@ class _Validator(BearerTokenValidator):  # type: ignore[misc]
         self._db, self._now = db, now
 
     def authenticate_token(self, token_string: str) -> _Token | None:
-        with self._db.work() as tx:
-            row = tx.execute(_FIND, {"digest": tokens.digest(token_string)}).first()
+        with self._db.system_transaction() as tx:
+            row = tx.execute(_FIND, {"digest": tokens.hash_token(token_string)}).first()
         return None if row is None else _Token(row, self._now())
 
 
@@ -164,15 +164,15 @@ def _by_authlib(service: Service) -> Admit:
     protector = ResourceProtector()
     protector.register_token_validator(_Validator(db, clock))
 
-    def recognise(headers: Headers) -> tuple[Caller, Allowance]:
+    def recognise(headers: Headers) -> tuple[Caller, RateLimitStatus]:
         row = protector.validate_request(None, _Request(headers)).row
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             tx.execute(_USED, {"id": row.id, "now": clock()})
             used = tx.execute(_COUNT, {"key": f"token:{row.id}", "seconds": _WINDOW}).one()
-        who = Caller(row.account_id, row.mode, row.sub_account_id, row.id)
-        return who, Allowance(10**9, used.used, used.resets_in)
+        caller = Caller(row.account_id, row.mode, row.sub_account_id, row.id)
+        return caller, RateLimitStatus(10**9, used.used, used.resets_in)
 
-    async def admit(_gate: Gate, scope: Scope) -> Allowance:
+    async def admit(_gate: AuthMiddleware, scope: Scope) -> RateLimitStatus:
         who, allowance = await run_in_threadpool(recognise, Headers(scope=scope))
         scope["state"]["who"], scope["state"]["allowance"] = who, allowance
         return allowance

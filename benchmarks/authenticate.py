@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from benchmarks.harness import Contest
 from quillpost.accounts import service
 from quillpost.app import bootstrap
-from quillpost.cli.runtime import upgrade
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core import tokens
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
@@ -18,23 +18,23 @@ COUNT = sa.text("select * from count_call(:key, 60)")
 
 
 def contest(server: EmbeddedPostgres, home: Path) -> Contest:
-    upgrade(server.conninfo())
-    parts = bootstrap.build(Settings(home=home), server.conninfo())
-    with parts.db.work() as tx:
-        account = service.open_account(tx, email="bench@example.com", name="Bench", now=parts.clock())
-        token = service.mint_token(tx, account, mode="test", name="bench", now=parts.clock())
-    digest = tokens.digest(token)
+    upgrade_database(server.conninfo())
+    container = bootstrap.build_container(Settings(home=home), server.conninfo())
+    with container.db.system_transaction() as tx:
+        account = service.create_account(tx, email="bench@example.com", name="Bench", now=container.clock())
+        token = service.mint_token(tx, account, mode="test", name="bench", now=container.clock())
+    digest = tokens.hash_token(token)
 
     def ours() -> None:
-        service.authenticate(parts.db, token, limit=120, now=parts.clock())
+        service.authenticate(container.db, token, limit=120, now=container.clock())
 
     def two_statements() -> None:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(FIND, {"digest": digest}).one()
             tx.execute(COUNT, {"key": "bench"}).one()
 
     def look_up_alone() -> None:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(FIND, {"digest": digest}).one()
 
     return Contest(

@@ -23,16 +23,16 @@ import sqlalchemy as sa
 from benchmarks.harness import client_sending, machine, save
 from quillpost.accounts import service
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import upgrade
+from quillpost.app.container import Container
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database import Tenant
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import orders
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.paging import PageRequest
 from quillpost.core.settings import Settings
 from quillpost.orders.models import Order
-from quillpost.orders.queries import OrderFilter, list_orders
+from quillpost.orders.queries import OrderQuery, list_orders
 from quillpost.web.application import create_app
 
 FEW, MANY = 10_000, 1_000_000
@@ -82,16 +82,16 @@ class Sender:
 
 def run() -> dict[str, Any]:
     """Both accounts measured in one run; the result is kept with the others."""
-    configure_logs(as_json=False, level="warning")
+    configure_logging(as_json=False, level="warning")
     with new_database() as (home, conninfo):
-        parts = bootstrap.build(Settings(home=home, calls_a_minute=100_000_000), conninfo)
+        container = bootstrap.build_container(Settings(home=home, calls_a_minute=100_000_000), conninfo)
         with psycopg.connect(conninfo, autocommit=True) as admin:
-            few, many = (_fill(parts, admin, how_many) for how_many in (FEW, MANY))
+            few, many = (_fill(container, admin, how_many) for how_many in (FEW, MANY))
             admin.execute(COUNT)
             admin.execute("vacuum analyze")
             measure = Meter(admin)
-            result = _compared(measure, _calls(parts, few, many)) | _limits(measure, parts, many)
-        parts.db.close()
+            result = _compared(measure, _calls(container, few, many)) | _limits(measure, container, many)
+        container.db.close()
     save(result)
     return result
 
@@ -131,9 +131,7 @@ def _seconds(backends: Sequence[Path]) -> float:
     return sum(int(backend.read_text().split()[0]) for backend in backends) / 1e9
 
 
-def _compared(
-    measure: Meter, calls: Mapping[str, tuple[Callable[[], object], Callable[[], object]]]
-) -> dict[str, Any]:
+def _compared(measure: Meter, calls: Mapping[str, tuple[Callable[[], object], Callable[[], object]]]) -> dict[str, Any]:
     contenders = {(name, size): call for name, pair in calls.items() for size, call in enumerate(pair)}
     medians = measure.medians(contenders)
     return {
@@ -153,10 +151,10 @@ def _compared(
 
 
 def _calls(
-    parts: Parts, few: Sender, many: Sender
+    container: Container, few: Sender, many: Sender
 ) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:
     """The four pages, each for the small account and for the large one."""
-    get = _getter(parts)
+    get = _getter(container)
 
     def call(sender: Sender, page: int, *, by_sub_account: bool) -> Callable[[], object]:
         query = f"page={page}" + (f"&sub_account_id={sender.sub_account_id}" if by_sub_account else "")
@@ -172,25 +170,25 @@ def _calls(
     }
 
 
-def _limits(measure: Meter, parts: Parts, many: Sender) -> dict[str, Any]:
+def _limits(measure: Meter, container: Container, many: Sender) -> dict[str, Any]:
     """The queries of a deep page beside what most services do, and beside reading 25 known rows."""
     asked = PageRequest(DEEP)
-    with parts.db.transaction(many.tenant) as tx:
-        known = [order.id for order in list_orders(parts.db, tx, many.tenant, asked, OrderFilter()).rows]
+    with container.db.transaction(many.tenant) as tx:
+        known = [order.id for order in list_orders(container.db, tx, many.tenant, asked, OrderQuery()).rows]
 
     def ours() -> None:
-        with parts.db.transaction(many.tenant) as tx:
-            list_orders(parts.db, tx, many.tenant, asked, OrderFilter())
+        with container.db.transaction(many.tenant) as tx:
+            list_orders(container.db, tx, many.tenant, asked, OrderQuery())
 
     def offset_and_count() -> None:
-        with parts.db.transaction(many.tenant) as tx:
+        with container.db.transaction(many.tenant) as tx:
             newest = sa.select(orders).order_by(orders.c.id.desc())
             rows = tx.execute(newest.offset(asked.offset).limit(asked.per_page))
             [Order.of(row) for row in rows]
             tx.execute(sa.select(sa.func.count()).select_from(orders)).scalar_one()
 
     def by_primary_key() -> None:
-        with parts.db.transaction(many.tenant) as tx:
+        with container.db.transaction(many.tenant) as tx:
             [Order.of(row) for row in tx.execute(sa.select(orders).where(orders.c.id.in_(known)))]
 
     medians = measure.medians({"ours": ours, "peer": offset_and_count, "limit": by_primary_key})
@@ -206,9 +204,9 @@ def _limits(measure: Meter, parts: Parts, many: Sender) -> dict[str, Any]:
     }
 
 
-def _getter(parts: Parts) -> Callable[[str, str], None]:
+def _getter(container: Container) -> Callable[[str, str], None]:
     """Calls the application as its server does, with no client's work around it."""
-    app, loop = create_app(parts), asyncio.new_event_loop()
+    app, loop = create_app(container), asyncio.new_event_loop()
 
     def get(query: str, token: str) -> None:
         said: list[Any] = []
@@ -235,10 +233,10 @@ def _getter(parts: Parts) -> Callable[[str, str], None]:
     return get
 
 
-def _fill(parts: Parts, admin: psycopg.Connection, how_many: int) -> Sender:
-    with parts.db.work() as tx:
-        now = parts.clock()
-        account = service.open_account(tx, email=f"{how_many}@example.com", name="Bench", now=now)
+def _fill(container: Container, admin: psycopg.Connection, how_many: int) -> Sender:
+    with container.db.system_transaction() as tx:
+        now = container.clock()
+        account = service.create_account(tx, email=f"{how_many}@example.com", name="Bench", now=now)
         token = service.mint_token(tx, account, mode="test", name="bench", now=now)
     made = [number for (number,) in admin.execute(SUB_ACCOUNTS_OF, (account, SUB_ACCOUNTS))]
     # Neither the references are checked nor the orders counted, one statement for all: see `COUNT`.
@@ -257,7 +255,7 @@ def new_database() -> Iterator[tuple[Path, str]]:
     server = EmbeddedPostgres(home, settings={"max_parallel_workers_per_gather": "0"})
     server.start()
     try:
-        upgrade(server.conninfo())
+        upgrade_database(server.conninfo())
         yield home, server.conninfo()
     finally:
         server.stop()

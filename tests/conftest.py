@@ -25,11 +25,11 @@ from direct import TestClient
 from makers import Account, Build, Clock, make_account
 from quillpost.accounts.users import passwords
 from quillpost.app import bootstrap, runtime
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import upgrade
+from quillpost.app.container import Container
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.key_files import KeyFile
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.web import application
@@ -47,7 +47,7 @@ BROWSER = Path(__file__).parent / "browser"
 COSTLY = {BROWSER, Path(__file__).parent / "journeys"}
 # A test that needs a home has its own: that of this checkout is its developer's, and below a file is none.
 os.environ["QUILLPOST_HOME"] = f"{__file__}/home"
-configure_logs(as_json=True, level="warning")
+configure_logging(as_json=True, level="warning")
 # A first call may load tables, and machines are busy: how long a call takes is no test's to say.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
@@ -75,7 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def draw_the_description_once() -> None:
     """The applications of all tests have the same routes, and to describe them takes a second."""
-    draw = openapi.draw
+    draw = openapi.build_description
     drawn: dict[tuple[int, ...], dict[str, Any]] = {}
 
     def shared(routes: Sequence[BaseRoute]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def draw_the_description_once() -> None:
             drawn[key] = draw(routes)
         return copy.deepcopy(drawn[key])
 
-    pytest.MonkeyPatch().setattr(openapi, "draw", shared)
+    pytest.MonkeyPatch().setattr(openapi, "build_description", shared)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -133,15 +133,15 @@ def closed_network() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def hands_read_once() -> Iterator[None]:
     """All tests of a process share the usual hands, as all calls of a service do."""
-    read = bootstrap.hands
+    read = bootstrap.build_hands
     usual = read(Settings())
 
     def shared(settings: Settings) -> Hands:
-        is_usual = settings.font_packages is None and bootstrap.faces_folder(settings) == FACES
+        is_usual = settings.font_packages is None and bootstrap.get_faces_folder(settings) == FACES
         return usual if is_usual else read(settings)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bootstrap, "hands", shared)
+        patch.setattr(bootstrap, "build_hands", shared)
         yield
 
 
@@ -157,7 +157,7 @@ def unhurried() -> Iterator[None]:
 def passwords_made_cheap() -> Iterator[None]:
     """A password that costs what it should takes a tenth of a second, and most tests are not about that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passwords, "PARAMETERS", CHEAPEST)
+        patch.setattr(passwords, "ARGON2_PARAMETERS", CHEAPEST)
         yield
 
 
@@ -168,12 +168,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
     home.chmod(0o755)
     server = EmbeddedPostgres(
         home,
-        settings={
-            "fsync": "off",
-            "synchronous_commit": "off",
-            "full_page_writes": "off",
-            "max_connections": "300",
-        },
+        settings={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "300"},
     )
     server.start()
     yield server
@@ -186,7 +181,7 @@ def template(postgres: EmbeddedPostgres) -> str:
     """A migrated database that the tests' own are copied from."""
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute("create database template_quillpost")
-    upgrade(postgres.conninfo("template_quillpost"))
+    upgrade_database(postgres.conninfo("template_quillpost"))
     return "template_quillpost"
 
 
@@ -220,22 +215,22 @@ def build(
 ) -> Iterator[Build]:
     """Parts with other settings than usual."""
 
-    def make(**settings: object) -> Parts:
+    def make(**settings: object) -> Container:
         chosen = usual_settings.model_copy(update={"home": tmp_path / "home"})
         if settings:
             chosen = Settings.model_validate({"home": tmp_path / "home", **settings})
         else:  # A start without its key looks whether the database is without secrets, too.
-            KeyFile(runtime.key_path(chosen.home)).make()
+            KeyFile(runtime.key_path(chosen.home)).create_if_missing()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runtime, "Database", opened)
-            return bootstrap.build(chosen, conninfo, clock=clock.now)
+            return bootstrap.build_container(chosen, conninfo, clock=clock.now)
 
     with databases.opened() as opened:
         yield make
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build()
 
 
@@ -247,8 +242,8 @@ def art() -> Iterator[ArtHouse]:
 
 
 @pytest.fixture
-def app(parts: Parts) -> FastAPI:
-    return create_app(parts)
+def app(container: Container) -> FastAPI:
+    return create_app(container)
 
 
 @pytest.fixture
@@ -258,10 +253,10 @@ def http(app: FastAPI) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def owner(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "owner@example.com")
+def owner(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "owner@example.com")
 
 
 @pytest.fixture
-def stranger(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "stranger@example.com")
+def stranger(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "stranger@example.com")

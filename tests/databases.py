@@ -56,8 +56,8 @@ class KeptDatabase(Database):
     """One whose connections outlive the parts that it was built for: with them the server knows its tables
     and we know our statements, which takes longer than most tests do."""
 
-    def __init__(self, conninfo: str, *, own_logins: bool) -> None:
-        super().__init__(conninfo, own_logins=own_logins)
+    def __init__(self, conninfo: str, *, has_own_logins: bool) -> None:
+        super().__init__(conninfo, has_own_logins=has_own_logins)
         self.backends: set[int] = set()
         for engine in (self._app, self._worker):
             sa.event.listen(engine, "connect", self._note)
@@ -102,10 +102,10 @@ class Databases:
         """Opens databases as `Database` does. The next who asks is given those that this one has left."""
         given: list[tuple[tuple[str, bool], KeptDatabase]] = []
 
-        def give(conninfo: str, *, own_logins: bool) -> KeptDatabase:
-            left = self._kept.setdefault((conninfo, own_logins), [])
-            database = left.pop() if left else KeptDatabase(conninfo, own_logins=own_logins)
-            given.append(((conninfo, own_logins), database))
+        def give(conninfo: str, *, has_own_logins: bool) -> KeptDatabase:
+            left = self._kept.setdefault((conninfo, has_own_logins), [])
+            database = left.pop() if left else KeptDatabase(conninfo, has_own_logins=has_own_logins)
+            given.append(((conninfo, has_own_logins), database))
             return database
 
         yield give

@@ -12,13 +12,13 @@ from httpx2 import Response
 from direct import TestClient
 from quillpost.accounts import service
 from quillpost.app import tasks as app_tasks
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.client.audience import InlineRecipient
 from quillpost.core.database.engine import Tx
 from quillpost.core.database.tables.base import accounts, metadata, sub_accounts
-from quillpost.fulfillment.readiness import WILL_PAUSE
+from quillpost.fulfillment.readiness import PAUSE_WARNING
 
-Build = Callable[..., Parts]
+Build = Callable[..., Container]
 """Makes parts with other settings than usual: the fixture `build`."""
 
 CHANGES_WITH_EVERY_CALL = {"idempotency_keys", "rate_windows", "tokens"}
@@ -73,16 +73,16 @@ class Account:
 
 
 def make_account(
-    parts: Parts, http: TestClient, email: str, *, mode: str = "test", scopes: list[str] | None = None
+    container: Container, http: TestClient, email: str, *, mode: str = "test", scopes: list[str] | None = None
 ) -> Account:
-    with parts.db.work() as tx:
-        account_id = service.open_account(tx, email=email, name="Dana Whitfield", now=parts.clock())
-        token = service.mint_token(tx, account_id, mode=mode, name="test", scopes=scopes, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        account_id = service.create_account(tx, email=email, name="Dana Whitfield", now=container.clock())
+        token = service.mint_token(tx, account_id, mode=mode, name="test", scopes=scopes, now=container.clock())
     return Account(account_id, token, http)
 
 
 def make_operator(
-    parts: Parts,
+    container: Container,
     http: TestClient,
     email: str = "operator@example.com",
     *,
@@ -90,21 +90,21 @@ def make_operator(
     scopes: list[str] | None = None,
 ) -> Account:
     """Someone who runs the service."""
-    made = make_account(parts, http, email, mode=mode, scopes=scopes)
-    with parts.db.work() as tx:
+    made = make_account(container, http, email, mode=mode, scopes=scopes)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == made.id).values(is_operator=True))
     return made
 
 
-def make_sub_account(parts: Parts, owner: Account, title: str = "Branch", **columns: Any) -> int:
-    with parts.db.work() as tx:
+def make_sub_account(container: Container, owner: Account, title: str = "Branch", **columns: Any) -> int:
+    with container.db.system_transaction() as tx:
         made = tx.execute(
             sa.insert(sub_accounts)
             .values(
                 account_id=owner.id,
                 title=title,
-                created_at=parts.clock(),
-                updated_at=parts.clock(),
+                created_at=container.clock(),
+                updated_at=container.clock(),
                 **{"branding": {}, "backgrounds": {}} | columns,
             )
             .returning(sub_accounts.c.id)
@@ -112,25 +112,25 @@ def make_sub_account(parts: Parts, owner: Account, title: str = "Branch", **colu
         return int(made.scalar_one())
 
 
-def make_teammate(parts: Parts, owner: Account, sub_account_id: int, mode: str = "test") -> Account:
+def make_teammate(container: Container, owner: Account, sub_account_id: int, mode: str = "test") -> Account:
     """Of the same account, but limited to one sub account."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         token = service.mint_token(
-            tx, owner.id, mode=mode, name="teammate", sub_account_id=sub_account_id, now=parts.clock()
+            tx, owner.id, mode=mode, name="teammate", sub_account_id=sub_account_id, now=container.clock()
         )
     return Account(owner.id, token, owner.http, sub_account_id)
 
 
-def make_live(parts: Parts, owner: Account) -> Account:
+def make_live(container: Container, owner: Account) -> Account:
     """The same account in the mode that sends real mail."""
-    with parts.db.work() as tx:
-        token = service.mint_token(tx, owner.id, mode="live", name="live", now=parts.clock())
+    with container.db.system_transaction() as tx:
+        token = service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
     return Account(owner.id, token, owner.http)
 
 
 def but_readiness(warnings: Iterable[str]) -> list[str]:
     """Warnings, less the one that services of tests, which can mail nothing, give every live sender."""
-    return [warning for warning in warnings if not warning.startswith(WILL_PAUSE)]
+    return [warning for warning in warnings if not warning.startswith(PAUSE_WARNING)]
 
 
 def guest(**changes: Unpack[InlineRecipient]) -> InlineRecipient:
@@ -170,18 +170,18 @@ def warnings_of(answer: Response) -> list[str]:
     return found
 
 
-def carry_on(parts: Parts, clock: Clock, *, seconds: int) -> None:
+def carry_on(container: Container, clock: Clock, *, seconds: int) -> None:
     """Let time pass second by second, doing each job when it is due, as a worker would."""
     for _ in range(seconds):
         clock.advance(seconds=1)
-        do_due_jobs(parts)
+        do_due_jobs(container)
 
 
-def do_due_jobs(parts: Parts) -> None:
+def do_due_jobs(container: Container) -> None:
     """Run every job whose time has come by the test's clock, and those that these book."""
-    tasks = {task.name: task for task in app_tasks.tasks(parts)}
+    tasks = {task.name: task for task in app_tasks.build_tasks(container)}
     while True:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             job = tx.execute(
                 sa.text(
                     """update procrastinate_jobs set status = 'doing' where id = (
@@ -190,20 +190,18 @@ def do_due_jobs(parts: Parts) -> None:
                             order by id limit 1)
                        returning id, task_name, args"""
                 ),
-                {"now": parts.clock()},
+                {"now": container.clock()},
             ).first()
         if job is None:
             return
         tasks[job.task_name].run(**job.args)
-        with parts.db.work() as tx:
-            tx.execute(
-                sa.text("update procrastinate_jobs set status = 'succeeded' where id = :id"), {"id": job.id}
-            )
+        with container.db.system_transaction() as tx:
+            tx.execute(sa.text("update procrastinate_jobs set status = 'succeeded' where id = :id"), {"id": job.id})
 
 
-def rows_of_all(parts: Parts) -> dict[str, tuple[int, int]]:
+def rows_of_all(container: Container) -> dict[str, tuple[int, int]]:
     """Of every table how many rows it has, and a number that changes when one of them does."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         return rows_of(tx, tables_with_traces())
 
 
@@ -212,14 +210,11 @@ def tables_with_traces() -> list[str]:
 
 
 def rows_of(tx: Tx, tables: Sequence[str]) -> dict[str, tuple[int, int]]:
-    each = (
-        f"select '{t}', count(*), coalesce(sum(hashtext(t::text)::bigint), 0)::bigint from {t} t"
-        for t in tables
-    )
+    each = (f"select '{t}', count(*), coalesce(sum(hashtext(t::text)::bigint), 0)::bigint from {t} t" for t in tables)
     rows = tx.execute(sa.text(" union all ".join(each))).all()
     return {name: (how_many, content) for name, how_many, content in rows}
 
 
-def count_rows(parts: Parts) -> dict[str, int]:
+def count_rows(container: Container) -> dict[str, int]:
     """How many rows there are of everything that a call could leave behind."""
-    return {name: how_many for name, (how_many, _) in rows_of_all(parts).items()}
+    return {name: how_many for name, (how_many, _) in rows_of_all(container).items()}

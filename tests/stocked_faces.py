@@ -5,7 +5,14 @@ from pathlib import Path
 
 from quillpost.app import bootstrap
 from quillpost.core.settings import Settings
-from quillpost.rendering.handwriting.catalog import DEFAULT, FURTHER, HELPER, PLAIN, STYLES, Face
+from quillpost.rendering.handwriting.catalog import (
+    DEFAULT_STYLE,
+    FALLBACK_FACES,
+    HELPER_FACE,
+    PLAIN_FACE,
+    STYLES,
+    FaceRecipe,
+)
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.font_preparation import recipe_key
 from quillpost.rendering.handwriting.sources import FontSources
@@ -17,21 +24,21 @@ PYTHONS_OWN = FontSources(NO_PACKAGES)
 def hands_in(folder: Path) -> Hands:
     """Those whose fonts come from Python packages, kept in this folder."""
     chosen = {"faces_folder": folder, "font_packages": NO_PACKAGES}
-    return bootstrap.hands(Settings.model_validate(chosen))
+    return bootstrap.build_hands(Settings.model_validate(chosen))
 
 
-def file_of(face: Face, folder: Path) -> Path:
-    raw = PYTHONS_OWN.find(face)
+def file_of(face: FaceRecipe, folder: Path) -> Path:
+    raw = PYTHONS_OWN.read_font(face)
     assert raw is not None
     return folder / recipe_key(face, raw)
 
 
-def stock(folder: Path, *, without: Collection[Face]) -> None:
+def stock(folder: Path, *, without: Collection[FaceRecipe]) -> None:
     """Every face but some. The plain one and the first hand are real; the others stand-ins."""
     folder.mkdir(parents=True)
-    kept = bootstrap.hands(Settings())
-    for face in (PLAIN, *STYLES, HELPER, *FURTHER):
-        if face in without or PYTHONS_OWN.find(face) is None:
+    kept = bootstrap.build_hands(Settings())
+    for face in (PLAIN_FACE, *STYLES, HELPER_FACE, *FALLBACK_FACES):
+        if face in without or PYTHONS_OWN.read_font(face) is None:
             continue
-        is_read = face in (PLAIN, DEFAULT)
-        file_of(face, folder).write_bytes(kept.prepared(face).to_bytes() if is_read else b"a stand-in")
+        is_read = face in (PLAIN_FACE, DEFAULT_STYLE)
+        file_of(face, folder).write_bytes(kept.prepare_face(face).to_bytes() if is_read else b"a stand-in")

@@ -117,16 +117,7 @@ def main(kind: str, folder: str = "dist") -> None:
 
 
 def _build_wheel(folder: Path) -> None:
-    _run(
-        _uv(),
-        "build",
-        "--wheel",
-        "--build-constraints",
-        str(BUILD_PACKAGES),
-        "--out-dir",
-        str(folder),
-        str(ROOT),
-    )
+    _run(_uv(), "build", "--wheel", "--build-constraints", str(BUILD_PACKAGES), "--out-dir", str(folder), str(ROOT))
 
 
 def _missing(kind: str) -> list[Environment]:

@@ -133,6 +133,6 @@ def _run(command: list[str], cwd: Path | None = None) -> str:
     }
     try:
         done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
-    except OSError as fault:
-        return str(fault)
+    except OSError as error:
+        return str(error)
     return "" if done.returncode == 0 else done.stderr.strip() or f"{command[0]} failed"

@@ -14,7 +14,7 @@ from typing import Any
 import jsonschema_rs
 
 from quillpost.web import api
-from quillpost.web.api.openapi import draw
+from quillpost.web.api.openapi import build_description
 
 Json = dict[str, Any]
 
@@ -29,15 +29,15 @@ LONGEST_ID = 40
 
 def description() -> Json:
     """What /openapi.json shows."""
-    return draw(api.routes)
+    return build_description(api.routes)
 
 
 def faults(described: Json) -> Iterator[str]:
     """Everything that is wrong with a description, a sentence each."""
     seen: dict[str, str] = {}
     for name, operation in operations(described):
-        for fault in _operation_faults(described, name, operation):
-            yield f"{name}: {fault}"
+        for error in _operation_faults(described, name, operation):
+            yield f"{name}: {error}"
         if (first := seen.setdefault(operation.get("operationId", name), name)) != name:
             yield f"{name}: has the operationId of {first}"
     yield from _component_faults(described)
@@ -105,9 +105,7 @@ def _media_faults(described: Json, media: Json, where: str) -> Iterator[str]:
 
 
 def _failure_faults(name: str, operation: Json) -> Iterator[str]:
-    wanted = (
-        ALWAYS | (WITH_BODY if "requestBody" in operation else set()) | ({"404"} if "{" in name else set())
-    )
+    wanted = ALWAYS | (WITH_BODY if "requestBody" in operation else set()) | ({"404"} if "{" in name else set())
     yield from (f"does not declare {status}" for status in sorted(wanted - set(operation["responses"])))
     for status, answer in operation["responses"].items():
         if status.startswith("2"):
@@ -123,7 +121,7 @@ def _component_faults(described: Json) -> Iterator[str]:
     yield from (f"component {name}: nothing uses it" for name in sorted(schemas.keys() - used))
     yield from (f"component {name}: is used and does not exist" for name in sorted(used - schemas.keys()))
     for name, schema in schemas.items():
-        yield from (f"component {name}: {fault}" for fault in _untyped(schema, "the schema"))
+        yield from (f"component {name}: {error}" for error in _untyped(schema, "the schema"))
         for example in schema.get("examples", []):
             yield from _mismatch(described, schema, example, f"component {name}")
 
@@ -157,9 +155,7 @@ def _resolved(described: Json, schema: Json) -> Json:
         found: Json = described["components"]["schemas"].get(schema["$ref"].removeprefix(COMPONENT), {})
         return _resolved(described, found)
     choices: Json = {
-        word: [_resolved(described, choice) for choice in schema[word]]
-        for word in ("anyOf", "oneOf")
-        if word in schema
+        word: [_resolved(described, choice) for choice in schema[word]] for word in ("anyOf", "oneOf") if word in schema
     }
     return {**schema, **choices}
 
@@ -197,8 +193,8 @@ def _references(value: Any) -> Iterator[str]:
 
 def main() -> int:
     found = list(faults(description()))
-    for fault in found:
-        print(fault)
+    for error in found:
+        print(error)
     return 1 if found else 0
 
 

@@ -62,8 +62,8 @@ class NodePackages:
         npm = shutil.which("npm")
         try:
             command = [npm] if npm else self._own_npm()
-        except OSError as fault:
-            return NO_NPM.format(why=fault)
+        except OSError as error:
+            return NO_NPM.format(why=error)
         why = self._fetch(command)
         return FAILED.format(why=why) if why else ""
 
@@ -80,8 +80,8 @@ class NodePackages:
             )
         except subprocess.TimeoutExpired:
             return f"no answer in {LONGEST_SECONDS} seconds"
-        except OSError as fault:
-            return str(fault)
+        except OSError as error:
+            return str(error)
         return "" if done.returncode == 0 else _gist(done.stderr)
 
     def _are_ready(self) -> bool:

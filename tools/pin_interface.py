@@ -25,18 +25,18 @@ from pinned_words import page_words, sentences
 from typer.main import get_group
 from typer.testing import CliRunner
 
-from quillpost.app.bootstrap import build
-from quillpost.app.container import Parts
-from quillpost.app.tasks import tasks
+from quillpost.app.bootstrap import build_container
+from quillpost.app.container import Container
+from quillpost.app.tasks import build_tasks
 from quillpost.cli import app as command_line
-from quillpost.cli.commands import everything
-from quillpost.cli.runtime import upgrade
+from quillpost.cli.commands import build_full_app
+from quillpost.cli.runtime import upgrade_database
 from quillpost.client.signatures import sign
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.metrics import REGISTRY
 from quillpost.core.settings import Settings
-from quillpost.notifications.webhooks.payloads import sample
-from quillpost.notifications.webhooks.rules import EVENT_TYPES, body, query
+from quillpost.notifications.webhooks.payloads import build_sample_event
+from quillpost.notifications.webhooks.rules import EVENT_TYPES, build_body, build_query
 from quillpost.web.application import create_app
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,7 +57,7 @@ SECRET = "whsec_" + "A" * 32
 class Service:
     """A whole service with its usual settings, over a new database."""
 
-    parts: Parts
+    container: Container
     conninfo: str
     app: FastAPI
 
@@ -85,7 +85,7 @@ def _routes(found: Sequence[Any], prefix: str = "") -> Iterator[str]:
 
 def cli_help(_service: Service) -> str:
     """What `--help` shows of the program, of every group and of every command."""
-    asked = [[], *_commands(get_group(everything()).commands)]
+    asked = [[], *_commands(get_group(build_full_app()).commands)]
     return "\n".join(f"$ quillpost {' '.join([*command, '--help'])}\n{_help(command)}" for command in asked)
 
 
@@ -120,16 +120,16 @@ def webhook_bodies(_service: Service) -> str:
     """The sample of each event: as a body, as the query of a GET, and what signs it."""
     found = {}
     for event_type in EVENT_TYPES:
-        told = sample(event_type, EVENT_ID, sub_account_id=None, at=AT)
-        said = body(told)
+        told = build_sample_event(event_type, EVENT_ID, sub_account_id=None, at=AT)
+        said = build_body(told)
         headers = sign([SECRET], message_id=EVENT_ID, at=AT, body=said)
-        found[event_type] = {"headers": headers, "body": json.loads(said), "query": query(told)}
+        found[event_type] = {"headers": headers, "body": json.loads(said), "query": build_query(told)}
     return as_json(found)
 
 
 def operations(service: Service) -> str:
     """The jobs and the metrics, which operators watch by name."""
-    jobs = [f"job {task.name}, queue {task.queue}, every {task.every}" for task in tasks(service.parts)]
+    jobs = [f"job {task.name}, queue {task.queue}, every {task.cron}" for task in build_tasks(service.container)]
     metrics = [f"metric {found.name}, {found.type}: {found.documentation}" for found in REGISTRY.collect()]
     return "".join(f"{line}\n" for line in sorted(jobs) + sorted(metrics))
 
@@ -143,7 +143,7 @@ COLLECTORS: Mapping[str, Callable[[Service], str]] = {
     "openapi.json": openapi,
     "operations.txt": operations,
     "page_words.txt": lambda _: page_words(SOURCE),
-    "print_files.txt": lambda service: print_files(service.parts.studio),
+    "print_files.txt": lambda service: print_files(service.container.renderer),
     "routes.txt": routes,
     "schema.sql": lambda service: schema(service.conninfo),
     "sentences.txt": lambda _: sentences(SOURCE),
@@ -164,12 +164,12 @@ def new_service() -> Iterator[Service]:
         postgres = EmbeddedPostgres(home)
         postgres.start()
         try:
-            upgrade(postgres.conninfo())
-            parts = build(Settings(home=home), postgres.conninfo())
+            upgrade_database(postgres.conninfo())
+            container = build_container(Settings(home=home), postgres.conninfo())
             try:
-                yield Service(parts, postgres.conninfo(), create_app(parts))
+                yield Service(container, postgres.conninfo(), create_app(container))
             finally:
-                parts.db.close()
+                container.db.close()
         finally:
             postgres.stop()
 

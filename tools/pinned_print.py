@@ -14,8 +14,8 @@ from typing import Any
 import pikepdf
 from PIL import Image
 
-from quillpost.rendering.renderer import Studio
-from quillpost.rendering.specimens import Specimen, specimens
+from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.specimens import Specimen, make_specimens
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 IDENTITY = re.compile(rb"uuid:[0-9a-f-]{36}")
@@ -25,22 +25,22 @@ CONTAINERS = ("/ObjStm", "/XRef")
 """Streams of other objects, which are looked at by themselves."""
 
 
-def print_files(studio: Studio) -> str:
+def print_files(renderer: Renderer) -> str:
     """A line for each print file and each preview of each specimen of each piece."""
     found = []
-    for piece in studio.pieces:
-        for specimen in specimens(studio, piece):
-            for name, digest in _digests(studio, specimen):
+    for piece in renderer.products:
+        for specimen in make_specimens(renderer, piece):
+            for name, digest in _digests(renderer, specimen):
                 found.append(f"{digest}  {piece}, {specimen.caption}: {name}\n")
     return "".join(found)
 
 
-def _digests(studio: Studio, specimen: Specimen) -> Iterator[tuple[str, str]]:
-    printed = studio.compose({0: specimen.design}, [specimen.copy], title="A batch", made_at=MADE_AT)
+def _digests(renderer: Renderer, specimen: Specimen) -> Iterator[tuple[str, str]]:
+    printed = renderer.compose({0: specimen.design}, [specimen.copy], title="A batch", made_at=MADE_AT)
     yield "sheets", digest_of_pdf(printed.sheets)
     if printed.envelopes is not None:
         yield "envelopes", digest_of_pdf(printed.envelopes)
-    previews = studio.preview(specimen.design, specimen.copy)
+    previews = renderer.preview(specimen.design, specimen.copy)
     for side, png in previews.sides.items():
         yield f"preview of {side}", digest_of_picture(png)
     if previews.envelope is not None:

@@ -12,6 +12,14 @@ import psycopg
 VERSIONS = "alembic_version"
 """Its one row says which migration was the last."""
 
+# Partitions of days are another every day: they are left out, by a transaction that does not commit.
+DROP_DAYS: LiteralString = r"""
+    do $$ declare day name; begin
+        for day in select relname from pg_class where relispartition and relkind = 'r' and relname ~ '_[0-9]{8}$' loop
+            execute format('drop table %I', day);
+        end loop;
+    end $$
+"""
 TABLES: LiteralString = """
     select c.oid::int, c.relname,
            case c.relpersistence when 'u' then 'unlogged ' else '' end,
@@ -175,11 +183,13 @@ def schema(conninfo: str) -> str:
     """Everything that a database is made of, as statements; the same for all that were made alike."""
     with psycopg.connect(conninfo) as connection:
         connection.execute("set local search_path = public")
-        told = [*_tables(connection)]
+        connection.execute(DROP_DAYS)
+        statements = [*_tables(connection)]
         for query in STATEMENTS:
-            told += sorted(str(row[0]) for row in connection.execute(query))
-        told += _row_counts(connection)
-    return "\n".join(told) + "\n"
+            statements += sorted(str(row[0]) for row in connection.execute(query))
+        statements += _row_counts(connection)
+        connection.rollback()
+    return "\n".join(statements) + "\n"
 
 
 def _tables(connection: psycopg.Connection) -> Iterator[str]:

@@ -22,9 +22,7 @@ SENTENCE = re.compile(r"\s*[\"'“‘`({]*(?:[A-Z]|\{\}|(?<=`)\w).*[.?!:…][\"'
 COMPUTED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 CONTROL = re.compile(r"\{[%#].*?[%#]\}", re.DOTALL)
 
-MARKUP = re.compile(
-    r"</[a-z]|<[a-z]+ [a-z-]+=|<[!?]|\(\?[:=!<P]|\\[sdwb]|\[[A-Za-z0-9]-[A-Za-z0-9]|'(?:self|none)'"
-)
+MARKUP = re.compile(r"</[a-z]|<[a-z]+ [a-z-]+=|<[!?]|\(\?[:=!<P]|\\[sdwb]|\[[A-Za-z0-9]-[A-Za-z0-9]|'(?:self|none)'")
 """HTML, regular expressions, and the rules of a page's content."""
 ANNOTATION = re.compile(r"[\w.\[\]]+(?: \| [\w.\[\]]+)+")
 SQL = re.compile(
@@ -86,14 +84,16 @@ def is_words(text: str) -> bool:
 
 
 def _texts(module: ast.AST) -> Iterator[str]:
-    """Each whole text, but for strings that are statements of their own: they document."""
-    told: set[ast.AST] = set()
+    """Each whole text, but for statements of their own, which document, and types."""
+    seen: set[ast.AST | None] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.Expr):
-            told.add(node.value)
+            seen.add(node.value)
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            seen.add(node.annotation)
         elif isinstance(node, TEXTUAL) and (text := _text(node)) is not None:
-            told.update(inner for inner in ast.iter_child_nodes(node) if isinstance(inner, TEXTUAL))
-            if node not in told:
+            seen.update(inner for inner in ast.iter_child_nodes(node) if isinstance(inner, TEXTUAL))
+            if node not in seen:
                 yield text
 
 

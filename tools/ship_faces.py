@@ -11,24 +11,26 @@ import zlib
 from importlib import resources
 from pathlib import Path
 
-from quillpost.rendering.handwriting.catalog import DEFAULT
-from quillpost.rendering.handwriting.font_preparation import prepare, recipe_key
-from quillpost.rendering.handwriting.sources import SHIPPED, FontSources
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
+from quillpost.rendering.handwriting.font_preparation import prepare_face, recipe_key
+from quillpost.rendering.handwriting.sources import SHIPPED_FACES_FOLDER, FontSources
 
-FOLDER = Path(__file__).resolve().parent.parent / "src" / "quillpost" / "rendering" / "handwriting" / SHIPPED
+FOLDER = (
+    Path(__file__).resolve().parent.parent / "src" / "quillpost" / "rendering" / "handwriting" / SHIPPED_FACES_FOLDER
+)
 
 
 def main() -> None:
-    raw = FontSources(None).find(DEFAULT)
+    raw = FontSources(None).read_font(DEFAULT_STYLE)
     if raw is None:
-        raise SystemExit(f"{DEFAULT.face} is not installed.")
+        raise SystemExit(f"{DEFAULT_STYLE.face} is not installed.")
     for old in FOLDER.glob("*.face"):
         old.unlink()
-    file = FOLDER / f"{recipe_key(DEFAULT, raw)}.face"
-    file.write_bytes(zlib.compress(prepare(DEFAULT, raw).to_bytes(), 9))
-    with resources.as_file(resources.files(DEFAULT.source.package) / "LICENSE") as licence:
+    file = FOLDER / f"{recipe_key(DEFAULT_STYLE, raw)}.face"
+    file.write_bytes(zlib.compress(prepare_face(DEFAULT_STYLE, raw).to_bytes(), 9))
+    with resources.as_file(resources.files(DEFAULT_STYLE.source.package) / "LICENSE") as licence:
         shutil.copyfile(licence, FOLDER / "LICENSE")
-    print(f"{DEFAULT.face}: {file.stat().st_size:,} bytes")
+    print(f"{DEFAULT_STYLE.face}: {file.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from quillpost.recipients.addresses.cities import ZipPlace, all_zips, zip_place
-from quillpost.recipients.addresses.tables import LONE_UNITS, NUMBERED_UNITS, SUFFIXES
+from quillpost.recipients.addresses.cities import ZipArea, find_zip_area, list_zip_codes
+from quillpost.recipients.addresses.tables import NUMBERED_UNITS, STREET_SUFFIXES, UNNUMBERED_UNITS
 
 
 class Row(NamedTuple):
@@ -82,19 +82,9 @@ POPULAR = [
     "Ave.",
     "Dr.",
 ]
-RARE = sorted(word.capitalize() for word in SUFFIXES)
+RARE = sorted(word.capitalize() for word in STREET_SUFFIXES)
 UNITS = ("Apt", "Apartment", "Apt.", "Unit", "Ste", "Suite", "#", "Bldg", "Lot", "Rm", "Trlr", "Fl")
-HIGHWAYS = (
-    "County Road",
-    "Co Rd",
-    "State Highway",
-    "US Highway",
-    "US Hwy",
-    "Highway",
-    "Hwy",
-    "State Route",
-    "FM",
-)
+HIGHWAYS = ("County Road", "Co Rd", "State Highway", "US Highway", "US Hwy", "Highway", "Hwy", "State Route", "FM")
 
 KINDS = {
     "street": 62, "unit": 20, "numbered": 6, "box": 5, "highway": 2, "fraction": 0.5, "hyphenated": 1,
@@ -120,23 +110,23 @@ def rows(count: int, seed: int = 7) -> Iterator[Row]:
 class _Places:
     def __init__(self) -> None:
         by_state: dict[str, list[str]] = {}
-        for code in all_zips():
-            place = zip_place(code)
+        for code in list_zip_codes():
+            place = find_zip_area(code)
             if place is not None:
                 by_state.setdefault(place.state, []).append(code)
         self.military = [code for state in ("AA", "AE", "AP") for code in by_state.pop(state)]
         self.puerto_rico = by_state.pop("PR")
         self.others = [code for codes in by_state.values() for code in codes]
 
-    def of(self, kind: str, dice: random.Random) -> tuple[str, ZipPlace]:
+    def of(self, kind: str, dice: random.Random) -> tuple[str, ZipArea]:
         codes = {"military": self.military, "Puerto Rico": self.puerto_rico}.get(kind, self.others)
         code = dice.choice(codes)
-        place = zip_place(code)
+        place = find_zip_area(code)
         assert place is not None
         return code, place
 
 
-def _city(place: ZipPlace, dice: random.Random) -> str:
+def _city(place: ZipArea, dice: random.Random) -> str:
     """Now and then as people shorten it."""
     if place.city.startswith("Saint ") and dice.random() < 0.5:
         return place.city.replace("Saint ", "St. ")
@@ -149,9 +139,7 @@ def _row(kind: str, dice: random.Random, places: _Places) -> Row:
         code = f"{code}-{dice.randint(1, 9999):04}"
     address, address2 = _lines(kind, dice)
     letters = dice.choices((str, str.upper, str.lower), (6, 3, 1))[0]
-    return Row(
-        kind, letters(address), address2 and letters(address2), letters(_city(place, dice)), place.state, code
-    )
+    return Row(kind, letters(address), address2 and letters(address2), letters(_city(place, dice)), place.state, code)
 
 
 def _lines(kind: str, dice: random.Random) -> tuple[str, str | None]:
@@ -168,17 +156,14 @@ def _lines(kind: str, dice: random.Random) -> tuple[str, str | None]:
                 )
             )
         case "lone unit":
-            return f"{number} {street}", dice.choice([word.capitalize() for word in LONE_UNITS])
+            return f"{number} {street}", dice.choice([word.capitalize() for word in UNNUMBERED_UNITS])
         case "numbered":
             name = dice.choice(NUMBERED)
             return f"{number} {dice.choice(('', *DIRECTIONS[:4]))} {name} {dice.choice(POPULAR)}".replace(
                 "  ", " "
             ), None
         case "box":
-            return (
-                f"{dice.choice(('PO Box', 'P.O. Box', 'P O Box', 'Post Office Box', 'POB'))} {number}",
-                None,
-            )
+            return (f"{dice.choice(('PO Box', 'P.O. Box', 'P O Box', 'Post Office Box', 'POB'))} {number}", None)
         case "highway":
             return f"{number} {dice.choice(HIGHWAYS)} {dice.randint(1, 999)}", None
         case "fraction":
@@ -186,10 +171,7 @@ def _lines(kind: str, dice: random.Random) -> tuple[str, str | None]:
         case "hyphenated":
             return f"{dice.randint(10, 199)}-{dice.randint(10, 99)} {street}", None
         case "rural":
-            return (
-                f"{dice.choice(('RR', 'Rural Route', 'HC', 'R.R.'))} {dice.randint(1, 90)} Box {number}",
-                None,
-            )
+            return (f"{dice.choice(('RR', 'Rural Route', 'HC', 'R.R.'))} {dice.randint(1, 90)} Box {number}", None)
         case "spelled number":
             return f"{dice.choice(('One', 'Two', 'Three'))} {street}", None
         case "type first":
@@ -199,9 +181,7 @@ def _lines(kind: str, dice: random.Random) -> tuple[str, str | None]:
         case "military":
             return f"{dice.choice(('PSC', 'CMR', 'Unit'))} {dice.randint(1, 9999)} Box {number}", None
         case "Puerto Rico":
-            return f"{number} Calle {dice.choice((*NAMES[:9], 'A', '5'))}", dice.choice(
-                (None, "Urb Las Gladiolas")
-            )
+            return f"{number} Calle {dice.choice((*NAMES[:9], 'A', '5'))}", dice.choice((None, "Urb Las Gladiolas"))
     return f"{number} {street}", None
 
 
@@ -224,5 +204,5 @@ def _unit(dice: random.Random) -> str:
     return f"{word}{number}" if word == "#" and dice.random() < 0.5 else f"{word} {number}"
 
 
-SPELLINGS: Sequence[str] = sorted({*SUFFIXES, *NUMBERED_UNITS})
+SPELLINGS: Sequence[str] = sorted({*STREET_SUFFIXES, *NUMBERED_UNITS})
 """Every word that the tables know for a suffix or a unit: a sample large enough has most of them."""

@@ -27,14 +27,14 @@ from scourgify.exceptions import AddressNormalizationError
 from benchmarks.audience.addresses import PARTS, Row, rows
 from benchmarks.audience.standardising import by_library
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import open_account, tenant
+from quillpost.accounts.service import build_tenant, create_account
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import upgrade
+from quillpost.app.container import Container
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
-from quillpost.recipients.addresses.parser import taken_apart
-from quillpost.recipients.addresses.service import HOME, judge
+from quillpost.recipients.addresses.parser import split_address_line
+from quillpost.recipients.addresses.service import HOME_COUNTRY, standardize
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.lists import service as list_service
@@ -52,30 +52,26 @@ _MANY_PROCESSORS = "import os; os.sched_getaffinity = lambda _: set(range(64)); 
 
 @dataclass(frozen=True)
 class Ground:
-    parts: Parts
-    who: Caller
+    container: Container
+    caller: Caller
     home: Path
     conninfo: str
 
 
 def measure() -> dict[str, Any]:
     """Rows a second of both kinds of file, with and without a database behind; and the memory."""
-    with _opened() as ground:
+    with _opened() as runtime:
         rates: dict[str, dict[str, list[float]]] = {
             kind: {"library": [], "our tables": [], "import": []} for kind in KINDS
         }
         for number in range(ROUNDS):
             for kind in KINDS:
                 share = ROWS // ROUNDS
-                rates[kind]["library"].append(
-                    standardised_a_second(kind, share // 20, seed=number, by="library")
-                )
+                rates[kind]["library"].append(standardised_a_second(kind, share // 20, seed=number, by="library"))
                 rates[kind]["our tables"].append(standardised_a_second(kind, share, seed=number))
-                rates[kind]["import"].append(imported_a_second(ground, kind, share, seed=number))
-        whole = at_full_size(ground, ROWS * 5)
-    typical = {
-        kind: {who: round(median(found)) for who, found in both.items()} for kind, both in rates.items()
-    }
+                rates[kind]["import"].append(imported_a_second(runtime, kind, share, seed=number))
+        whole = at_full_size(runtime, ROWS * 5)
+    typical = {kind: {who: round(median(found)) for who, found in both.items()} for kind, both in rates.items()}
     return {
         "rows": ROWS,
         "rows a second": typical,
@@ -101,9 +97,7 @@ def standardised_a_second(kind: str, count: int, *, seed: int, by: str = "tables
 def _one_of_many(asked: tuple[str, str, int, int]) -> float:
     kind, by, count, seed = asked
     made = list(rows(count, seed))
-    given: list[dict[str, str | None]] = [
-        row.parts() if kind == "split" else {"address": row.line()} for row in made
-    ]
+    given: list[dict[str, str | None]] = [row.parts() if kind == "split" else {"address": row.line()} for row in made]
     work = {"tables": _by_tables, "library": _by_library}[by]
     work(given[0])  # reads the tables, or the model
     started = time.perf_counter()
@@ -114,9 +108,9 @@ def _one_of_many(asked: tuple[str, str, int, int]) -> float:
 
 def _by_tables(given: dict[str, str | None]) -> None:
     if len(given) > 1:
-        judge(given, HOME)
-    elif (apart := taken_apart(str(given["address"]))) is not None:
-        judge(_BLANK | apart, HOME)
+        standardize(given, HOME_COUNTRY)
+    elif (apart := split_address_line(str(given["address"]))) is not None:
+        standardize(_BLANK | apart, HOME_COUNTRY)
 
 
 def _by_library(given: dict[str, str | None]) -> None:
@@ -130,20 +124,20 @@ def _by_library(given: dict[str, str | None]) -> None:
 _BLANK: dict[str, str | None] = dict.fromkeys(PARTS)
 
 
-def imported_a_second(ground: Ground, kind: str, count: int, *, seed: int) -> float:
+def imported_a_second(runtime: Ground, kind: str, count: int, *, seed: int) -> float:
     """From the upload in the file store to a list whose `processed` is true."""
-    parts, who = ground.parts, ground.who
+    parts, who = runtime.container, runtime.caller
     values = {"description": kind, "type": "manual", "is_suppression_list": False}
-    with parts.db.transaction(tenant(who)) as tx:
-        into = list_service.make_list(tx, who, parts.sealer, values, now=parts.clock())
+    with parts.db.transaction(build_tenant(who)) as tx:
+        into = list_service.create_list(tx, who, parts.encryptor, values, now=parts.clock())
     with tempfile.TemporaryFile() as file:
         write_file(file, kind, rows(count, seed))
-        looked = import_service.look(file, name="people.csv", mapping=None, has_header=True)
-        key = import_service.keep(parts.shelf.store, looked, now=parts.clock())
+        looked = import_service.inspect_file(file, name="people.csv", mapping=None, has_header=True)
+        key = import_service.store_file(parts.storage.store, looked, now=parts.clock())
         started = time.perf_counter()
-        with parts.db.transaction(tenant(who)) as tx:
-            made = import_service.place(tx, into.id, looked, key, clock=parts.clock, booked=False)
-        import_tasks.fill(import_tasks.Means(parts.db, parts.shelf.store, parts.clock), made.id)
+        with parts.db.transaction(build_tenant(who)) as tx:
+            made = import_service.create_import(tx, into.id, looked, key, clock=parts.clock, enqueue=False)
+        import_tasks.run_import(import_tasks.ImportContext(parts.db, parts.storage.store, parts.clock), made.id)
     return count / (time.perf_counter() - started)
 
 
@@ -160,20 +154,20 @@ def write_file(file: IO[bytes], kind: str, people: Iterator[Row]) -> None:
     file.flush()
 
 
-def at_full_size(ground: Ground, count: int) -> dict[str, Any]:
+def at_full_size(runtime: Ground, count: int) -> dict[str, Any]:
     """The commands that import a file of rows already split, and export the list: their rate and memory."""
-    path = ground.home / "people.csv"
+    path = runtime.home / "people.csv"
     with path.open("wb") as file:
         write_file(file, "split", rows(count, 99))
-    imported = watched(ground, count, "import", str(path), "--account", OWNER, "--name", "Memory")
-    with ground.parts.db.work() as tx:
+    imported = watched(runtime, count, "import", str(path), "--account", OWNER, "--name", "Memory")
+    with runtime.container.db.system_transaction() as tx:
         lists = sa.text("select id from mailing_lists where description = 'Memory'")
         list_id = tx.execute(lists).scalar_one()
-    exported = watched(ground, count, "export", str(list_id), str(path))
+    exported = watched(runtime, count, "export", str(list_id), str(path))
     with path.open("wb") as file:
         write_file(file, "split", rows(count // 5, 99))
     words = ("import", str(path), "--account", OWNER, "--name", "Many processors")
-    by_many = watched(ground, count // 5, *words, first=_MANY_PROCESSORS)
+    by_many = watched(runtime, count // 5, *words, first=_MANY_PROCESSORS)
     return {
         "rows": count,
         "limit": _LIMIT,
@@ -183,13 +177,12 @@ def at_full_size(ground: Ground, count: int) -> dict[str, Any]:
     }
 
 
-def watched(ground: Ground, count: int, *words: str, first: str = "") -> dict[str, float]:
+def watched(runtime: Ground, count: int, *words: str, first: str = "") -> dict[str, float]:
     """What a command of lists needs, with all processes that it starts; not what the database does."""
     started = time.perf_counter()
     command = subprocess.Popen(
         [sys.executable, "-c", f"{first}from quillpost.__main__ import main; main()", "lists", *words],
-        env=os.environ
-        | {"QUILLPOST_HOME": str(ground.home / "home"), "QUILLPOST_DATABASE_URL": ground.conninfo},
+        env=os.environ | {"QUILLPOST_HOME": str(runtime.home / "home"), "QUILLPOST_DATABASE_URL": runtime.conninfo},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -238,14 +231,14 @@ def _opened() -> Iterator[Ground]:
         with psycopg.connect(server.conninfo("postgres"), autocommit=True) as admin:
             admin.execute("create database bench")
         conninfo = server.conninfo("bench")
-        upgrade(conninfo)
-        parts = bootstrap.build(Settings.model_validate({"home": home / "home"}), conninfo)
-        with parts.db.work() as tx:
-            account = open_account(tx, email=OWNER, name="Owner", now=parts.clock())
+        upgrade_database(conninfo)
+        container = bootstrap.build_container(Settings.model_validate({"home": home / "home"}), conninfo)
+        with container.db.system_transaction() as tx:
+            account = create_account(tx, email=OWNER, name="Owner", now=container.clock())
         try:
-            yield Ground(parts, Caller(account, "test"), home, conninfo)
+            yield Ground(container, Caller(account, "test"), home, conninfo)
         finally:
-            parts.db.close()
+            container.db.close()
     finally:
         server.stop()
         shutil.rmtree(home, ignore_errors=True)

@@ -18,18 +18,18 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from quillpost.cli.runtime import upgrade
-from quillpost.core.database import Database, Tx, driver
+from quillpost.cli.runtime import upgrade_database
+from quillpost.core.database import Database, Tx, driver_connection
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.recipients.leads.queries import Filters, density_of, nearest, read_cells
-from quillpost.recipients.leads.rules import Floats, Whole, cells_of, cells_within, distances
+from quillpost.recipients.leads.queries import TagFilters, find_nearest, read_cells, read_density
+from quillpost.recipients.leads.rules import Floats, Integers, compute_distances, find_cells, find_cells_within
 
 POINTS = int(os.environ.get("QUILLPOST_BENCH_POINTS", "5000000"))
 CENTRES = 200
 ROUNDS = {100: 200, 10_000: 40}
 """How often each contender is asked, by how many are wanted."""
 LIMIT = 1.2
-ALL = Filters()
+ALL = TagFilters()
 
 _COLUMNS = (
     "id", "source_id", "grid", "latitude", "longitude", "tags", "address_key", "address", "country",
@@ -56,9 +56,9 @@ def measure(points: int = POINTS) -> dict[str, Any]:
         latitudes, longitudes = some_points(points)
         loaded = _load(conninfo, latitudes, longitudes)
         has_postgis = _postgis(conninfo)
-        db = Database(conninfo, own_logins=True)
+        db = Database(conninfo, has_own_logins=True)
         try:
-            with db.anonymous() as tx:
+            with db.anonymous_transaction() as tx:
                 found = {
                     f"N={count:,}": _raced(tx, count, rounds, has_postgis=has_postgis)
                     for count, rounds in ROUNDS.items()
@@ -117,28 +117,20 @@ def some_points(count: int) -> tuple[Floats, Floats]:
 def some_centres(count: int, seed: int) -> list[tuple[float, float]]:
     """Mostly where people live; a few at the ends of the world."""
     chance = np.random.default_rng(seed)
-    ends = [
-        (90.0, 0.0),
-        (-90.0, 5.0),
-        (52.0, 180.0),
-        (52.0, -180.0),
-        (-16.9, 179.999),
-        (89.99, -179.99),
-        (0.0, 0.0),
-    ]
+    ends = [(90.0, 0.0), (-90.0, 5.0), (52.0, 180.0), (52.0, -180.0), (-16.9, 179.999), (89.99, -179.99), (0.0, 0.0)]
     there = zip(chance.uniform(26, 48, count), chance.uniform(-123, -70, count), strict=True)
     return [*ends, *((float(lat), float(lng)) for lat, lng in there)][:count]
 
 
 def _raced(tx: Tx, count: int, rounds: int, *, has_postgis: bool) -> dict[str, Any]:
     """In turns, each around the same centres; milliseconds, the median of all."""
-    density = density_of(tx)
+    density = read_density(tx)
     centres = some_centres(rounds + 7, seed=count)[7:]
     times: dict[str, list[float]] = {}
     for lat, lng in centres:
-        found = nearest(tx, lat, lng, count, filters=ALL, density=density)
-        first, last = cells_within(lat, lng, found.looked)
-        around = partial(nearest, tx, lat, lng, count, filters=ALL, density=density)
+        found = find_nearest(tx, lat, lng, count, filters=ALL, density=density)
+        first, last = find_cells_within(lat, lng, found.searched_meters)
+        around = partial(find_nearest, tx, lat, lng, count, filters=ALL, density=density)
         contenders: dict[str, Callable[[], object]] = {
             "ours": around,
             "bare index scan": partial(_bare, tx, first, last),
@@ -155,25 +147,25 @@ def _raced(tx: Tx, count: int, rounds: int, *, has_postgis: bool) -> dict[str, A
     return {"p50 in milliseconds": typical, "ratio": round(typical["ours"] / rival, 2)}
 
 
-def _bare(tx: Tx, first: Whole, last: Whole) -> object:
+def _bare(tx: Tx, first: Integers, last: Integers) -> object:
     """What reading those cells costs by itself, however it goes on from there."""
-    return driver(tx).execute(_BARE, (first.tolist(), last.tolist())).fetchall()
+    return driver_connection(tx).execute(_BARE, (first.tolist(), last.tolist())).fetchall()
 
 
 def _by_postgis(tx: Tx, lat: float, lng: float, count: int) -> object:
-    return driver(tx).execute(_POSTGIS, (lng, lat, count)).fetchall()
+    return driver_connection(tx).execute(_POSTGIS, (lng, lat, count)).fetchall()
 
 
 def _equal_to_brute_force(tx: Tx, latitudes: Floats, longitudes: Floats) -> int:
     """Around how many centres the nearest are those that measuring to everyone finds."""
-    density, equal = density_of(tx), 0
+    density, equal = read_density(tx), 0
     ids = np.arange(1, len(latitudes) + 1)
     for place, (lat, lng) in enumerate(some_centres(CENTRES, seed=9)):
         count = (100, 1_000, 10_000)[place % 3]
-        far = distances(lat, lng, latitudes, longitudes)
+        far = compute_distances(lat, lng, latitudes, longitudes)
         near = np.flatnonzero(far <= np.partition(far, count - 1)[count - 1])
         wanted = near[np.lexsort((ids[near], far[near]))][:count] + 1
-        found = nearest(tx, lat, lng, count, filters=ALL, density=density)
+        found = find_nearest(tx, lat, lng, count, filters=ALL, density=density)
         equal += bool(np.array_equal(found.ids, wanted))
     return equal
 
@@ -181,11 +173,9 @@ def _equal_to_brute_force(tx: Tx, latitudes: Floats, longitudes: Floats) -> int:
 def _load(conninfo: str, latitudes: Floats, longitudes: Floats) -> float:
     """In the order of the grid, as an import does; seconds."""
     started = time.perf_counter()
-    grid = cells_of(latitudes, longitudes)
+    grid = find_cells(latitudes, longitudes)
     with psycopg.connect(conninfo, autocommit=True) as admin:
-        admin.execute(
-            "insert into lead_sources (name, is_sample, records, updated_at) values ('b', false, 0, now())"
-        )
+        admin.execute("insert into lead_sources (name, is_sample, records, updated_at) values ('b', false, 0, now())")
         with admin.cursor() as cursor, cursor.copy(f"copy leads ({', '.join(_COLUMNS)}) from stdin") as copy:
             order = np.argsort(grid, kind="stable")
             for chunk in np.array_split(order, max(1, len(order) // 20_000)):
@@ -225,7 +215,7 @@ def _server() -> Iterator[str]:
     server = EmbeddedPostgres(home)
     server.start()
     try:
-        upgrade(server.conninfo())
+        upgrade_database(server.conninfo())
         yield server.conninfo()
     finally:
         server.stop()

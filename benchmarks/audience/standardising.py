@@ -16,9 +16,9 @@ from scourgify import normalize_address_record
 from scourgify.exceptions import AddressNormalizationError
 
 from benchmarks.audience.addresses import Row, sample
-from quillpost.recipients.addresses.cities import town_key
-from quillpost.recipients.addresses.service import HOME, judge
-from quillpost.recipients.addresses.tables import SUFFIXES, UNITS
+from quillpost.recipients.addresses.cities import build_city_key
+from quillpost.recipients.addresses.service import HOME_COUNTRY, standardize
+from quillpost.recipients.addresses.tables import STREET_SUFFIXES, UNITS
 
 Parts = dict[str, str | None]
 Answer = tuple[str, str, str, str]
@@ -57,18 +57,18 @@ def agreement(found: Mapping[str, int]) -> dict[str, object]:
     }
 
 
-def by_tables(parts: Parts) -> Answer:
-    standard = judge(parts, HOME).standard
+def by_tables(container: Parts) -> Answer:
+    standard = standardize(container, HOME_COUNTRY).standard
     assert standard is not None
     line, beside, city, state, code = (text or "" for text in standard)
     return f"{line} {beside}".strip(), city, state, code
 
 
-def by_library(parts: Parts) -> Answer | None:
+def by_library(container: Parts) -> Answer | None:
     """None where it raises."""
     named = ("address_line_1", "address_line_2", "city", "state", "postal_code")
     try:
-        found = normalize_address_record(dict(zip(named, parts.values(), strict=True)))
+        found = normalize_address_record(dict(zip(named, container.values(), strict=True)))
     except AddressNormalizationError:
         return None
     line = " ".join(found[name] for name in named[:2] if found[name])
@@ -82,7 +82,7 @@ def _difference(row: Row) -> str:
         return "the library raises"
     if ours == theirs:
         return "equal"
-    if ours[0] == theirs[0] and town_key(ours[1]) == town_key(theirs[1]):
+    if ours[0] == theirs[0] and build_city_key(ours[1]) == build_city_key(theirs[1]):
         return "a city written out"
     return _difference_of_lines(row, ours[0], theirs[0])
 
@@ -98,9 +98,7 @@ def _difference_of_lines(row: Row, ours: str, theirs: str) -> str:
     if row.kind in by_kind:
         return by_kind[row.kind]
     mine, its = ours.split(), theirs.replace(",", "").split()
-    if mine == its or (
-        "UNIT" in its and "UNIT" not in mine and mine == [word for word in its if word != "UNIT"]
-    ):
+    if mine == its or ("UNIT" in its and "UNIT" not in mine and mine == [word for word in its if word != "UNIT"]):
         return "a unit misread by the library"
     if set(mine) - set(its) <= {"CMNS", "XRDS", "TRLR"}:
         return "a suffix that the library lacks"
@@ -110,15 +108,15 @@ def _difference_of_lines(row: Row, ours: str, theirs: str) -> str:
 
 
 def _shortened(words: list[str]) -> list[str]:
-    return [SUFFIXES.get(word) or UNITS.get(word, word) for word in words]
+    return [STREET_SUFFIXES.get(word) or UNITS.get(word, word) for word in words]
 
 
-def own_rate(parts: Sequence[Parts], work: Callable[[Parts], object] = by_tables) -> float:
+def own_rate(container: Sequence[Parts], work: Callable[[Parts], object] = by_tables) -> float:
     """Rows a second in this process."""
     started = time.perf_counter()
-    for one in parts:
+    for one in container:
         work(one)
-    return len(parts) / (time.perf_counter() - started)
+    return len(container) / (time.perf_counter() - started)
 
 
 def rate_on_all_cores(rows: int, *, seed: int = 7, work: str = "tables") -> float:

@@ -106,11 +106,7 @@ class Browser:
 
     def set_view(self, width: int, height: int, scale: float) -> None:
         self.ask(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=scale,
-            mobile=False,
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False
         )
 
     def screenshot(self, left: float, top: float, width: float, height: float) -> bytes:

@@ -94,9 +94,7 @@ def _placed(item: pdfium.PdfObject, text: str) -> Run:
     size = ctypes.c_float()
     raw.FPDFTextObj_GetFontSize(item.raw, size)
     a, b, _, _, left, baseline = item.get_matrix().get()
-    return Run(
-        text, round(left, 2), round(baseline, 2), round(size.value * hypot(a, b), 2), round(atan2(b, a), 4)
-    )
+    return Run(text, round(left, 2), round(baseline, 2), round(size.value * hypot(a, b), 2), round(atan2(b, a), 4))
 
 
 def _face_of(item: pdfium.PdfObject) -> str:

@@ -13,15 +13,15 @@ from benchmarks.compose import sheet
 from benchmarks.compose.recipients import MESSAGE, Recipient, recipient
 from quillpost.integrations.storage.fonts import FaceFolder
 from quillpost.rendering.codes import barcode
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import BAR_PITCH, BAR_WIDTH, Box
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.rendering.layout.templates import shipped_pieces
-from quillpost.rendering.models import Addressee, Copy, Design, ReturnAddress, Sender
-from quillpost.rendering.pdf.png import Pixels, encode_png, grey_where_it_is
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.models import Addressee, Copy, Design, ReturnAddress, SenderName
+from quillpost.rendering.pdf.png import Pixels, drop_color_if_gray, encode_png
 from quillpost.rendering.pdf.writer import deflate
-from quillpost.rendering.renderer import Studio
+from quillpost.rendering.renderer import Renderer
 
 PIECE = "postcard-4x6"
 PIECES_A_FILE = 5_000
@@ -59,7 +59,7 @@ class Places:
 
 
 def places_of_marks() -> Places:
-    back = shipped_pieces()[PIECE].side("back")
+    back = load_shipped_products()[PIECE].find_side("back")
     return Places(*filter(None, (back.qr, back.barcode, back.indicia, back.divider)))
 
 
@@ -67,23 +67,19 @@ class Core:
     """Our composition with one design, ready to compose; faces are made once for all runs."""
 
     def __init__(self, folder: Path) -> None:
-        self._studio = Studio(
-            Hands(FontSources(None), FaceFolder(_FACES)), shipped_pieces(), sandbox=LimitedSandbox()
+        self._studio = Renderer(
+            Hands(FontSources(None), FaceFolder(_FACES)), load_shipped_products(), sandbox=DecoderSandbox()
         )
         red, green, blue = sheet.INK
         self._design = Design(
-            piece=PIECE,
+            product=PIECE,
             message=MESSAGE,
             ink=(red / 255, green / 255, blue / 255),
             hand=1,
             front=sheet.photo_in(folder).read_bytes(),
-            sender=Sender("Dana Whitfield", "Maple & Main Realty"),
+            sender=SenderName("Dana Whitfield", "Maple & Main Realty"),
             return_address=ReturnAddress(
-                name="Dana Whitfield",
-                address="PO Box 1180",
-                city="Austin",
-                province="TX",
-                postal_code="78701",
+                name="Dana Whitfield", address="PO Box 1180", city="Austin", province="TX", postal_code="78701"
             ),
         )
 
@@ -94,7 +90,7 @@ class Core:
         return self._studio.compose({0: self._design}, copies, title="Benchmark", made_at=_MADE_AT).sheets
 
     def preview_of_back(self, copy: Copy, dpi: int) -> bytes:
-        return self._studio.preview(self._design, copy, dpi=dpi, only="back").sides["back"]
+        return self._studio.preview(self._design, copy, dpi=dpi, only_preview="back").sides["back"]
 
 
 def _copy(person: Recipient) -> Copy:
@@ -110,7 +106,7 @@ def _copy(person: Recipient) -> Copy:
 
 def png_of(pixels: Pixels, dpi: int) -> bytes:
     """As a preview is encoded when pdfium has drawn it."""
-    return encode_png(grey_where_it_is(pixels), dpi=dpi)
+    return encode_png(drop_color_if_gray(pixels), dpi=dpi)
 
 
 def page_streams(pdf: bytes) -> Iterator[bytes]:
@@ -124,7 +120,7 @@ def page_streams(pdf: bytes) -> Iterator[bytes]:
 
 def bars_of(person: Recipient) -> str:
     """The barcode's 65 letters of TDAF."""
-    return barcode.encode(person.tracking, person.routing)
+    return barcode.encode_barcode(person.tracking, person.routing)
 
 
 def qr_rows(person: Recipient) -> list[bytearray]:

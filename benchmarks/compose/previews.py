@@ -57,12 +57,8 @@ def main(folder: Path) -> None:
             for lane in lanes:
                 lane.run(place)
     answer = {
-        "milliseconds": {
-            lane.name: round(statistics.median(lane.passed[_WARM_UP:]) * 1e3, 2) for lane in lanes
-        },
-        "processor milliseconds": {
-            lane.name: round(statistics.mean(lane.spent[_WARM_UP:]) * 1e3, 2) for lane in lanes
-        },
+        "milliseconds": {lane.name: round(statistics.median(lane.passed[_WARM_UP:]) * 1e3, 2) for lane in lanes},
+        "processor milliseconds": {lane.name: round(statistics.mean(lane.spent[_WARM_UP:]) * 1e3, 2) for lane in lanes},
         "absent": absent,
     }
     print(json.dumps(answer))

@@ -55,9 +55,7 @@ def compared(office: Office, *, facts: int, endpoints: int, rounds: int) -> dict
         "rounds": rounds,
         "events a second": {name: round(events / seconds) for name, seconds in typical.items()},
         "share of the bare rate": round(typical["bare"] / typical["ours"], 2),
-        "microseconds on the processor": {
-            name: round(seconds / events * 1e6) for name, seconds in busy.items()
-        },
+        "microseconds on the processor": {name: round(seconds / events * 1e6) for name, seconds in busy.items()},
         "share by processor time": round(busy["bare"] / busy["ours"], 2),
     }
 
@@ -66,16 +64,12 @@ def beside_silence(office: Office, *, facts: int, endpoints: int, rounds: int) -
     """What the healthy half of the endpoints takes while the other half never answers, and while it does."""
     found: dict[str, list[float]] = {"/other/": [], "/hang/": []}
     with sink(office) as address:
-        subscribe(
-            office, [f"{address}/{kind}/{n}" for n in range(endpoints // 2) for kind in ("ok", "other")]
-        )
+        subscribe(office, [f"{address}/{kind}/{n}" for n in range(endpoints // 2) for kind in ("ok", "other")])
         events = _remember(office, facts) // 2
         healthy = _hooks(office, "%/ok/%")
         for number in range(rounds):
             for path in found if number % 2 == 0 else reversed(found):
-                office.admin.execute(
-                    "update webhooks set url = regexp_replace(url, '/(other|hang)/', %s)", (path,)
-                )
+                office.admin.execute("update webhooks set url = regexp_replace(url, '/(other|hang)/', %s)", (path,))
                 with office.running("work", "--concurrency", "1"):
                     office.wait(lambda: office.one(_ALIVE) > 0, "the worker")
                     found[path].append(_deliver(office, healthy, events))
@@ -103,8 +97,8 @@ def _remember(office: Office, facts: int) -> int:
     office.admin.execute("truncate fact_queue")
     office.admin.execute("insert into fact_queue select id from facts order by id limit %s", (facts,))
     now = office.parts.clock()
-    with office.parts.db.work() as tx:
-        while fan_out.fan_out(tx, most=5_000, now=now):
+    with office.parts.db.system_transaction() as tx:
+        while fan_out.fan_out_facts(tx, limit=5_000, now=now):
             pass
     office.admin.execute(_REMEMBER)
     return int(office.one("select count(*) from remembered"))

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.events.ground import subscribe
 from benchmarks.fulfil.office import Office
 from quillpost.notifications.webhooks import fan_out
-from quillpost.notifications.webhooks.dispatcher import FACTS_AT_ONCE
+from quillpost.notifications.webhooks.dispatcher import FACTS_PER_TRANSACTION
 
 _HAPPEN = """
     insert into facts (account_id, mode, kind, order_id, item_id, order_status, previous, current, at)
@@ -58,6 +58,6 @@ def compared(office: Office, *, facts: int, rounds: int) -> dict[str, Any]:
 def _ours(office: Office) -> None:
     """As the pump does it, a transaction for each of some thousand facts."""
     while True:
-        with office.parts.db.work() as tx:
-            if not fan_out.fan_out(tx, most=FACTS_AT_ONCE, now=office.parts.clock()):
+        with office.parts.db.system_transaction() as tx:
+            if not fan_out.fan_out_facts(tx, limit=FACTS_PER_TRANSACTION, now=office.parts.clock()):
                 return

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.compose.recipients import recipient
 from benchmarks.fulfil.office import Office
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.notifications.webhooks import service as webhook_service
 
 ROOT = Path(__file__).parents[2]
@@ -72,13 +72,13 @@ def send(office: Office, pieces: int, *, first: int = 0) -> int:
 
 def subscribe(office: Office, urls: list[str], *, kind: str = "*") -> dict[str, str]:
     """A subscription for each URL; their secrets."""
-    who = Caller(account_id=office.account, mode="test")
+    caller = Caller(account_id=office.account, mode="test")
     secrets = {}
-    with office.parts.db.transaction(tenant(who)) as tx:
+    with office.parts.db.transaction(build_tenant(caller)) as tx:
         for url in urls:
             now = office.parts.clock()
-            _, secrets[url] = webhook_service.subscribe(
-                tx, who, office.parts.sealer, url=url, type=kind, now=now
+            _, secrets[url] = webhook_service.create_webhook(
+                tx, caller, office.parts.encryptor, url=url, type=kind, now=now
             )
     return secrets
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from benchmarks.fulfil.office import Office
 from quillpost.core import jobs
-from quillpost.fulfillment.models import COMPOSE, book
-from quillpost.fulfillment.rules import BATCH_SIZE
-from quillpost.orders.create import SWEEP
+from quillpost.fulfillment.models import COMPOSE, enqueue_step
+from quillpost.fulfillment.rules import MAX_BATCH_ITEMS
+from quillpost.orders.create import SWEEP_TASK
 
 BATCHES = 4
 _WORK = ("work", "--queues", "compose", "--concurrency", "1")
@@ -23,10 +23,10 @@ def pool(office: Office, order_id: int, rows: int) -> dict[str, Any]:
     office.admin.execute("update orders set due_at = now() where id = %s", (order_id,))
     office.tidy()
     before = office.last_job()
-    with office.parts.db.work() as tx:
-        jobs.defer(tx, SWEEP)
+    with office.parts.db.system_transaction() as tx:
+        jobs.enqueue(tx, SWEEP_TASK)
     with office.running("work", "--queues", "default"):
-        seconds = office.span(SWEEP, before)
+        seconds = office.span(SWEEP_TASK, before)
     made, pieces = office.admin.execute("select count(*), sum(item_count) from batches").fetchone() or (0, 0)
     if pieces != rows:
         raise RuntimeError(f"Not {rows} pieces are in batches, but {pieces}.")
@@ -37,7 +37,7 @@ def pool(office: Office, order_id: int, rows: int) -> dict[str, Any]:
 
 def compared(office: Office, *, rounds: int) -> dict[str, Any]:
     """Pieces a second of one worker and of two; each has composed a batch before it is measured."""
-    waiting = iter([number for (number,) in office.admin.execute(_FULL, (BATCH_SIZE,)).fetchall()])
+    waiting = iter([number for (number,) in office.admin.execute(_FULL, (MAX_BATCH_ITEMS,)).fetchall()])
     found: dict[int, list[float]] = {1: [], 2: []}
     for number in range(rounds):
         for workers in (1, 2) if number % 2 == 0 else (2, 1):
@@ -46,7 +46,7 @@ def compared(office: Office, *, rounds: int) -> dict[str, Any]:
                     running.enter_context(office.running(*_WORK))
                 _compose(office, list(islice(waiting, workers)))
                 found[workers].append(_compose(office, list(islice(waiting, BATCHES))))
-    rates = {workers: BATCHES * BATCH_SIZE / median(seconds) for workers, seconds in found.items()}
+    rates = {workers: BATCHES * MAX_BATCH_ITEMS / median(seconds) for workers, seconds in found.items()}
     return {
         "batches": BATCHES,
         "rounds": rounds,
@@ -70,7 +70,7 @@ def mail(office: Office) -> int:
 
 def _compose(office: Office, batches: list[int]) -> float:
     before = office.last_job()
-    with office.parts.db.work() as tx:
+    with office.parts.db.system_transaction() as tx:
         for batch_id in batches:
-            book(tx, COMPOSE, batch_id)
+            enqueue_step(tx, COMPOSE, batch_id)
     return office.span(COMPOSE, before)

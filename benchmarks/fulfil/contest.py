@@ -103,16 +103,8 @@ def _claims(result: dict[str, Any]) -> list[dict[str, object]]:
             result["scanned"]["share of the bare rate"] >= LEAST_SHARE,
             f"{result['scanned']['share of the bare rate']:.0%}",
         ),
-        _claim(
-            f"no process of ours ever has {MOST_MEGABYTES} MB",
-            fattest < MOST_MEGABYTES,
-            f"{fattest:.0f} MB",
-        ),
-        _claim(
-            f"no backend of PostgreSQL ever has {MOST_MEGABYTES} MB",
-            backend < MOST_MEGABYTES,
-            f"{backend:.0f} MB",
-        ),
+        _claim(f"no process of ours ever has {MOST_MEGABYTES} MB", fattest < MOST_MEGABYTES, f"{fattest:.0f} MB"),
+        _claim(f"no backend of PostgreSQL ever has {MOST_MEGABYTES} MB", backend < MOST_MEGABYTES, f"{backend:.0f} MB"),
     ]
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from benchmarks.fulfil.office import Office
 from quillpost.orders.audience import PERSON_COLUMNS
-from quillpost.orders.materialization import MATERIALISE
+from quillpost.orders.materialization import MATERIALIZE_TASK
 
 _PEOPLE = ", ".join(name for name in PERSON_COLUMNS)
 
@@ -52,7 +52,7 @@ def ours(office: Office, list_id: int, words: str, rows: int) -> float:
     order_id = send(office, list_id, words)
     office.tidy()
     with office.running("work", "--queues", "default"):
-        seconds = office.span(MATERIALISE, before)
+        seconds = office.span(MATERIALIZE_TASK, before)
     _require(office, order_id, rows)
     return seconds
 

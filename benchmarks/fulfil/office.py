@@ -19,13 +19,13 @@ from typing import Any
 import psycopg
 
 from benchmarks.fulfil.memory import Watch
-from quillpost.accounts import service as accounts
+from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap
-from quillpost.cli.runtime import upgrade
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
-from quillpost.rendering.handwriting.catalog import DEFAULT
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 
 # Prepared hands are kept where the tests keep theirs.
 _FACES = Path(__file__).parents[2] / ".tools" / "faces"
@@ -54,12 +54,12 @@ class Office:
         self.home, self.conninfo, self.watch = home, conninfo, watch
         self.admin = psycopg.connect(conninfo, autocommit=True)
         self.settings = Settings(home=home, faces_folder=_FACES, calls_a_minute=_ENDLESS)
-        self.parts = bootstrap.build(self.settings, conninfo)
-        self.parts.studio.hands.hand(DEFAULT.number)
-        with self.parts.db.work() as tx:
+        self.parts = bootstrap.build_container(self.settings, conninfo)
+        self.parts.renderer.hands.hand(DEFAULT_STYLE.number)
+        with self.parts.db.system_transaction() as tx:
             now = self.parts.clock()
-            self.account = accounts.open_account(tx, email="bench@example.com", name="Bench", now=now)
-            self.token = accounts.mint_token(tx, self.account, mode="test", name="bench", now=now)
+            self.account = account_service.create_account(tx, email="bench@example.com", name="Bench", now=now)
+            self.token = account_service.mint_token(tx, self.account, mode="test", name="bench", now=now)
         self._processes: list[subprocess.Popen[bytes]] = []
         self.more_settings: dict[str, str] = {}
         with socket.socket() as probe:
@@ -132,9 +132,7 @@ class Office:
     def span(self, task: str, after: int) -> float:
         """Seconds from the start of the first job of this task to the end of the last, once all are done."""
         self.wait(lambda: self.one(_LEFT, task, after) == 0, task)
-        failed = (
-            "select count(*) from procrastinate_jobs where task_name = %s and id > %s and status = 'failed'"
-        )
+        failed = "select count(*) from procrastinate_jobs where task_name = %s and id > %s and status = 'failed'"
         if self.one(failed, task, after):
             raise RuntimeError(f"A job of {task} failed.")
         return float(self.one(_SPAN, task, after))
@@ -166,13 +164,13 @@ class Office:
 
 @contextmanager
 def open_office() -> Iterator[Office]:
-    configure_logs(as_json=False, level="error")
+    configure_logging(as_json=False, level="error")
     home = Path(tempfile.mkdtemp(prefix="quillpost-bench-"))
     home.chmod(0o755)
     server = EmbeddedPostgres(home, settings=_POSTGRES)
     server.start()
     try:
-        upgrade(server.conninfo())
+        upgrade_database(server.conninfo())
         with Watch() as watch:
             office = Office(home, server.conninfo(), watch)
             watch.add_children_of(int(office.one("select pg_backend_pid()")))

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.fulfil.office import Office
-from quillpost.fulfillment.tracking.service import take_in
+from quillpost.fulfillment.tracking.service import import_scan_file
 
 # Pieces that nobody has scanned yet, of one order; from here on they count as handed over and printed.
 _PRINT = """
@@ -93,7 +93,7 @@ def _ours(office: Office, events: list[dict[str, str]]) -> float:
     """From the bytes of the carrier's file to the last commit."""
     source = _file(events)
     started = time.perf_counter()
-    take_in(office.parts.db, io.BytesIO(source), now=office.parts.clock())
+    import_scan_file(office.parts.db, io.BytesIO(source), now=office.parts.clock())
     return time.perf_counter() - started
 
 

@@ -78,9 +78,7 @@ def hostile_bodies(hook: str, list_id: int) -> Iterator[Case]:
     pairs = b"&".join(b"contacts[%d][k%d]=%%41" % (n // 25, n % 25) for n in range(99_000))
     yield _hooked(hook, "hook: a form of 99,000 fields", FORM, pairs)
     form = b"&".join(b"k%d=%%41" % n for n in range(MEGABYTE))
-    yield Case(
-        "a form of 1,000,000 fields", Sent(ESTIMATE, FORM, form), Sent(ESTIMATE, JSON, honest_send(len(form)))
-    )
+    yield Case("a form of 1,000,000 fields", Sent(ESTIMATE, FORM, form), Sent(ESTIMATE, JSON, honest_send(len(form))))
     parts = _parts((f'name="k{n}"', b"x") for n in range(20_000))
     fields = [('name="type"', b"postcard"), ('name="name"', b"Front")]
     picture = _parts([*fields, ('name="image"; filename="front.jpg"', _picture())])

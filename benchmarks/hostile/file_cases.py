@@ -44,9 +44,7 @@ def file_cases() -> Iterator[list[Case]]:
 def _case(file: HostileFile, address: str) -> Case:
     if file.field == "file":
         return Case(file.name, _uploaded(file.data), _uploaded(file.honest))
-    return Case(
-        file.name, _preview(file.field, f"{address}/hostile"), _preview(file.field, f"{address}/honest")
-    )
+    return Case(file.name, _preview(file.field, f"{address}/hostile"), _preview(file.field, f"{address}/honest"))
 
 
 def _preview(field: str, address: str) -> Sent:

@@ -50,9 +50,7 @@ def endless_tiles() -> bytes:
     """One pattern whose tiles lie closer together than any eye can see."""
     tile = "/Type/Pattern/PatternType 1/PaintType 1/TilingType 1/BBox[0 0 600 600]/XStep .001/YStep .001"
     content = b"/Pattern cs /P scn 0 0 612 792 re f"
-    return pdfs.one_page(
-        content, "<</Pattern<</P 5 0 R>>>>", [pdfs.stream(b"0 0 9 9 re f", tile + "/Resources<<>>")]
-    )
+    return pdfs.one_page(content, "<</Pattern<</P 5 0 R>>>>", [pdfs.stream(b"0 0 9 9 re f", tile + "/Resources<<>>")])
 
 
 def drawn_letters(depth: int = 4, times: int = 200) -> bytes:
@@ -68,9 +66,7 @@ def drawn_letters(depth: int = 4, times: int = 200) -> bytes:
         is_last = n == depth - 1
         resources = "<<>>" if is_last else f"<</Font<</F {following} 0 R>>>>"
         others.append(font.format(letter=letter, resources=resources).encode())
-        others.append(
-            pdfs.stream(b"9 0 d0 0 0 5 5 re f" if is_last else b"9 0 d0 BT /F 9 Tf " + word + b" ET")
-        )
+        others.append(pdfs.stream(b"9 0 d0 0 0 5 5 re f" if is_last else b"9 0 d0 BT /F 9 Tf " + word + b" ET"))
     return pdfs.one_page(b"BT /F 9 Tf 50 50 Td " + word + b" ET", "<</Font<</F 5 0 R>>>>", others)
 
 
@@ -190,9 +186,7 @@ def _table(name: str, data: bytes) -> HostileFile:
     return _beside(name, "file", "application/octet-stream", data, honest_workbook)
 
 
-def _beside(
-    name: str, where: str, content_type: str, data: bytes, honest: Callable[[int], bytes]
-) -> HostileFile:
+def _beside(name: str, where: str, content_type: str, data: bytes, honest: Callable[[int], bytes]) -> HostileFile:
     return HostileFile(name, where, content_type, data, honest(len(data)))
 
 

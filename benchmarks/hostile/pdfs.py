@@ -32,15 +32,9 @@ def file(objects: Sequence[bytes]) -> bytes:
 
 
 def one_page(
-    content: bytes,
-    resources: str = "<<>>",
-    others: Sequence[bytes] = (),
-    box: str = LETTER,
-    times: int = 1,
+    content: bytes, resources: str = "<<>>", others: Sequence[bytes] = (), box: str = LETTER, times: int = 1
 ) -> bytes:
     """A page that draws `content`, so many times; the first of `others` is object 5."""
     page = f"<</Type/Page/Parent 2 0 R/MediaBox{box}/Contents 4 0 R/Resources{resources}>>"
     pages = b"<</Type/Pages/Kids[3 0 R]/Count 1>>"
-    return file(
-        [b"<</Type/Catalog/Pages 2 0 R>>", pages, page.encode(), stream(content, times=times), *others]
-    )
+    return file([b"<</Type/Catalog/Pages 2 0 R>>", pages, page.encode(), stream(content, times=times), *others])

@@ -66,16 +66,12 @@ def run() -> dict[str, Any]:
             }
             for name, one in found.items()
         ],
-        "ratios": {
-            name: {"median": one["median_ratio"], "p99": one["p99_ratio"]} for name, one in found.items()
-        },
+        "ratios": {name: {"median": one["median_ratio"], "p99": one["p99_ratio"]} for name, one in found.items()},
     }
 
 
 def show(result: dict[str, Any]) -> None:
-    print(
-        f"\noverload: a good caller's read beside one account's flood (wanted: p99 within {WANTED}x of alone)"
-    )
+    print(f"\noverload: a good caller's read beside one account's flood (wanted: p99 within {WANTED}x of alone)")
     print(f"{result['machine']}\n")
     for name, one in result["floods"].items():
         alone, beside = one["alone"], one["beside"]
@@ -94,7 +90,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def measure(service: Service, kind: Kind) -> dict[str, Any]:
-    token = service.flooding if kind.has_token else tokens.mint("test", secrets.token_bytes(32))
+    token = service.flooding if kind.has_token else tokens.mint_secret("test", secrets.token_bytes(32))
     unflooded = _flood(service, kind, token, FEW)
     time.sleep(2 * SETTLE)
     usual = _served(unflooded.end())

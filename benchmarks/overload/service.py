@@ -18,9 +18,9 @@ from itertools import product
 from pathlib import Path
 
 from benchmarks.overload.flood import send_of
-from quillpost.accounts import service as accounts
+from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap
-from quillpost.cli.runtime import upgrade
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 
@@ -46,7 +46,7 @@ def running(workers: int) -> Iterator[Service]:
     server = EmbeddedPostgres(home)
     server.start()
     try:
-        upgrade(server.conninfo())
+        upgrade_database(server.conninfo())
         tokens = _open_accounts(home, server.conninfo())
         with _served(home, server.conninfo(), workers) as port:
             for token, number in product(tokens, range(ORDERS)):
@@ -58,14 +58,14 @@ def running(workers: int) -> Iterator[Service]:
 
 
 def _open_accounts(home: Path, conninfo: str) -> list[str]:
-    parts = bootstrap.build(Settings(home=home, faces_folder=_FACES), conninfo)
+    container = bootstrap.build_container(Settings(home=home, faces_folder=_FACES), conninfo)
     tokens = []
     for name in ("flooding", "good"):
-        with parts.db.work() as tx:
-            now = parts.clock()
-            number = accounts.open_account(tx, email=f"{name}@example.com", name=name, now=now)
-            tokens.append(accounts.mint_token(tx, number, mode="test", name="bench", now=now))
-    parts.db.close()
+        with container.db.system_transaction() as tx:
+            now = container.clock()
+            number = account_service.create_account(tx, email=f"{name}@example.com", name=name, now=now)
+            tokens.append(account_service.mint_token(tx, number, mode="test", name="bench", now=now))
+    container.db.close()
     return tokens
 
 

@@ -11,8 +11,8 @@ from benchmarks.pages import typing
 from benchmarks.pages.ground import Ground, fill, sign_in
 from benchmarks.paging import Meter, new_database
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
-from quillpost.core.logging import configure_logs
+from quillpost.app.container import Container
+from quillpost.core.logging import configure_logging
 from quillpost.web.application import create_app
 from quillpost.web.cookies import SESSION
 
@@ -23,15 +23,15 @@ BARE = "/sign-in/confirm"
 
 def run() -> dict[str, Any]:
     """All pages measured in one run; the result is kept with the others."""
-    configure_logs(as_json=False, level="warning")
+    configure_logging(as_json=False, level="warning")
     with new_database() as (home, conninfo):
-        parts = bootstrap.build(typing.settings(home), conninfo)
+        container = bootstrap.build_container(typing.settings(home), conninfo)
         with psycopg.connect(conninfo, autocommit=True) as admin:
-            ground = fill(parts, admin)
-            cookie = sign_in(parts, ground.account_id)
-            medians = Meter(admin, rounds=15).medians(_calls(_getter(parts, cookie), ground))
-            typed = typing.measure(parts, ground.account_id, cookie)
-        parts.db.close()
+            runtime = fill(container, admin)
+            cookie = sign_in(container, runtime.account_id)
+            medians = Meter(admin, rounds=15).medians(_calls(_getter(container, cookie), runtime))
+            typed = typing.measure(container, runtime.account_id, cookie)
+        container.db.close()
     bare = medians.pop(BARE)
     result = {
         "name": "pages",
@@ -50,9 +50,7 @@ def run() -> dict[str, Any]:
 
 
 def show(result: Mapping[str, Any]) -> None:
-    print(
-        f"{result['name']}: times a bare page with 1,000,000 pieces in the database (wanted: under {WANTED})"
-    )
+    print(f"{result['name']}: times a bare page with 1,000,000 pieces in the database (wanted: under {WANTED})")
     for page, ratio in sorted(result["ratios"].items(), key=lambda each: -each[1]):
         print(f"  {ratio:6.2f} x  {page}")
     typing.show(result["typing"])
@@ -114,16 +112,16 @@ def addresses(g: Ground) -> list[str]:
     ]
 
 
-def _calls(get: Callable[[str], None], ground: Ground) -> dict[str, Callable[[], object]]:
+def _calls(get: Callable[[str], None], runtime: Ground) -> dict[str, Callable[[], object]]:
     def call(address: str) -> Callable[[], object]:
         return lambda: get(address)
 
-    return {address: call(address) for address in (BARE, *addresses(ground))}
+    return {address: call(address) for address in (BARE, *addresses(runtime))}
 
 
-def _getter(parts: Parts, cookie: str) -> Callable[[str], None]:
+def _getter(container: Container, cookie: str) -> Callable[[str], None]:
     """Calls the application as its server does, with no client's work around it."""
-    app, loop = create_app(parts), asyncio.new_event_loop()
+    app, loop = create_app(container), asyncio.new_event_loop()
 
     def get(address: str) -> None:
         said: list[Any] = []

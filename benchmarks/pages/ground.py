@@ -6,8 +6,8 @@ import psycopg
 import sqlalchemy as sa
 
 from quillpost.accounts import service
-from quillpost.accounts.users.sessions import open_session
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import create_session
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import memberships, people
 
 ITEMS, PEOPLE, SMALL_ORDERS, EACH = 1_000_000, 1_000_000, 100_000, 5
@@ -112,10 +112,10 @@ class Ground:
     batch: int
 
 
-def fill(parts: Parts, admin: psycopg.Connection) -> Ground:
+def fill(container: Container, admin: psycopg.Connection) -> Ground:
     """One account with all of it, who also runs the service."""
-    with parts.db.work() as tx:
-        account = service.open_account(tx, email="bench@example.com", name="Bench", now=parts.clock())
+    with container.db.system_transaction() as tx:
+        account = service.create_account(tx, email="bench@example.com", name="Bench", now=container.clock())
     given = {"account": account, "people": PEOPLE, "deliveries": DELIVERIES, "batches": BATCHES}
 
     def one(statement: str, **more: int) -> int:
@@ -148,15 +148,13 @@ def fill(parts: Parts, admin: psycopg.Connection) -> Ground:
     )
 
 
-def sign_in(parts: Parts, account_id: int) -> str:
+def sign_in(container: Container, account_id: int) -> str:
     """An owner's cookie."""
-    now = parts.clock()
-    with parts.db.work() as tx:
+    now = container.clock()
+    with container.db.system_transaction() as tx:
         made = sa.insert(people).values(email="dana@example.com", name="Dana", created_at=now, updated_at=now)
         person_id = tx.execute(made.returning(people.c.id)).scalar_one()
         tx.execute(
-            sa.insert(memberships).values(
-                account_id=account_id, person_id=person_id, role="owner", created_at=now
-            )
+            sa.insert(memberships).values(account_id=account_id, person_id=person_id, role="owner", created_at=now)
         )
-        return open_session(tx, person_id, awaits_code=False, address=None, browser=None, now=now)
+        return create_session(tx, person_id, awaits_code=False, address=None, browser=None, now=now)

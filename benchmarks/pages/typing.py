@@ -28,14 +28,14 @@ from benchmarks.paging import new_database
 from quillpost.accounts import service
 from quillpost.accounts.models import Caller
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
-from quillpost.orders.previews import posed
-from quillpost.rendering.handwriting.catalog import DEFAULT
-from quillpost.web.api.send.endpoints import OFFERS
-from quillpost.web.api.send.service import draft_of
+from quillpost.orders.previews import build_preview_copy
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
+from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS
+from quillpost.web.api.send.service import draft_order
 from quillpost.web.application import create_app
 from quillpost.web.cookies import SESSION
 
@@ -78,13 +78,13 @@ def settings(home: Path) -> Settings:
     return Settings(home=home, faces_folder=_FACES, allow_private_urls=True, calls_a_minute=10**9)
 
 
-def measure(parts: Parts, account_id: int, cookie: str) -> dict[str, Any]:
+def measure(container: Container, account_id: int, cookie: str) -> dict[str, Any]:
     """Medians; of an account that may have mailed much before."""
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:
         return {"absent": "no Chromium on the path"}
-    parts.studio.hands.hand(DEFAULT.number)
-    with _picture_server() as picture, _served(create_app(parts)) as here, sync_playwright() as driver:
+    container.renderer.hands.hand(DEFAULT_STYLE.number)
+    with _picture_server() as picture, _served(create_app(container)) as here, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1280, "height": 900})
         page.set_default_timeout(PATIENCE)
@@ -96,9 +96,9 @@ def measure(parts: Parts, account_id: int, cookie: str) -> dict[str, Any]:
         }
         seconds = {name: _typed(page, f"{here}/compose", prepare) for name, prepare in ways.items()}
         browser.close()
-        who = Caller(account_id, "test")
-        plain = _drawn(parts, who)
-        alone = {PLAIN: plain, PICTURE: _drawn(parts, who, front_image_url=picture), CROWD: plain}
+        caller = Caller(account_id, "test")
+        plain = _drawn(container, caller)
+        alone = {PLAIN: plain, PICTURE: _drawn(container, caller, front_image_url=picture), CROWD: plain}
     return {
         "wanted": WANTED,
         "seconds": {name: round(each, 4) for name, each in seconds.items()},
@@ -149,18 +149,20 @@ def _paste_people(page: Page) -> None:
     page.get_by_text(f"{CROWD_SIZE:,} pieces").wait_for()
 
 
-def _drawn(parts: Parts, who: Caller, **more: str) -> float:
+def _drawn(container: Container, caller: Caller, **more: str) -> float:
     """The practical limit: the same piece drawn in this process, with nothing around it."""
-    offer = next(offer for offer in OFFERS if offer.piece.name == "postcard")
+    offer = next(offer for offer in SENDABLE_PRODUCTS if offer.product.name == "postcard")
     person = {"name": "Jane Sample", "address": "12 Main St, Austin, TX 78701"}
     passed = []
     for place in range(WARM_UP + ROUNDS):
         message = MESSAGE + "abcdefghijklmnopqrstuvwxyz"[: place + 1]
         sent = {"message": message, "size": "4x6", "recipients": [person], **more}
-        draft = draft_of(offer.piece, offer.body.model_validate(sent), who, parts)
-        look = posed(draft, 0, draft.people[0], qr_base=parts.press.qr_base, opt_out=parts.press.opt_out)
+        draft = draft_order(offer.product, offer.body.model_validate(sent), caller, container)
+        look = build_preview_copy(
+            draft, 0, draft.people[0], qr_base=container.production.qr_base, opt_out=container.production.opt_out
+        )
         started = time.perf_counter()
-        parts.studio.preview(*look)
+        container.renderer.preview(*look)
         passed.append(time.perf_counter() - started)
     return statistics.median(passed[WARM_UP:])
 
@@ -208,13 +210,13 @@ def _picture_server() -> Iterator[str]:
 
 
 def main() -> None:
-    configure_logs(as_json=False, level="warning")
+    configure_logging(as_json=False, level="warning")
     with new_database() as (home, conninfo):
-        parts = bootstrap.build(settings(home), conninfo)
-        with parts.db.work() as tx:
-            account_id = service.open_account(tx, email="bench@example.com", name="Bench", now=parts.clock())
-        typing = measure(parts, account_id, sign_in(parts, account_id))
-        parts.db.close()
+        container = bootstrap.build_container(settings(home), conninfo)
+        with container.db.system_transaction() as tx:
+            account_id = service.create_account(tx, email="bench@example.com", name="Bench", now=container.clock())
+        typing = measure(container, account_id, sign_in(container, account_id))
+        container.db.close()
     show(typing)
     save(json.loads((RESULTS / "pages.json").read_text()) | {"typing": typing})
 

@@ -11,10 +11,10 @@ from psycopg.types.json import Jsonb
 
 from benchmarks.send.service import Service
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.core.database.engine import driver
+from quillpost.accounts.service import build_tenant
+from quillpost.core.database.engine import driver_connection
 from quillpost.orders.items import new_short_code
-from quillpost.web.api.dependencies import Services, caller_of
+from quillpost.web.api.dependencies import Services, get_caller
 
 PATH = "/bench/bare"
 
@@ -80,20 +80,17 @@ class Twin:
         if "id" in columns:
             insert += sql.SQL(" returning id")
         found = connection.execute(
-            sql.SQL("select * from {} where " + _ROWS[table]).format(sql.Identifier(table)),
-            {"order": self._order_id},
+            sql.SQL("select * from {} where " + _ROWS[table]).format(sql.Identifier(table)), {"order": self._order_id}
         )
-        return [
-            _Row(table, row.get("id"), insert, {name: _given(row[name]) for name in names}) for row in found
-        ]
+        return [_Row(table, row.get("id"), insert, {name: _given(row[name]) for name in names}) for row in found]
 
 
 def open_bare_endpoint(service: Service, twin: Twin) -> None:
     """Behind the same gate, as a plain function in the same threads, in one tenant's transaction."""
 
-    def bare(who: Annotated[Caller, Depends(caller_of)], parts: Services) -> Response:
-        with parts.db.transaction(tenant(who)) as tx:
-            twin.write(driver(tx))
+    def bare(caller: Annotated[Caller, Depends(get_caller)], container: Services) -> Response:
+        with container.db.transaction(build_tenant(caller)) as tx:
+            twin.write(driver_connection(tx))
         return Response(b'{"message":"success"}', media_type="application/json")
 
     service.app.add_api_route(f"/api/v2{PATH}", bare, methods=["POST"])

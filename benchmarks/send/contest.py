@@ -101,10 +101,7 @@ def in_turns(meter: Meter, contenders: Mapping[str, Call], *, rounds: int, calls
 
 def _median(spent: list[Spent], calls: int) -> dict[str, float]:
     middle = sorted(spent, key=lambda one: one.total)[len(spent) // 2]
-    return {
-        "python": round(middle.python / calls * 1000, 3),
-        "postgres": round(middle.postgres / calls * 1000, 3),
-    }
+    return {"python": round(middle.python / calls * 1000, 3), "postgres": round(middle.postgres / calls * 1000, 3)}
 
 
 def milliseconds(spent: Mapping[str, float]) -> float:

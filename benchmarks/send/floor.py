@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict  # pydantic needs it before Python 3.12
 
 from benchmarks.send.service import Service
-from quillpost.recipients.rules import examine
-from quillpost.rendering.models import BALLPOINTS, Addressee, Design
+from quillpost.recipients.rules import validate_recipients
+from quillpost.rendering.models import PEN_COLORS, Addressee, Design
 
 
 class _Recipient(TypedDict):
@@ -41,14 +41,14 @@ def decoding(body: bytes) -> Callable[[], object]:
 def layout(service: Service, body: bytes) -> Callable[[], object]:
     """The layout core on everyone's message and address."""
     given = orjson.loads(body)
-    design = Design("postcard-4x6", given["message"], BALLPOINTS["blue"].ink)
+    design = Design("postcard-4x6", given["message"], PEN_COLORS["blue"].ink)
     addressees = [Addressee(**person) for person in given["recipients"]]
-    return lambda: service.parts.studio.misfits(design, addressees, qr=False)
+    return lambda: service.parts.renderer.find_misfits(design, addressees, qr=False)
 
 
 def standardisation(body: bytes) -> Callable[[], object]:
     people = orjson.loads(body)["recipients"]
-    return lambda: examine(people)
+    return lambda: validate_recipients(people)
 
 
 def copying(service: Service, order_id: int) -> Callable[[], object]:

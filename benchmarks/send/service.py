@@ -10,14 +10,14 @@ from fastapi import FastAPI
 from starlette.types import Message
 
 from benchmarks.harness import client_sending
-from quillpost.accounts import service as accounts
+from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import upgrade
+from quillpost.app.container import Container
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
-from quillpost.rendering.handwriting.catalog import DEFAULT
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 from quillpost.web.application import create_app
 
 JSON = "application/json"
@@ -41,12 +41,12 @@ class Service:
         self._server = EmbeddedPostgres(home)
         self._server.start()
         self.conninfo = self._server.conninfo()
-        upgrade(self.conninfo)
-        configure_logs(as_json=True, level="warning")
+        upgrade_database(self.conninfo)
+        configure_logging(as_json=True, level="warning")
         settings = Settings(home=home, faces_folder=_FACES, calls_a_minute=_ENDLESS)
         self._now = datetime.now(UTC)
-        self.parts: Parts = bootstrap.build(settings, self.conninfo, clock=lambda: self._now)
-        self.parts.studio.hands.hand(DEFAULT.number)
+        self.parts: Container = bootstrap.build_container(settings, self.conninfo, clock=lambda: self._now)
+        self.parts.renderer.hands.hand(DEFAULT_STYLE.number)
         self.app: FastAPI = create_app(self.parts)
         self._token = self._open_account()
         self._loop = asyncio.new_event_loop()
@@ -99,7 +99,7 @@ class Service:
         return status, b"".join(parts)
 
     def _open_account(self) -> str:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             now = self.parts.clock()
-            account_id = accounts.open_account(tx, email="bench@example.com", name="Bench", now=now)
-            return accounts.mint_token(tx, account_id, mode="test", name="bench", now=now)
+            account_id = account_service.create_account(tx, email="bench@example.com", name="Bench", now=now)
+            return account_service.mint_token(tx, account_id, mode="test", name="bench", now=now)

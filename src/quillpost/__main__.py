@@ -8,7 +8,7 @@ from quillpost import cli
 def main() -> None:
     """All that is imported stays: to look through it for garbage took a sixth of the start."""
     gc.disable()
-    cli.main(loaded=_collect)
+    cli.main(on_loaded=_collect)
 
 
 def _collect() -> None:

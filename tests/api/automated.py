@@ -9,9 +9,9 @@ from scanned import come, count
 
 from makers import Account, Clock
 from quillpost.app import tasks as app_tasks
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import automation_sent, automations
-from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.fulfillment.qr_scans.rules import VisitorKind
 
 SEND: dict[str, Any] = {"piece": "postcard", "message": "Hi %FIRST_NAME|friend%, welcome!"}
 
@@ -31,7 +31,7 @@ class Automator:
     """Someone who has things sent."""
 
     who: Account
-    parts: Parts
+    container: Container
     clock: Clock
 
     def make(self, body: dict[str, Any]) -> int:
@@ -48,13 +48,13 @@ class Automator:
 
     def work(self) -> None:
         """What a minute of a worker does."""
-        run(self.parts, "automations.find_dates_again", "automations.send_again")
+        run(self.container, "automations.find_dates_again", "automations.send_again")
 
     def work_of_sending(self) -> None:
-        run(self.parts, "automations.send_again")
+        run(self.container, "automations.send_again")
 
     def row(self, automation_id: int) -> sa.Row[Any]:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return tx.execute(sa.select(automations).where(automations.c.id == automation_id)).one()
 
     def pass_days(self, days: int) -> None:
@@ -76,28 +76,26 @@ class Automator:
         ]
 
     def items(self, order_id: int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.who.get(f"/orders/{order_id}/items?items_per_page=100").json()[
-            "data"
-        ]
+        found: list[dict[str, Any]] = self.who.get(f"/orders/{order_id}/items?items_per_page=100").json()["data"]
         return sorted(found, key=lambda item: int(item["id"]))
 
 
-def run(parts: Parts, *names: str) -> None:
+def run(container: Container, *names: str) -> None:
     """Periodic tasks, once each, as a worker runs them."""
-    tasks = {task.name: task for task in app_tasks.tasks(parts)}
+    tasks = {task.name: task for task in app_tasks.build_tasks(container)}
     for name in names:
         tasks[name].run()
 
 
-def scan(parts: Parts, item_id: int, *, kind: Kind = "person") -> None:
+def scan(container: Container, item_id: int, *, kind: VisitorKind = "person") -> None:
     """The piece is scanned, and that is counted."""
-    come(parts, item_id, kind=kind)
-    assert count(parts) == 1
+    come(container, item_id, kind=kind)
+    assert count(container) == 1
 
 
-def remembered(parts: Parts, automation_id: int) -> list[tuple[str, int]]:
+def remembered(container: Container, automation_id: int) -> list[tuple[str, int]]:
     """Who was taken care of, and for which year."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(
             sa.select(automation_sent.c.person_key, automation_sent.c.year)
             .where(automation_sent.c.automation_id == automation_id)

@@ -19,9 +19,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 @contextmanager
-def new_page(
-    *, width: int = 1200, refusals: list[str] | None = None, zone: str = "America/Chicago"
-) -> Iterator[Page]:
+def new_page(*, width: int = 1200, refusals: list[str] | None = None, zone: str = "America/Chicago") -> Iterator[Page]:
     """A page that nobody has opened before; what its scripts throw, or its policy refuses, fails the test.
     Where the policy is to refuse something, the browser's words about it go into `refusals` instead."""
     program = next(filter(None, map(shutil.which, NAMES)), None)

@@ -19,14 +19,14 @@ from shared_service import shared_account
 from watching import Watch
 
 from makers import Account, make_live
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.web import api
-from quillpost.web.api.openapi import draw
+from quillpost.web.api.openapi import build_description
 
 Json = dict[str, Any]
 
-DESCRIPTION = draw(api.routes)
+DESCRIPTION = build_description(api.routes)
 SCHEMAS: Json = DESCRIPTION["components"]["schemas"]
 JSON = "application/json"
 FIELD = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|metadata\[.*", re.DOTALL)
@@ -100,7 +100,7 @@ WITH_BODY = [operation for operation in OPERATIONS if operation.body_schema is n
 class World:
     """A service in which one of everything that can be made has been made after its own example."""
 
-    parts: Parts
+    container: Container
     caller: Account
     ids: dict[str, str] = field(default_factory=dict)
     """By the path of their collection."""
@@ -109,11 +109,11 @@ class World:
     @cached_property
     def live(self) -> Account:
         """The same caller, for what only a live token changes."""
-        return make_live(self.parts, self.caller)
+        return make_live(self.container, self.caller)
 
     @cached_property
     def watch(self) -> Watch:
-        return Watch(self.parts)
+        return Watch(self.container)
 
     def fill(self) -> None:
         """Make what is missing; what needs something else is made in a second round."""
@@ -141,8 +141,8 @@ class World:
 
     def hand_over(self) -> None:
         """A batch, which no call makes."""
-        with self.parts.db.work() as tx:
-            self.ids[BATCHES] = str(tx.execute(A_BATCH, {"now": self.parts.clock()}).scalar_one())
+        with self.container.db.system_transaction() as tx:
+            self.ids[BATCHES] = str(tx.execute(A_BATCH, {"now": self.container.clock()}).scalar_one())
 
     def body(self, operation: Operation) -> Any:
         """The example with ids that exist here, and with an address that no other has."""
@@ -204,12 +204,12 @@ A_BATCH = sa.text(
 @contextmanager
 def described_world(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[World]:
     with shared_account(postgres, template, home) as (owner, parts):
-        world = World(parts, owner)
-        with parts.db.work() as tx:
+        environment = World(parts, owner)
+        with parts.db.system_transaction() as tx:
             tx.execute(sa.text("update accounts set is_operator = true"))  # whose calls are there too
-        world.hand_over()
-        world.fill()
-        yield world
+        environment.hand_over()
+        environment.fill()
+        yield environment
 
 
 def faults(answer: Response) -> list[str]:

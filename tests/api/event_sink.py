@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.settings import Settings
 
 PATIENCE_SECONDS = 60
@@ -111,7 +111,7 @@ class EventSink:
 
 
 @contextmanager
-def telling(parts: Parts) -> Iterator[None]:
+def telling(container: Container) -> Iterator[None]:
     """Meanwhile the engine runs, over real sockets."""
     stop, started = asyncio.Event(), Condition()
     settings = Settings.model_validate({"allow_private_urls": True})
@@ -121,7 +121,7 @@ def telling(parts: Parts) -> Iterator[None]:
         with started:
             loops.append(asyncio.get_running_loop())
             started.notify()
-        await bootstrap.pump(settings, parts).run(stop)
+        await bootstrap.build_dispatcher(settings, container).run(stop)
 
     thread = Thread(target=asyncio.run, args=(run(),))
     thread.start()

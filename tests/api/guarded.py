@@ -2,13 +2,13 @@
 
 from starlette.types import ASGIApp
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.middleware.admission import Admission
-from quillpost.web.middleware.auth import Gate, Identities
-from quillpost.web.middleware.load_shedding import LoadShedder
+from quillpost.web.middleware.auth import AuthMiddleware, IdentityCache
+from quillpost.web.middleware.load_shedding import LoadSheddingMiddleware
 
 
-def guarded(app: ASGIApp, parts: Parts, admission: Admission | None = None) -> LoadShedder:
-    limits, identities = parts.limits, Identities("quillpost_session")
-    usual = Admission(share=limits.calls_at_once, patience=limits.wait_seconds)
-    return LoadShedder(Gate(app, parts, identities), admission or usual, identities)
+def guarded(app: ASGIApp, container: Container, admission: Admission | None = None) -> LoadSheddingMiddleware:
+    limits, identities = container.limits, IdentityCache("quillpost_session")
+    usual = Admission(max_per_caller=limits.calls_at_once, max_wait_seconds=limits.wait_seconds)
+    return LoadSheddingMiddleware(AuthMiddleware(app, container, identities), admission or usual, identities)

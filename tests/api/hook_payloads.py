@@ -98,22 +98,8 @@ PAYLOADS = {
             "Custom_1__c": "a blue door",
             "Account": {"attributes": {"type": "Account"}, "Name": "Acme"},
         },
-        JANE
-        | {
-            "address2": "Apt 4",
-            "country": "US",
-            "company": "Acme",
-            "dob": "1980-02-29",
-            "custom1": "a blue door",
-        },
-        ignored={
-            "attributes.type",
-            "attributes.url",
-            "Id",
-            "OtherStreet",
-            "OtherCity",
-            "Account.attributes.type",
-        },
+        JANE | {"address2": "Apt 4", "country": "US", "company": "Acme", "dob": "1980-02-29", "custom1": "a blue door"},
+        ignored={"attributes.type", "attributes.url", "Id", "OtherStreet", "OtherCity", "Account.attributes.type"},
     ),
     "Salesforce lead": Payload(
         {
@@ -218,15 +204,7 @@ PAYLOADS = {
         },
         JANE | {"country": "US"},
         FORM,
-        {
-            "type",
-            "fired_at",
-            "data.id",
-            "data.list_id",
-            "data.email_type",
-            "data.ip_opt",
-            "data.merges.BIRTHDAY",
-        },
+        {"type", "fired_at", "data.id", "data.list_id", "data.email_type", "data.ip_opt", "data.merges.BIRTHDAY"},
     ),
     "Mailchimp with an address on one line": Payload(
         {
@@ -300,16 +278,7 @@ PAYLOADS = {
             "customFields": [{"id": "BcdmQEsNgz6AVpgLVUJ0", "value": "x"}],
         },
         JANE | {"company": "Acme", "country": "US", "dob": "1980-02-29", "phone": "+15125550100"},
-        ignored={
-            "type",
-            "locationId",
-            "id",
-            "source",
-            "dateAdded",
-            "dnd",
-            "tags",
-            "customFields.BcdmQEsNgz6AVpgLVUJ0",
-        },
+        ignored={"type", "locationId", "id", "source", "dateAdded", "dnd", "tags", "customFields.BcdmQEsNgz6AVpgLVUJ0"},
     ),
     "HighLevel workflow": Payload(
         {

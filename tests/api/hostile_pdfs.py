@@ -38,11 +38,7 @@ def many_pages(count: int = 50_000) -> bytes:
     page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]>>"
     kids = b" ".join(b"%d 0 R" % (n + 3) for n in range(count))
     return file(
-        [
-            b"<</Type/Catalog/Pages 2 0 R>>",
-            b"<</Type/Pages/Kids[%b]/Count %d>>" % (kids, count),
-            *[page] * count,
-        ]
+        [b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[%b]/Count %d>>" % (kids, count), *[page] * count]
     )
 
 
@@ -62,9 +58,7 @@ def huge_xref_stream() -> bytes:
 
 def huge_image(width: int = 90_000, height: int = 40_000) -> bytes:
     """A picture within the page: bits that say nothing, packed."""
-    entries = (
-        f"/Type/XObject/Subtype/Image/Width {width}/Height {height}/BitsPerComponent 1/ColorSpace/DeviceGray"
-    )
+    entries = f"/Type/XObject/Subtype/Image/Width {width}/Height {height}/BitsPerComponent 1/ColorSpace/DeviceGray"
     others = [stream(bytes(width // 8), entries, times=height)]
     return one_page(b"612 0 0 792 0 0 cm /I Do", "<</XObject<</I 5 0 R>>>>", others)
 

@@ -8,7 +8,7 @@ from typing import Any
 from httpx2 import Response
 from list_keeper import Lister
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.recipients.imports import tasks as import_tasks
 
 HEAD = "Name,Street,City,State,Zip\n"
@@ -16,8 +16,8 @@ JANE = "Jane Doe,12 Main St,Austin,TX,78701\n"
 JOHN = "John Roe,14 Main St,Austin,TX,78701\n"
 
 
-def means(parts: Parts) -> import_tasks.Means:
-    return import_tasks.Means(parts.db, parts.shelf.store, parts.clock)
+def means(container: Container) -> import_tasks.ImportContext:
+    return import_tasks.ImportContext(container.db, container.storage.store, container.clock)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Importer:
     """Someone who fills lists from files."""
 
     lists: Lister
-    parts: Parts
+    container: Container
 
     def upload(
         self,
@@ -44,7 +44,7 @@ class Importer:
 
     def fill(self, import_id: int) -> dict[str, Any]:
         """The import, after its job has run."""
-        import_tasks.fill(means(self.parts), import_id)
+        import_tasks.run_import(means(self.container), import_id)
         return self.read(import_id)
 
     def run(self, list_id: int, data: str | bytes, **how: Any) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Importer:
 
     @property
     def files(self) -> list[str]:
-        return list(self.parts.shelf.store.keys("imports/"))
+        return list(self.container.storage.store.keys("imports/"))
 
 
 def counts(done: dict[str, Any]) -> tuple[int, int, int, int]:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from httpx2 import Response
 
 from makers import Account, make_live, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhooks
 
@@ -70,10 +70,10 @@ def ids(rows: Iterable[dict[str, Any]]) -> list[int]:
     return [row["id"] for row in rows]
 
 
-def sent_to(parts: Parts, who: Account, list_id: int, *, status: str, mode: str = "test") -> int:
+def sent_to(container: Container, who: Account, list_id: int, *, status: str, mode: str = "test") -> int:
     """An order that was sent to this list and stands there."""
     order_id = int(who.send().json()["id"])
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.update(orders)
             .where(orders.c.id == order_id)
@@ -82,20 +82,20 @@ def sent_to(parts: Parts, who: Account, list_id: int, *, status: str, mode: str 
     return order_id
 
 
-def subscribed(parts: Parts, who: Account, list_id: int, sub_account_id: int) -> list[int]:
+def subscribed(container: Container, who: Account, list_id: int, sub_account_id: int) -> list[int]:
     """Subscriptions to the list's events: in each mode the account's and the sub account's."""
     body = {"url": "https://example.com/hook", "type": "*", "mailing_list_id": list_id}
     made = [
         caller.post("/webhooks", body | {"sub_account_id": home})
-        for caller in (who, make_live(parts, who))
+        for caller in (who, make_live(container, who))
         for home in (None, sub_account_id)
     ]
     return [int(answer.json()["id"]) for answer in made]
 
 
-def audiences(parts: Parts, hooks: Iterable[int]) -> list[tuple[int | None, int | None]]:
+def audiences(container: Container, hooks: Iterable[int]) -> list[tuple[int | None, int | None]]:
     """Of each subscription: its list and its sub account."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         found = tx.execute(
             sa.select(webhooks.c.mailing_list_id, webhooks.c.sub_account_id)
             .where(webhooks.c.id.in_(list(hooks)))

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.leads import lead_purchases, lead_sources, leads
-from quillpost.recipients.leads.files import Row
-from quillpost.recipients.leads.imports import load_rows
+from quillpost.recipients.leads.files import LeadRow
+from quillpost.recipients.leads.imports import replace_source_rows
 
 CENTRE = "100 Sample Oak St, Austin, TX 78701"
 TABLES = leads, lead_sources, lead_purchases
@@ -26,11 +26,11 @@ def house(number: int, **more: str) -> dict[str, str]:
     }
 
 
-def settle(parts: Parts, houses: list[dict[str, str]], *, live: bool = False) -> None:
+def settle(container: Container, houses: list[dict[str, str]], *, live: bool = False) -> None:
     """Put them into the table: for testing mode, or as an operator's own for live."""
-    rows = [Row(place, fields) for place, fields in enumerate(houses, start=1)]
+    rows = [LeadRow(place, fields) for place, fields in enumerate(houses, start=1)]
     source = "county" if live else "sample"
-    load_rows(parts.db, rows, source=source, country="US", is_sample=not live, now=parts.clock())
+    replace_source_rows(container.db, rows, source=source, country="US", is_sample=not live, now=container.clock())
 
 
 def around(count: int, **more: Any) -> dict[str, Any]:

@@ -12,15 +12,7 @@ BY_CALLS = frozenset(
 """Calls of the API do them: test_audited_calls.py."""
 
 BY_COMMANDS = frozenset(
-    {
-        "account.created",
-        "credit.moved",
-        "key.new",
-        "key.resealed",
-        "key.forgotten",
-        "stock.loaded",
-        "stock.released",
-    }
+    {"account.created", "credit.moved", "key.new", "key.resealed", "key.forgotten", "stock.loaded", "stock.released"}
 )
 """Only commands do them: test_welcome_links.py, test_audited_calls.py, test_key_commands.py,
 test_giftcards.py."""

@@ -16,8 +16,8 @@ from direct import TestClient
 from makers import Account
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.clients import Client, Registration
-from quillpost.app.container import Parts
+from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 
 BACK = "https://app.example/back"
@@ -30,17 +30,19 @@ ACTOR = Actor("owner@example.com", address="192.0.2.7")
 
 
 def register_client(
-    parts: Parts,
+    container: Container,
     account_id: int,
     *,
     is_public: bool = False,
     name: str = "Letterhead",
     redirect_uris: tuple[str, ...] = (BACK,),
     **more: Any,
-) -> tuple[Client, str | None]:
-    with parts.db.transaction(Tenant(account_id)) as tx:
-        wish = Registration(name, redirect_uris, **more)
-        return clients.register(tx, account_id, wish, is_public=is_public, actor=ACTOR, now=parts.clock())
+) -> tuple[OAuthClient, str | None]:
+    with container.db.transaction(Tenant(account_id)) as tx:
+        order_request = ClientRegistration(name, redirect_uris, **more)
+        return clients.register_client(
+            tx, account_id, order_request, is_public=is_public, actor=ACTOR, now=container.clock()
+        )
 
 
 @dataclass
@@ -48,7 +50,7 @@ class App:
     """The integrator's side of it, and a browser that goes to and fro."""
 
     http: TestClient
-    client: Client
+    client: OAuthClient
     secret: str | None
     browser: Browser
 
@@ -75,16 +77,12 @@ class App:
         """What the browser is answered when its owner has read the page and decided."""
         link = link or self.link()
         shown = hidden_in(self.browser.get(link, follow=False))
-        return self.browser.post(
-            link, follow=False, **{**shown, "decision": decision, "mode": mode, **fields}
-        )
+        return self.browser.post(link, follow=False, **{**shown, "decision": decision, "mode": mode, **fields})
 
     def code(self, link: str | None = None, **fields: Any) -> str:
         return query_of(self.consent(link, **fields))["code"]
 
-    def exchange(
-        self, code: str, *, headers: Mapping[str, str] | None = None, **changes: str | None
-    ) -> Response:
+    def exchange(self, code: str, *, headers: Mapping[str, str] | None = None, **changes: str | None) -> Response:
         usual = {
             "grant_type": "authorization_code",
             "code": code,
@@ -119,10 +117,10 @@ class App:
         return self.http.get("/api/v2/ping", headers={"Authorization": f"Bearer {token}"})
 
 
-def connect(parts: Parts, http: TestClient, owner: Account, *, is_public: bool = False, **how: Any) -> App:
+def connect(container: Container, http: TestClient, owner: Account, *, is_public: bool = False, **how: Any) -> App:
     """An app of the owner's, and the owner signed in to use it."""
-    client, secret = register_client(parts, owner.id, is_public=is_public, **how)
-    make_person(parts, owner.id, "dana@example.com")
+    client, secret = register_client(container, owner.id, is_public=is_public, **how)
+    make_person(container, owner.id, "dana@example.com")
     browser = browser_of(http)
     browser.sign_in("dana@example.com")
     return App(http, client, secret, browser)

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from quillpost.rendering.decoder.pool import NURSERY
-from quillpost.rendering.decoder.process import SPARES
+from quillpost.rendering.decoder.pool import DECODER_POOL
+from quillpost.rendering.decoder.process import IDLE_CHILDREN_COUNT
 
 _SELF = Path("/proc/self")
 A_MOMENT = 20.0
@@ -33,7 +33,7 @@ def peak() -> Iterator[Peak]:
 def all_have_ended() -> bool:
     """Whether the decoder has no child but those that wait for work; one that was just ended may take a
     moment."""
-    while len(alive := _children()) > SPARES:
+    while len(alive := _children()) > IDLE_CHILDREN_COUNT:
         if not _one_ends(alive):
             return False
     return True
@@ -41,7 +41,7 @@ def all_have_ended() -> bool:
 
 def _children() -> list[int]:
     """Those that are not dead and only wait to be buried."""
-    decoder = NURSERY.pid
+    decoder = DECODER_POOL.pid
     listed = Path(f"/proc/{decoder}/task/{decoder}/children").read_text().split() if decoder else []
     return [int(child) for child in listed if _state(child) != "Z"]
 

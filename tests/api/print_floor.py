@@ -5,7 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from makers import Account, Clock, carry_on, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.print_room import batches
 
 HOME = {
@@ -14,12 +14,12 @@ HOME = {
 }  # fmt: skip
 
 
-def handed(sender: Account, parts: Parts, clock: Clock, how_many: int = 3, **changes: Any) -> int:
+def handed(sender: Account, container: Container, clock: Clock, how_many: int = 3, **changes: Any) -> int:
     """The batch of an order to so many, with the printer."""
     sent = sender.send(recipients=people(how_many), **HOME | changes)
     assert sent.status_code == 200, sent.text
-    carry_on(parts, clock, seconds=4)
-    with parts.db.work() as tx:
+    carry_on(container, clock, seconds=4)
+    with container.db.system_transaction() as tx:
         found = tx.execute(sa.select(batches).order_by(batches.c.id.desc()).limit(1)).one()
     assert found.status == "handed", found
     return int(found.id)
@@ -29,9 +29,9 @@ UNFILLED = "Hello %COMPANY%!"
 """A message for which the people of these tests have nothing: the review holds it."""
 
 
-def held(sender: Account, parts: Parts, clock: Clock, **changes: Any) -> int:
+def held(sender: Account, container: Container, clock: Clock, **changes: Any) -> int:
     """An order that waits for an operator."""
     order_id = int(sender.send(**{"message": UNFILLED} | changes).json()["id"])
-    carry_on(parts, clock, seconds=11)
+    carry_on(container, clock, seconds=11)
     assert sender.get(f"/orders/{order_id}").json()["status"] == "Paused"
     return order_id

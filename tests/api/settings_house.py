@@ -8,8 +8,8 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import CHANGES_WITH_EVERY_CALL, make_account, make_sub_account
-from quillpost.accounts.users.sessions import open_session
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import create_session
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import metadata
 from quillpost.core.database.tables.users import people
 from quillpost.web.cookies import SESSION
@@ -23,11 +23,11 @@ SEEN_WITH_EVERY_VISIT = {"sessions"}
 class House:
     """Whoever a test asks for is signed in by then."""
 
-    def __init__(self, parts: Parts, http: TestClient) -> None:
-        self.parts, self.http = parts, http
-        self.account = make_account(parts, http, "owner@example.com")
-        self.others = make_account(parts, http, "stranger@example.com")
-        self.branch = make_sub_account(parts, self.account, "Dallas")
+    def __init__(self, container: Container, http: TestClient) -> None:
+        self.parts, self.http = container, http
+        self.account = make_account(container, http, "owner@example.com")
+        self.others = make_account(container, http, "stranger@example.com")
+        self.branch = make_sub_account(container, self.account, "Dallas")
         self._signed_in: dict[str, Browser] = {}
         self.owner = self.browser(OWNER, self.account.id)
 
@@ -36,8 +36,8 @@ class House:
         if email in self._signed_in:
             return self._signed_in[email]
         person_id = self.join(email, account_id, **how)
-        with self.parts.db.work() as tx:
-            cookie = open_session(
+        with self.parts.db.system_transaction() as tx:
+            cookie = create_session(
                 tx, person_id, awaits_code=False, address=None, browser=None, now=self.parts.clock()
             )
         browser = self._signed_in[email] = browser_of(self.http)
@@ -66,7 +66,7 @@ class House:
 
     def person(self, email: str) -> int:
         """The id of somebody who is there by now."""
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             return int(tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one())
 
     def join(self, email: str, account_id: int, **how: Any) -> int:
@@ -86,7 +86,7 @@ class House:
             if name not in CHANGES_WITH_EVERY_CALL - {"tokens"} | SEEN_WITH_EVERY_VISIT
         ]
         counts = [sa.select(sa.func.count()).select_from(table).scalar_subquery() for table in kept]
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             row = tx.execute(sa.select(*counts)).one()
         return {table.name: count for table, count in zip(kept, row, strict=True)}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from list_keeper import Lister
 from shared_service import shared_account
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @contextmanager
-def shared_lists(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[tuple[Lister, Parts]]:
+def shared_lists(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator[tuple[Lister, Container]]:
     with shared_account(postgres, template, home) as (owner, parts):
         yield Lister(owner), parts

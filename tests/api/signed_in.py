@@ -14,9 +14,9 @@ from direct import TestClient
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Role
 from quillpost.accounts.users import second_factor
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import memberships, people
-from quillpost.web.csrf import new_key
+from quillpost.web.csrf import create_one_time_key
 
 PASSWORD = "plum orchard weather vane"
 ACCEPTS = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -26,7 +26,7 @@ Filled = str | int | Sequence[str] | None
 
 
 def make_person(
-    parts: Parts,
+    container: Container,
     account_id: int,
     email: str,
     *,
@@ -37,22 +37,16 @@ def make_person(
 ) -> int:
     """Somebody who belongs to the account, as if they had joined by a link. Made for a second account, the
     same person is in both."""
-    now = parts.clock()
-    kept = None if password is None else parts.people.hasher.hash(password)
-    with parts.db.work() as tx:
+    now = container.clock()
+    kept = None if password is None else container.sign_in_context.hasher.hash(password)
+    with container.db.system_transaction() as tx:
         person_id = tx.scalar(sa.select(people.c.id).where(sa.func.lower(people.c.email) == email.lower()))
         if person_id is None:
-            made = sa.insert(people).values(
-                email=email, name=name, password_hash=kept, created_at=now, updated_at=now
-            )
+            made = sa.insert(people).values(email=email, name=name, password_hash=kept, created_at=now, updated_at=now)
             person_id = tx.execute(made.returning(people.c.id)).scalar_one()
         tx.execute(
             sa.insert(memberships).values(
-                account_id=account_id,
-                sub_account_id=sub_account_id,
-                person_id=person_id,
-                role=role,
-                created_at=now,
+                account_id=account_id, sub_account_id=sub_account_id, person_id=person_id, role=role, created_at=now
             )
         )
     return int(person_id)
@@ -77,7 +71,7 @@ class Browser:
         one that was not sent before."""
         if "csrf" not in fields:
             fields["csrf"] = self.csrf()
-        fields.setdefault("once", new_key())
+        fields.setdefault("once", create_one_time_key())
         told = {"Accept": ACCEPTS, "Sec-Fetch-Site": "same-origin", "Origin": self.origin} | (headers or {})
         data = {
             name: value if isinstance(value, (str, int)) else list(value)
@@ -119,27 +113,24 @@ class Browser:
 def browser_of(http: TestClient, *, base_url: str | None = None, address: str = "192.0.2.1") -> Browser:
     """A new browser that visits the same service, somewhere on the net."""
     client = TestClient(
-        http.app,
-        base_url=base_url or str(http.base_url),
-        raise_server_exceptions=False,
-        client=(address, 50_000),
+        http.app, base_url=base_url or str(http.base_url), raise_server_exceptions=False, client=(address, 50_000)
     )
     return Browser(client)
 
 
-def let_mails_out(http: TestClient, parts: Parts) -> None:
+def let_mails_out(http: TestClient, container: Container) -> None:
     """As if a mail server were set up: our pages say so, and nothing else changes."""
     app: Any = http.app
-    app.state.parts = replace(parts, sends_mail=True)
+    app.state.parts = replace(container, has_mail_server=True)
 
 
-def turn_on_second_factor(parts: Parts, email: str) -> pyotp.TOTP:
+def turn_on_second_factor(container: Container, email: str) -> pyotp.TOTP:
     """Turn somebody's second factor on; what their app would hold."""
-    now = parts.clock()
-    with parts.db.work() as tx:
+    now = container.clock()
+    with container.db.system_transaction() as tx:
         person_id = tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one()
-        enrolment = second_factor.begin(tx, parts.sealer, person_id, issuer="Quillpost", now=now)
+        enrolment = second_factor.begin_enrollment(tx, container.encryptor, person_id, issuer="Quillpost", now=now)
         app = pyotp.TOTP(enrolment.secret)
         actor = Actor(email, person_id=person_id)
-        assert second_factor.turn_on(tx, parts.sealer, person_id, app.at(now), actor, now=now)
+        assert second_factor.enable_second_factor(tx, container.encryptor, person_id, app.at(now), actor, now=now)
     return app

@@ -14,7 +14,7 @@ from httpx2 import Response
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_sub_account, people, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 TOOL = Path(__file__).parents[2] / "tools" / "lint_openapi.py"
 
@@ -77,7 +77,7 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], Any]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "fault"),
+    ("spoil", "error"),
     [
         (lambda paths, _: paths[HOOKS]["post"].pop("operationId"), "has no operationId"),
         (lambda paths, _: paths[HOOKS]["post"].pop("summary"), "has no summary"),
@@ -105,10 +105,10 @@ Spoil = Callable[[dict[str, Any], dict[str, Any]], Any]
         (lambda _, schemas: schemas.pop("WebhookPage"), "component WebhookPage: is used and does not exist"),
     ],
 )  # fmt: skip
-def test_the_lint_sees_every_fault(spoil: Spoil, fault: str) -> None:
+def test_the_lint_sees_every_fault(spoil: Spoil, error: str) -> None:
     spoiled = json.loads(WRITTEN)
     spoil(spoiled["paths"], spoiled["components"]["schemas"])
-    assert any(fault in found for found in LINT.faults(spoiled))
+    assert any(error in found for found in LINT.faults(spoiled))
 
 
 def test_links_lead_from_what_was_made_to_what_can_be_done_with_it() -> None:
@@ -121,13 +121,13 @@ def test_links_lead_from_what_was_made_to_what_can_be_done_with_it() -> None:
 
 
 def test_the_real_answers_are_the_described_ones(
-    owner: Account, parts: Parts, clock: Clock, description: dict[str, Any]
+    owner: Account, container: Container, clock: Clock, description: dict[str, Any]
 ) -> None:
     def check(path: str, method: str, answer: Response) -> Any:
         assert_described(description, f"/api/v2{path}", method, answer)
         return answer.json()
 
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     audience = [*people(2), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
     order = check(
         "/send/postcard",
@@ -142,7 +142,7 @@ def test_the_real_answers_are_the_described_ones(
     for method in ("put", "post", "delete"):
         check("/orders/{order_id}/cancel", method, owner.call(method, f"/orders/{cancelled}/cancel"))
         check("/orders/{order_id}/cancel", method, owner.call(method, "/orders/999/cancel"))
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     check("/orders/list", "get", owner.get("/orders/list"))
     check("/orders/list", "get", owner.get("/orders/list?page=x"))
     check("/orders/list", "get", owner.get("/orders/list?sub_account_id=999"))
@@ -152,9 +152,7 @@ def test_the_real_answers_are_the_described_ones(
     check("/orders/{order_id}/items", "get", owner.get(f"/orders/{order}/items"))
     check("/ping", "get", owner.get("/ping"))
     check("/ping", "get", owner.get("/ping", headers={"Authorization": "Bearer x"}))
-    hook = check("/webhooks", "post", owner.post("/webhooks", {"url": "https://example.com", "type": "*"}))[
-        "id"
-    ]
+    hook = check("/webhooks", "post", owner.post("/webhooks", {"url": "https://example.com", "type": "*"}))["id"]
     check("/webhooks", "get", owner.get("/webhooks"))
     check("/webhooks/{webhook_id}", "get", owner.get(f"/webhooks/{hook}"))
     path = "/webhooks/{webhook_id}"

@@ -67,14 +67,7 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         " ".join(
             f"{verb}_{piece}"
             for verb in ("send", "estimate", "store")
-            for piece in (
-                "postcard",
-                "windowed_letter",
-                "windowless_letter",
-                "notecard",
-                "giftcard",
-                "magnacard",
-            )
+            for piece in ("postcard", "windowed_letter", "windowless_letter", "notecard", "giftcard", "magnacard")
         ),
     ),
     ("whether the list or sub account that a query names exists", ("400",), "list_automations"),
@@ -94,21 +87,13 @@ LEEWAY: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "create_automation change_automation preview_automation",
     ),
     ("whether the order still waits", ("400",), "cancel_order_put cancel_order_post cancel_order_delete"),
-    (
-        "whether the order waits or was mailed, and the new message fits",
-        ("400", "422"),
-        "change_order replay_order",
-    ),
+    ("whether the order waits or was mailed, and the new message fits", ("400", "422"), "change_order replay_order"),
     (
         "whether an order that waits needs it still",
         ("400",),
         "delete_mailing_list delete_image_template delete_message_template delete_sub_account",
     ),
-    (
-        "whether a batch holds these pieces, and a time lies in the past",
-        ("422",),
-        "mark_print_batch reprint_pieces",
-    ),
+    ("whether a batch holds these pieces, and a time lies in the past", ("422",), "mark_print_batch reprint_pieces"),
     ("whether the orders exist", ("422",), "rush_orders"),
     ("whether the import has ended", ("400",), "read_rejected_rows"),
     (
@@ -159,13 +144,7 @@ def plan(token: str, *phases: str, mode: str = "all") -> schemathesis.Config:
             }
         ],
         "phases": {name: {"enabled": name in phases} for name in known}
-        | {
-            "stateful": {
-                "enabled": "stateful" in phases,
-                "max-steps": 8,
-                "generation": {"max-examples": CHAINS},
-            }
-        },
+        | {"stateful": {"enabled": "stateful" in phases, "max-steps": 8, "generation": {"max-examples": CHAINS}}},
     }
     return schemathesis.Config.from_dict(how if IS_LONG else how | {"seed": 4711})
 
@@ -210,26 +189,24 @@ def _note(recorder: Any, seen: Seen) -> None:
 
 
 @pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    with described_world(postgres, template, tmp_path_factory.mktemp("fuzz")) as world:
-        yield world
+def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with described_world(postgres, template, tmp_path_factory.mktemp("fuzz")) as environment:
+        yield environment
 
 
 @pytest.fixture
-def world(service: World, request: pytest.FixtureRequest) -> World:
+def environment(service: World, request: pytest.FixtureRequest) -> World:
     """An account of its own for each test, so that none finds what another left."""
     name = re.sub(r"\W+", "-", request.node.name)
-    world = World(service.parts, make_account(service.parts, service.caller.http, f"{name}@example.com"))
-    world.fill()
-    return world
+    environment = World(service.container, make_account(service.container, service.caller.http, f"{name}@example.com"))
+    environment.fill()
+    return environment
 
 
-def described(world: World, *phases: str, of: set[str], mode: str = "all") -> Any:
+def described(environment: World, *phases: str, of: set[str], mode: str = "all") -> Any:
     """These operations alone: where some have settings of their own, all are included from the start."""
-    config = plan(world.caller.token, *phases, mode=mode)
-    schema = schemathesis.openapi.from_asgi("/openapi.json", world.caller.http.app, config=config)
+    config = plan(environment.caller.token, *phases, mode=mode)
+    schema = schemathesis.openapi.from_asgi("/openapi.json", environment.caller.http.app, config=config)
 
     return schema.exclude(lambda found: found.operation.label not in of)
 
@@ -246,8 +223,8 @@ def tagged(tag: str) -> set[str]:
 
 @pytest.mark.timeout(7_200 if IS_LONG else 600)
 @pytest.mark.parametrize("tag", TAGS)
-def test_no_call_surprises_us(world: World, tag: str) -> None:
-    seen = run(described(world, "examples", "fuzzing", of=tagged(tag)))
+def test_no_call_surprises_us(environment: World, tag: str) -> None:
+    seen = run(described(environment, "examples", "fuzzing", of=tagged(tag)))
     assert not seen.wrong, "\n\n".join(seen.wrong[:5])
     assert seen.called == tagged(tag)
 
@@ -255,9 +232,9 @@ def test_no_call_surprises_us(world: World, tag: str) -> None:
 @pytest.mark.long  # `test_oddities.py` tries odd values in every field, in every run
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize("tag", TAGS)
-def test_no_edge_of_a_field_surprises_us(world: World, tag: str) -> None:
+def test_no_edge_of_a_field_surprises_us(environment: World, tag: str) -> None:
     edgy = {label for label in tagged(tag) if IS_LONG or not SENT_ALIKE.search(label)}
-    seen = run(described(world, "coverage", of=edgy))
+    seen = run(described(environment, "coverage", of=edgy))
     assert not seen.wrong, "\n\n".join(seen.wrong[:5])
 
 
@@ -279,15 +256,15 @@ def links_of(maker: Operation) -> dict[str, Operation]:
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
-def test_what_is_made_can_be_read_changed_and_removed_along_the_links(world: World, collection: str) -> None:
+def test_what_is_made_can_be_read_changed_and_removed_along_the_links(environment: World, collection: str) -> None:
     maker = MAKERS[collection]
     steps = links_of(maker)
-    schema = described(world, of={maker.label, *(step.label for step in steps.values())})
+    schema = described(environment, of={maker.label, *(step.label for step in steps.values())})
 
     def call(operation: Operation, **how: Any) -> Any:
-        body = {} if operation.body_schema is None else {"body": world.body(operation), "media_type": JSON}
+        body = {} if operation.body_schema is None else {"body": environment.body(operation), "media_type": JSON}
         case = schema[operation.path][operation.method].Case(**body, **how)
-        return case.call_and_validate(headers={"Authorization": f"Bearer {world.caller.token}"})
+        return case.call_and_validate(headers={"Authorization": f"Bearer {environment.caller.token}"})
 
     def follow(method: str) -> Any:
         return call(steps[method], path_parameters={steps[method].parameters[0]: made["id"]})
@@ -303,11 +280,11 @@ def test_what_is_made_can_be_read_changed_and_removed_along_the_links(world: Wor
 
 @pytest.mark.timeout(7_200 if IS_LONG else 600)
 @pytest.mark.parametrize("collection", COLLECTIONS)
-def test_no_chain_of_calls_surprises_us(world: World, collection: str) -> None:
+def test_no_chain_of_calls_surprises_us(environment: World, collection: str) -> None:
     """In any order, often after it is gone. What the calls say is good: it is their order that is tried."""
     steps = [MAKERS[collection], *links_of(MAKERS[collection]).values()]
-    good = {step.label: world.body(step) for step in steps if step.body_schema is not None}
-    schema = described(world, "stateful", of={step.label for step in steps}, mode="positive")
+    good = {step.label: environment.body(step) for step in steps if step.body_schema is not None}
+    schema = described(environment, "stateful", of={step.label for step in steps}, mode="positive")
     numbers = count(1)
 
     @schema.hook  # type: ignore[untyped-decorator]

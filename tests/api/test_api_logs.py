@@ -9,9 +9,7 @@ from makers import Account, person
 
 
 def test_nothing_secret_and_nobody_is_in_the_logs(owner: Account, http: TestClient) -> None:
-    jane = person(
-        name="Jane Quimby", address="7734 Hemlock Row", email="jane.quimby@example.com", phone="5125550199"
-    )
+    jane = person(name="Jane Quimby", address="7734 Hemlock Row", email="jane.quimby@example.com", phone="5125550199")
     with logged() as lines:
         order_id = owner.send(recipients=[jane], message="Dear Hortensia").json()["id"]
         hook = owner.post("/webhooks", {"url": "https://hooks.example.com/k3y", "type": "*"}).json()

@@ -15,27 +15,27 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from traces import FORM, JSON, logged, traces
 
 from makers import Account, Build, Clock, carry_on, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import idempotency_keys
 from quillpost.core.metrics import REGISTRY
-from quillpost.core.tokens import mint
+from quillpost.core.tokens import mint_secret
 from quillpost.web.api import arrival
-from quillpost.web.api.responses import header_text
+from quillpost.web.api.responses import to_header_text
 from quillpost.web.application import create_app
-from quillpost.web.middleware.admission import PLACES, Admission
+from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
 
 KEY = {"Idempotency-Key": "once"}
 LARGEST = 100_000
 
 
-def a_replay(owner: Account, parts: Parts, clock: Clock) -> tuple[str, str, bytes, int]:
+def a_replay(owner: Account, container: Container, clock: Clock) -> tuple[str, str, bytes, int]:
     """To one person; without its body it would go to all whom the order went to."""
     order = owner.send().json()["id"]
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     return f"/orders/{order}/replay", JSON, json.dumps({"recipients": [person(name="Zoe")]}).encode(), 0
 
 
-def a_form(owner: Account, parts: Parts, clock: Clock) -> tuple[str, str, bytes, int]:
+def a_form(owner: Account, container: Container, clock: Clock) -> tuple[str, str, bytes, int]:
     """To a list; cut short it would be a good form still."""
     made = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
     owner.post("/recipients", person(mailing_list_id=made))
@@ -60,73 +60,73 @@ def answered(status: int) -> float:
     return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
 
 
-@pytest.mark.parametrize("wish", [a_replay, a_form])
+@pytest.mark.parametrize("build_call", [a_replay, a_form])
 def test_a_call_that_breaks_off_leaves_nothing_and_can_be_made_again(
     owner: Account,
-    parts: Parts,
+    container: Container,
     clock: Clock,
     caplog: pytest.LogCaptureFixture,
-    wish: Callable[[Account, Parts, Clock], tuple[str, str, bytes, int]],
+    build_call: Callable[[Account, Container, Clock], tuple[str, str, bytes, int]],
 ) -> None:
-    path, kind, body, cut = wish(owner, parts, clock)
-    before, failed = traces(parts), answered(500)
+    path, kind, body, cut = build_call(owner, container, clock)
+    before, failed = traces(container), answered(500)
     with logged() as lines:
         head = request_of(owner, path, kind, len(body), "Idempotency-Key: once")
-        break_off(create_app(parts), head, body[:cut])
+        break_off(create_app(container), head, body[:cut])
     (line,) = lines()
     assert (line["level"], line["status"]) == ("info", 499)
     assert answered(500) == failed
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(idempotency_keys)).scalar_one() == 0
-    assert traces(parts) == before
+    assert traces(container) == before
     sent = owner.call("POST", path, content=body, headers=KEY | {"Content-Type": kind})
     assert sent.status_code == 200
-    assert traces(parts) != before
+    assert traces(container) != before
 
 
-def test_a_body_shorter_than_it_says_is_refused(owner: Account, parts: Parts) -> None:
+def test_a_body_shorter_than_it_says_is_refused(owner: Account, container: Container) -> None:
     given: Message = {"type": "http.request", "body": b"name=An"}
-    answer = asyncio.run(_called(guarded(answering, parts), owner, [given], length=20))
+    answer = asyncio.run(_called(guarded(answering, container), owner, [given], length=20))
     said = ["The body ends before its Content-Length: send it whole."]
     assert (answer.status, answer.body) == (422, {"message": said[0], "errors": {"body": said}})
 
 
 def test_a_body_that_does_not_come_is_given_up(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrival, "PATIENCE", 0.2)
-    before = traces(parts)
-    with real_server(create_app(parts)) as port:
+    monkeypatch.setattr(arrival, "BODY_TIMEOUT_SECONDS", 0.2)
+    before = traces(container)
+    with real_server(create_app(container)) as port:
         answer = ask(port, request_of(owner, "/webhooks", JSON, 20) + b"{")
     assert answer.status == 408
     assert answer.headers["connection"] == "close"
     assert list(json.loads(answer.body)) == ["message"]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_a_slow_body_that_keeps_coming_is_waited_for(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrival, "PATIENCE", 0.5)
-    monkeypatch.setattr(arrival, "SLOWEST", 10_000)
+    monkeypatch.setattr(arrival, "BODY_TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(arrival, "MIN_BYTES_PER_SECOND", 10_000)
 
     async def steadily() -> Answer:
         pieces: list[Message] = [{"type": "http.request", "body": b"x" * 1_000, "more_body": True}] * 20
         last: Message = {"type": "http.request", "body": b""}
-        return await _called(guarded(answering, parts), owner, [*pieces, last], pause=0.05)
+        return await _called(guarded(answering, container), owner, [*pieces, last], pause=0.05)
 
     assert asyncio.run(steadily()).status == 200
 
 
 def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Account, build: Build) -> None:
-    parts = build(body_bytes=LARGEST)
-    large: list[Message] = [{"type": "http.request", "body": b"x" * (arrival.SMALL + 1)}]
-    small: list[Message] = [{"type": "http.request", "body": b"x" * arrival.SMALL}]
+    container = build(body_bytes=LARGEST)
+    large: list[Message] = [{"type": "http.request", "body": b"x" * (arrival.MAX_UNCOUNTED_BYTES + 1)}]
+    small: list[Message] = [{"type": "http.request", "body": b"x" * arrival.MAX_UNCOUNTED_BYTES}]
 
     async def crowd() -> tuple[Answer, Answer, Answer]:
-        gate = guarded(answering, parts, Admission(share=PLACES, patience=30))
-        async with _trickling(gate, owner, arrival.MOST):
+        gate = guarded(answering, container, Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30))
+        async with _trickling(gate, owner, arrival.MAX_LARGE_BODIES):
             refused, passed = await _called(gate, owner, large), await _called(gate, owner, small)
         return refused, passed, await _called(gate, owner, large)
 
@@ -137,7 +137,7 @@ def test_large_bodies_have_a_bound_together_and_small_ones_always_pass(owner: Ac
 
 
 def test_a_body_counts_until_its_request_is_done_with(owner: Account, build: Build) -> None:
-    parts = build(body_bytes=LARGEST)
+    container = build(body_bytes=LARGEST)
     whole: list[Message] = [{"type": "http.request", "body": b"x" * LARGEST}]
 
     async def crowd() -> tuple[Answer, Answer]:
@@ -148,11 +148,11 @@ def test_a_body_counts_until_its_request_is_done_with(owner: Account, build: Bui
             await may_end.wait()
             await answering(scope, receive, send)
 
-        gate = guarded(working, parts, Admission(share=PLACES, patience=30))
+        gate = guarded(working, container, Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30))
         async with asyncio.TaskGroup() as others:
-            for _ in range(arrival.MOST):
+            for _ in range(arrival.MAX_LARGE_BODIES):
                 others.create_task(_called(gate, owner, whole))
-            for _ in range(arrival.MOST):
+            for _ in range(arrival.MAX_LARGE_BODIES):
                 await at_work.acquire()
             async with asyncio.timeout(30):
                 refused = await _called(gate, owner, whole)
@@ -240,19 +240,19 @@ def test_large_bodies_come_in_no_faster_than_the_loop_should_read(monkeypatch: p
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    async def read(scope: Scope, pieces: list[bytes], pace: arrival.Pace) -> bytes:
+    async def read(scope: Scope, pieces: list[bytes], pace: arrival.BodyReadThrottle) -> bytes:
         left = list(pieces)
 
         async def receive() -> Message:
             return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
 
-        return await arrival.whole_body(scope, receive, largest=10**9, grow=lambda _: None, pace=pace)
+        return await arrival.read_whole_body(scope, receive, max_bytes=10**9, report_size=lambda _: None, throttle=pace)
 
     async def two_at_once() -> None:
-        pace, scope = arrival.Pace(), {"type": "http", "headers": []}
+        pace, scope = arrival.BodyReadThrottle(), {"type": "http", "headers": []}
         assert await read(scope, [b"x" * 60_000, b"y"], pace) == b"x" * 60_000 + b"y"
         assert waits == []
-        large = [b"x" * (arrival.FASTEST // 100)] * 3
+        large = [b"x" * (arrival.MAX_BYTES_PER_SECOND // 100)] * 3
         for _ in range(2):
             assert await read(scope, large, pace) == b"".join(large)
 
@@ -264,7 +264,7 @@ def test_large_bodies_come_in_no_faster_than_the_loop_should_read(monkeypatch: p
 
 
 def test_a_header_of_many_secrets_shows_no_half_of_one() -> None:
-    token = mint("test", b"\xab" * 24)
-    shown = header_text(", ".join(["x", *[token] * 300]))
+    token = mint_secret("test", b"\xab" * 24)
+    shown = to_header_text(", ".join(["x", *[token] * 300]))
     assert shown.count("[hidden]") > 10
     assert token[8:16] not in shown

@@ -7,14 +7,14 @@ from automated import Automator, birthday, plan, remembered
 from list_keeper import Lister
 
 from makers import Account, Clock
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 WHERE = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 
 
 @pytest.fixture
-def flow(owner: Account, parts: Parts, clock: Clock) -> Automator:
-    return Automator(owner, parts, clock)
+def flow(owner: Account, container: Container, clock: Clock) -> Automator:
+    return Automator(owner, container, clock)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_whoever_comes_without_an_address_is_mailed_when_there_is_one(
     automation = flow.make(plan(visitors, daily_limit=1))
     eve = lists.add_email(visitors, "eve@example.com", name="Eve Mail")
     flow.work()
-    assert (flow.orders(), remembered(flow.parts, automation)) == ([], [])
+    assert (flow.orders(), remembered(flow.container, automation)) == ([], [])
     assert flow.read(automation)["waiting"] == 0
     flow.clock.advance(hours=1)
     address_comes(flow, lists, visitors, eve)
@@ -94,16 +94,14 @@ def test_whoever_loses_the_address_before_the_send_waits_for_another(flow: Autom
     eve = lists.add(visitors, name="Eve Mail", email="eve@example.com").json()["id"]
     lists.put(f"/recipients/{eve}", {"city": None, "postal_code": None})
     flow.work()
-    assert (flow.orders(), remembered(flow.parts, automation)) == ([], [])
+    assert (flow.orders(), remembered(flow.container, automation)) == ([], [])
     assert flow.read(automation)["waiting"] == 0
     lists.put(f"/recipients/{eve}", WHERE)
     flow.work()
     assert flow.mailed() == [["Eve Mail"]]
 
 
-def test_whoever_was_welcomed_is_not_welcomed_again_for_a_corrected_address(
-    flow: Automator, lists: Lister
-) -> None:
+def test_whoever_was_welcomed_is_not_welcomed_again_for_a_corrected_address(flow: Automator, lists: Lister) -> None:
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     eve = lists.add(visitors, name="Eve Mail", email="eve@example.com", **WHERE).json()["id"]
@@ -122,7 +120,7 @@ def test_a_birthday_without_an_address_uses_up_no_year(flow: Automator, lists: L
     eve = lists.add_email(friends, "eve@example.com", name="Eve Mail", dob="1990-05-04")
     automation = flow.make(birthday(friends))
     flow.work()
-    assert (flow.orders(), remembered(flow.parts, automation)) == ([], [])
+    assert (flow.orders(), remembered(flow.container, automation)) == ([], [])
     flow.clock.advance(days=2)
     lists.put(f"/recipients/{eve}", WHERE)
     flow.work()

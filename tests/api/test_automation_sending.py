@@ -19,7 +19,7 @@ from direct import TestClient
 from makers import Account, Build, Clock, count_rows, do_due_jobs, make_account, make_live, people, person
 from quillpost.accounts.billing import credit
 from quillpost.app import tasks as app_tasks
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import automation_due, automations, notices
 from quillpost.orders import service as placing
 from quillpost.orders.automations import queries as automation_queries
@@ -33,8 +33,8 @@ WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 
 @pytest.fixture
-def flow(owner: Account, parts: Parts, clock: Clock) -> Automator:
-    return Automator(owner, parts, clock)
+def flow(owner: Account, container: Container, clock: Clock) -> Automator:
+    return Automator(owner, container, clock)
 
 
 @pytest.fixture
@@ -45,21 +45,21 @@ def lists(owner: Account) -> Lister:
 @pytest.fixture
 def paying(build: Build, clock: Clock) -> Iterator[Automator]:
     """Someone whose credit must cover what is sent, and has none."""
-    parts = build(credit_control=True, allow_private_urls=True)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "owner@example.com")
-        yield Automator(make_live(parts, owner), parts, clock)
+    container = build(credit_control=True, allow_private_urls=True)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "owner@example.com")
+        yield Automator(make_live(container, owner), container, clock)
 
 
 def pay_in(flow: Automator, cents: int) -> None:
-    with flow.parts.db.work() as tx:
+    with flow.container.db.system_transaction() as tx:
         key = secrets.token_hex(8)
         credit.deposit(tx, flow.who.id, cents=cents, key=key, note=None, now=flow.clock.now())
 
 
-def told(parts: Parts) -> list[tuple[str, str]]:
+def told(container: Container) -> list[tuple[str, str]]:
     """To whom what was written."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(notices.c.address, notices.c.subject).order_by(notices.c.id))
         return [(row.address, row.subject) for row in rows]
 
@@ -68,13 +68,13 @@ def test_what_the_credit_does_not_cover_waits_until_it_does(paying: Automator) -
     visitors = Lister(paying.who).make()
     automation = paying.make(plan(visitors, send=SEND | HOME))
     Lister(paying.who).fill(visitors, "1 Main St", "2 Main St")
-    before = count_rows(paying.parts)
+    before = count_rows(paying.container)
     paying.work()
     known = paying.read(automation)
     assert (known["enabled"], known["waiting"], known["sent_count"]) == (True, 2, 0)
     assert known["last_error"].startswith("The account's credit of $0.00 does not cover this order of $2.18")
     assert known["last_error_at"] == "2026-05-04T12:00:00Z"
-    after = count_rows(paying.parts)
+    after = count_rows(paying.container)
     assert {name for name in after if after[name] != before[name]} == {"notices"}
     pay_in(paying, 2 * CENTS)
     paying.work()
@@ -83,7 +83,7 @@ def test_what_the_credit_does_not_cover_waits_until_it_does(paying: Automator) -
     paying.work()
     known = paying.read(automation)
     assert (known["sent_count"], known["waiting"], known["last_error"]) == (2, 0, None)
-    assert told(paying.parts) == [("owner@example.com", f'Automation {automation} ("Welcome") cannot send')]
+    assert told(paying.container) == [("owner@example.com", f'Automation {automation} ("Welcome") cannot send')]
     assert paying.who.get("/account").json()["credit"] == 0
 
 
@@ -100,17 +100,14 @@ def test_it_tries_more_and_more_rarely_and_then_is_switched_off(paying: Automato
         paying.work_of_sending()
         tried.append(paying.clock.now())
     gaps = [later - earlier for earlier, later in pairwise(tried)]
-    assert gaps[:4] == list(automation_rules.RETRY_AFTER[:4])
-    assert set(gaps[4:-1]) == {automation_rules.RETRY_AFTER[-1]}
+    assert gaps[:4] == list(automation_rules.RETRY_DELAYS[:4])
+    assert set(gaps[4:-1]) == {automation_rules.RETRY_DELAYS[-1]}
     assert tried[-1] - tried[0] >= automation_rules.GIVE_UP_AFTER
     known = paying.read(automation)
     assert (known["enabled"], known["waiting"], known["sent_count"]) == (False, 0, 0)
     assert known["last_error"].endswith("Switched off after 7 days of this: 2 people were not mailed to.")
     named = f'Automation {automation} ("Welcome")'
-    assert [subject for _, subject in told(paying.parts)] == [
-        f"{named} cannot send",
-        f"{named} is switched off",
-    ]
+    assert [subject for _, subject in told(paying.container)] == [f"{named} cannot send", f"{named} is switched off"]
 
 
 def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: Automator) -> None:
@@ -125,7 +122,7 @@ def test_a_trouble_that_ended_with_those_who_waited_counts_no_more(paying: Autom
     paying.work()
     known = paying.read(automation)
     assert (known["enabled"], known["waiting"], paying.row(automation).tries) == (True, 1, 1)
-    assert [subject for _, subject in told(paying.parts)] == [
+    assert [subject for _, subject in told(paying.container)] == [
         f'Automation {automation} ("Welcome") cannot send'
     ] * 2, "each trouble is told"
 
@@ -134,7 +131,7 @@ def test_what_its_owner_mends_is_tried_at_once(paying: Automator, art: ArtHouse)
     visitors = Lister(paying.who).make()
     pay_in(paying, 10 * CENTS)
     automation = paying.make(plan(visitors, send=SEND | HOME | {"front_image_url": art.picture()}))
-    with paying.parts.db.work() as tx:  # a picture that goes away after it was checked
+    with paying.container.db.system_transaction() as tx:  # a picture that goes away after it was checked
         kept = sa.func.replace(automations.c.send, art.picture(), art.url("/gone"))
         tx.execute(sa.update(automations).values(send=kept))
     Lister(paying.who).fill(visitors, "1 Main St")
@@ -144,7 +141,7 @@ def test_what_its_owner_mends_is_tried_at_once(paying: Automator, art: ArtHouse)
     mended = paying.put(automation, send=SEND | HOME)
     assert (mended.json()["last_error"], mended.json()["waiting"]) == (None, 1)
     paying.clock.advance(seconds=1)
-    do_due_jobs(paying.parts)
+    do_due_jobs(paying.container)
     assert paying.mailed() == [["Jane Doe"]]
 
 
@@ -155,7 +152,7 @@ def test_one_that_cannot_send_holds_up_no_other(
     broken = flow.make(plan(first, name="Broken"))
     refused = flow.make(plan(second, name="Refused"))
     fine = flow.make(plan(third, name="Fine"))
-    with flow.parts.db.work() as tx:
+    with flow.container.db.system_transaction() as tx:
         spoil = sa.update(automations).where(automations.c.id == broken)
         tx.execute(spoil.values(send="[]"))
         tx.execute(
@@ -188,7 +185,7 @@ def test_a_day_s_limit_puts_the_others_off_to_the_next_days(flow: Automator, lis
             assert known["last_order_id"] == flow.orders()[-1]["id"]
         flow.clock.advance(days=1)
     limit = f'Automation {automation} ("Welcome") has reached its limit for today'
-    assert told(flow.parts) == [("owner@example.com", limit)] * 2
+    assert told(flow.container) == [("owner@example.com", limit)] * 2
     assert flow.read(automation)["last_error"] is None
 
 
@@ -215,7 +212,7 @@ def test_a_piece_by_hand_within_36_hours_is_not_repeated(flow: Automator, lists:
 
 
 def means(flow: Automator) -> Any:
-    return app_tasks.automation_means(flow.parts)
+    return app_tasks.build_automation_context(flow.container)
 
 
 def test_two_workers_mail_everyone_once(flow: Automator, lists: Lister) -> None:
@@ -232,7 +229,7 @@ def test_two_workers_mail_everyone_once(flow: Automator, lists: Lister) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(work, range(2)))
     assert [flow.read(each)["sent_count"] for each in made] == [20] * 4
-    assert [len(remembered(flow.parts, each)) for each in made] == [20] * 4
+    assert [len(remembered(flow.container, each)) for each in made] == [20] * 4
 
 
 def test_of_two_who_took_the_same_people_one_mails_them(
@@ -242,18 +239,16 @@ def test_of_two_who_took_the_same_people_one_mails_them(
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St", "2 Main St")
-    both, place = Barrier(2), automation_tasks._place
+    both, place = Barrier(2), automation_tasks._create_order
 
     def together(*given: Any, **more: Any) -> None:
         both.wait(timeout=30)
         place(*given, **more)
 
-    monkeypatch.setattr(automation_tasks, "_place", together)
+    monkeypatch.setattr(automation_tasks, "_create_order", together)
     found = claimed(flow, automation)
     with ThreadPoolExecutor(2) as pool:
-        done = [
-            pool.submit(automation_tasks._serve, means(flow), found, now=flow.clock.now()) for _ in range(2)
-        ]
+        done = [pool.submit(automation_tasks._process, means(flow), found, now=flow.clock.now()) for _ in range(2)]
         for each in done:
             each.result()
     assert flow.mailed() == [["Jane Doe", "Jane Doe"]]
@@ -261,7 +256,7 @@ def test_of_two_who_took_the_same_people_one_mails_them(
 
 
 def claimed(flow: Automator, automation: int) -> Any:
-    found = automation_tasks._claim(means(flow), now=flow.clock.now())
+    found = automation_tasks._claim_next(means(flow), now=flow.clock.now())
     assert found is not None
     assert found.id == automation
     return found
@@ -274,16 +269,16 @@ def test_what_its_owner_changes_while_it_prepares_holds(
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
-    keep = placing.keep_files
+    keep = placing.store_files
 
     def meanwhile(*given: Any, **more: Any) -> Any:
         assert flow.put(automation, **change).status_code == 200
         return keep(*given, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(placing, "keep_files", meanwhile)
+        patch.setattr(placing, "store_files", meanwhile)
         found = claimed(flow, automation)
-        automation_tasks._serve(means(flow), found, now=flow.clock.now())
+        automation_tasks._process(means(flow), found, now=flow.clock.now())
     assert flow.orders() == []
     flow.work()
     assert [order["message"] for order in flow.orders()] == (["No!"] if "send" in change else [])
@@ -296,22 +291,22 @@ def dies_at(where: str) -> Callable[..., Any]:
     return die
 
 
-@pytest.mark.parametrize("step", ["insert_rows", "_done"])
+@pytest.mark.parametrize("step", ["insert_rows", "_record_success"])
 def test_a_worker_that_dies_before_the_end_has_done_nothing(
     flow: Automator, lists: Lister, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
-    before = count_rows(flow.parts)
+    before = count_rows(flow.container)
     with monkeypatch.context() as patch:
         patch.setattr(automation_tasks, step, dies_at(step))
         with pytest.raises(KeyboardInterrupt):
             automation_tasks.send_due(means(flow))
-    assert count_rows(flow.parts) == before
+    assert count_rows(flow.container) == before
     flow.work()
     assert flow.orders() == [], "for a while it is still the dead worker's"
-    flow.clock.advance(seconds=automation_rules.LEASE.total_seconds())
+    flow.clock.advance(seconds=automation_rules.LEASE_DURATION.total_seconds())
     flow.work()
     assert flow.mailed() == [["Jane Doe"]]
     assert flow.read(automation)["waiting"] == 0
@@ -324,15 +319,15 @@ def test_people_come_onto_the_list_while_an_order_is_placed(
     visitors = lists.make()
     automation = flow.make(plan(visitors))
     lists.fill(visitors, "1 Main St")
-    settle = automation_queries.settle
+    settle = automation_queries.delete_due_rows
 
     def meanwhile(*given: Any, **more: Any) -> None:
         assert len(lists.fill(visitors, "2 Main St")) == 1
         settle(*given, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(automation_queries, "settle", meanwhile)
-        automation_tasks._serve(means(flow), claimed(flow, automation), now=flow.clock.now())
+        patch.setattr(automation_queries, "delete_due_rows", meanwhile)
+        automation_tasks._process(means(flow), claimed(flow, automation), now=flow.clock.now())
     assert flow.read(automation)["waiting"] == 1
     flow.work()
     assert [len(names) for names in flow.mailed()] == [1, 1]
@@ -345,7 +340,7 @@ def test_a_list_that_is_deleted_meanwhile_waits_for_the_order(flow: Automator, l
     [jane] = lists.fill(visitors, "1 Main St")
     found = claimed(flow, automation)
     lists.delete(f"/recipients/{jane}")
-    automation_tasks._serve(means(flow), found, now=flow.clock.now())
+    automation_tasks._process(means(flow), found, now=flow.clock.now())
     assert (flow.orders(), flow.read(automation)["waiting"]) == ([], 0)
 
 
@@ -363,7 +358,7 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
 
         def meanwhile(*given: Any, **more: Any) -> Any:
             deleted.append(pool.submit(flow.who.delete, f"/message-templates/{template}"))
-            wait_until(lambda: someone_waits(flow.parts) or deleted[0].done())
+            wait_until(lambda: someone_waits(flow.container) or deleted[0].done())
             return insert(*given, **more)
 
         monkeypatch.setattr(automation_queries, "insert_automation", meanwhile)
@@ -372,8 +367,8 @@ def test_a_template_is_not_deleted_while_an_automation_that_names_it_is_made(
     assert told_.startswith(f"Automation {automation} ")
 
 
-def someone_waits(parts: Parts) -> bool:
-    with parts.db.work() as tx:
+def someone_waits(container: Container) -> bool:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(WAITING).scalar_one()) > 0
 
 
@@ -388,5 +383,5 @@ def test_an_import_of_many_is_due_in_one_statement_and_mailed_in_orders_of_five_
     flow.work()
     assert [order["recipient_count"] for order in flow.orders()] == [5_000, 2_000]
     assert flow.read(automation)["waiting"] == 1_000
-    with flow.parts.db.work() as tx:
+    with flow.container.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(automation_due)).scalar_one() == 1_000

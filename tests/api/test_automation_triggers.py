@@ -9,13 +9,13 @@ from list_keeper import Lister
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_account, make_live, make_sub_account, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 
 @pytest.fixture
-def flow(owner: Account, parts: Parts, clock: Clock) -> Automator:
-    return Automator(owner, parts, clock)
+def flow(owner: Account, container: Container, clock: Clock) -> Automator:
+    return Automator(owner, container, clock)
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_whoever_comes_onto_the_list_is_mailed_once(flow: Automator, lists: List
 
 
 def test_many_at_once_are_one_order_that_travels_like_any_other(
-    flow: Automator, lists: Lister, parts: Parts, clock: Clock
+    flow: Automator, lists: Lister, container: Container, clock: Clock
 ) -> None:
     visitors = lists.make()
     flow.make(plan(visitors))
@@ -56,7 +56,7 @@ def test_many_at_once_are_one_order_that_travels_like_any_other(
     flow.work()
     [names] = flow.mailed()
     assert len(names) == 60
-    carry_on(parts, clock, seconds=60)
+    carry_on(container, clock, seconds=60)
     [order] = flow.orders()
     assert order["status"] == "Fulfilled"
     assert lists.read(visitors)["total_sends"] == 60, "the list knows of mail to its people"
@@ -144,9 +144,7 @@ def test_a_list_hook_and_a_merge_aside_every_way_onto_the_list_counts(flow: Auto
     visitors = lists.make()
     flow.make(plan(visitors))
     lists.add(visitors, name="By Call")
-    flow.who.post(
-        "/recipients_multi", [person(mailing_list_id=visitors, name="By Many", address="2 Main St")]
-    )
+    flow.who.post("/recipients_multi", [person(mailing_list_id=visitors, name="By Many", address="2 Main St")])
     key = lists.read(visitors)["api_key"]
     hooked = flow.who.http.post(f"/hooks/lists/{key}", json=person(name="By Hook", address="3 Main St"))
     assert hooked.status_code == 200, hooked.text
@@ -154,22 +152,22 @@ def test_a_list_hook_and_a_merge_aside_every_way_onto_the_list_counts(flow: Auto
     assert flow.mailed() == [["By Call", "By Many", "By Hook"]]
 
 
-def test_who_scans_is_mailed_and_machines_are_not(flow: Automator, lists: Lister, parts: Parts) -> None:
+def test_who_scans_is_mailed_and_machines_are_not(flow: Automator, lists: Lister, container: Container) -> None:
     flow.make(plan(None, name="Scanned", trigger="scan"))
     names = ("Ann", "Bot", "Cid")
     everyone = [person(name=name, address=f"{n} Main St") for n, name in enumerate(names, 1)]
     order = flow.who.send(recipients=everyone, qrcode_url="https://example.com").json()["id"]
     ann, bot, _ = (item["id"] for item in flow.items(order))
-    scan(parts, ann)
-    scan(parts, ann)
-    scan(parts, bot, kind="bot")
+    scan(container, ann)
+    scan(container, ann)
+    scan(container, bot, kind="bot")
     flow.work()
-    scan(parts, ann)
+    scan(container, ann)
     flow.work()
     assert flow.mailed() == [["Ann", "Bot", "Cid"], ["Ann"]]
 
 
-def test_scans_count_for_the_list_that_is_named(flow: Automator, lists: Lister, parts: Parts) -> None:
+def test_scans_count_for_the_list_that_is_named(flow: Automator, lists: Lister, container: Container) -> None:
     """A chain: welcomed when they come onto the list, written to again when they scan that."""
     visitors, others = lists.make(), lists.make()
     code = SEND | {"qrcode_url": "https://example.com"}
@@ -181,35 +179,33 @@ def test_scans_count_for_the_list_that_is_named(flow: Automator, lists: Lister, 
     lists.add(others, name="Ben There", address="2 Main St")
     flow.work()
     for order in flow.orders():
-        scan(parts, flow.items(order["id"])[0]["id"])
+        scan(container, flow.items(order["id"])[0]["id"])
     flow.work()
     assert flow.mailed() == [["Ann Here"], ["Ben There"], ["Ann Here"]]
     assert (flow.read(second)["sent_count"], flow.orders()[-1]["type"]) == (1, "notecard")
 
 
-def test_the_list_of_those_who_scanned_has_automations_like_any_other(flow: Automator, parts: Parts) -> None:
+def test_the_list_of_those_who_scanned_has_automations_like_any_other(flow: Automator, container: Container) -> None:
     both = [person(name=name, address=f"{name} St") for name in ("Ann", "Ben")]
     order = flow.who.send(recipients=both, qrcode_url="https://example.com").json()["id"]
     ann, ben = (item["id"] for item in flow.items(order))
-    scan(parts, ann)
-    [scanned] = [
-        each["id"] for each in flow.who.get("/mailing-lists").json()["data"] if each["type"] == "qrscans"
-    ]
+    scan(container, ann)
+    [scanned] = [each["id"] for each in flow.who.get("/mailing-lists").json()["data"] if each["type"] == "qrscans"]
     flow.make(plan(scanned))
-    scan(parts, ben)
-    scan(parts, ben)
+    scan(container, ben)
+    scan(container, ben)
     flow.work()
     assert flow.mailed() == [["Ann", "Ben"], ["Ben"]]
 
 
 def test_a_scan_in_the_other_mode_or_of_another_account_is_none_of_its_business(
-    flow: Automator, parts: Parts, stranger: Account
+    flow: Automator, container: Container, stranger: Account
 ) -> None:
     automation = flow.make(plan(None, name="Scanned", trigger="scan"))
     address = {"return_address": "1 Elm St, Austin, TX 78702"}
-    for who in (make_live(parts, flow.who), stranger):
+    for who in (make_live(container, flow.who), stranger):
         order = who.send(**address).json()["id"]
-        scan(parts, who.get(f"/orders/{order}/items").json()["data"][0]["id"])
+        scan(container, who.get(f"/orders/{order}/items").json()["data"][0]["id"])
     assert flow.read(automation)["waiting"] == 0
 
 
@@ -229,7 +225,7 @@ def test_birthdays_are_mailed_on_their_day_every_year(flow: Automator, lists: Li
     at(clock, 2027, 5, 5)
     flow.work()
     assert flow.mailed()[2:] == [["Past Day", "Same Day", "Next Day", "Unborn"]]
-    assert [year for _, year in remembered(flow.parts, automation)] == [2026] * 2 + [2027] * 4
+    assert [year for _, year in remembered(flow.container, automation)] == [2026] * 2 + [2027] * 4
 
 
 @pytest.mark.parametrize(
@@ -259,15 +255,13 @@ def test_days_before_and_after(
     assert flow.mailed() == ([["Ann"]] if is_mailed else [])
 
 
-def test_one_birthday_is_mailed_for_once_across_the_end_of_a_year(
-    flow: Automator, lists: Lister, clock: Clock
-) -> None:
+def test_one_birthday_is_mailed_for_once_across_the_end_of_a_year(flow: Automator, lists: Lister, clock: Clock) -> None:
     friends = lists.make()
     lists.add(friends, name="Ann", dob="1980-01-03")
     at(clock, 2026, 12, 27)
     automation = flow.make(birthday(friends, days_offset=-7))
     flow.work()
-    assert [year for _, year in remembered(flow.parts, automation)] == [2027]
+    assert [year for _, year in remembered(flow.container, automation)] == [2027]
     flow.put(automation, days_offset=0)
     at(clock, 2027, 1, 3)
     flow.work()
@@ -288,9 +282,7 @@ def test_days_on_which_nobody_worked_are_made_up_for(flow: Automator, lists: Lis
     assert flow.mailed() == [["05-05", "05-06", "05-07", "05-08"]]
 
 
-def test_someone_who_moves_in_those_days_is_not_mailed_twice(
-    flow: Automator, lists: Lister, clock: Clock
-) -> None:
+def test_someone_who_moves_in_those_days_is_not_mailed_twice(flow: Automator, lists: Lister, clock: Clock) -> None:
     friends = lists.make()
     jane = lists.add(friends, dob="1990-05-04").json()["id"]
     flow.make(birthday(friends))
@@ -302,9 +294,9 @@ def test_someone_who_moves_in_those_days_is_not_mailed_twice(
 
 def test_a_day_begins_where_the_service_is(build: Build, clock: Clock) -> None:
     """At noon in Greenwich a day begins in Auckland."""
-    parts = build(timezone="Pacific/Auckland")
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        flow = Automator(make_account(parts, http, "owner@example.com"), parts, clock)
+    container = build(timezone="Pacific/Auckland")
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        flow = Automator(make_account(container, http, "owner@example.com"), container, clock)
         lists = Lister(flow.who)
         friends = lists.make()
         lists.add(friends, name="Ann", dob="1990-05-05")
@@ -317,8 +309,8 @@ def test_a_day_begins_where_the_service_is(build: Build, clock: Clock) -> None:
         assert flow.mailed() == [["Ann"]]
 
 
-def test_an_automation_of_a_sub_account_sends_for_it(flow: Automator, lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, flow.who)
+def test_an_automation_of_a_sub_account_sends_for_it(flow: Automator, lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, flow.who)
     visitors = lists.make(sub_account_id=branch)
     flow.make(plan(visitors, send=SEND | {"sub_account_id": branch}))
     lists.fill(visitors, "1 Main St")
@@ -328,9 +320,9 @@ def test_an_automation_of_a_sub_account_sends_for_it(flow: Automator, lists: Lis
 
 
 def test_test_and_live_mail_to_one_list_each_in_their_own_way(
-    flow: Automator, lists: Lister, parts: Parts, clock: Clock
+    flow: Automator, lists: Lister, container: Container, clock: Clock
 ) -> None:
-    live = Automator(make_live(parts, flow.who), parts, clock)
+    live = Automator(make_live(container, flow.who), container, clock)
     visitors = lists.make()
     home = {"return_address": "1 Elm St, Austin, TX 78702"}
     flow.make(plan(visitors))
@@ -342,7 +334,7 @@ def test_test_and_live_mail_to_one_list_each_in_their_own_way(
 
 
 def test_an_order_of_an_automation_can_be_replayed_and_changed(
-    flow: Automator, lists: Lister, parts: Parts, clock: Clock
+    flow: Automator, lists: Lister, container: Container, clock: Clock
 ) -> None:
     visitors, barred = lists.make(), lists.make("No mail", is_suppression_list=True)
     lists.add(barred, name="Bob Barred", address="5 Main St")
@@ -354,7 +346,7 @@ def test_an_order_of_an_automation_can_be_replayed_and_changed(
     too_long = flow.who.put(f"/orders/{order['id']}", {"message": "%NAME% " + "very long words " * 200})
     assert too_long.status_code == 422, too_long.text
     assert list(too_long.json()["errors"]) == ["message"], "fitted to its own people"
-    carry_on(parts, clock, seconds=60)
+    carry_on(container, clock, seconds=60)
     again = flow.who.post(f"/orders/{order['id']}/replay")
     assert again.status_code == 200, again.text
     assert [each["name"] for each in again.json()["recipients"]] == ["Jane Doe"]

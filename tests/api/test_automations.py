@@ -11,17 +11,8 @@ from list_keeper import NO_LIST, NO_SUB_ACCOUNT, Lister, faults, message
 from traces import traces
 
 from direct import TestClient
-from makers import (
-    Account,
-    Build,
-    Clock,
-    make_account,
-    make_live,
-    make_sub_account,
-    make_teammate,
-    rows_of_all,
-)
-from quillpost.app.container import Parts
+from makers import Account, Build, Clock, make_account, make_live, make_sub_account, make_teammate, rows_of_all
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.orders.automations import queries as automation_queries
@@ -32,8 +23,8 @@ LEAVE_OUT = "An automation chooses whom it mails by itself: leave this out."
 
 
 @pytest.fixture
-def flow(owner: Account, parts: Parts, clock: Clock) -> Automator:
-    return Automator(owner, parts, clock)
+def flow(owner: Account, container: Container, clock: Clock) -> Automator:
+    return Automator(owner, container, clock)
 
 
 @pytest.fixture
@@ -43,9 +34,7 @@ def lists(owner: Account) -> Lister:
 
 def test_what_was_made_can_be_read_to_the_letter(owner: Account, lists: Lister) -> None:
     visitors = lists.make()
-    send = (
-        '{"message":"Hi %FIRST_NAME%!","piece":"postcard","metadata":{"b":1.0,"a":12345678901234567890123}}'
-    )
+    send = '{"message":"Hi %FIRST_NAME%!","piece":"postcard","metadata":{"b":1.0,"a":12345678901234567890123}}'
     body = json.dumps(plan(visitors, send="SEND")).replace('"SEND"', send)
     made = owner.call("POST", "/automations", content=body, headers={"Content-Type": "application/json"})
     assert made.status_code == 201, made.text
@@ -88,9 +77,9 @@ def test_it_is_switched_off_unless_someone_says_so(flow: Automator, lists: Liste
 
 
 def test_they_are_listed_newest_first_by_list_and_sub_account(
-    flow: Automator, lists: Lister, parts: Parts
+    flow: Automator, lists: Lister, container: Container
 ) -> None:
-    branch = make_sub_account(parts, flow.who)
+    branch = make_sub_account(container, flow.who)
     visitors, others = lists.make(), lists.make()
     first, second = flow.make(plan(visitors)), flow.make(plan(others))
     third = flow.make(plan(visitors, send=SEND | {"sub_account_id": branch}))
@@ -152,14 +141,14 @@ def test_they_are_listed_newest_first_by_list_and_sub_account(
     ],
 )  # fmt: skip
 def test_everything_wrong_is_told_by_its_field_and_leaves_nothing(
-    owner: Account, lists: Lister, parts: Parts, changes: dict[str, Any], wrong: dict[str, Any] | None
+    owner: Account, lists: Lister, container: Container, changes: dict[str, Any], wrong: dict[str, Any] | None
 ) -> None:
     body = plan(lists.make()) | changes
-    before = traces(parts)
+    before = traces(container)
     told = faults(owner.post("/automations", body))
     assert told.keys() == (wrong or {"trigger": None}).keys()
     assert all(sentences == told[name] for name, sentences in (wrong or {}).items() if sentences)
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
@@ -172,26 +161,26 @@ def test_everything_wrong_is_told_by_its_field_and_leaves_nothing(
     ],
 )
 def test_what_it_names_must_be_there(
-    owner: Account, lists: Lister, parts: Parts, changes: dict[str, Any], told: str
+    owner: Account, lists: Lister, container: Container, changes: dict[str, Any], told: str
 ) -> None:
     body = plan(lists.make()) | changes
-    before = traces(parts)
+    before = traces(container)
     assert message(owner.post("/automations", body)) == (400, told)
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_a_list_of_another_home_and_a_suppression_list_are_refused(
-    owner: Account, lists: Lister, parts: Parts
+    owner: Account, lists: Lister, container: Container
 ) -> None:
-    here, there = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    here, there = make_sub_account(container, owner), make_sub_account(container, owner)
     of_there, barred = lists.make(sub_account_id=there), lists.make(is_suppression_list=True)
     for send in (SEND, SEND | {"sub_account_id": here}):
         assert message(owner.post("/automations", plan(of_there, send=send))) == (400, NO_LIST)
     assert faults(owner.post("/automations", plan(barred))).keys() == {"mailing_list_id"}
 
 
-def test_live_mail_needs_a_return_address_here_too(owner: Account, lists: Lister, parts: Parts) -> None:
-    refused = make_live(parts, owner).post("/automations", plan(lists.make()))
+def test_live_mail_needs_a_return_address_here_too(owner: Account, lists: Lister, container: Container) -> None:
+    refused = make_live(container, owner).post("/automations", plan(lists.make()))
     assert faults(refused).keys() == {"send.return_address"}
 
 
@@ -204,9 +193,9 @@ def test_a_message_must_fit_with_the_longest_values_of_the_list(owner: Account, 
 
 
 def test_pictures_are_looked_at_when_it_is_made(build: Build, clock: Clock, art: ArtHouse) -> None:
-    parts = build(allow_private_urls=True)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "owner@example.com")
+    container = build(allow_private_urls=True)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "owner@example.com")
         visitors = Lister(owner).make()
         made = owner.post("/automations", plan(visitors, send=SEND | {"front_image_url": art.picture()}))
         assert made.status_code == 201, made.text
@@ -217,10 +206,7 @@ def test_pictures_are_looked_at_when_it_is_made(build: Build, clock: Clock, art:
 def test_what_means_nothing_is_named(owner: Account, lists: Lister) -> None:
     send = SEND | {"pdf_only_url": "https://example.com/a.pdf", "tipo": 1}
     made = owner.post("/automations", plan(lists.make(), send=send, colour="red"))
-    assert (made.status_code, made.headers["X-Ignored-Fields"]) == (
-        201,
-        "colour, send.pdf_only_url, send.tipo",
-    )
+    assert (made.status_code, made.headers["X-Ignored-Fields"]) == (201, "colour, send.pdf_only_url, send.tipo")
 
 
 def test_what_is_not_named_stays(flow: Automator, lists: Lister) -> None:
@@ -229,20 +215,10 @@ def test_what_is_not_named_stays(flow: Automator, lists: Lister) -> None:
     before = flow.read(automation)
     assert flow.put(automation, name="Other").json() == before | {"name": "Other"}
     changed = flow.put(automation, send=SEND | {"piece": "letter"}, mailing_list_id=others).json()
-    assert changed == before | {
-        "name": "Other",
-        "send": SEND | {"piece": "letter"},
-        "mailing_list_id": others,
-    }
+    assert changed == before | {"name": "Other", "send": SEND | {"piece": "letter"}, "mailing_list_id": others}
     back = flow.put(automation, trigger="list_entry").json()
     assert (back["trigger"], back["date_field"], back["days_offset"]) == ("list_entry", None, 0)
-    for wrong in (
-        {"name": None},
-        {"trigger": None},
-        {"send": None},
-        {"enabled": None},
-        {"daily_limit": None},
-    ):
+    for wrong in ({"name": None}, {"trigger": None}, {"send": None}, {"enabled": None}, {"daily_limit": None}):
         assert faults(flow.put(automation, **wrong)).keys() == wrong.keys()
     assert faults(flow.put(automation, mailing_list_id=None)).keys() == {"mailing_list_id"}
     assert faults(flow.put(automation, trigger="date")).keys() == {"date_field"}
@@ -283,15 +259,15 @@ def test_deleted_it_sends_nothing_more(flow: Automator, lists: Lister) -> None:
         assert call(f"/automations/{automation}").status_code == 404
 
 
-def test_what_it_uses_stays_while_it_is_switched_on(flow: Automator, lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, flow.who)
+def test_what_it_uses_stays_while_it_is_switched_on(flow: Automator, lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, flow.who)
     template = flow.who.post(
         "/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi!", "handwriting_style_id": 1}
     ).json()["id"]
     visitors = lists.make()
     send = {"piece": "postcard", "message": "Hi", "message_template": template, "sub_account_id": branch}
     automation = flow.make(plan(visitors, name="Greet", send=send))
-    live = make_live(parts, flow.who)
+    live = make_live(container, flow.who)
 
     def tries() -> dict[str, tuple[int, str]]:
         """By a token of the other mode, which does not see the automation."""
@@ -306,13 +282,11 @@ def test_what_it_uses_stays_while_it_is_switched_on(flow: Automator, lists: List
             }.items()
         }
 
-    before = rows_of_all(parts)
+    before = rows_of_all(container)
     for what, told in tries().items():
-        sentence = (
-            f'Automation {automation} ("Greet") uses this {what.partition(",")[0]}: switch it off first.'
-        )
+        sentence = f'Automation {automation} ("Greet") uses this {what.partition(",")[0]}: switch it off first.'
         assert told == (400, sentence)
-    assert rows_of_all(parts) == before
+    assert rows_of_all(container) == before
     flow.put(automation, enabled=False)
     assert flow.who.delete(f"/message-templates/{template}").status_code == 200
     assert flow.who.delete(f"/mailing-lists/{visitors}").status_code == 200
@@ -343,9 +317,9 @@ def test_an_image_template_stays_too(flow: Automator, lists: Lister) -> None:
 
 
 def test_a_list_is_not_merged_into_one_that_its_automation_cannot_use(
-    flow: Automator, lists: Lister, parts: Parts
+    flow: Automator, lists: Lister, container: Container
 ) -> None:
-    branch = make_sub_account(parts, flow.who)
+    branch = make_sub_account(container, flow.who)
     visitors, of_branch = lists.make(), lists.make(sub_account_id=branch)
     automation = flow.make(plan(visitors))
     status, told = message(flow.who.post(f"/mailing-lists/{visitors}/merge", {"into": of_branch}))
@@ -363,22 +337,22 @@ def calls(who: Account, automation: int) -> list[int]:
 
 
 def test_nobody_else_finds_it(
-    flow: Automator, lists: Lister, parts: Parts, owner: Account, stranger: Account
+    flow: Automator, lists: Lister, container: Container, owner: Account, stranger: Account
 ) -> None:
-    here, there = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    here, there = make_sub_account(container, owner), make_sub_account(container, owner)
     automation = flow.make(plan(lists.make(sub_account_id=here), send=SEND | {"sub_account_id": here}))
-    before = rows_of_all(parts)
-    for other in (stranger, make_teammate(parts, owner, there), make_live(parts, owner)):
+    before = rows_of_all(container)
+    for other in (stranger, make_teammate(container, owner, there), make_live(container, owner)):
         assert calls(other, automation) == [404, 404, 404, 404]
         assert other.get("/automations").json()["data"] == []
-    assert rows_of_all(parts) == before
-    mate = make_teammate(parts, owner, here)
+    assert rows_of_all(container) == before
+    mate = make_teammate(container, owner, here)
     assert [each["id"] for each in mate.get("/automations").json()["data"]] == [automation]
     assert calls(mate, automation) == [200, 200, 200, 200]
 
 
 def test_another_s_list_and_template_are_unknown(
-    owner: Account, stranger: Account, lists: Lister, parts: Parts
+    owner: Account, stranger: Account, lists: Lister, container: Container
 ) -> None:
     theirs = Lister(stranger).make()
     template = stranger.post(
@@ -390,18 +364,18 @@ def test_another_s_list_and_template_are_unknown(
     assert message(refused) == (400, "Message Template does not exist")
 
 
-def test_a_teammate_makes_them_for_their_sub_account(owner: Account, parts: Parts) -> None:
-    here, there = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    mate = make_teammate(parts, owner, here)
+def test_a_teammate_makes_them_for_their_sub_account(owner: Account, container: Container) -> None:
+    here, there = make_sub_account(container, owner), make_sub_account(container, owner)
+    mate = make_teammate(container, owner, here)
     visitors = Lister(mate).make()
     assert mate.post("/automations", plan(visitors)).json()["sub_account_id"] == here
     refused = mate.post("/automations", plan(visitors, send=SEND | {"sub_account_id": there}))
     assert message(refused) == (400, NO_SUB_ACCOUNT)
 
 
-def test_it_takes_the_scope_of_sending(owner: Account, lists: Lister, parts: Parts, http: TestClient) -> None:
-    reader = make_account(parts, http, "reader@example.com", scopes=["send:read"])
-    sender = make_account(parts, http, "sender@example.com", scopes=["send:write", "lists:write"])
+def test_it_takes_the_scope_of_sending(owner: Account, lists: Lister, container: Container, http: TestClient) -> None:
+    reader = make_account(container, http, "reader@example.com", scopes=["send:read"])
+    sender = make_account(container, http, "sender@example.com", scopes=["send:write", "lists:write"])
     automation = sender.post("/automations", plan(Lister(sender).make())).json()["id"]
     assert sender.get(f"/automations/{automation}").status_code == 403
     assert reader.get("/automations").status_code == 200
@@ -418,17 +392,17 @@ def test_the_same_key_makes_one(owner: Account, lists: Lister) -> None:
     assert owner.get("/automations").json()["meta"]["total"] == 1
 
 
-def but_files(parts: Parts) -> dict[str, tuple[int, int]]:
-    return {name: rows for name, rows in rows_of_all(parts).items() if name != "files"}
+def but_files(container: Container) -> dict[str, tuple[int, int]]:
+    return {name: rows for name, rows in rows_of_all(container).items() if name != "files"}
 
 
-def test_a_preview_shows_the_piece_and_who_is_next(flow: Automator, lists: Lister, parts: Parts) -> None:
+def test_a_preview_shows_the_piece_and_who_is_next(flow: Automator, lists: Lister, container: Container) -> None:
     friends = lists.make()
     for n, day in enumerate(("05-04", "05-06", "05-06", "06-03", "06-04"), 1):
         lists.add(friends, name=f"Friend {n}", address=f"{n} Main St", dob=f"1990-{day}")
     lists.add_email(friends, "eve@example.com", dob="1990-05-06")
     automation = flow.make(birthday(friends, send=SEND | {"piece": "windowless-letter"}, enabled=False))
-    before = but_files(parts)
+    before = but_files(container)
     shown = flow.who.post(f"/automations/{automation}/preview")
     assert shown.status_code == 200, shown.text
     data = shown.json()["data"]
@@ -440,7 +414,7 @@ def test_a_preview_shows_the_piece_and_who_is_next(flow: Automator, lists: Liste
     ]
     assert (data["coming_total"], data["waiting"]) == (4, 0)
     assert flow.who.http.get(data["previews"][0]).headers["Content-Type"] == "image/png"
-    assert but_files(parts) == before
+    assert but_files(container) == before
 
 
 def test_a_preview_is_drawn_for_whoever_waits(flow: Automator, lists: Lister) -> None:
@@ -483,13 +457,13 @@ def test_a_form_changes_single_values(flow: Automator, lists: Lister) -> None:
 
 
 def test_a_list_of_scans_is_for_automations_of_its_mode_alone(
-    flow: Automator, lists: Lister, parts: Parts
+    flow: Automator, lists: Lister, container: Container
 ) -> None:
     scanned = lists.make(type="qrscans")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == scanned).values(kept_for="test"))
     home = {"return_address": "1 Elm St, Austin, TX 78702"}
-    refused = make_live(parts, flow.who).post("/automations", plan(scanned, send=SEND | home))
+    refused = make_live(container, flow.who).post("/automations", plan(scanned, send=SEND | home))
     assert faults(refused) == {
         "mailing_list_id": ["The service keeps this list of those who scanned test mail: use a test token."]
     }

@@ -6,17 +6,17 @@ import pytest
 from art_house import ArtHouse
 
 from makers import GIFT, Account, Build, Clock, carry_on, make_sub_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import sub_accounts
-from quillpost.orders.drafts import BLANK
-from quillpost.orders.request import BACKGROUNDS
+from quillpost.orders.drafts import BLANK_MESSAGE_WARNING
+from quillpost.orders.request import BACKGROUND_SETTINGS
 
 WITH_BACKGROUND = ("postcard", "notecard", "magnacard")
 GIFT_SAVED = {"giftcard_brand_code": GIFT["giftcard_brand"], "giftcard_amount": GIFT["giftcard_amount"]}
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -29,7 +29,7 @@ def template(owner: Account, **fields: Any) -> int:
 @pytest.mark.parametrize("blank", ["", " \n"])
 @pytest.mark.parametrize("piece", WITH_BACKGROUND)
 def test_the_calls_own_background_may_stand_without_a_message(
-    owner: Account, parts: Parts, clock: Clock, art: ArtHouse, piece: str, blank: str
+    owner: Account, container: Container, clock: Clock, art: ArtHouse, piece: str, blank: str
 ) -> None:
     body = {"message": blank, "front_image_url": art.picture(), "custom_background_image": art.picture()}
     shown = owner.send(piece, preview=True, **body)
@@ -37,8 +37,8 @@ def test_the_calls_own_background_may_stand_without_a_message(
     sent = owner.send(piece, **body)
     assert (sent.status_code, sent.json()["message"]) == (200, ""), sent.text
     order = sent.json()["id"]
-    assert owner.get(f"/orders/{order}").json()["warnings"][0] == BLANK
-    carry_on(parts, clock, seconds=45)
+    assert owner.get(f"/orders/{order}").json()["warnings"][0] == BLANK_MESSAGE_WARNING
+    carry_on(container, clock, seconds=45)
     [item] = owner.get(f"/orders/{order}/items").json()["data"]
     assert item["status"] == "Delivered"
 
@@ -71,18 +71,13 @@ def test_a_gift_card_templates_background_counts_as_well(owner: Account, art: Ar
     assert (sent.status_code, sent.json()["message"]) == (200, ""), sent.text
 
 
-def test_a_sub_accounts_background_counts_where_it_is_used(
-    owner: Account, parts: Parts, art: ArtHouse
-) -> None:
-    home = make_sub_account(parts, owner)
-    with parts.db.work() as tx:
-        tx.execute(sub_accounts.update().values(backgrounds={BACKGROUNDS["notecard"]: art.picture("gold")}))
+def test_a_sub_accounts_background_counts_where_it_is_used(owner: Account, container: Container, art: ArtHouse) -> None:
+    home = make_sub_account(container, owner)
+    with container.db.system_transaction() as tx:
+        tx.execute(sub_accounts.update().values(backgrounds={BACKGROUND_SETTINGS["notecard"]: art.picture("gold")}))
     body = {"message": "", "front_image_url": art.picture(), "sub_account_id": home}
     assert owner.send("notecard", **body).status_code == 200
-    for refused in (
-        owner.send("postcard", **body),
-        owner.send("notecard", **body, use_custom_background=False),
-    ):
+    for refused in (owner.send("postcard", **body), owner.send("notecard", **body, use_custom_background=False)):
         assert (refused.status_code, list(refused.json()["errors"])) == (422, ["message"])
 
 
@@ -93,10 +88,9 @@ def test_words_that_are_missing_for_someone_are_no_blank_message(owner: Account,
 
 def test_an_order_with_a_background_may_lose_its_message(owner: Account, art: ArtHouse) -> None:
     with_art, without = (
-        owner.send(**background).json()["id"]
-        for background in ({"custom_background_image": art.picture("gold")}, {})
+        owner.send(**background).json()["id"] for background in ({"custom_background_image": art.picture("gold")}, {})
     )
     changed = owner.put(f"/orders/{with_art}", {"message": ""})
     assert (changed.status_code, changed.json()["message"]) == (200, ""), changed.text
-    assert BLANK in changed.json()["warnings"]
+    assert BLANK_MESSAGE_WARNING in changed.json()["warnings"]
     assert owner.put(f"/orders/{without}", {"message": ""}).status_code == 422

@@ -13,9 +13,9 @@ from uploads import form_of
 
 from direct import TestClient
 from makers import Account, Build, make_account, people, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import exact_json
-from quillpost.core.body_limits import MOST_FAULTS
+from quillpost.core.body_limits import MAX_REPORTED_ERRORS
 from quillpost.web import api
 from quillpost.web.api import bodies
 from quillpost.web.api.bodies import Body
@@ -53,7 +53,7 @@ class House:
     owner: Account
     hook: str
     list_id: int
-    parts: Parts
+    container: Container
 
     def call(self, path: str, kind: str, body: bytes) -> Response:
         token = {"Authorization": f"Bearer {self.owner.token}"} if path.startswith("/api/") else {}
@@ -63,11 +63,11 @@ class House:
 
 @pytest.fixture
 def house(build: Build) -> Iterator[House]:
-    parts = build(**NARROW)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "owner@example.com")
+    container = build(**NARROW)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "owner@example.com")
         hook = hook_of(owner)
-        yield House(owner, hook.key, hook.list_id, parts)
+        yield House(owner, hook.key, hook.list_id, container)
 
 
 JSON_DOORS = {
@@ -89,13 +89,13 @@ def test_json_is_bounded_at_every_door(house: House, door: str, monkeypatch: pyt
             raise AssertionError("It was parsed.")
 
     monkeypatch.setattr(exact_json, "_decoder", Untouched())
-    before = traces(house.parts)
+    before = traces(house.container)
     for what, (body, told) in TOO_MUCH.items():
         answer = house.call(JSON_DOORS[door], JSON, body)
         assert (answer.status_code, list(answer.json())) == (422, ["message", "errors"]), (door, what)
         assert list(answer.json()["errors"]) == ["body"], (door, what)
         assert told in answer.json()["message"], (door, what)
-    assert traces(house.parts) == before
+    assert traces(house.container) == before
 
 
 MANY_UNKNOWN = {f"k{n}": n for n in range(11)}
@@ -145,8 +145,8 @@ def test_recipients_are_counted_before_any_of_them_is_looked_at(
     def untouched(*_: object, **__: object) -> Any:
         raise AssertionError("It was validated.")
 
-    monkeypatch.setattr(Body, "examined", untouched)
-    monkeypatch.setattr("quillpost.recipients.webhooks.rules.read", untouched)
+    monkeypatch.setattr(Body, "validated", untouched)
+    monkeypatch.setattr("quillpost.recipients.webhooks.rules.read_person", untouched)
     answer = house.call(path, JSON, json.dumps(body).encode())
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["recipients"])
     assert answer.json()["message"].startswith("At most 5 recipients in one call")
@@ -188,11 +188,7 @@ def test_forms_are_bounded_at_every_door(house: House, case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (b"a=1&" * 50, "The form has more than 50 fields: send 50 at most."),
-        (b"k" * 101 + b"=1", LONG),
-    ],
+    ("body", "told"), [(b"a=1&" * 50, "The form has more than 50 fields: send 50 at most."), (b"k" * 101 + b"=1", LONG)]
 )
 def test_forms_of_apps_are_bounded_in_their_own_words(house: House, body: bytes, told: str) -> None:
     answer = house.call("/oauth/token", FORM, body)
@@ -218,15 +214,15 @@ def test_an_import_s_mapping_is_bounded(house: House, what: str) -> None:
 
 
 def test_a_mapping_that_names_a_thousand_columns_tells_of_a_hundred(build: Build) -> None:
-    parts = build()
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "owner@example.com")
+    container = build()
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "owner@example.com")
         mapping = json.dumps({f"k{n}": "name" for n in range(1_000)})
         answer = owner.call(
             "POST", "/imports/preview", files={"file": ("a.csv", b"Name,Street\nJane,12 Main St\n")},
             data={"mapping": mapping},
         )  # fmt: skip
-    assert (answer.status_code, len(answer.json()["errors"])) == (422, MOST_FAULTS)
+    assert (answer.status_code, len(answer.json()["errors"])) == (422, MAX_REPORTED_ERRORS)
     assert answer.json()["message"].endswith("(and 99 more errors)")
 
 
@@ -274,14 +270,12 @@ def test_a_file_of_people_may_be_in_other_letters(house: House) -> None:
 
 def all_bodies() -> dict[str, type[Body]]:
     routes = [route for route in api.routes if isinstance(route, V2Route)]
-    found = {body.__name__: body for route in routes if (body := route._body()) is not None}
+    found = {body.__name__: body for route in routes if (body := route._body_type()) is not None}
     assert len(found) > 15
     return found
 
 
-PERSON: dict[str, Any] = {
-    name: [] for name in ("name", "address", "city", "email", "custom1", "position", "item_id")
-}
+PERSON: dict[str, Any] = {name: [] for name in ("name", "address", "city", "email", "custom1", "position", "item_id")}
 WRONG: list[Any] = [{}, [], [[]] * 90, [PERSON] * 90, 5, True, None, "?", "\x00"]
 
 
@@ -289,30 +283,30 @@ WRONG: list[Any] = [{}, [], [[]] * 90, [PERSON] * 90, 5, True, None, "?", "\x00"
 def test_no_body_has_more_than_a_hundred_errors(name: str) -> None:
     """Each of its fields wrong, in whatever way, and each of its arrays wrong all through."""
     body = all_bodies()[name]
-    spellings = bodies._spellings(body)
+    spellings = bodies._field_spellings(body)
     for wrong in WRONG:
         sent = {names[0]: wrong for names in spellings.values()}
-        found = body.examined(sent)
-        if found.wrong is not None:
-            assert found.wrong.error_count() <= MOST_FAULTS, (name, wrong)
+        found = body.validated(sent)
+        if found.error is not None:
+            assert found.error.error_count() <= MAX_REPORTED_ERRORS, (name, wrong)
 
 
 def test_validation_stops_at_a_hundred_errors() -> None:
     wrong = dict.fromkeys(("name", "address", "city", "email", "custom1"), 5)
-    found = all_bodies()["SendPostcard"].examined({"recipients": [wrong] * 5_000, "message": 5})
-    assert found.wrong is not None
-    assert found.wrong.error_count() == MOST_FAULTS
-    places = [fault["loc"][1] for fault in found.wrong.errors() if fault["loc"][0] == "recipients"]
-    assert places == [place // 5 for place in range(MOST_FAULTS - 1)]
+    found = all_bodies()["SendPostcard"].validated({"recipients": [wrong] * 5_000, "message": 5})
+    assert found.error is not None
+    assert found.error.error_count() == MAX_REPORTED_ERRORS
+    places = [error["loc"][1] for error in found.error.errors() if error["loc"][0] == "recipients"]
+    assert places == [place // 5 for place in range(MAX_REPORTED_ERRORS - 1)]
 
 
 @pytest.mark.parametrize("rows", [[5] * 1_000, [person(postal_code="1")] * 1_000], ids=["types", "addresses"])
 def test_a_send_with_a_thousand_wrong_recipients_tells_of_a_hundred(owner: Account, rows: list[Any]) -> None:
     refused = owner.send(recipients=rows)
-    assert (refused.status_code, len(refused.json()["errors"])) == (422, MOST_FAULTS)
+    assert (refused.status_code, len(refused.json()["errors"])) == (422, MAX_REPORTED_ERRORS)
     assert refused.json()["message"].endswith("(and 99 more errors)")
 
 
 def test_a_report_of_a_thousand_tokens_that_are_none_tells_of_a_hundred(owner: Account) -> None:
     answer = owner.http.post("/tokens/leaked", json={"tokens": [5] * 1_000})
-    assert (answer.status_code, len(answer.json()["errors"])) == (422, MOST_FAULTS)
+    assert (answer.status_code, len(answer.json()["errors"])) == (422, MAX_REPORTED_ERRORS)

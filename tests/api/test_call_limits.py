@@ -7,14 +7,14 @@ from traces import JSON, traces
 
 from direct import TestClient
 from makers import Account, Build, make_account, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 LARGEST = 2_000
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """A service that tires quickly."""
     return build(calls_a_minute=5, body_bytes=LARGEST)
 
@@ -32,19 +32,19 @@ def padded(size: int) -> bytes:
 
 @pytest.mark.parametrize("send", [lambda body: body, in_chunks], ids=["with length", "in chunks"])
 def test_a_body_over_the_limit_is_413(
-    owner: Account, parts: Parts, send: Callable[[bytes], bytes | Iterator[bytes]]
+    owner: Account, container: Container, send: Callable[[bytes], bytes | Iterator[bytes]]
 ) -> None:
     def post(size: int) -> tuple[int, dict[str, str]]:
         answer = owner.call("POST", "/webhooks", content=send(padded(size)), headers={"Content-Type": JSON})
         return answer.status_code, answer.json()
 
     assert post(LARGEST)[0] == 201
-    before = traces(parts)
+    before = traces(container)
     assert post(LARGEST + 1) == (
         413,
         {"message": f"The body is larger than this service accepts here ({LARGEST:,} bytes)."},
     )
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_a_body_over_the_limit_is_413_also_with_an_idempotency_key(owner: Account) -> None:
@@ -55,10 +55,10 @@ def test_a_body_over_the_limit_is_413_also_with_an_idempotency_key(owner: Accoun
     assert accepted.status_code == 201
 
 
-def test_the_limit_counts_down_and_then_holds(owner: Account, stranger: Account, parts: Parts) -> None:
+def test_the_limit_counts_down_and_then_holds(owner: Account, stranger: Account, container: Container) -> None:
     remaining = [owner.get("/ping").headers["X-RateLimit-Remaining"] for _ in range(5)]
     assert remaining == ["4", "3", "2", "1", "0"]
-    before = traces(parts)
+    before = traces(container)
     refused = owner.post("/send/postcard", postcard())
     assert refused.status_code == 429
     assert list(refused.json()) == ["message"]
@@ -66,7 +66,7 @@ def test_the_limit_counts_down_and_then_holds(owner: Account, stranger: Account,
     assert refused.headers["X-RateLimit-Remaining"] == "0"
     assert 1 <= int(refused.headers["Retry-After"]) <= 60
     assert refused.headers["RateLimit-Reset"] == refused.headers["Retry-After"]
-    assert traces(parts) == before
+    assert traces(container) == before
     assert stranger.get("/ping").status_code == 200
 
 

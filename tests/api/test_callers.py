@@ -10,20 +10,11 @@ from traces import traces
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate, postcard
 from quillpost.accounts.models import SCOPES
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.tokens import mint
+from quillpost.core.tokens import mint_secret
 
-PATHS = (
-    "/ping",
-    "/send/postcard",
-    "/orders/list",
-    "/orders/1",
-    "/webhooks",
-    "/openapi.json",
-    "/no/such/path",
-    "",
-)
+PATHS = ("/ping", "/send/postcard", "/orders/list", "/orders/1", "/webhooks", "/openapi.json", "/no/such/path", "")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +27,7 @@ PATHS = (
         "Basic b3duZXI6cGFzcw==",
         "Bearer not-a-token",
         "Bearer qp_test_",
-        f"Bearer {mint('test', secrets.token_bytes(24))}",
+        f"Bearer {mint_secret('test', secrets.token_bytes(24))}",
         "Bearer " + "x" * 10_000,
         "Bearer ünïcode",
         "Bearer a b c",
@@ -44,26 +35,26 @@ PATHS = (
     ids=["none", "empty", "bare", "blank", "basic", "malformed", "stub", "unknown", "long", "latin", "words"],
 )
 def test_without_a_good_token_every_path_answers_alike(
-    http: TestClient, parts: Parts, authorization: str | None
+    http: TestClient, container: Container, authorization: str | None
 ) -> None:
     headers = {} if authorization is None else {b"Authorization": authorization.encode("latin-1")}
-    before = traces(parts)
+    before = traces(container)
     for path in PATHS:
         for method in ("GET", "POST"):
             answer = http.request(method, f"/api/v2{path}", headers=headers, json=postcard())
             assert (answer.status_code, answer.json()) == (401, {"message": "Unauthenticated."}), path
             assert answer.headers["WWW-Authenticate"] == "Bearer"
             assert int(answer.headers["X-RateLimit-Remaining"]) >= 0
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize("column", ["revoked_at", "expires_at"])
 def test_a_token_that_was_revoked_or_has_expired_is_worth_nothing(
-    owner: Account, parts: Parts, column: str
+    owner: Account, container: Container, column: str
 ) -> None:
     assert owner.get("/ping").status_code == 200
-    ended = {column: parts.clock() - timedelta(seconds=1)}
-    with parts.db.work() as tx:
+    ended = {column: container.clock() - timedelta(seconds=1)}
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(tokens).where(tokens.c.account_id == owner.id).values(**ended))
     refused = owner.get("/ping")
     assert (refused.status_code, refused.json()) == (401, {"message": "Unauthenticated."})
@@ -78,9 +69,9 @@ def test_the_scheme_is_read_in_any_case(owner: Account) -> None:
     assert owner.get("/ping", headers={"Authorization": f"bearer {owner.token}"}).status_code == 200
 
 
-def test_ping_tells_the_mode(owner: Account, parts: Parts, http: TestClient) -> None:
+def test_ping_tells_the_mode(owner: Account, container: Container, http: TestClient) -> None:
     assert owner.get("/ping").json() == {"message": "pong", "test_mode": True}
-    live = make_account(parts, http, "live@example.com", mode="live")
+    live = make_account(container, http, "live@example.com", mode="live")
     assert live.get("/ping").json() == {"message": "pong", "test_mode": False}
 
 
@@ -101,15 +92,15 @@ def test_ping_tells_the_mode(owner: Account, parts: Parts, http: TestClient) -> 
     ],
 )
 def test_a_token_without_the_scope_is_told_which_one_it_lacks(
-    parts: Parts, http: TestClient, method: str, path: str, scope: str
+    container: Container, http: TestClient, method: str, path: str, scope: str
 ) -> None:
     others = [other for other in SCOPES if other != scope]
-    limited = make_account(parts, http, "limited@example.com", scopes=others)
-    before = traces(parts)
+    limited = make_account(container, http, "limited@example.com", scopes=others)
+    before = traces(container)
     body = postcard() if path == "/send/postcard" else {"url": "https://example.com/hook", "type": "*"}
     refused = limited.call(method, path, json=body)
     assert (refused.status_code, refused.json()) == (403, {"message": f"This token lacks the scope {scope}."})
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_another_accounts_order_looks_like_one_that_does_not_exist(owner: Account, stranger: Account) -> None:
@@ -135,18 +126,18 @@ def test_another_accounts_order_looks_like_one_that_does_not_exist(owner: Accoun
 
 
 def test_a_test_token_and_a_live_token_do_not_see_each_others_orders(
-    owner: Account, parts: Parts, http: TestClient
+    owner: Account, container: Container, http: TestClient
 ) -> None:
     order_id = owner.send().json()["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(tokens).where(tokens.c.account_id == owner.id).values(mode="live"))
     assert owner.get(f"/orders/{order_id}").status_code == 404
     assert owner.get("/orders/list").json()["data"] == []
 
 
-def test_a_token_of_one_sub_account_sees_and_sends_for_that_one_only(owner: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+def test_a_token_of_one_sub_account_sees_and_sends_for_that_one_only(owner: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     elsewhere = owner.send(sub_account_id=other).json()["id"]
     assert teammate.send().json()["sub_account_id"] == mine
     assert teammate.send(sub_account_id=other).status_code == 400

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from traces import traces
 
 from makers import Account, Clock, carry_on, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, ledger_moves
 
 
@@ -29,26 +29,26 @@ def test_an_order_is_cancelled_by_every_spelling(owner: Account, method: str, pa
     assert (order["order_total"], order["grand_total"], order["authorization_total"]) == (0, 0, 109)
 
 
-def test_the_items_of_a_cancelled_order_failed_and_it_is_told_once(owner: Account, parts: Parts) -> None:
+def test_the_items_of_a_cancelled_order_failed_and_it_is_told_once(owner: Account, container: Container) -> None:
     order_id = owner.send(recipients=people(3)).json()["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         last = tx.execute(sa.select(sa.func.max(facts.c.id))).scalar_one()
     owner.call("PUT", f"/orders/{order_id}/cancel")
     items = owner.get(f"/orders/{order_id}/items").json()["data"]
     assert {(item["status"], item["failure"]) for item in items} == {("Failed", "Order cancelled")}
     stats = owner.get(f"/orders/{order_id}/track").json()["data"]["stats"]
     assert (stats["failed"], stats["processing"]) == (3, 0)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         (told,) = tx.execute(sa.select(facts).where(facts.c.id > last))
     assert (told.kind, told.item_id, told.previous, told.current) == (
         "order.status", None, "reviewing", "cancelled",
     )  # fmt: skip
 
 
-def test_what_was_held_is_released(owner: Account, parts: Parts) -> None:
+def test_what_was_held_is_released(owner: Account, container: Container) -> None:
     order_id = owner.send(recipients=people(3)).json()["id"]
     owner.call("PUT", f"/orders/{order_id}/cancel")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         moves = tx.execute(sa.select(ledger_moves).order_by(ledger_moves.c.id)).all()
     assert [(m.kind, m.source, m.target, m.cents) for m in moves] == [
         ("authorise", "credit", "held", 327),
@@ -56,28 +56,28 @@ def test_what_was_held_is_released(owner: Account, parts: Parts) -> None:
     ]
 
 
-def test_an_order_is_cancelled_once(owner: Account, parts: Parts) -> None:
+def test_an_order_is_cancelled_once(owner: Account, container: Container) -> None:
     order_id = owner.send().json()["id"]
     owner.call("PUT", f"/orders/{order_id}/cancel")
-    before = traces(parts)
+    before = traces(container)
     again = owner.call("PUT", f"/orders/{order_id}/cancel")
     assert again.status_code == 400
     assert again.json() == {"message": "This order can no longer be cancelled: it is Cancelled."}
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_after_the_review_it_is_too_late(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_after_the_review_it_is_too_late(owner: Account, container: Container, clock: Clock) -> None:
     order_id = owner.send().json()["id"]
-    carry_on(parts, clock, seconds=11)
+    carry_on(container, clock, seconds=11)
     assert owner.get(f"/orders/{order_id}").json()["cancellable"] is False
     refused = owner.call("PUT", f"/orders/{order_id}/cancel")
     assert refused.status_code == 400
     assert "can no longer be cancelled" in refused.json()["message"]
 
 
-def test_a_cancelled_order_is_never_made(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_a_cancelled_order_is_never_made(owner: Account, container: Container, clock: Clock) -> None:
     order_id = owner.send().json()["id"]
     owner.call("PUT", f"/orders/{order_id}/cancel")
-    carry_on(parts, clock, seconds=30)
+    carry_on(container, clock, seconds=30)
     assert owner.get(f"/orders/{order_id}").json()["status"] == "Cancelled"
-    assert list(parts.shelf.store.keys("")) == []
+    assert list(container.storage.store.keys("")) == []

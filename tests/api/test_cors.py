@@ -7,32 +7,20 @@ import sqlalchemy as sa
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost.accounts import service as accounts
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.web.application import create_app
 from quillpost.web.middleware.cors import EXPOSED_HEADERS
 
 PAGE = {"Origin": "https://shop.example"}
 ASKS = {**PAGE, "Access-Control-Request-Method": "POST"}
-OUTSIDE = (
-    "/",
-    "/health",
-    "/sign-in",
-    "/docs",
-    "/openapi.json",
-    "/nowhere",
-    "/api",
-    "/api/v20/ping",
-    "/q/none",
-)
+OUTSIDE = ("/", "/health", "/sign-in", "/docs", "/openapi.json", "/nowhere", "/api", "/api/v20/ping", "/q/none")
 OAUTH = ("/oauth/token", "/oauth/revoke", "/oauth/authorize", "/.well-known/oauth-authorization-server")
 
 
 def shared(headers: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name.lower(): value for name, value in headers.items() if name.lower().startswith("access-control")
-    }
+    return {name.lower(): value for name, value in headers.items() if name.lower().startswith("access-control")}
 
 
 def assert_readable(headers: Mapping[str, str]) -> None:
@@ -43,31 +31,25 @@ def assert_readable(headers: Mapping[str, str]) -> None:
     assert {"X-Warnings", "X-Ignored-Fields"} <= set(exposed) == set(EXPOSED_HEADERS)
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/v2/send/postcard", "/api/v2/orders/1/cancel", "/api/v2", "/api/v2/nowhere"]
-)
+@pytest.mark.parametrize("path", ["/api/v2/send/postcard", "/api/v2/orders/1/cancel", "/api/v2", "/api/v2/nowhere"])
 def test_a_preflight_is_answered_without_a_token(http: TestClient, path: str) -> None:
-    asked = http.options(
-        path, headers={**ASKS, "Access-Control-Request-Headers": "authorization,content-type"}
-    )
+    asked = http.options(path, headers={**ASKS, "Access-Control-Request-Headers": "authorization,content-type"})
     assert (asked.status_code, asked.content) == (204, b"")
     assert_readable(asked.headers)
     allowed = asked.headers["Access-Control-Allow-Headers"].split(", ")
     assert {"Authorization", "Content-Type", "Idempotency-Key", "*"} <= set(allowed)
-    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
-        asked.headers["Access-Control-Allow-Methods"].split(", ")
-    )
+    assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(asked.headers["Access-Control-Allow-Methods"].split(", "))
     assert int(asked.headers["Access-Control-Max-Age"]) > 0
     assert asked.headers["X-Request-Id"]
 
 
 def test_a_preflight_asks_the_database_nothing(build: Build) -> None:
-    parts = build()
+    container = build()
     asked: list[str] = []
     note = lambda *about: asked.append(about[2])  # noqa: E731
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
     try:
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
             asked.clear()
             assert http.options("/api/v2/send/postcard", headers=ASKS).status_code == 204
             assert asked == []
@@ -107,16 +89,16 @@ def test_too_many_calls_are_told_readably_too(build: Build) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "status"), [(Unavailable("The database does not answer."), 503), (RuntimeError(), 500)]
+    ("error", "status"), [(Unavailable("The database does not answer."), 503), (RuntimeError(), 500)]
 )
 def test_so_are_our_own_faults(
-    parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch, fault: Exception, status: int
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise fault
+        raise error
 
-    monkeypatch.setattr(accounts, "authenticate", fail)
-    app = create_app(parts)
+    monkeypatch.setattr(account_service, "authenticate", fail)
+    app = create_app(container)
     with TestClient(app, base_url="http://quillpost.test", raise_server_exceptions=False) as http:
         headers = {**PAGE, "Authorization": f"Bearer {owner.token}"}
         answer = http.get("/api/v2/ping", headers=headers)

@@ -12,7 +12,7 @@ from uploads import BLUE, png, upload
 
 from makers import Account, Build, do_due_jobs, make_sub_account, person, postcard
 from quillpost.accounts.sub_accounts import remove_sub_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, items, orders, stored_sends
 from quillpost.orders import changes
@@ -21,14 +21,14 @@ Deed = Callable[[], object]
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Pictures may be on loopback here."""
     return build(allow_private_urls=True)
 
 
 @pytest.fixture
-def while_storing(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Callable[[Deed], list[object]]:
-    return lambda deed: _first_do(monkeypatch, parts.shelf, "put", deed)
+def while_storing(container: Container, monkeypatch: pytest.MonkeyPatch) -> Callable[[Deed], list[object]]:
+    return lambda deed: _first_do(monkeypatch, container.storage, "put", deed)
 
 
 @pytest.fixture
@@ -48,24 +48,24 @@ def _first_do(monkeypatch: pytest.MonkeyPatch, where: Any, name: str, deed: Deed
     return done
 
 
-def is_free(parts: Parts, table: sa.Table) -> bool:
+def is_free(container: Container, table: sa.Table) -> bool:
     """Whether nobody holds a row of it; fails where somebody does."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         return bool(tx.execute(sa.select(table.c.id).with_for_update(nowait=True)).all())
 
 
-def change(parts: Parts, table: sa.Table, **columns: object) -> None:
-    with parts.db.work() as tx:
+def change(container: Container, table: sa.Table, **columns: object) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(table).values(**columns))
 
 
-def remove(parts: Parts, owner: Account, branch: int) -> None:
-    with parts.db.transaction(Tenant(owner.id)) as tx:
-        remove_sub_account(tx, branch, now=parts.clock())
+def remove(container: Container, owner: Account, branch: int) -> None:
+    with container.db.transaction(Tenant(owner.id)) as tx:
+        remove_sub_account(tx, branch, now=container.clock())
 
 
-def image_of(parts: Parts, template: int) -> UUID:
-    with parts.db.work() as tx:
+def image_of(container: Container, template: int) -> UUID:
+    with container.db.system_transaction() as tx:
         row = tx.execute(sa.select(image_templates).where(image_templates.c.id == template)).one()
     found: UUID = row.image_file_id
     return found
@@ -75,11 +75,11 @@ def image_of(parts: Parts, template: int) -> UUID:
 
 
 def test_nobody_waits_while_the_pictures_of_a_stored_send_are_put_away(
-    owner: Account, parts: Parts, art: ArtHouse, while_storing: Callable[[Deed], list[object]]
+    owner: Account, container: Container, art: ArtHouse, while_storing: Callable[[Deed], list[object]]
 ) -> None:
     body = postcard(front_image_url=art.picture(), custom_background_image=art.picture("pink"))
     url = owner.post("/stored_send/postcard", body).json()["stored_send_url"]
-    done = while_storing(lambda: is_free(parts, stored_sends))
+    done = while_storing(lambda: is_free(container, stored_sends))
     sent = owner.get(urlsplit(url).path.removeprefix("/api/v2"))
     assert (sent.status_code, done) == (200, [True, True])
 
@@ -89,13 +89,13 @@ def test_nobody_waits_while_the_pictures_of_a_stored_send_are_put_away(
 
 @pytest.mark.parametrize("has_history", [False, True])
 def test_an_image_is_not_saved_for_a_sub_account_that_goes_meanwhile(
-    owner: Account, parts: Parts, while_storing: Callable[[Deed], list[object]], has_history: bool
+    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]], has_history: bool
 ) -> None:
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     if has_history:
         earlier = upload(owner, image=png(BLUE), sub_account_id=branch).json()["id"]
         assert owner.delete(f"/image-templates/{earlier}").status_code == 200
-    done = while_storing(lambda: remove(parts, owner, branch))
+    done = while_storing(lambda: remove(container, owner, branch))
     refused = upload(owner, sub_account_id=branch)
     assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
     assert len(done) == 1
@@ -103,10 +103,10 @@ def test_an_image_is_not_saved_for_a_sub_account_that_goes_meanwhile(
 
 
 def test_an_image_is_not_moved_to_a_sub_account_that_goes_meanwhile(
-    owner: Account, parts: Parts, while_storing: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]]
 ) -> None:
-    branch, made = make_sub_account(parts, owner), upload(owner).json()
-    while_storing(lambda: remove(parts, owner, branch))
+    branch, made = make_sub_account(container, owner), upload(owner).json()
+    while_storing(lambda: remove(container, owner, branch))
     path = f"/image-templates/{made['id']}"
     refused = owner.put(path, {"sub_account_id": branch})
     assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
@@ -114,10 +114,10 @@ def test_an_image_is_not_moved_to_a_sub_account_that_goes_meanwhile(
 
 
 def test_an_image_is_not_changed_where_its_template_no_longer_is(
-    owner: Account, parts: Parts, while_storing: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]]
 ) -> None:
-    branch, made = make_sub_account(parts, owner), upload(owner).json()
-    while_storing(lambda: change(parts, image_templates, sub_account_id=branch))
+    branch, made = make_sub_account(container, owner), upload(owner).json()
+    while_storing(lambda: change(container, image_templates, sub_account_id=branch))
     path = f"/image-templates/{made['id']}"
     crossed = upload(owner, image=png(BLUE), method="PUT", path=path)
     assert (crossed.status_code, crossed.headers["Retry-After"]) == (409, "1")
@@ -125,20 +125,20 @@ def test_an_image_is_not_changed_where_its_template_no_longer_is(
     assert owner.get(path).json() == made | {"sub_account_id": branch}
     again = upload(owner, image=png(BLUE), method="PUT", path=path)
     assert (again.status_code, again.json()["sub_account_id"]) == (200, branch)
-    with parts.db.transaction(Tenant(owner.id, branch)) as tx:
+    with container.db.transaction(Tenant(owner.id, branch)) as tx:
         seen = tx.execute(sa.select(files.c.id)).scalars().all()
-    assert image_of(parts, made["id"]) in seen
+    assert image_of(container, made["id"]) in seen
 
 
 def test_a_template_that_moves_does_not_take_an_earlier_image_along(
-    owner: Account, parts: Parts, while_storing: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_storing: Callable[[Deed], list[object]]
 ) -> None:
-    branch, made = make_sub_account(parts, owner), upload(owner).json()
-    newer = image_of(parts, upload(owner, image=png(BLUE)).json()["id"])
-    while_storing(lambda: change(parts, image_templates, image_file_id=newer))
+    branch, made = make_sub_account(container, owner), upload(owner).json()
+    newer = image_of(container, upload(owner, image=png(BLUE)).json()["id"])
+    while_storing(lambda: change(container, image_templates, image_file_id=newer))
     crossed = owner.put(f"/image-templates/{made['id']}", {"sub_account_id": branch})
     assert crossed.status_code == 409
-    assert image_of(parts, made["id"]) == newer
+    assert image_of(container, made["id"]) == newer
 
 
 def test_a_template_that_is_deleted_meanwhile_is_not_found(
@@ -153,19 +153,19 @@ def test_a_template_that_is_deleted_meanwhile_is_not_found(
 
 
 def test_nobody_waits_while_another_message_is_laid_out(
-    owner: Account, parts: Parts, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
 ) -> None:
     order = owner.send().json()["id"]
-    done = while_laying_out(lambda: is_free(parts, orders))
+    done = while_laying_out(lambda: is_free(container, orders))
     changed = owner.put(f"/orders/{order}", {"message": "Other words"})
     assert (changed.status_code, done) == (200, [True])
 
 
 def test_of_two_who_write_another_message_one_is_told_to_try_again(
-    owner: Account, parts: Parts, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
 ) -> None:
     path = f"/orders/{owner.send().json()['id']}"
-    while_laying_out(lambda: change(parts, orders, message="Faster words"))
+    while_laying_out(lambda: change(container, orders, message="Faster words"))
     crossed = owner.put(path, {"message": "Slower words"})
     assert (crossed.status_code, crossed.headers["Retry-After"]) == (409, "1")
     assert "try again" in crossed.json()["message"]
@@ -184,22 +184,22 @@ def test_an_order_that_is_cancelled_meanwhile_keeps_its_message(
 
 
 def test_lists_that_become_items_meanwhile_get_the_other_message(
-    owner: Account, parts: Parts, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
 ) -> None:
     friends = owner.post("/mailing-lists", {"description": "Friends"}).json()["id"]
     owner.post("/recipients", person(mailing_list_id=friends))
     order = owner.send(mailing_list_ids=[friends], recipients=None).json()["id"]
-    while_laying_out(lambda: do_due_jobs(parts))
+    while_laying_out(lambda: do_due_jobs(container))
     changed = owner.put(f"/orders/{order}", {"message": "Other words"})
     assert (changed.status_code, changed.json()["order_total"]) == (200, 109)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         keys = [tx.execute(sa.select(table.c.creative_key)).scalar_one() for table in (items, orders)]
     assert keys[0] == keys[1]
 
 
 def test_a_warning_that_comes_meanwhile_stays(
-    owner: Account, parts: Parts, while_laying_out: Callable[[Deed], list[object]]
+    owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
 ) -> None:
     path = f"/orders/{owner.send(message='漢').json()['id']}"
-    while_laying_out(lambda: change(parts, orders, warnings=["Something else."]))
+    while_laying_out(lambda: change(container, orders, warnings=["Something else."]))
     assert owner.put(path, {"message": "Hello"}).json()["warnings"] == ["Something else."]

@@ -9,7 +9,7 @@ from list_keeper import NO_LIST, Lister, faults, ids, message
 from shared_lists import shared_lists
 
 from makers import make_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PATHS = ("/recipients-utils/delete-by-address", "/recipients/delete-by-address")
@@ -18,13 +18,13 @@ PATHS = ("/recipients-utils/delete-by-address", "/recipients/delete-by-address")
 @pytest.fixture(scope="module")
 def service(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Lister, Parts]]:
+) -> Iterator[tuple[Lister, Container]]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("leaving")) as found:
         yield found
 
 
 @pytest.fixture
-def lists(service: tuple[Lister, Parts]) -> Lister:
+def lists(service: tuple[Lister, Container]) -> Lister:
     return service[0]
 
 
@@ -118,7 +118,7 @@ def test_a_wrong_question_is_named(lists: Lister, given: dict[str, Any], field: 
     assert list(faults(remove(lists, lists.make(), **given))) == [field]
 
 
-def test_another_accounts_list_is_unknown(lists: Lister, service: tuple[Lister, Parts]) -> None:
+def test_another_accounts_list_is_unknown(lists: Lister, service: tuple[Lister, Container]) -> None:
     other = Lister(make_account(service[1], lists.who.http, "stranger@example.com"))
     list_id = lists.make()
     lists.add(list_id)

@@ -9,9 +9,9 @@ from list_keeper import Lister
 from shared_lists import shared_lists
 
 from makers import person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.recipients.addresses.service import HALF_AN_ADDRESS, NO_ADDRESS
+from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, NO_ADDRESS
 
 # A ZIP code of Texas, a city of Maine.
 ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}
@@ -20,13 +20,13 @@ ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}
 @pytest.fixture(scope="module")
 def shared(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Lister, Parts]]:
+) -> Iterator[tuple[Lister, Container]]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("deliverability")) as found:
         yield found
 
 
 @pytest.fixture
-def lists(shared: tuple[Lister, Parts]) -> Lister:
+def lists(shared: tuple[Lister, Container]) -> Lister:
     return shared[0]
 
 
@@ -45,7 +45,7 @@ def test_a_recipient_says_whether_mail_arrives_and_why_not(lists: Lister) -> Non
     into = lists.make()
     assert verdict(lists.add(into).json()) == ("deliverable", True, [])
     half = {"address": "9 Elm St", "city": None, "province": None, "postal_code": None}
-    assert verdict(lists.add(into, **half).json()) == ("undeliverable", False, [HALF_AN_ADDRESS])
+    assert verdict(lists.add(into, **half).json()) == ("undeliverable", False, [INCOMPLETE_ADDRESS])
     email = lists.who.post("/recipients", {"mailing_list_id": into, "email": "e@example.com"}).json()
     assert verdict(email) == ("undeliverable", False, [NO_ADDRESS])
     doubtful = lists.add(into, address="7 Oak St", **ELSEWHERE).json()
@@ -85,7 +85,7 @@ def test_a_list_is_counted_and_its_doubts_are_told(lists: Lister) -> None:
     assert f"3 addresses are doubtful: {doubt(lists)}" in data["warnings"]
 
 
-def test_many_reasons_make_few_warnings(shared: tuple[Lister, Parts]) -> None:
+def test_many_reasons_make_few_warnings(shared: tuple[Lister, Container]) -> None:
     """What is wrong may name the very address: then every one has words of its own."""
     lists, parts = shared
     into = lists.make()
@@ -96,7 +96,7 @@ def test_many_reasons_make_few_warnings(shared: tuple[Lister, Parts]) -> None:
                   reasons = array['Nobody knows ' || address || '.']
             where mailing_list_id = :list"""
     )
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         tx.execute(own_words, {"list": into})
     body = {"mailing_list_ids": [into], "message": "Hello!"}
     data = lists.who.post("/estimate/postcard", body).json()["data"]
@@ -107,18 +107,15 @@ def test_many_reasons_make_few_warnings(shared: tuple[Lister, Parts]) -> None:
 
 
 def test_a_row_that_nobody_has_judged_yet_counts_as_deliverable_if_it_is_whole(
-    shared: tuple[Lister, Parts],
+    shared: tuple[Lister, Container],
 ) -> None:
     lists, parts = shared
     into = lists.make()
     lists.add(into)
     lists.add_email(into, "e@example.com")
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         tx.execute(
             sa.text("update recipients set deliverability = null, reasons = null where mailing_list_id = :l"),
             {"l": into},
         )
-    assert [verdict(row) for row in lists.on(into)] == [
-        ("deliverable", True, []),
-        ("undeliverable", False, []),
-    ]
+    assert [verdict(row) for row in lists.on(into)] == [("deliverable", True, []), ("undeliverable", False, [])]

@@ -10,18 +10,13 @@ from described import DESCRIPTION, OPERATIONS
 from uploads import upload
 
 from makers import GIFT, Account, make_sub_account, person
-from quillpost.app.container import Parts
-from quillpost.fulfillment.print_room.queries import BatchFile
+from quillpost.app.container import Container
+from quillpost.fulfillment.print_room.queries import BatchFileInfo
 from quillpost.web.api.print_room.endpoints import FILE_CONTENT
 
 Body = dict[str, Any]
 AUDIENCE: Body = {"recipients": [person()], "allow_duplicates": True}
-HOME = {
-    "return_address": "1 Orchard Rd",
-    "return_city": "Austin",
-    "return_state": "TX",
-    "return_postal_code": "78701",
-}
+HOME = {"return_address": "1 Orchard Rd", "return_city": "Austin", "return_state": "TX", "return_postal_code": "78701"}
 CARDS = ("postcard", "notecard", "magnacard")
 LETTERS = ("windowed-letter", "windowless-letter")
 PIECES = (*CARDS, *LETTERS, "giftcard")
@@ -46,7 +41,7 @@ def both(owner: Account, path: str, body: Body) -> tuple[bool, bool]:
 
 @pytest.mark.parametrize("piece", PIECES)
 @pytest.mark.parametrize("verb", ["estimate", "stored_send"])
-def test_what_a_send_requires_is_described(owner: Account, parts: Parts, piece: str, verb: str) -> None:
+def test_what_a_send_requires_is_described(owner: Account, container: Container, piece: str, verb: str) -> None:
     path = f"/{verb}/{piece}"
     gift = GIFT if piece == "giftcard" else {}
     good: Body = AUDIENCE | {"message": "Hi!"} | gift
@@ -75,12 +70,12 @@ def test_what_a_send_requires_is_described(owner: Account, parts: Parts, piece: 
     assert [both(owner, path, body) for body in refused] == [(False, False)] * len(refused)
 
 
-def test_a_blank_message_is_described_where_it_may_be(owner: Account, parts: Parts) -> None:
+def test_a_blank_message_is_described_where_it_may_be(owner: Account, container: Container) -> None:
     blank = AUDIENCE | {"message": ""}
     may_be = accepts("/send/postcard")
     assert not may_be(blank)
     assert may_be(blank | {"custom_background_image": "https://example.com/a.png"})
-    assert may_be(blank | {"sub_account_id": make_sub_account(parts, owner)})
+    assert may_be(blank | {"sub_account_id": make_sub_account(container, owner)})
     assert not accepts("/send/giftcard")(blank | GIFT)
 
 
@@ -105,12 +100,7 @@ def test_a_letter_of_a_pdf_alone_is_described() -> None:
         ),
         (
             "/message-templates",
-            {
-                "type": "giftcard",
-                "content": "Hi!",
-                "giftcard_brand_code": "brindlewick",
-                "giftcard_amount": 2_500,
-            },
+            {"type": "giftcard", "content": "Hi!", "giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500},
             {"type": "giftcard", "content": "Hi!"},
         ),
         ("/automations", {"send": {"piece": "postcard", "message": "Hi!"}}, {"send": {"message": "Hi!"}}),
@@ -125,7 +115,7 @@ def test_other_bodies_say_what_they_need(owner: Account, path: str, good: Body, 
 
 @pytest.mark.parametrize("name", ["print.pdf", "manifest.csv", "manifest.json", "ticket.xjdf"])
 def test_files_of_batches_have_the_types_that_are_described(name: str) -> None:
-    assert BatchFile(name, 1, "").content_type.partition(";")[0] in FILE_CONTENT
+    assert BatchFileInfo(name, 1, "").content_type.partition(";")[0] in FILE_CONTENT
 
 
 def test_files_have_the_types_that_are_described(owner: Account) -> None:
@@ -141,18 +131,7 @@ def test_files_have_the_types_that_are_described(owner: Account) -> None:
         assert [answer.headers["Content-Type"].partition(";")[0]] == list(described)
 
 
-EMPTY = [
-    b"",
-    b" \n",
-    b",",
-    b",,\n,,\n",
-    b'""',
-    b'"",""\n"",""',
-    b";;",
-    b"\xef\xbb\xbf,,",
-    b"\0",
-    b"\xff\xfe\n\0",
-]
+EMPTY = [b"", b" \n", b",", b",,\n,,\n", b'""', b'"",""\n"",""', b";;", b"\xef\xbb\xbf,,", b"\0", b"\xff\xfe\n\0"]
 
 
 @pytest.mark.parametrize("empty", EMPTY)

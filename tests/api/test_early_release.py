@@ -9,7 +9,7 @@ from listing import make_list
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, make_operator, person
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, orders
 from quillpost.core.database.tables.print_room import batches, order_verdicts
 from quillpost.fulfillment.print_room import service as print_room_service
@@ -17,8 +17,8 @@ from quillpost.recipients.rules import SUPPRESSED
 
 
 @pytest.fixture
-def operator(parts: Parts, http: TestClient) -> Account:
-    return make_operator(parts, http)
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http)
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def later(clock: Clock) -> datetime:
 
 
 @pytest.fixture
-def order_id(owner: Account, operator: Account, parts: Parts, clock: Clock, later: datetime) -> int:
+def order_id(owner: Account, operator: Account, container: Container, clock: Clock, later: datetime) -> int:
     """Held, put off by its sender, then released."""
     number = int(owner.send(message="Hello %COMPANY%!").json()["id"])
-    carry_on(parts, clock, seconds=11)
+    carry_on(container, clock, seconds=11)
     assert owner.get(f"/orders/{number}").json()["status"] == "Paused"
     owner.put(f"/orders/{number}", {"schedule_for": later.isoformat()})
     released = operator.post(f"/orders/{number}/release", {"reason": "It reads well."})
@@ -38,18 +38,18 @@ def order_id(owner: Account, operator: Account, parts: Parts, clock: Clock, late
     return number
 
 
-def wait_for_the_day(parts: Parts, clock: Clock) -> None:
+def wait_for_the_day(container: Container, clock: Clock) -> None:
     clock.advance(hours=8)
-    do_due_jobs(parts)
+    do_due_jobs(container)
 
 
 def test_it_is_reviewed_on_and_nothing_of_it_is_printed(
-    owner: Account, parts: Parts, clock: Clock, order_id: int
+    owner: Account, container: Container, clock: Clock, order_id: int
 ) -> None:
-    carry_on(parts, clock, seconds=3)
+    carry_on(container, clock, seconds=3)
     order = owner.get(f"/orders/{order_id}").json()
     assert (order["status"], order["warnings"], order["cancellable"]) == ("Reviewing", [], True)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(orders.c.pool_at)).scalar_one() is None
         assert tx.execute(sa.select(batches)).all() == []
         told = tx.execute(sa.select(facts.c.previous, facts.c.current).order_by(facts.c.id.desc()).limit(1))
@@ -64,45 +64,45 @@ def test_its_sender_may_still_cancel_it(owner: Account, order_id: int) -> None:
 
 
 def test_when_it_is_due_it_is_checked_again(
-    owner: Account, operator: Account, parts: Parts, clock: Clock, order_id: int
+    owner: Account, operator: Account, container: Container, clock: Clock, order_id: int
 ) -> None:
-    wait_for_the_day(parts, clock)
+    wait_for_the_day(container, clock)
     held = owner.get(f"/orders/{order_id}").json()
     assert (held["status"], len(held["warnings"])) == ("Paused", 1)
     assert operator.post(f"/orders/{order_id}/release").json()["status"] == "Processing"
 
 
-def test_when_it_is_due_it_is_printed(owner: Account, parts: Parts, clock: Clock, order_id: int) -> None:
+def test_when_it_is_due_it_is_printed(owner: Account, container: Container, clock: Clock, order_id: int) -> None:
     owner.put(f"/orders/{order_id}", {"message": "Hello!"})
-    wait_for_the_day(parts, clock)
+    wait_for_the_day(container, clock)
     assert owner.get(f"/orders/{order_id}").json()["status"] in ("Processing", "Printing")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert len(tx.execute(sa.select(batches)).all()) == 1
 
 
 def test_who_came_onto_a_suppression_list_meanwhile_is_not_mailed(
-    owner: Account, parts: Parts, clock: Clock, order_id: int
+    owner: Account, container: Container, clock: Clock, order_id: int
 ) -> None:
     owner.put(f"/orders/{order_id}", {"message": "Hello!"})
-    make_list(parts, Caller(owner.id, "test"), [person()], suppresses=True)
-    wait_for_the_day(parts, clock)
-    with parts.db.work() as tx:
+    make_list(container, Caller(owner.id, "test"), [person()], suppresses=True)
+    wait_for_the_day(container, clock)
+    with container.db.system_transaction() as tx:
         [piece] = tx.execute(sa.select(items).where(items.c.order_id == order_id)).all()
     assert (piece.status, piece.failure) == ("Failed", SUPPRESSED)
 
 
 @pytest.mark.parametrize("deed", ["pool_now", "rush"])
 def test_nobody_makes_batches_of_an_order_before_it_is_due(
-    parts: Parts, clock: Clock, later: datetime, order_id: int, deed: str
+    container: Container, clock: Clock, later: datetime, order_id: int, deed: str
 ) -> None:
     cutoff = later.replace(hour=22)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(status="processing", pool_at=cutoff))
     for _ in range(2):
         if deed == "rush":
-            print_room_service.rush(parts.db, "test", [order_id], operator_id=None, now=clock.now())
+            print_room_service.rush_orders(container.db, "test", [order_id], operator_id=None, now=clock.now())
         else:
-            print_room_service.pool_now(parts.db, "test", now=clock.now())
-    with parts.db.work() as tx:
+            print_room_service.pool_orders_now(container.db, "test", now=clock.now())
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(orders.c.pool_at)).scalar_one() == later
-    assert print_room_service.pool_now(parts.db, "test", now=clock.now()) == 0
+    assert print_room_service.pool_orders_now(container.db, "test", now=clock.now()) == 0

@@ -8,9 +8,9 @@ from automated import Automator, plan
 from list_keeper import Lister
 
 from makers import Account, Clock, make_account, make_sub_account, make_teammate, person, rows_of_all
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import recipients
-from quillpost.privacy.erasure import TABLES
+from quillpost.privacy.erasure import COUNTED_TABLES
 
 HERE = "12 Main St, Austin, TX 78701"
 
@@ -20,7 +20,7 @@ def erase(who: Account, **whom: Any) -> tuple[int, dict[str, Any]]:
     return said.status_code, said.json()
 
 
-def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, parts: Parts) -> None:
+def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, container: Container) -> None:
     lists = Lister(owner)
     one, two = lists.make("One"), lists.make("Two")
     lists.add(one)
@@ -32,15 +32,13 @@ def test_somebody_is_taken_off_every_list_and_out_of_what_waits(owner: Account, 
     kept = owner.post("/stored_send/postcard", content=both, headers=as_json).json()["stored_send_url"]
     alone = owner.post("/stored_send/postcard", {"recipients": [person()], "message": "Hi"}).json()
     status, said = erase(owner, address="12 Main St", city="Austin", province="TX", postal_code="78701")
-    assert (status, said["message"], list(said["erased"])) == (200, "success", list(TABLES))
+    assert (status, said["message"], list(said["erased"])) == (200, "success", list(COUNTED_TABLES))
     assert (said["erased"]["recipients"], said["erased"]["stored_sends"]) == (2, 2)
     assert [lists.read(each)["total_recipients"] for each in (one, two)] == [0, 1]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         bodies = tx.execute(sa.text("select body from stored_sends")).scalars().all()
     assert [("Oak" in body, "Main" in body, "1.10" in body) for body in bodies] == [(True, False, True)]
-    assert [
-        owner.get(url.partition("/api/v2")[2]).status_code for url in (kept, alone["stored_send_url"])
-    ] == [
+    assert [owner.get(url.partition("/api/v2")[2]).status_code for url in (kept, alone["stored_send_url"])] == [
         200,
         404,
     ]
@@ -53,11 +51,7 @@ def test_a_repeated_call_is_not_carried_out_again_and_tells_nothing(owner: Accou
     assert owner.post("/recipients", body, headers=key).status_code == 201
     assert erase(owner, address=HERE)[1]["erased"]["idempotency_keys"] == 1
     again = owner.post("/recipients", body, headers=key)
-    assert (again.status_code, "Jane" in again.text, "erased" in again.json()["message"]) == (
-        201,
-        False,
-        True,
-    )
+    assert (again.status_code, "Jane" in again.text, "erased" in again.json()["message"]) == (201, False, True)
     assert Lister(owner).read(made)["total_recipients"] == 0
 
 
@@ -69,14 +63,14 @@ def test_nobody_is_no_fault_and_a_stranger_erases_nobody(owner: Account, strange
     assert Lister(owner).read(made)["total_recipients"] == 1
 
 
-def test_a_teammate_erases_within_their_sub_account(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
-    mate = make_teammate(parts, owner, branch)
+def test_a_teammate_erases_within_their_sub_account(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
+    mate = make_teammate(container, owner, branch)
     for sub_account in (None, branch):
         made = Lister(owner).make(sub_account_id=sub_account) if sub_account else Lister(owner).make()
         Lister(owner).add(made)
     assert erase(mate, address=HERE)[1]["erased"]["recipients"] == 1
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         left = tx.execute(sa.select(recipients.c.sub_account_id)).scalars().all()
     assert left == [None]
     assert erase(owner, address=HERE)[1]["erased"]["recipients"] == 1
@@ -98,25 +92,25 @@ NOBODY: list[tuple[dict[str, Any], str, str]] = [
 ]
 
 
-def test_what_names_nobody_is_refused_and_erases_nobody(owner: Account, parts: Parts) -> None:
-    before = rows_of_all(parts)
+def test_what_names_nobody_is_refused_and_erases_nobody(owner: Account, container: Container) -> None:
+    before = rows_of_all(container)
     for whom, field, words in NOBODY:
         status, said = erase(owner, **whom)
         assert (status, list(said["errors"])) == (422, [field])
         assert words in said["errors"][field][0]
-    assert rows_of_all(parts) == before
+    assert rows_of_all(container) == before
 
 
-def test_it_takes_the_right_to_write_lists(parts: Parts, owner: Account) -> None:
-    reader = make_account(parts, owner.http, "reader@example.com", scopes=["lists:read"])
+def test_it_takes_the_right_to_write_lists(container: Container, owner: Account) -> None:
+    reader = make_account(container, owner.http, "reader@example.com", scopes=["lists:read"])
     assert erase(reader, email="jane@example.com")[0] == 403
 
 
 def test_an_automation_mails_nobody_twice_a_year_whom_it_does_not_know_any_more(
-    owner: Account, parts: Parts, clock: Clock
+    owner: Account, container: Container, clock: Clock
 ) -> None:
     made = Lister(owner).make()
-    house = Automator(owner, parts, clock)
+    house = Automator(owner, container, clock)
     house.make(plan(made))
     Lister(owner).add(made)
     house.work()

@@ -5,7 +5,7 @@ from traces import traces
 
 from direct import TestClient
 from makers import GIFT, Account, make_account, people, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 PATHS = ["postcard", "windowed-letter", "windowedletter", "letter", "windowless-letter", "windowlessletter",
          "notecard", "giftcard", "magnacard"]  # fmt: skip
@@ -36,11 +36,11 @@ def test_an_estimate_is_what_the_send_then_costs(owner: Account, path: str) -> N
     assert data["warnings"] == owner.get(f"/orders/{sent['id']}").json()["warnings"]
 
 
-def test_an_estimate_leaves_nothing_behind(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_an_estimate_leaves_nothing_behind(owner: Account, container: Container) -> None:
+    before = traces(container)
     assert owner.post("/estimate/postcard", postcard()).status_code == 200
     assert owner.post("/estimate/postcard", postcard(preview=True)).json()["message"] == "OK"
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_an_estimate_is_refused_as_the_send_is(owner: Account) -> None:
@@ -53,13 +53,11 @@ def test_prices_abroad_count_into_the_average(owner: Account) -> None:
     abroad = person(country="CA", province="ON", postal_code="K1A 0B1")
     data = owner.post("/estimate/postcard", postcard(recipients=[person(), abroad])).json()["data"]
     assert (data["authorization_total"], data["unit_price"]) == (109 + 219, 164)
-    nobody = owner.post("/estimate/postcard", postcard(recipients=[{"email": "e@example.com"}])).json()[
-        "data"
-    ]
+    nobody = owner.post("/estimate/postcard", postcard(recipients=[{"email": "e@example.com"}])).json()["data"]
     assert (nobody["authorization_total"], nobody["unit_price"]) == (0, 109)
 
 
-def test_a_live_token_is_told_that_it_is_live(parts: Parts, http: TestClient) -> None:
-    live = make_account(parts, http, "live@example.com", mode="live")
+def test_a_live_token_is_told_that_it_is_live(container: Container, http: TestClient) -> None:
+    live = make_account(container, http, "live@example.com", mode="live")
     data = live.post("/estimate/postcard", postcard(return_address="1 Elm St, Waco, TX 76701")).json()["data"]
     assert data["test_mode"] is False

@@ -20,13 +20,13 @@ from direct import TestClient
 from makers import Account, make_account, make_operator, make_sub_account, make_teammate
 from quillpost.accounts.models import SCOPES, Role
 from quillpost.accounts.tokens.queries import insert_token
-from quillpost.accounts.users.sessions import CONFIRMED_FOR, open_session
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME, create_session
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, sessions
-from quillpost.core.tokens import mint
-from quillpost.web.api.dependencies import NO_APPS
+from quillpost.core.tokens import mint_secret
+from quillpost.web.api.dependencies import NOT_FOR_APPS
 from quillpost.web.application import create_app
 from quillpost.web.cookies import SESSION
 
@@ -44,7 +44,7 @@ def filled(path: str) -> str:
 class Walk:
     """One service for the whole walk, with everybody who might come."""
 
-    parts: Parts
+    container: Container
     http: TestClient
     account: Account
     operator: Account
@@ -60,9 +60,9 @@ class Walk:
     def token(self, name: str, account: Account, **how: Any) -> str:
         """Made once, under this name."""
         if name not in self.held:
-            with self.parts.db.work() as tx:
+            with self.container.db.system_transaction() as tx:
                 mode = "live" if account is self.operator else "test"
-                known = {"mode": mode, "scopes": None, "now": self.parts.clock(), "name": name}
+                known = {"mode": mode, "scopes": None, "now": self.container.clock(), "name": name}
                 self.held[name] = insert_token(tx, account.id, **known | how)[1]
         return self.held[name]
 
@@ -76,15 +76,15 @@ class Walk:
     def person(self, account: Account, role: Role, **how: Any) -> int:
         name = f"{role}{account.id}@example.com"
         if name not in self.people:
-            self.people[name] = make_person(self.parts, account.id, name, role=role, **how)
+            self.people[name] = make_person(self.container, account.id, name, role=role, **how)
         return self.people[name]
 
     def session(self, account: Account, role: Role, **columns: Any) -> tuple[str, int]:
         """A new session's cookie and id."""
         person_id = self.person(account, role)
-        with self.parts.db.work() as tx:
-            cookie = open_session(
-                tx, person_id, awaits_code=False, address=None, browser=None, now=self.parts.clock()
+        with self.container.db.system_transaction() as tx:
+            cookie = create_session(
+                tx, person_id, awaits_code=False, address=None, browser=None, now=self.container.clock()
             )
             session_id = tx.execute(sa.select(sa.func.max(sessions.c.id))).scalar_one()
             if columns:
@@ -103,17 +103,15 @@ class Walk:
     def app_token(self, account: Account) -> str:
         """Of an app that the account's owner has connected, with everything that it could ask for."""
         if "an app's" not in self.held:
-            now, person_id = self.parts.clock(), self.person(account, "owner")
+            now, person_id = self.container.clock(), self.person(account, "owner")
             known = {"account_id": account.id, "person_id": person_id, "created_at": now}
             client = sa.insert(oauth_clients).values(
                 **known, client_id="app", name="App", is_public=True, updated_at=now,
                 redirect_uris=["https://app.example.com/back"],
             )  # fmt: skip
-            with self.parts.db.work() as tx:
+            with self.container.db.system_transaction() as tx:
                 client_id = tx.execute(client.returning(oauth_clients.c.id)).scalar_one()
-                leave = sa.insert(oauth_grants).values(
-                    **known, client_id=client_id, mode="test", connected_at=now
-                )
+                leave = sa.insert(oauth_grants).values(**known, client_id=client_id, mode="test", connected_at=now)
                 grant_id = tx.execute(leave.returning(oauth_grants.c.id)).scalar_one()
             self.token("an app's", account, mode="test", grant_id=grant_id, person_id=person_id)
         return self.held["an app's"]
@@ -135,15 +133,11 @@ class Walk:
 
 
 @pytest.fixture(scope="module")
-def walk(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Walk]:
+def walk(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     home = tmp_path_factory.mktemp("walk")
     with (
         shared_service(postgres, template, home) as parts,
-        TestClient(
-            create_app(parts), base_url="http://quillpost.test", raise_server_exceptions=False
-        ) as http,
+        TestClient(create_app(parts), base_url="http://quillpost.test", raise_server_exceptions=False) as http,
     ):
         account = make_account(parts, http, "walker@example.com")
         yield Walk(parts, http, account, make_operator(parts, http, mode="live"))
@@ -192,19 +186,19 @@ def told(answer: Response, route: Route) -> tuple[int, Any]:
 
 class TestTokens:
     def test_nobody_comes_in_without_a_good_one(self, walk: Walk) -> None:
-        now = walk.parts.clock()
+        now = walk.container.clock()
         expired = walk.token("expired", walk.operator, expires_at=now)
         revoked = walk.token("revoked", walk.operator)
-        with walk.parts.db.work() as tx:
+        with walk.container.db.system_transaction() as tx:
             tx.execute(sa.update(tokens).where(tokens.c.name == "revoked").values(revoked_at=now))
         cookie, _ = walk.session(walk.operator, "owner")
         bad = {
             "none": None,
-            "unknown": mint("live", secrets.token_bytes(24)),
+            "unknown": mint_secret("live", secrets.token_bytes(24)),
             "expired": expired,
             "revoked": revoked,
             "a session's cookie": cookie,
-            "a refresh token": mint("refresh", secrets.token_bytes(24)),
+            "a refresh token": mint_secret("refresh", secrets.token_bytes(24)),
         }
         for route in API_NEEDS:
             for what, token in bad.items():
@@ -243,7 +237,7 @@ class TestTokens:
             "another account": walk.account.token,
             "an app of the operator": walk.app_token(walk.operator),
             "a sub account of the operator": make_teammate(
-                walk.parts, walk.operator, make_sub_account(walk.parts, walk.operator)
+                walk.container, walk.operator, make_sub_account(walk.container, walk.operator)
             ).token,
             "a page of a member": walk.page_token(walk.operator, "member"),
         }
@@ -252,7 +246,7 @@ class TestTokens:
                 for what, token in strangers.items():
                     answer = walk.call(route, token)
                     assert answer.status_code == 403, (route, what)
-                    refused = NO_APPS if what.startswith("an app") else "Only an operator may do this"
+                    refused = NOT_FOR_APPS if what.startswith("an app") else "Only an operator may do this"
                     if route[0] != "HEAD":  # which is answered without words
                         assert answer.json()["message"].startswith(refused), (route, what)
 
@@ -282,7 +276,7 @@ def leads_to_sign_in(answer: Response) -> bool:
 
 class TestPages:
     def test_a_stranger_is_led_to_the_sign_in(self, walk: Walk) -> None:
-        ended = walk.parts.clock() - timedelta(seconds=1)
+        ended = walk.container.clock() - timedelta(seconds=1)
         for browser in (walk.reader(None), walk.reader("owner", expires_at=ended)):
             for route in pages():
                 assert leads_to_sign_in(walk.visit(route, browser)), route
@@ -293,10 +287,10 @@ class TestPages:
             assert leads_to_sign_in(walk.visit(route, browser)), route
 
     def test_whoever_was_removed_from_the_account_is_a_stranger(self, walk: Walk) -> None:
-        person = make_person(walk.parts, walk.account.id, "leaver@example.com")
+        person = make_person(walk.container, walk.account.id, "leaver@example.com")
         walk.people[f"operator{walk.account.id}@example.com"] = person
         browser = walk.reader("operator")
-        with walk.parts.db.work() as tx:
+        with walk.container.db.system_transaction() as tx:
             tx.execute(sa.delete(memberships).where(memberships.c.person_id == person))
         for route in pages():
             if route[1] != "/sign-in/confirm":
@@ -337,7 +331,7 @@ class TestPages:
             assert answer.status_code < 500, route
 
     def test_whoever_gave_the_password_long_ago_gives_it_again(self, walk: Walk) -> None:
-        long_ago = walk.parts.clock() - CONFIRMED_FOR - timedelta(seconds=1)
+        long_ago = walk.container.clock() - CONFIRMATION_LIFETIME - timedelta(seconds=1)
         browser = walk.reader("owner", runs_it=True, confirmed_at=long_ago)
         for route in pages("confirmed reader", "confirmed owner", "confirmed operator"):
             answer = walk.visit(route, browser)
@@ -386,9 +380,7 @@ class TestOpen:
     def test_what_needs_nothing_asks_for_nothing(self, walk: Walk) -> None:
         for (method, path), needs in OPEN_NEEDS.items():
             if needs == "nothing":
-                answer = walk.http.request(
-                    method, filled(path), headers={"Accept": ACCEPTS}, follow_redirects=False
-                )
+                answer = walk.http.request(method, filled(path), headers={"Accept": ACCEPTS}, follow_redirects=False)
                 assert answer.status_code not in (401, 403), (method, path)
                 assert not leads_to_sign_in(answer), (method, path)
 

@@ -9,7 +9,7 @@ from traces import logged, traces
 from direct import TestClient
 from makers import Account, Build, people, person
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.settings import Settings
 from quillpost.web.application import create_app
 
@@ -86,8 +86,8 @@ def test_an_answer_without_a_fault_has_no_errors(owner: Account) -> None:
 
 def test_a_database_out_of_reach_is_503_in_shape(tmp_path: Path, owner: Account) -> None:
     settings = Settings.model_validate({"home": tmp_path / "home"})
-    parts = bootstrap.build(settings, f"host={tmp_path / 'nowhere'} dbname=quillpost")
-    with TestClient(create_app(parts)) as http:
+    container = bootstrap.build_container(settings, f"host={tmp_path / 'nowhere'} dbname=quillpost")
+    with TestClient(create_app(container)) as http:
         for headers in ({}, {"Authorization": f"Bearer {owner.token}"}):
             answer = http.get("/api/v2/ping", headers=headers)
             assert answer.status_code == 503
@@ -98,9 +98,9 @@ def test_a_database_out_of_reach_is_503_in_shape(tmp_path: Path, owner: Account)
 
 
 def test_storage_out_of_reach_is_503_and_nothing_is_half_written(
-    owner: Account, parts: Parts, tmp_path: Path
+    owner: Account, container: Container, tmp_path: Path
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     files = tmp_path / "home" / "files"
     files.rename(tmp_path / "away")
     refused = owner.send(preview=True)
@@ -108,7 +108,7 @@ def test_storage_out_of_reach_is_503_and_nothing_is_half_written(
     assert refused.status_code == 503
     assert list(refused.json()) == ["message"]
     assert int(refused.headers["Retry-After"]) > 0
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def crashing(url: str) -> str:
@@ -140,16 +140,8 @@ def test_every_answer_has_a_request_id_of_its_own(owner: Account, http: TestClie
 
 @pytest.mark.parametrize(
     ("given", "is_kept"),
-    [
-        ("order-4711.retry_2", True),
-        ("short", False),
-        ("x" * 65, False),
-        ("with space 1", False),
-        ("a\tb12345", False),
-    ],
+    [("order-4711.retry_2", True), ("short", False), ("x" * 65, False), ("with space 1", False), ("a\tb12345", False)],
 )
-def test_a_callers_own_request_id_is_repeated_where_it_is_safe(
-    owner: Account, given: str, is_kept: bool
-) -> None:
+def test_a_callers_own_request_id_is_repeated_where_it_is_safe(owner: Account, given: str, is_kept: bool) -> None:
     answered = owner.get("/ping", headers={"X-Request-Id": given}).headers["X-Request-Id"]
     assert (answered == given) is is_kept

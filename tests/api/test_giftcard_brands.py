@@ -5,32 +5,18 @@ from typing import Any
 import pytest
 
 from direct import TestClient
-from makers import (
-    Account,
-    Clock,
-    carry_on,
-    make_account,
-    make_operator,
-    make_sub_account,
-    make_teammate,
-    people,
-)
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import upgrade
-from quillpost.orders.giftcards.rules import GROUPS
+from makers import Account, Clock, carry_on, make_account, make_operator, make_sub_account, make_teammate, people
+from quillpost.app.container import Container
+from quillpost.cli.runtime import upgrade_database
+from quillpost.orders.giftcards.rules import BRAND_GROUPS
 
-NEW: dict[str, Any] = {
-    "title": "River Café",
-    "group": "food",
-    "available_amounts": [500, 1_500],
-    "color": "#AA3311",
-}
+NEW: dict[str, Any] = {"title": "River Café", "group": "food", "available_amounts": [500, 1_500], "color": "#AA3311"}
 PATH = "/giftcard-brands/river-cafe"
 
 
 @pytest.fixture
-def operator(parts: Parts, http: TestClient) -> Account:
-    return make_operator(parts, http, mode="live")
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http, mode="live")
 
 
 def flat(who: Account) -> list[dict[str, Any]]:
@@ -40,7 +26,7 @@ def flat(who: Account) -> list[dict[str, Any]]:
 
 def test_brands_are_shown_in_their_groups_and_in_one_list(owner: Account) -> None:
     groups = owner.get("/giftcard-brands").json()
-    assert {name: group["title"] for name, group in groups.items()} == GROUPS
+    assert {name: group["title"] for name, group in groups.items()} == BRAND_GROUPS
     assert all(group["brands"] for group in groups.values())
     grouped = [brand | {"group": group["title"]} for group in groups.values() for brand in group["brands"]]
     assert flat(owner) == grouped
@@ -54,8 +40,8 @@ def test_brands_are_shown_in_their_groups_and_in_one_list(owner: Account) -> Non
     }
 
 
-def test_whoever_is_limited_to_a_sub_account_sees_the_same(owner: Account, parts: Parts) -> None:
-    teammate = make_teammate(parts, owner, make_sub_account(parts, owner))
+def test_whoever_is_limited_to_a_sub_account_sees_the_same(owner: Account, container: Container) -> None:
+    teammate = make_teammate(container, owner, make_sub_account(container, owner))
     assert flat(teammate) == flat(owner)
 
 
@@ -105,9 +91,7 @@ def test_a_change_keeps_what_it_does_not_name(operator: Account) -> None:
         ({"issuer_code": "a\tb"}, "issuer_code", "on one line"),
     ],
 )
-def test_a_wrong_value_is_named(
-    operator: Account, changes: dict[str, Any], field: str, sentence: str
-) -> None:
+def test_a_wrong_value_is_named(operator: Account, changes: dict[str, Any], field: str, sentence: str) -> None:
     for path in (PATH, "/giftcard-brands/brindlewick"):
         refused = operator.put(path, NEW | changes)
         assert (refused.status_code, list(refused.json()["errors"])) == (422, [field])
@@ -138,36 +122,30 @@ def test_a_brand_that_is_taken_off_can_come_back(owner: Account, operator: Accou
     assert flat(owner) == before
 
 
-def test_what_was_sent_goes_on_as_it_was(
-    owner: Account, operator: Account, parts: Parts, clock: Clock
-) -> None:
+def test_what_was_sent_goes_on_as_it_was(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
     sent = owner.send("giftcard", recipients=people(2)).json()
     operator.put("/giftcard-brands/brindlewick", {"title": "Other", "available_amounts": [100]})
     operator.delete("/giftcard-brands/brindlewick")
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     order = owner.get(f"/orders/{sent['id']}").json()
     assert (order["status"], order["grand_total"]) == ("Fulfilled", sent["authorization_total"])
     cards = [item["giftcard"] for item in owner.get(f"/orders/{sent['id']}/items").json()["data"]]
     assert cards == [{"brand": "brindlewick", "amount": 2_500}] * 2
 
 
-def test_an_upgrade_leaves_an_operators_brands_alone(
-    owner: Account, operator: Account, conninfo: str
-) -> None:
+def test_an_upgrade_leaves_an_operators_brands_alone(owner: Account, operator: Account, conninfo: str) -> None:
     operator.put("/giftcard-brands/brindlewick", {"title": "Other"})
     operator.delete("/giftcard-brands/pomberry")
     before = flat(owner)
-    upgrade(conninfo)
+    upgrade_database(conninfo)
     assert flat(owner) == before
 
 
-def test_nobody_else_changes_brands(
-    owner: Account, parts: Parts, http: TestClient, operator: Account
-) -> None:
-    teammate = make_teammate(parts, operator, make_sub_account(parts, operator), mode="live")
-    reader = make_operator(parts, http, "r@example.com", mode="live", scopes=["templates:read"])
-    tester = make_operator(parts, http, "t@example.com", mode="test")
-    stranger = make_account(parts, http, "stranger@example.com")
+def test_nobody_else_changes_brands(owner: Account, container: Container, http: TestClient, operator: Account) -> None:
+    teammate = make_teammate(container, operator, make_sub_account(container, operator), mode="live")
+    reader = make_operator(container, http, "r@example.com", mode="live", scopes=["templates:read"])
+    tester = make_operator(container, http, "t@example.com", mode="test")
+    stranger = make_account(container, http, "stranger@example.com")
     before = flat(owner)
     for who in (owner, stranger, teammate, reader, tester):
         assert who.put(PATH, NEW).status_code == 403

@@ -7,19 +7,19 @@ from typing import Any
 from gifted import claim_of, end_review_of, issue, move, pieces_of, send_gifts
 
 from makers import Account, Clock
-from quillpost.app.container import Parts
-from quillpost.core.clock import iso
+from quillpost.app.container import Container
+from quillpost.core.clock import format_iso
 from quillpost.orders.giftcards import claims
 from quillpost.orders.rules import ItemStatus
 
 S = ItemStatus
 
 
-def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, container: Container, clock: Clock) -> None:
     begun = clock.now()
     order_id = send_gifts(owner, landing_page_url="https://shop.example.com/hello")
-    end_review_of(parts, order_id)
-    pieces = pieces_of(parts, order_id)
+    end_review_of(container, order_id)
+    pieces = pieces_of(container, order_id)
 
     def later(deed: Callable[[], object]) -> None:
         clock.advance(minutes=1)
@@ -27,19 +27,19 @@ def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, parts: Part
 
     def with_claim(deed: Callable[..., object], *args: Any) -> Callable[[], None]:
         def do() -> None:
-            with parts.db.work() as tx:
-                deed(tx, *args, now=parts.clock())
+            with container.db.system_transaction() as tx:
+                deed(tx, *args, now=container.clock())
 
         return do
 
-    later(lambda: issue(parts, pieces))
-    later(lambda: move(parts, pieces, S.PRINTED))
-    code = claim_of(parts, pieces[0])
-    later(with_claim(lambda tx, now: claims.look(tx, code, notes=True, now=now)))
-    later(lambda: move(parts, pieces, S.IN_TRANSIT))
-    later(with_claim(claims.visit, code))
-    later(with_claim(claims.claim_card, parts.sealer, code))
-    later(with_claim(claims.report, code, "broken"))
+    later(lambda: issue(container, pieces))
+    later(lambda: move(container, pieces, S.PRINTED))
+    code = claim_of(container, pieces[0])
+    later(with_claim(lambda tx, now: claims.open_claim_page(tx, code, records_opening=True, now=now)))
+    later(lambda: move(container, pieces, S.IN_TRANSIT))
+    later(with_claim(claims.visit_landing_page, code))
+    later(with_claim(claims.claim_card, container.encryptor, code))
+    later(with_claim(claims.report_card, code, "broken"))
     events = owner.get(f"/order-items/{pieces[0]}").json()["events"]
     assert [(one["status"], one["previous_status"], one["reason"]) for one in events] == [
         ("Processing", None, None),
@@ -51,5 +51,5 @@ def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, parts: Part
         ("Gift card claimed", None, None),
         ("Gift card reported", None, "The code does not work"),
     ]
-    assert [one["at"] for one in events] == [iso(begun + timedelta(minutes=n)) for n in range(8)]
+    assert [one["at"] for one in events] == [format_iso(begun + timedelta(minutes=n)) for n in range(8)]
     assert all(set(one) == set(events[0]) for one in events)

@@ -12,9 +12,9 @@ from PIL import Image, ImageChops
 
 from direct import TestClient
 from makers import Account, Clock, people
-from quillpost.app.container import Parts
-from quillpost.orders.giftcards.rules import SPECIMEN, spelled
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.app.container import Container
+from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
+from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.renderer import PREVIEW_DPI
 
 # Where on the card the code is to be read, in points from its lower left corner: left, bottom, right, top.
@@ -25,9 +25,9 @@ def picture(png: bytes) -> Image.Image:
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 
-def address(parts: Parts, code: str) -> str:
+def address(container: Container, code: str) -> str:
     """Where a scan of that code leads."""
-    return f"{parts.press.qr_base}/gift/{code}"
+    return f"{container.production.qr_base}/gift/{code}"
 
 
 def codes_on(image: Image.Image) -> list[str]:
@@ -39,50 +39,50 @@ def previews(http: TestClient, data: dict[str, Any]) -> dict[str, Image.Image]:
     return {side: picture(http.get(urlsplit(link).path).content) for side, link in links.items()}
 
 
-def in_print(parts: Parts, clock: Clock) -> tuple[bytes, dict[int, str]]:
+def in_print(container: Container, clock: Clock) -> tuple[bytes, dict[int, str]]:
     """What was sent is composed: the print file, and the claims on it."""
-    [batch] = end_reviews(parts.press, parts, clock)
-    compose_all(parts.press, parts)
-    return print_file(parts, batch), claims_on_paper(parts, batch)
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    return print_file(container, batch), claims_on_paper(container, batch)
 
 
 def test_a_preview_has_two_sides_and_an_envelope_and_a_specimen_of_the_code(
-    owner: Account, http: TestClient, parts: Parts
+    owner: Account, http: TestClient, container: Container
 ) -> None:
     data = owner.send("giftcard", preview=True).json()["data"]
     assert data["sides"] == ["front", "back"]
     assert "envelope" in data
     shown = previews(http, data)
-    assert codes_on(shown["back"]) == [address(parts, SPECIMEN)]
+    assert codes_on(shown["back"]) == [address(container, SPECIMEN_CLAIM)]
     assert codes_on(shown["front"]) == []
 
 
 def test_the_print_is_the_preview_but_for_the_code(
-    owner: Account, http: TestClient, parts: Parts, clock: Clock
+    owner: Account, http: TestClient, container: Container, clock: Clock
 ) -> None:
     shown = previews(http, owner.send("giftcard", preview=True).json()["data"])
     owner.send("giftcard")
-    pdf, claims = in_print(parts, clock)
-    sides = [parts.studio.pieces["giftcard"].side(name) for name in ("outside", "inside")]
-    pages = rasterise(pdf, dpi=PREVIEW_DPI, pages=[0, 1], crops=[side.shown for side in sides])
+    pdf, claims = in_print(container, clock)
+    sides = [container.renderer.products["giftcard"].find_side(name) for name in ("outside", "inside")]
+    pages = rasterize_pages(pdf, dpi=PREVIEW_DPI, pages=[0, 1], crops=[side.preview_area for side in sides])
     front, back = map(picture, pages)
     assert front.tobytes() == shown["front"].tobytes()
     [claim] = claims.values()
-    assert codes_on(back) == [address(parts, claim)]
+    assert codes_on(back) == [address(container, claim)]
     assert ImageChops.difference(back, shown["back"]).getbbox() is not None
     for side in (back, shown["back"]):
-        cover_code(side, parts)
+        cover_code(side, container)
     assert back.tobytes() == shown["back"].tobytes()
 
 
-def cover_code(back: Image.Image, parts: Parts) -> None:
+def cover_code(back: Image.Image, container: Container) -> None:
     """Blank out the code to scan, wherever it is found, and the place of the one to type."""
     [code] = zxingcpp.read_barcodes(back)
     first, last = code.position.top_left, code.position.bottom_right
     back.paste("white", (first.x - 2, first.y - 2, last.x + 3, last.y + 3))
-    inside = parts.studio.pieces["giftcard"].side("inside")
+    inside = container.renderer.products["giftcard"].find_side("inside")
     assert inside.card
-    scale, across, up = PREVIEW_DPI / 72, inside.card.left - inside.shown.left, inside.card.bottom
+    scale, across, up = PREVIEW_DPI / 72, inside.card.left - inside.preview_area.left, inside.card.bottom
     left, bottom, right, top = TYPED
     columns = round((across + left) * scale), round((across + right) * scale)
     rows = round(back.height - (up + top) * scale), round(back.height - (up + bottom) * scale)
@@ -91,17 +91,17 @@ def cover_code(back: Image.Image, parts: Parts) -> None:
 
 @pytest.mark.parametrize("is_issued", [False, True], ids=["before", "after"])
 def test_the_proof_never_has_a_real_code(
-    owner: Account, parts: Parts, clock: Clock, *, is_issued: bool
+    owner: Account, container: Container, clock: Clock, *, is_issued: bool
 ) -> None:
     order_id = owner.send("giftcard", recipients=people(2)).json()["id"]
-    claims = in_print(parts, clock)[1].values() if is_issued else []
+    claims = in_print(container, clock)[1].values() if is_issued else []
     assert len(claims) == 2 * is_issued
     codes, text = [], ""
     with pdfium.PdfDocument(owner.get(f"/orders/{order_id}/proof").content) as document:
         for page in document:
             codes += codes_on(page.render(scale=2).to_pil())
             text += page.get_textpage().get_text_bounded()
-    assert codes == [address(parts, SPECIMEN)] * 2
+    assert codes == [address(container, SPECIMEN_CLAIM)] * 2
     assert text.count("SPEC-1MEN-00000") == 2
     for claim in claims:
-        assert spelled(claim)[:15] not in text
+        assert format_claim(claim)[:15] not in text

@@ -7,13 +7,12 @@ from gift_press import load
 from gifted import BRAND, VALUE, end_review_of, pieces_of, send_gifts
 
 from makers import GIFT, Account, but_readiness, make_live, people, person, postcard, warnings_of
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.orders.giftcards import invalidation
 
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
 NEEDS_3 = (
-    "It needs 3 gift cards of Brindlewick Coffee over $25.00, and 2 are free: it will be held until there"
-    " are more."
+    "It needs 3 gift cards of Brindlewick Coffee over $25.00, and 2 are free: it will be held until there are more."
 )
 
 
@@ -26,9 +25,9 @@ def estimated(sender: Account, how_many: int) -> list[str]:
 # Cards that are not there
 
 
-def test_whoever_wants_more_cards_than_there_are_is_told_beforehand(owner: Account, parts: Parts) -> None:
-    live = make_live(parts, owner)
-    load(parts, 2, "live")
+def test_whoever_wants_more_cards_than_there_are_is_told_beforehand(owner: Account, container: Container) -> None:
+    live = make_live(container, owner)
+    load(container, 2, "live")
     assert (estimated(live, 2), estimated(live, 3), estimated(owner, 3)) == ([], [NEEDS_3], [])
     sent = live.send("giftcard", recipients=people(3), **HOME)
     assert (sent.status_code, but_readiness(warnings_of(sent))) == (200, [NEEDS_3])
@@ -39,10 +38,10 @@ def test_whoever_wants_more_cards_than_there_are_is_told_beforehand(owner: Accou
     assert but_readiness(warnings_of(opened)) == [NEEDS_3]
 
 
-def test_cards_that_others_wait_for_are_not_free(owner: Account, parts: Parts) -> None:
-    live = make_live(parts, owner)
-    load(parts, 2, "live")
-    end_review_of(parts, send_gifts(live, recipients=people(2), **HOME))
+def test_cards_that_others_wait_for_are_not_free(owner: Account, container: Container) -> None:
+    live = make_live(container, owner)
+    load(container, 2, "live")
+    end_review_of(container, send_gifts(live, recipients=people(2), **HOME))
     [told] = estimated(live, 1)
     assert told.startswith("It needs 1 gift card of Brindlewick Coffee over $25.00, and 0 are free:")
 
@@ -86,9 +85,9 @@ def test_of_two_names_of_the_brand_the_second_is_named_as_ignored(owner: Account
 # Taking back what there never was
 
 
-def test_a_piece_that_was_never_paid_for_has_no_card_to_be_taken_back(owner: Account, parts: Parts) -> None:
+def test_a_piece_that_was_never_paid_for_has_no_card_to_be_taken_back(owner: Account, container: Container) -> None:
     cancelled = send_gifts(owner, recipients=[person(), person(name="Jan")], allow_duplicates=False)
-    mailed, twice = pieces_of(parts, cancelled)
+    mailed, twice = pieces_of(container, cancelled)
 
     def take_back(piece: int) -> tuple[int, str]:
         said = owner.put(f"/order-items/{piece}/invalidate-giftcard")

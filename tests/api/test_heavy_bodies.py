@@ -15,13 +15,13 @@ from starlette.types import Message
 from traces import JSON, logged, traces
 
 from makers import Account, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.recipients.webhooks import rules as webhook_rules
 from quillpost.web.api import requests
 from quillpost.web.api.bodies import Body
-from quillpost.web.api.errors import HungUp
-from quillpost.web.api.requests import Stops, Turns, while_there
+from quillpost.web.api.errors import RequestAborted
+from quillpost.web.api.requests import BodyReadQueue, ShouldStop, run_while_connected
 from quillpost.web.application import create_app
 
 PATIENCE = 30
@@ -29,7 +29,7 @@ PATIENCE = 30
 
 def heavy() -> bytes:
     body = json.dumps({"recipients": people(3), "message": "Hello", "padding": "x" * 60_000}).encode()
-    assert len(body) > requests.LARGE_BODY
+    assert len(body) > requests.LARGE_BODY_BYTES
     return body
 
 
@@ -46,24 +46,24 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self.may_end, self.times = Event(), Event(), 0
-        read = exact_json.read
+        read = exact_json.parse_json
 
         def held(source: bytes, **how: Any) -> Any:
-            if len(source) > requests.LARGE_BODY:
+            if len(source) > requests.LARGE_BODY_BYTES:
                 self.times += 1
                 self.begun.set()
                 assert self.may_end.wait(PATIENCE)
             return read(source, **how)
 
-        monkeypatch.setattr(exact_json, "read", held)
+        monkeypatch.setattr(exact_json, "parse_json", held)
 
 
 def test_a_light_call_is_answered_while_a_heavy_one_is_held(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held, body = Held(monkeypatch), heavy()
     hook = hook_of(owner)
-    with real_server(create_app(parts)) as port, ThreadPoolExecutor(2) as others:
+    with real_server(create_app(container)) as port, ThreadPoolExecutor(2) as others:
         sends = others.submit(ask, port, head(owner, "/api/v2/estimate/postcard", body) + body)
         assert held.begun.wait(PATIENCE)
         hooked = json.dumps([{"email": "jane@example.com", "note": "x" * 60_000}]).encode()
@@ -81,15 +81,15 @@ def test_a_light_call_is_answered_while_a_heavy_one_is_held(
 
 @pytest.mark.parametrize("path", ["/api/v2/send/postcard", "hook"])
 def test_a_call_whose_client_has_gone_stops(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch, path: str
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """Between two stages: what was parsed for nobody is neither validated nor done."""
     held, body, looked = Held(monkeypatch), heavy(), list[object]()
     address = hook_of(owner).path if path == "hook" else path
-    monkeypatch.setattr(Body, "examined", looked.append)
-    monkeypatch.setattr(webhook_rules, "read", lambda row, **_: looked.append(row))
-    before = traces(parts)
-    app = create_app(parts)
+    monkeypatch.setattr(Body, "validated", looked.append)
+    monkeypatch.setattr(webhook_rules, "read_person", lambda row, **_: looked.append(row))
+    before = traces(container)
+    app = create_app(container)
     with logged() as lines, real_server(app) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
             line.sendall(head(owner, address, body) + body)
@@ -100,16 +100,16 @@ def test_a_call_whose_client_has_gone_stops(
         held.may_end.set()
         requests._READERS.submit(len, "whatever was read is read").result(PATIENCE)
     assert looked == []
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_what_waits_for_its_turn_is_never_begun_when_its_client_goes() -> None:
     async def run() -> tuple[list[str], list[str]]:
-        in_turn, begun, gone = Turns(), list[str](), list[str]()
+        in_turn, begun, gone = BodyReadQueue(), list[str](), list[str]()
         may_end, leaves = Event(), asyncio.Event()
 
-        def work(name: str) -> Callable[[Stops], str]:
-            def do(stops: Stops) -> str:
+        def work(name: str) -> Callable[[ShouldStop], str]:
+            def do(stops: ShouldStop) -> str:
                 begun.append(name)
                 assert may_end.wait(PATIENCE)
                 return name
@@ -124,15 +124,15 @@ def test_what_waits_for_its_turn_is_never_begun_when_its_client_goes() -> None:
             await asyncio.Event().wait()
             return {}
 
-        first = asyncio.create_task(while_there(never, in_turn.take(1, work("first"))))
-        leaver = asyncio.create_task(while_there(receive, in_turn.take(2, work("leaver"))))
-        last = asyncio.create_task(while_there(never, in_turn.take(3, work("last"))))
+        first = asyncio.create_task(run_while_connected(never, in_turn.run(1, work("first"))))
+        leaver = asyncio.create_task(run_while_connected(receive, in_turn.run(2, work("leaver"))))
+        last = asyncio.create_task(run_while_connected(never, in_turn.run(3, work("last"))))
         while not begun:
             await asyncio.sleep(0)
         leaves.set()
         try:
             await leaver
-        except HungUp:
+        except RequestAborted:
             gone.append("leaver")
         may_end.set()
         assert [await first, await last] == ["first", "last"]
@@ -143,16 +143,16 @@ def test_what_waits_for_its_turn_is_never_begun_when_its_client_goes() -> None:
 
 def test_work_is_asked_to_stop_and_the_next_begins_when_it_has() -> None:
     async def run() -> list[str]:
-        in_turn, told, is_running = Turns(), list[str](), Event()
+        in_turn, told, is_running = BodyReadQueue(), list[str](), Event()
         may_look = Event()
 
-        def stopping(stops: Stops) -> None:
+        def stopping(stops: ShouldStop) -> None:
             is_running.set()
             assert may_look.wait(PATIENCE)
             told.append("stopped" if stops() else "went on")
 
-        cancelled = asyncio.create_task(in_turn.take(1, stopping))
-        after = asyncio.create_task(in_turn.take(1, lambda _: told.append("next")))
+        cancelled = asyncio.create_task(in_turn.run(1, stopping))
+        after = asyncio.create_task(in_turn.run(1, lambda _: told.append("next")))
         while not is_running.is_set():
             await asyncio.sleep(0)
         cancelled.cancel()
@@ -164,20 +164,20 @@ def test_work_is_asked_to_stop_and_the_next_begins_when_it_has() -> None:
     assert asyncio.run(run()) == ["stopped", "next"]
 
 
-def noting(order: list[str], who: str) -> Callable[[Stops], None]:
+def noting(order: list[str], who: str) -> Callable[[ShouldStop], None]:
     return lambda _: order.append(who)
 
 
 def test_callers_take_turns_whoever_sends_most() -> None:
     async def run() -> list[str]:
-        in_turn, order, may_begin = Turns(), list[str](), Event()
+        in_turn, order, may_begin = BodyReadQueue(), list[str](), Event()
 
-        def first(_: Stops) -> None:
+        def first(_: ShouldStop) -> None:
             assert may_begin.wait(PATIENCE)
 
-        waiting = [asyncio.create_task(in_turn.take("flood", first))]
+        waiting = [asyncio.create_task(in_turn.run("flood", first))]
         for who in ("flood", "flood", "flood", "flood", "one", "two", "two"):
-            waiting.append(asyncio.create_task(in_turn.take(who, noting(order, who))))
+            waiting.append(asyncio.create_task(in_turn.run(who, noting(order, who))))
         await asyncio.sleep(0)
         may_begin.set()
         await asyncio.gather(*waiting)
@@ -188,13 +188,13 @@ def test_callers_take_turns_whoever_sends_most() -> None:
 
 def test_a_failure_is_told_and_the_next_has_its_turn() -> None:
     async def run() -> str:
-        in_turn = Turns()
+        in_turn = BodyReadQueue()
 
-        def fails(_: Stops) -> None:
+        def fails(_: ShouldStop) -> None:
             raise ValueError("wrong")
 
         with pytest.raises(ValueError, match="wrong"):
-            await in_turn.take(1, fails)
-        return await in_turn.take(1, lambda _: "next")
+            await in_turn.run(1, fails)
+        return await in_turn.run(1, lambda _: "next")
 
     assert asyncio.run(run()) == "next"

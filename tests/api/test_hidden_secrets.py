@@ -18,12 +18,12 @@ from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, postcard
-from quillpost.core.logging import Discreet, configure_logs
+from quillpost.core.logging import RedactingFormatter, configure_logging
 from quillpost.core.metrics import REGISTRY, REQUEST_SECONDS, REQUESTS, WEBHOOK_ATTEMPTS
-from quillpost.core.tokens import Kind, hide_secrets, mint
-from quillpost.web.middleware.path_secrets import cover
+from quillpost.core.tokens import SecretKind, hide_secrets, mint_secret
+from quillpost.web.middleware.path_secrets import remove_url_secrets
 
-TOKEN = mint("live", bytes(range(24)))
+TOKEN = mint_secret("live", bytes(range(24)))
 RANDOM = TOKEN.removeprefix("qp_live_")
 BROWSER = {"Accept": "text/html"}
 
@@ -85,9 +85,7 @@ def test_a_call_that_leaks_has_no_effect(owner: Account) -> None:
     assert owner.get("/orders/list").json()["meta"]["total"] == 0
 
 
-@pytest.mark.parametrize(
-    "harmless", ["qp_", "qp_live_", "qp_live_short", "aqp_tests", "qp_other_" + "x" * 40]
-)
+@pytest.mark.parametrize("harmless", ["qp_", "qp_live_", "qp_live_short", "aqp_tests", "qp_other_" + "x" * 40])
 def test_what_only_looks_a_little_like_one_is_left_alone(owner: Account, harmless: str) -> None:
     listed = owner.get(f"/orders/list?metadata[key]={harmless}")
     assert listed.status_code == 200
@@ -133,8 +131,8 @@ def test_no_page_or_door_repeats_what_leaked_in_its_address(
 
 
 @pytest.mark.parametrize("kind", ["refresh", "code", "secret", "session", "known", "invitation", "reset"])
-def test_every_kind_of_secret_is_one(http: TestClient, kind: Kind) -> None:
-    secret = mint(kind, secrets.token_bytes(24))
+def test_every_kind_of_secret_is_one(http: TestClient, kind: SecretKind) -> None:
+    secret = mint_secret(kind, secrets.token_bytes(24))
     refused = http.get(f"/api/v2/ping?x={secret}")
     assert (refused.status_code, secret in refused.text) == (400, False)
 
@@ -145,19 +143,19 @@ def scope(path: str = "/", query: str = "") -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", ["/join/", "/reset/"])
 def test_links_that_are_made_to_hold_their_secret_keep_it(path: str) -> None:
-    kind: Kind = "invitation" if path == "/join/" else "reset"
-    link = path + mint(kind, secrets.token_bytes(24))
+    kind: SecretKind = "invitation" if path == "/join/" else "reset"
+    link = path + mint_secret(kind, secrets.token_bytes(24))
     for kept in (scope(link), scope("/sign-in", f"next={quote(link, safe='')}")):
         before = dict(kept)
-        assert (cover(kept), kept) == (False, before)
+        assert (remove_url_secrets(kept), kept) == (False, before)
     other = scope(path + TOKEN)
-    assert cover(other)
+    assert remove_url_secrets(other)
     assert RANDOM not in str(other)
 
 
 def test_what_stands_beside_a_secret_stays_as_it_is() -> None:
     covered = scope(f"/a b/{TOKEN}/c", f"q=%C3%BC%26&token={TOKEN}&empty=&q=2")
-    assert cover(covered)
+    assert remove_url_secrets(covered)
     assert covered["path"] == "/a b/qp_live_[hidden]/c"
     assert covered["raw_path"] == b"/a%20b/qp_live_%5Bhidden%5D/c"
     assert covered["query_string"] == b"q=%C3%BC%26&token=qp_live_%5Bhidden%5D&empty=&q=2"
@@ -229,13 +227,11 @@ def test_a_request_id_that_is_a_token_is_replaced_at_the_scan_door_too(http: Tes
         assert http.get(path, headers={"X-Request-Id": "mine-0001"}).headers["X-Request-Id"] == "mine-0001"
 
 
-def test_a_failure_inside_shows_no_token_in_its_stack(
-    owner: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_inside_shows_no_token_in_its_stack(owner: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError(f"It was {TOKEN}")
 
-    monkeypatch.setattr("quillpost.web.api.dependencies.tenant", fail)
+    monkeypatch.setattr("quillpost.web.api.dependencies.build_tenant", fail)
     with logged() as lines:
         answer = owner.get("/orders/list")
     assert answer.status_code == 500
@@ -250,7 +246,7 @@ def test_no_line_of_ours_shows_one_whatever_it_comes_in(as_json: bool, level: st
     usual, written = structlog.get_config(), io.StringIO()
     try:
         with redirect_stderr(written):
-            configure_logs(as_json=as_json, level="debug")
+            configure_logging(as_json=as_json, level="debug")
             log = structlog.get_logger("some.part")
             with structlog.contextvars.bound_contextvars(bound=TOKEN):
                 say = getattr(log, level)
@@ -271,7 +267,7 @@ def written_by(name: str) -> Iterator[tuple[logging.Logger, io.StringIO]]:
     """A library's logger, and what it writes through our formatter."""
     written, logger = io.StringIO(), logging.getLogger(name)
     handler = logging.StreamHandler(written)
-    handler.setFormatter(Discreet("%(name)s: %(message)s"))
+    handler.setFormatter(RedactingFormatter("%(name)s: %(message)s"))
     logger.addHandler(handler)
     try:
         yield logger, written
@@ -279,9 +275,7 @@ def written_by(name: str) -> Iterator[tuple[logging.Logger, io.StringIO]]:
         logger.removeHandler(handler)
 
 
-@pytest.mark.parametrize(
-    "name", ["uvicorn.error", "aiohttp.client", "sqlalchemy.engine", "psycopg.pool", "asyncio"]
-)
+@pytest.mark.parametrize("name", ["uvicorn.error", "aiohttp.client", "sqlalchemy.engine", "psycopg.pool", "asyncio"])
 def test_no_line_of_a_library_shows_one(name: str) -> None:
     with written_by(name) as (logger, written):
         logger.error("GET /?token=%s of %r", TOKEN, {"token": TOKEN})
@@ -321,8 +315,8 @@ def test_libraries_write_through_that_formatter() -> None:
     usual = root.handlers[:]
     root.handlers.clear()
     try:
-        configure_logs(as_json=True, level="warning")
-        assert [type(handler.formatter) for handler in root.handlers] == [Discreet]
+        configure_logging(as_json=True, level="warning")
+        assert [type(handler.formatter) for handler in root.handlers] == [RedactingFormatter]
     finally:
         root.handlers[:] = usual
 
@@ -338,7 +332,7 @@ def test_an_answer_that_is_no_refusal_gives_back_what_was_stored(owner: Account)
     assert owner.get(f"/orders/{order_id}/track").json()["data"]["order"]["metadata"] == {"note": TOKEN}
 
 
-def test_a_stranger_learns_nothing_of_whom_a_token_is(http: TestClient, parts: Any, owner: Account) -> None:
-    other = make_account(parts, http, "other@example.com")
+def test_a_stranger_learns_nothing_of_whom_a_token_is(http: TestClient, container: Any, owner: Account) -> None:
+    other = make_account(container, http, "other@example.com")
     answers = [http.get(f"/api/v2/ping?token={token}") for token in (owner.token, other.token, TOKEN)]
     assert {answer.text for answer in answers} == {answers[0].text}

@@ -22,14 +22,14 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, postcard
-from quillpost.app.container import Parts
-from quillpost.core.clients import ClientGone
+from quillpost.app.container import Container
+from quillpost.core.clients import ClientDisconnected
 from quillpost.core.errors import Refused
-from quillpost.fulfillment.proofs import draw_piece
+from quillpost.fulfillment.proofs import draw_item
 from quillpost.orders.items import read_order
-from quillpost.orders.queries import first_items
+from quillpost.orders.queries import list_first_items
 from quillpost.rendering.decoder import sandbox
-from quillpost.rendering.decoder.pool import NURSERY
+from quillpost.rendering.decoder.pool import DECODER_POOL
 from quillpost.web.application import create_app
 
 LITTLE = 100_000_000
@@ -89,10 +89,10 @@ class Watched:
     def run(self, work: str, data: bytes, **how: Any) -> object:
         self.works.append(work)
         if work != "draw":
-            return NURSERY.run(work, data, **how)
+            return DECODER_POOL.run(work, data, **how)
         self.begun.set()
         try:
-            return NURSERY.run(work, data, **how)
+            return DECODER_POOL.run(work, data, **how)
         except BaseException as failure:
             self.failure = failure
             raise
@@ -101,7 +101,7 @@ class Watched:
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Files may be on loopback here."""
     return build(allow_private_urls=True)
 
@@ -115,14 +115,14 @@ def shop() -> Iterator[Shop]:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     seen = Watched()
-    monkeypatch.setattr(sandbox, "NURSERY", seen)
+    monkeypatch.setattr(sandbox, "DECODER_POOL", seen)
     return seen
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _ready() -> None:
     """What a first call loads is none of its file's doing."""
-    sandbox.limited_pages(files.honest_pdf(2_000))
+    sandbox.make_printable_pages_in_sandbox(files.honest_pdf(2_000))
 
 
 def preview(who: Account, url: str) -> Any:
@@ -131,10 +131,10 @@ def preview(who: Account, url: str) -> Any:
 
 @pytest.mark.parametrize(("make", "sentence"), PDFS, ids=lambda each: getattr(each, "__name__", ""))
 def test_a_hostile_pdf_is_refused_by_its_field_and_costs_the_server_nothing(
-    owner: Account, parts: Parts, shop: Shop, make: Callable[[], bytes], sentence: str
+    owner: Account, container: Container, shop: Shop, make: Callable[[], bytes], sentence: str
 ) -> None:
     url = shop.offer(make())
-    before = traces(parts)
+    before = traces(container)
     with peak() as seen:
         refused = preview(owner, url)
     assert refused.status_code == 422, refused.text
@@ -142,7 +142,7 @@ def test_a_hostile_pdf_is_refused_by_its_field_and_costs_the_server_nothing(
     assert told.startswith("The PDF cannot be printed: ")
     assert sentence in told
     assert seen.grown < LITTLE
-    assert traces(parts) == before
+    assert traces(container) == before
     assert all_have_ended()
 
 
@@ -165,17 +165,17 @@ def test_what_is_only_odd_is_printed(owner: Account, shop: Shop) -> None:
 
 @pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])
 def test_a_bitmap_of_billions_of_pixels_is_refused_by_its_field(
-    owner: Account, parts: Parts, shop: Shop, field: str
+    owner: Account, container: Container, shop: Shop, field: str
 ) -> None:
     url = shop.offer(files.wide_bitmap())
-    before = traces(parts)
+    before = traces(container)
     with peak() as seen:
         refused = owner.send(preview=True, **{field: url})
     assert refused.status_code == 422
     (told,) = refused.json()["errors"][field]
     assert "The image has 60000 x 60000 pixels; at most 60.0 million are accepted" in told
     assert seen.grown < LITTLE
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_pixels_that_swell_stay_in_the_child(owner: Account, shop: Shop) -> None:
@@ -188,7 +188,7 @@ def test_pixels_that_swell_stay_in_the_child(owner: Account, shop: Shop) -> None
 
 
 def test_a_drawing_that_takes_too_long_is_refused_while_others_have_their_previews(
-    owner: Account, stranger: Account, parts: Parts, shop: Shop, watched: Watched,
+    owner: Account, stranger: Account, container: Container, shop: Shop, watched: Watched,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(sandbox, "DRAW_SECONDS", 2)
@@ -211,7 +211,7 @@ def test_a_drawing_that_takes_too_long_is_refused_while_others_have_their_previe
 
 
 def test_a_drawing_whose_client_has_gone_is_stopped(
-    owner: Account, parts: Parts, shop: Shop, watched: Watched, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, shop: Shop, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "DRAW_SECONDS", 1_000)
     body = postcard(message=None, pdf_only_url=shop.offer(SLOW), preview=True)
@@ -220,13 +220,13 @@ def test_a_drawing_whose_client_has_gone_is_stopped(
         "POST /api/v2/send/letter HTTP/1.1\r\nHost: quillpost.test\r\nContent-Type: application/json\r\n"
         f"Authorization: Bearer {owner.token}\r\nContent-Length: {len(sent)}\r\n\r\n"
     )
-    with real_server(create_app(parts)) as port:
+    with real_server(create_app(container)) as port:
         with socket.create_connection(("127.0.0.1", port), timeout=PLENTY) as line:
             line.sendall(head.encode() + sent)
             assert watched.begun.wait(PLENTY)
             assert not watched.ended.is_set()
         assert watched.ended.wait(PLENTY)
-    assert isinstance(watched.failure, ClientGone)
+    assert isinstance(watched.failure, ClientDisconnected)
     assert all_have_ended()
 
 
@@ -251,23 +251,23 @@ TABLES = [
 
 @pytest.mark.parametrize(("name", "make", "sentence"), TABLES)
 def test_a_hostile_table_is_refused_and_costs_the_server_nothing(
-    owner: Account, parts: Parts, name: str, make: Callable[[], bytes], sentence: str
+    owner: Account, container: Container, name: str, make: Callable[[], bytes], sentence: str
 ) -> None:
-    importer = Importer(Lister(owner), parts)
+    importer = Importer(Lister(owner), container)
     data = make()
     importer.upload(0, b"Name,Email\nJane,jane@example.com\n", to="/imports/preview")
-    before = traces(parts)
+    before = traces(container)
     with peak() as seen:
         refused = importer.upload(0, data, name=name, to="/imports/preview")
     assert refused.status_code == 422, refused.text
     assert sentence in refused.json()["errors"]["file"][0]
     assert seen.grown < LITTLE + 6 * len(data)  # the test's own client holds it several times
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_rows_of_nothing_but_commas_are_rejected_and_take_no_memory(owner: Account, parts: Parts) -> None:
+def test_rows_of_nothing_but_commas_are_rejected_and_take_no_memory(owner: Account, container: Container) -> None:
     """In the service and in the worker: cells that are not kept are not held."""
-    importer = Importer(Lister(owner), parts)
+    importer = Importer(Lister(owner), container)
     list_id = importer.lists.make()
     data = b"Name,Street,City,State,Zip\nJane Doe,12 Main St,Austin,TX,78701\n" + WIDE_ROWS[17:]
     with peak() as seen:
@@ -277,9 +277,7 @@ def test_rows_of_nothing_but_commas_are_rejected_and_take_no_memory(owner: Accou
     assert seen.grown < LITTLE + 6 * len(data)
 
 
-def test_a_proof_is_put_together_by_children(
-    owner: Account, shop: Shop, watched: Watched, http: TestClient
-) -> None:
+def test_a_proof_is_put_together_by_children(owner: Account, shop: Shop, watched: Watched, http: TestClient) -> None:
     url = shop.offer(files.honest_pdf(3_000))
     order = owner.send("letter", message="Hi!", additional_pages_url=url).json()["id"]
     watched.works.clear()
@@ -290,13 +288,13 @@ def test_a_proof_is_put_together_by_children(
 
 
 def test_a_piece_that_takes_too_long_to_be_drawn_is_told_where_it_is_looked_at(
-    owner: Account, parts: Parts, shop: Shop, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order_id = owner.send("letter", message=None, pdf_only_url=shop.offer(SLOW)).json()["id"]
     monkeypatch.setattr(sandbox, "DRAW_SECONDS", 1)
     monkeypatch.setattr(sandbox, "DRAW_PAGE_SECONDS", 0)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         order = read_order(tx, order_id)
-        [item] = first_items(tx, order_id, most=1)
+        [item] = list_first_items(tx, order_id, limit=1)
     with pytest.raises(Refused, match="This piece cannot be drawn: It takes more than 1 seconds"):
-        draw_piece(parts.press, order, item)
+        draw_item(container.production, order, item)

@@ -91,27 +91,25 @@ def bodies(operation: Operation, good: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.fixture(scope="module")
-def world(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    with described_world(postgres, template, tmp_path_factory.mktemp("bodies")) as world:
-        yield world
+def environment(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with described_world(postgres, template, tmp_path_factory.mktemp("bodies")) as environment:
+        yield environment
 
 
 @pytest.mark.timeout(120 if not IS_LONG else 3_600)
 @pytest.mark.parametrize("operation", WITH_BODY, ids=str)
-def test_no_body_crashes_us_and_a_refused_one_leaves_nothing(world: World, operation: Operation) -> None:
-    good, before = world.body(operation), world.watch.traces()
+def test_no_body_crashes_us_and_a_refused_one_leaves_nothing(environment: World, operation: Operation) -> None:
+    good, before = environment.body(operation), environment.watch.traces()
 
     @BOUNDED
     @given(body=bodies(operation, good))
     def call(body: Any) -> None:
         nonlocal before
-        answer = world.call_with(operation, body)
+        answer = environment.call_with(operation, body)
         assert not faults(answer)
         if answer.is_success:
-            world.renew(operation)
-        was, before = before, world.watch.traces()
+            environment.renew(operation)
+        was, before = before, environment.watch.traces()
         assert answer.is_success or before == was, "a refused call left something behind"
 
     call()

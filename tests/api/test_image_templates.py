@@ -13,7 +13,7 @@ from uploads import BLUE, RED, for_the_press, form_of, jpeg, png, upload
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account, make_teammate, warnings_of
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, orders
 from quillpost.core.errors import Refused
@@ -23,7 +23,7 @@ JSON_TEMPLATE = {"type": "postcard", "name": "Spring"}
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Pictures may be on loopback here."""
     return build(allow_private_urls=True)
 
@@ -46,9 +46,7 @@ def colour_of(http: TestClient, url: str) -> tuple[int, ...]:
     return pixel
 
 
-def test_an_uploaded_image_is_shown_at_a_link_that_stays(
-    owner: Account, http: TestClient, clock: Clock
-) -> None:
+def test_an_uploaded_image_is_shown_at_a_link_that_stays(owner: Account, http: TestClient, clock: Clock) -> None:
     made = upload(owner, design_tool_id="design-7")
     assert made.status_code == 201, made.text
     body = made.json()
@@ -70,9 +68,7 @@ def test_an_uploaded_image_is_shown_at_a_link_that_stays(
     assert colour_of(http, body["image"]) == RED
 
 
-def test_an_image_comes_by_its_url_in_json_or_in_a_form(
-    owner: Account, http: TestClient, gallery: StandIn
-) -> None:
+def test_an_image_comes_by_its_url_in_json_or_in_a_form(owner: Account, http: TestClient, gallery: StandIn) -> None:
     url = gallery.url("/spring.png")
     ways = [
         owner.post("/image-templates", JSON_TEMPLATE | {"image": url}),
@@ -84,11 +80,11 @@ def test_an_image_comes_by_its_url_in_json_or_in_a_form(
     assert colour_of(http, ways[0].json()["image"]) == BLUE
 
 
-def test_an_image_is_kept_once_for_all_its_templates(owner: Account, parts: Parts) -> None:
+def test_an_image_is_kept_once_for_all_its_templates(owner: Account, container: Container) -> None:
     first, second = upload(owner).json(), upload(owner, name="Again").json()
     assert first["id"] != second["id"]
     assert first["image"] == second["image"]
-    assert len(list(parts.shelf.store.keys("creative/"))) == 1
+    assert len(list(container.storage.store.keys("creative/"))) == 1
 
 
 def test_what_was_done_to_a_picture_is_told(owner: Account) -> None:
@@ -98,14 +94,14 @@ def test_what_was_done_to_a_picture_is_told(owner: Account) -> None:
     assert made.headers["X-Ignored-Fields"] == "colour"
 
 
-def test_a_file_is_judged_by_its_bytes_alone(owner: Account, http: TestClient, parts: Parts) -> None:
+def test_a_file_is_judged_by_its_bytes_alone(owner: Account, http: TestClient, container: Container) -> None:
     made = upload(owner, image=jpeg(), filename="../../etc/passwd\x00.svg").json()
     assert http.get(made["image"]).headers["Content-Type"] == "image/jpeg"
-    before = traces(parts)
+    before = traces(container)
     for fake in (b"<svg/>", b"GIF89a" + b"\0" * 50, b"", png()[:40]):
         refused = upload(owner, image=fake)
         assert (refused.status_code, list(refused.json()["errors"])) == (422, ["image"]), fake
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
@@ -126,21 +122,19 @@ def test_a_file_is_judged_by_its_bytes_alone(owner: Account, http: TestClient, p
         ({"sub_account_id": "x"}, "sub_account_id"),
     ],
 )
-def test_a_wrong_value_is_named(owner: Account, parts: Parts, changes: dict[str, Any], field: str) -> None:
-    before = traces(parts)
+def test_a_wrong_value_is_named(owner: Account, container: Container, changes: dict[str, Any], field: str) -> None:
+    before = traces(container)
     good = JSON_TEMPLATE | {"image": "https://example.com/a.png"}
     refused = owner.post("/image-templates", good | changes)
     assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), refused.text
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [({"name": ""}, "name"), ({"name": None}, "name"), ({"type": "bad"}, "type"), ({"type": None}, "type")],
 )
-def test_a_wrong_change_is_named_by_its_field_alone(
-    owner: Account, changes: dict[str, Any], field: str
-) -> None:
+def test_a_wrong_change_is_named_by_its_field_alone(owner: Account, changes: dict[str, Any], field: str) -> None:
     refused = owner.put("/image-templates/1", changes)
     assert (refused.status_code, list(refused.json()["errors"])) == (422, [field]), refused.text
     assert len(refused.json()["errors"][field]) == 1
@@ -151,12 +145,12 @@ def test_all_missing_fields_are_named_at_once(owner: Account) -> None:
     assert (refused.status_code, set(refused.json()["errors"])) == (422, {"type", "name", "image"})
 
 
-def test_an_image_that_cannot_be_fetched_leaves_nothing(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_an_image_that_cannot_be_fetched_leaves_nothing(owner: Account, container: Container) -> None:
+    before = traces(container)
     refused = owner.post("/image-templates", JSON_TEMPLATE | {"image": "http://127.0.0.1:1/a.png"})
     assert refused.status_code == 422
     assert "could not be fetched" in refused.json()["errors"]["image"][0]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_an_update_changes_what_it_names(owner: Account, http: TestClient, clock: Clock) -> None:
@@ -165,11 +159,7 @@ def test_an_update_changes_what_it_names(owner: Account, http: TestClient, clock
     path = f"/image-templates/{made['id']}"
     renamed = owner.call("PUT", path, json={"name": "Summer", "type": "notecard"})
     assert renamed.status_code == 200
-    assert renamed.json() == made | {
-        "name": "Summer",
-        "type": "notecard",
-        "updated_at": "2026-05-04 13:00:00",
-    }
+    assert renamed.json() == made | {"name": "Summer", "type": "notecard", "updated_at": "2026-05-04 13:00:00"}
     cleared = owner.call("PUT", path, json={"design_tool_id": None}).json()
     assert (cleared["design_tool_id"], cleared["name"]) == (None, "Summer")
     replaced = upload(owner, image=png(BLUE), method="PUT", path=path).json()
@@ -183,16 +173,16 @@ def test_an_update_changes_what_it_names(owner: Account, http: TestClient, clock
 
 @pytest.mark.parametrize(("mode", "status"), [("test", "reviewing"), ("live", "paused")])
 def test_a_template_that_an_order_waits_with_is_not_deleted(
-    owner: Account, parts: Parts, mode: str, status: str
+    owner: Account, container: Container, mode: str, status: str
 ) -> None:
     template = upload(owner).json()["id"]
     order = owner.send().json()["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(image_template_id=template, mode=mode, status=status))
     refused = owner.call("DELETE", f"/image-templates/{template}")
     assert refused.status_code == 400
     assert f"Order {order} " in refused.json()["message"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(status="fulfilled"))
     deleted = owner.call("DELETE", f"/image-templates/{template}")
     assert (deleted.status_code, deleted.json()) == (200, {"message": "success"})
@@ -205,8 +195,8 @@ def test_the_image_outlives_its_template(owner: Account, http: TestClient) -> No
     assert colour_of(http, made["image"]) == RED
 
 
-def test_the_list_is_filtered_and_newest_first(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
+def test_the_list_is_filtered_and_newest_first(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
     ids = [
         upload(owner, **how).json()["id"]
         for how in ({}, {"type": "letter"}, {"sub_account": branch}, {"type": "letter"})
@@ -224,7 +214,7 @@ def test_the_list_is_filtered_and_newest_first(owner: Account, parts: Parts) -> 
     assert ([row["id"] for row in page["data"]], page["meta"]["total"]) == ([ids[0]], 4)
 
 
-def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account, parts: Parts) -> None:
+def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account, container: Container) -> None:
     template = upload(owner).json()["id"]
     for method in ("GET", "PUT", "DELETE"):
         answers = [
@@ -233,20 +223,20 @@ def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account,
         ]
         assert {(answer.status_code, answer.text) for answer in answers} == {(404, '{"message":"Not Found"}')}
     assert stranger.get("/image-templates").json()["data"] == []
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     refused = upload(stranger, sub_account_id=branch)
     assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
     assert stranger.get(f"/image-templates?sub_account_id={branch}").status_code == 400
     with (
-        parts.db.transaction(Tenant(stranger.id)) as tx,
+        container.db.transaction(Tenant(stranger.id)) as tx,
         pytest.raises(Refused, match="Image Template does not exist"),
     ):
         find_image_template(tx, template)
 
 
-def test_a_limited_token_keeps_to_its_sub_account(owner: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+def test_a_limited_token_keeps_to_its_sub_account(owner: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     outside = [upload(owner).json()["id"], upload(owner, sub_account_id=other).json()["id"]]
     made = upload(teammate).json()
     assert made["sub_account_id"] == mine
@@ -258,36 +248,32 @@ def test_a_limited_token_keeps_to_its_sub_account(owner: Account, parts: Parts) 
     assert teammate.call("PUT", path, json={"sub_account_id": None}).json()["sub_account_id"] == mine
 
 
-def test_an_image_goes_where_its_template_goes(owner: Account, http: TestClient, parts: Parts) -> None:
+def test_an_image_goes_where_its_template_goes(owner: Account, http: TestClient, container: Container) -> None:
     """Whoever is limited to a sub account sees that one's files alone."""
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     made = upload(owner).json()
     moved = owner.call("PUT", f"/image-templates/{made['id']}", json={"sub_account_id": branch})
     assert (moved.status_code, moved.json()["sub_account_id"]) == (200, branch)
     assert colour_of(http, moved.json()["image"]) == RED
-    with parts.db.transaction(Tenant(owner.id, branch)) as tx:
+    with container.db.transaction(Tenant(owner.id, branch)) as tx:
         found = tx.execute(
             sa.select(files.c.id).join(image_templates, image_templates.c.image_file_id == files.c.id)
         ).all()
     assert len(found) == 1
 
 
-def test_reading_and_writing_need_their_scopes(parts: Parts, http: TestClient) -> None:
-    reader = make_account(parts, http, "reader@example.com", scopes=["templates:read"])
-    writer = make_account(parts, http, "writer@example.com", scopes=["templates:write"])
+def test_reading_and_writing_need_their_scopes(container: Container, http: TestClient) -> None:
+    reader = make_account(container, http, "reader@example.com", scopes=["templates:read"])
+    writer = make_account(container, http, "writer@example.com", scopes=["templates:write"])
     assert reader.get("/image-templates").status_code == 200
     assert upload(reader).status_code == 403
     assert upload(writer).status_code == 201
     assert writer.get("/image-templates").status_code == 403
 
 
-def test_a_repeated_upload_is_saved_once(owner: Account, parts: Parts) -> None:
+def test_a_repeated_upload_is_saved_once(owner: Account, container: Container) -> None:
     """Every client divides a form by signs of its own, anew on each try."""
-    parts_of_it = (
-        ('name="type"', b"postcard"),
-        ('name="name"', b"Spring"),
-        ('name="image"; filename="a"', png()),
-    )
+    parts_of_it = (('name="type"', b"postcard"), ('name="name"', b"Spring"), ('name="image"; filename="a"', png()))
 
     def post(boundary: str, *changes: tuple[str, bytes]) -> Any:
         kind = {"Content-Type": f"multipart/form-data; boundary={boundary}", "Idempotency-Key": "k"}

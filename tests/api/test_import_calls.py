@@ -10,14 +10,14 @@ from workbooks import packed, workbook
 
 from direct import TestClient
 from makers import Account, Build, make_account, make_sub_account, make_teammate
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.recipients.imports import service as import_service
 from quillpost.web.application import create_app
 
 
 @pytest.fixture
-def importer(owner: Account, parts: Parts) -> Importer:
-    return Importer(Lister(owner), parts)
+def importer(owner: Account, container: Container) -> Importer:
+    return Importer(Lister(owner), container)
 
 
 def test_everyone_of_a_file_is_on_the_list_in_its_order(importer: Importer) -> None:
@@ -75,9 +75,7 @@ def test_rejected_rows_come_with_their_line_their_reason_and_all_their_cells(imp
 def test_those_without_an_address_are_told_apart_by_their_email(importer: Importer) -> None:
     list_id = importer.lists.make()
     importer.lists.add_email(list_id, "Old@example.com")
-    done = importer.run(
-        list_id, "Email,Name\na@example.com,A\nA@Example.com,B\nold@example.com,C\nb@example.com,D\n"
-    )
+    done = importer.run(list_id, "Email,Name\na@example.com,A\nA@Example.com,B\nold@example.com,C\nb@example.com,D\n")
     assert counts(done) == (4, 2, 2, 2)
     assert [row[1] for row in importer.rejected(done["id"])[1:]] == [
         "email: Line 2 of the file has the same e-mail.",
@@ -102,9 +100,7 @@ def test_a_preview_tells_what_would_be_read_and_keeps_nothing(importer: Importer
     assert body["columns"][0] == {"column": "Shoe", "sample": "red", "field": ""}
     assert "map one" in body["error"]
     assert {"address", "first_name", "full_address"} <= set(body["fields"])
-    mapped = importer.upload(
-        list_id, "Shoe;Size\nred;9\n", to="/imports/preview", mapping='{"Shoe": "address"}'
-    )
+    mapped = importer.upload(list_id, "Shoe;Size\nred;9\n", to="/imports/preview", mapping='{"Shoe": "address"}')
     assert (mapped.json()["error"], mapped.json()["columns"][0]["field"]) == (None, "address")
     assert importer.files == []
     assert importer.lists.read(list_id)["processed"]
@@ -135,9 +131,7 @@ def test_a_workbook_is_read_as_its_reader_sees_it(importer: Importer) -> None:
         (",".join(map(str, range(10_000))).encode() + b"\n1,2\n", "The file has 10,000 columns"),
     ],
 )
-def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
-    importer: Importer, data: bytes, told: str
-) -> None:
+def test_what_cannot_be_imported_is_refused_and_leaves_nothing(importer: Importer, data: bytes, told: str) -> None:
     list_id = importer.lists.make()
     refused = faults(importer.upload(list_id, data))
     assert list(refused) == ["file"]
@@ -231,8 +225,8 @@ def test_no_file_is_told_how_to_send_one(importer: Importer) -> None:
     assert importer.files == []
 
 
-def test_only_a_file_may_be_larger_than_other_bodies(build: Build, owner: Account, parts: Parts) -> None:
-    assert parts.limits.import_bytes > parts.limits.body_bytes
+def test_only_a_file_may_be_larger_than_other_bodies(build: Build, owner: Account, container: Container) -> None:
+    assert container.limits.import_bytes > container.limits.body_bytes
     lists = Lister(owner)
     large = HEAD + JANE + "x," * 30_000 + "\n"
     small = build(body_bytes=20_000, import_bytes=50_000)
@@ -257,7 +251,7 @@ def test_the_same_key_is_the_same_import(importer: Importer) -> None:
 def test_one_file_at_a_time(importer: Importer) -> None:
     list_id = importer.lists.make()
     begun = importer.upload(list_id).json()
-    assert message(importer.upload(list_id)) == (409, import_service.BUSY)
+    assert message(importer.upload(list_id)) == (409, import_service.LIST_BUSY)
     assert len(importer.files) == 1
     importer.fill(begun["id"])
     assert importer.upload(list_id).status_code == 202
@@ -283,7 +277,7 @@ def test_nothing_is_sent_to_a_list_that_is_being_filled(importer: Importer) -> N
     body = {"recipients": None, "mailing_list_ids": [list_id]}
     refused = faults(importer.lists.who.send(**body))
     told = f"List {list_id} is being filled: send when its processed is true, or cancel the import."
-    assert told in [fault for found in refused.values() for fault in found]
+    assert told in [error for found in refused.values() for error in found]
     importer.fill(begun["id"])
     assert importer.lists.who.send(**body).status_code == 200
 
@@ -311,22 +305,22 @@ def test_imports_of_a_list_are_listed_newest_first(importer: Importer) -> None:
     assert [each["id"] for each in found] == ids[::-1]
 
 
-def test_an_import_is_its_owners_alone(importer: Importer, stranger: Account, parts: Parts) -> None:
+def test_an_import_is_its_owners_alone(importer: Importer, stranger: Account, container: Container) -> None:
     list_id = importer.lists.make()
     done = importer.run(list_id, HEAD + JANE + JANE)
     for path in (f"/imports/{done['id']}", f"/imports/{done['id']}/rejected.csv"):
         assert importer.lists.who.get(path).status_code == 200
         assert stranger.get(path).status_code == 404
     assert stranger.post(f"/imports/{done['id']}/cancel").status_code == 404
-    assert Importer(Lister(stranger), parts).upload(list_id).status_code == 404
+    assert Importer(Lister(stranger), container).upload(list_id).status_code == 404
     assert stranger.get(f"/mailing-lists/{list_id}/imports").status_code == 404
-    reader = make_account(parts, stranger.http, "reader@example.com", scopes=["lists:read"])
-    assert Importer(Lister(reader), parts).upload(list_id).status_code == 403
+    reader = make_account(container, stranger.http, "reader@example.com", scopes=["lists:read"])
+    assert Importer(Lister(reader), container).upload(list_id).status_code == 403
 
 
-def test_a_list_takes_its_imports_into_another_sub_account(importer: Importer, parts: Parts) -> None:
-    branch = make_sub_account(parts, importer.lists.who)
-    mate = make_teammate(parts, importer.lists.who, branch)
+def test_a_list_takes_its_imports_into_another_sub_account(importer: Importer, container: Container) -> None:
+    branch = make_sub_account(container, importer.lists.who)
+    mate = make_teammate(container, importer.lists.who, branch)
     list_id = importer.lists.make()
     done = importer.run(list_id, HEAD + JANE)
     assert mate.get(f"/imports/{done['id']}").status_code == 404
@@ -337,9 +331,7 @@ def test_a_list_takes_its_imports_into_another_sub_account(importer: Importer, p
 def test_an_export_is_imported_without_loss(importer: Importer) -> None:
     lists = importer.lists
     here, there = lists.make(), lists.make()
-    lists.add(
-        here, name='Jane "JD" Doe, Dr.', custom1="=1+1", custom2="'=1+1", custom3="one\ntwo", phone="+1 512"
-    )
+    lists.add(here, name='Jane "JD" Doe, Dr.', custom1="=1+1", custom2="'=1+1", custom3="one\ntwo", phone="+1 512")
     lists.add(here, address="14 Rue X", city="Paris", province=None, postal_code="75001", country="FR")
     lists.add_email(here, "jane@example.com", name="-x", dob="02/29/1980")
     exported = lists.who.get(f"/mailing-lists/{here}/export")

@@ -10,17 +10,17 @@ from list_keeper import Lister
 from workbooks import workbook
 
 from makers import Account, rows_of_all
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.recipients.lists.queries import REQUESTS_ALONE
+from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED
 
 PREVIEW = "/imports/preview"
 WIDE = "Name,Address,Address,City,State,Zip,Likes,Empty\nJane Doe,12 Main St,Apt 4,Austin,TX,78701,tea,\n"
 
 
 @pytest.fixture
-def importer(owner: Account, parts: Parts) -> Importer:
-    return Importer(Lister(owner), parts)
+def importer(owner: Account, container: Container) -> Importer:
+    return Importer(Lister(owner), container)
 
 
 def test_columns_that_are_left_out_are_named(importer: Importer) -> None:
@@ -59,17 +59,17 @@ def test_a_workbook_has_no_encoding(importer: Importer) -> None:
     assert (told["encoding"], told["delimiter"]) == (None, None)
 
 
-def test_lists_that_the_service_keeps_take_no_file(importer: Importer, parts: Parts) -> None:
+def test_lists_that_the_service_keeps_take_no_file(importer: Importer, container: Container) -> None:
     for bars, advice in ((True, "suppression list of your own"), (False, "a list of your own")):
         kept = importer.lists.make()
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             change = {"kept_for": "test", "is_suppression_list": bars}
             tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == kept).values(change))
-        before = rows_of_all(parts)
+        before = rows_of_all(container)
         refused = importer.upload(kept, HEAD + JANE)
         assert (refused.status_code, advice in refused.json()["message"]) == (400, True)
-        assert rows_of_all(parts) == before
+        assert rows_of_all(container) == before
         if bars:
             added = importer.lists.add(kept)
-            assert added.json()["errors"] == {"mailing_list_id": [REQUESTS_ALONE]}
-            assert rows_of_all(parts) == before
+            assert added.json()["errors"] == {"mailing_list_id": [OPT_OUT_LIST_REFUSED]}
+            assert rows_of_all(container) == before

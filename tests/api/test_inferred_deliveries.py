@@ -6,23 +6,23 @@ from datetime import timedelta
 from travelling import codes, ingest, mail, scan
 
 from makers import Account, Build, Clock
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.items import read_order
 
 
-def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, parts: Parts, clock: Clock) -> None:
-    with_inference = replace(parts.worlds["test"], infer_after=timedelta(days=3))
+def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, container: Container, clock: Clock) -> None:
+    with_inference = replace(container.environments["test"], infer_delivery_after=timedelta(days=3))
     order_id = owner.send().json()["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         order = read_order(tx, order_id)
-    mail(parts, order)
-    [tracking] = codes(parts, order)
+    mail(container, order)
+    [tracking] = codes(container, order)
     clock.advance(days=1)
-    seen_at = parts.clock() - timedelta(hours=2)
-    ingest(parts, scan(tracking, "3a", seen_at, place="Austin, TX 78701"))
+    seen_at = container.clock() - timedelta(hours=2)
+    ingest(container, scan(tracking, "3a", seen_at, place="Austin, TX 78701"))
     clock.advance(days=4)
-    tracking_tasks.close(parts.db, {"test": with_inference}, now=parts.clock())
+    tracking_tasks.close_items(container.db, {"test": with_inference}, now=container.clock())
 
     item_id = owner.get(f"/orders/{order_id}/items").json()["data"][0]["id"]
     item = owner.get(f"/order-items/{item_id}").json()
@@ -46,18 +46,18 @@ def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, parts: 
             "inferred": True,
         },
     ]
-    ingest(parts, scan(tracking, "4c", parts.clock() - timedelta(days=2)))
+    ingest(container, scan(tracking, "4c", container.clock() - timedelta(days=2)))
     item = owner.get(f"/order-items/{item_id}").json()
     assert (item["delivery_date"], item["delivery_inferred"]) == ("2026-05-07", False)
 
 
-def test_why_a_piece_was_forwarded_is_told(owner: Account, parts: Parts) -> None:
+def test_why_a_piece_was_forwarded_is_told(owner: Account, container: Container) -> None:
     order_id = owner.send().json()["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         order = read_order(tx, order_id)
-    mail(parts, order)
-    [tracking] = codes(parts, order)
-    ingest(parts, scan(tracking, "pars", parts.clock(), reason="Moved, left no address"))
+    mail(container, order)
+    [tracking] = codes(container, order)
+    ingest(container, scan(tracking, "pars", container.clock(), reason="Moved, left no address"))
     item_id = owner.get(f"/orders/{order_id}/items").json()["data"][0]["id"]
     item = owner.get(f"/order-items/{item_id}").json()
     assert (item["status"], item["failure"]) == ("Re-routed", None)
@@ -65,11 +65,11 @@ def test_why_a_piece_was_forwarded_is_told(owner: Account, parts: Parts) -> None
 
 
 def test_live_deliveries_are_inferred_only_where_the_settings_say_so(build: Build) -> None:
-    usual = build().worlds["live"]
-    assert (usual.infer_after, usual.infer_unseen_after) == (None, None)
-    assert usual.reroute_ends == timedelta(days=30)
-    asked = build(infer_delivery_days=3, infer_unseen_days=20, reroute_ends_days=40).worlds["live"]
-    assert (asked.infer_after, asked.infer_unseen_after, asked.reroute_ends) == (
+    usual = build().environments["live"]
+    assert (usual.infer_delivery_after, usual.infer_unseen_delivery_after) == (None, None)
+    assert usual.reroute_timeout == timedelta(days=30)
+    asked = build(infer_delivery_days=3, infer_unseen_days=20, reroute_ends_days=40).environments["live"]
+    assert (asked.infer_delivery_after, asked.infer_unseen_delivery_after, asked.reroute_timeout) == (
         timedelta(days=3),
         timedelta(days=20),
         timedelta(days=40),

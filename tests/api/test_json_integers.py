@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from makers import Account, make_sub_account, person, postcard
-from quillpost.app.container import Parts
-from quillpost.web.api.bodies import BEYOND_IDS, written_integer
+from quillpost.app.container import Container
+from quillpost.web.api.bodies import ABOVE_MAX_ID, parse_integer
 
 JSON = {"Content-Type": "application/json"}
 
@@ -20,8 +20,8 @@ def send(owner: Account, path: str, body: Any, **texts: str) -> Any:
     return owner.call("POST", path, content=written, headers=JSON)
 
 
-def test_a_number_without_a_fraction_is_an_id(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
+def test_a_number_without_a_fraction_is_an_id(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
     sent = send(owner, "/send/postcard", postcard(sub_account_id="{id}"), id=f"{branch}.0")
     assert (sent.status_code, sent.json()["sub_account_id"]) == (200, branch), sent.text
 
@@ -95,10 +95,10 @@ def test_a_number_is_no_body(owner: Account, number: str) -> None:
         ("-8.0", -8),
         ("80e-1", 8),
         ("8.5", None),
-        ("1e30", BEYOND_IDS),
-        ("-1e30", -BEYOND_IDS),
+        ("1e30", ABOVE_MAX_ID),
+        ("-1e30", -ABOVE_MAX_ID),
         ("9007199254740993.0", 9_007_199_254_740_993),
-        ("1" * 5_000, BEYOND_IDS),
+        ("1" * 5_000, ABOVE_MAX_ID),
         ("0e999", 0),
         ("1e-999", None),
         ("1e9999", None),
@@ -107,4 +107,4 @@ def test_a_number_is_no_body(owner: Account, number: str) -> None:
     ],
 )
 def test_integers_are_read_exactly(text: str, number: int | None) -> None:
-    assert written_integer(text) == number
+    assert parse_integer(text) == number

@@ -38,15 +38,13 @@ async def turns_during(reading: Coroutine[Any, Any, Any]) -> tuple[int, Any]:
 def test_others_are_served_while_a_large_form_is_read() -> None:
     names = [f"field{number}" for number in range(4)]
     sent = request_with(b"&".join(name.encode() + b"=" + b"%41" * 300_000 for name in names))
-    turns, read = asyncio.run(turns_during(requests.understand(sent)))
+    turns, read = asyncio.run(turns_during(requests.parse_request(sent)))
     assert turns > 10
     assert asyncio.run(read.json()) == dict.fromkeys(names, "A" * 300_000)
 
 
 def test_others_are_served_while_a_large_form_of_a_page_is_read() -> None:
-    turns, read = asyncio.run(
-        turns_during(web_forms.form_with_key(request_with(b"people=" + b"%41" * 300_000)))
-    )
+    turns, read = asyncio.run(turns_during(web_forms.read_form_with_key(request_with(b"people=" + b"%41" * 300_000))))
     assert turns > 10
     assert read.fields == {"people": ["A" * 300_000]}
 
@@ -65,12 +63,12 @@ class Compared(str):
 
 def test_every_name_is_looked_at_once() -> None:
     pairs = [(Compared(f"name {n}"), n) for n in range(1_000)]
-    assert requests._once_each(pairs) == dict(pairs)
+    assert requests._reject_duplicates(pairs) == dict(pairs)
     assert Compared.times < 10 * len(pairs)
 
 
 def test_the_first_name_that_comes_twice_is_named() -> None:
-    body = b"a=1&b=2&c=3&c=4&b=5&a=6&x=" + b"x" * requests.LARGE_BODY
+    body = b"a=1&b=2&c=3&c=4&b=5&a=6&x=" + b"x" * requests.LARGE_BODY_BYTES
     with pytest.raises(Invalid) as refused:
-        asyncio.run(requests.understand(request_with(body)))
+        asyncio.run(requests.parse_request(request_with(body)))
     assert refused.value.fields == {"a": ["This field is given twice."]}

@@ -15,18 +15,8 @@ from neighbourhood import around, house, settle
 from traces import traces
 from uploads import upload
 
-from makers import (
-    Account,
-    Clock,
-    carry_on,
-    do_due_jobs,
-    make_live,
-    make_sub_account,
-    make_teammate,
-    person,
-    postcard,
-)
-from quillpost.app.container import Parts
+from makers import Account, Clock, carry_on, do_due_jobs, make_live, make_sub_account, make_teammate, person, postcard
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import metadata, sub_accounts
 
 PIECES = (
@@ -48,7 +38,7 @@ class House:
     teammate: Account
     mine: int
     other: int
-    parts: Parts
+    container: Container
     clock: Clock
 
     def list_of(self, who: Account, **fields: Any) -> int:
@@ -56,7 +46,7 @@ class House:
 
     def homes(self) -> dict[str, set[int | None]]:
         """Of every table that knows sub accounts, those whose rows are in it."""
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return {
                 name: found
                 for name, table in metadata.tables.items()
@@ -66,9 +56,9 @@ class House:
 
 
 @pytest.fixture
-def branches(owner: Account, parts: Parts, clock: Clock) -> House:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner, "Other")
-    return House(owner, make_teammate(parts, owner, mine), mine, other, parts, clock)
+def branches(owner: Account, container: Container, clock: Clock) -> House:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner, "Other")
+    return House(owner, make_teammate(container, owner, mine), mine, other, container, clock)
 
 
 def send_stored(h: House) -> Response:
@@ -84,7 +74,7 @@ def send_to_list(h: House) -> Response:
 
 def replay(h: House) -> Response:
     order_id = h.teammate.send().json()["id"]
-    carry_on(h.parts, h.clock, seconds=15)
+    carry_on(h.container, h.clock, seconds=15)
     return h.teammate.post(f"/orders/{order_id}/replay", {"allow_duplicates": True})
 
 
@@ -97,12 +87,12 @@ def welcome(h: House) -> Response:
 
 
 def bought(h: House, **more: Any) -> Response:
-    settle(h.parts, [house(number) for number in range(100, 106)])
+    settle(h.container, [house(number) for number in range(100, 106)])
     return h.teammate.post(BUY, around(3, **more))
 
 
 def radius_send(h: House) -> Response:
-    settle(h.parts, [house(number) for number in range(100, 106)])
+    settle(h.container, [house(number) for number in range(100, 106)])
     return h.teammate.post("/send/postcard", {"message": "Hi!", "radius_search": around(3)})
 
 
@@ -114,10 +104,8 @@ CREATE: dict[str, Call] = {
         "/mailing-lists", {"description": "Not these", "is_suppression_list": True}
     ),
     "somebody on a list": lambda h: Lister(h.teammate).add(h.list_of(h.teammate)),
-    "several people": lambda h: h.teammate.post(
-        "/recipients_multi", [person(mailing_list_id=h.list_of(h.teammate))]
-    ),
-    "a file of people": lambda h: Importer(Lister(h.teammate), h.parts).upload(h.list_of(h.teammate)),
+    "several people": lambda h: h.teammate.post("/recipients_multi", [person(mailing_list_id=h.list_of(h.teammate))]),
+    "a file of people": lambda h: Importer(Lister(h.teammate), h.container).upload(h.list_of(h.teammate)),
     "a picture": lambda h: upload(h.teammate),
     "a message": lambda h: h.teammate.post("/message-templates", MESSAGE),
     "a subscription": lambda h: h.teammate.post("/webhooks", HOOK),
@@ -145,14 +133,14 @@ CREATE: dict[str, Call] = {
 def test_everything_that_it_makes_lands_in_its_sub_account(branches: House, what: str) -> None:
     made = CREATE[what](branches)
     assert made.status_code < 300, made.text
-    do_due_jobs(branches.parts)
+    do_due_jobs(branches.container)
     assert {name: homes for name, homes in branches.homes().items() if homes != {branches.mine}} == {}
 
 
 def test_what_comes_of_it_later_lands_there_too(branches: House) -> None:
     assert branches.teammate.post("/webhooks", HOOK).status_code == 201
     assert branches.teammate.send().status_code == 200
-    carry_on(branches.parts, branches.clock, seconds=15)
+    carry_on(branches.container, branches.clock, seconds=15)
     homes = branches.homes()
     assert {"orders", "items", "facts", "ledger_moves", "webhooks", "audit_log"} <= homes.keys()
     assert set().union(*homes.values()) == {branches.mine}
@@ -162,7 +150,7 @@ def elsewhere(h: House) -> dict[str, Response]:
     """Calls that name another sub account."""
     there = {"sub_account_id": h.other}
     who = h.teammate
-    settle(h.parts, [house(number) for number in range(100, 106)])
+    settle(h.container, [house(number) for number in range(100, 106)])
     mine = h.list_of(who)
     return {
         **{piece: who.send(piece, **there) for piece in PIECES},
@@ -175,9 +163,7 @@ def elsewhere(h: House) -> dict[str, Response]:
         "subscription": who.post("/webhooks", HOOK | there),
         "automation": who.post("/automations", plan(mine, send=SEND | there)),
         "purchase": who.post(BUY, around(3, **there)),
-        "radius": who.post(
-            "/send/postcard", {"message": "Hi!", "radius_search": around(3), "sub_account_id": h.other}
-        ),
+        "radius": who.post("/send/postcard", {"message": "Hi!", "radius_search": around(3), "sub_account_id": h.other}),
         "orders": who.get(f"/orders/list?sub_account_id={h.other}"),
         "lists": who.get(f"/mailing-lists?sub_account_id={h.other}"),
         "pictures": who.get(f"/image-templates?sub_account_id={h.other}"),
@@ -193,15 +179,13 @@ def test_another_sub_account_is_unknown_to_it(branches: House) -> None:
 
 
 def test_a_sub_account_that_does_not_exist_is_answered_alike(branches: House) -> None:
-    unknown = House(branches.owner, branches.teammate, branches.mine, 10**6, branches.parts, branches.clock)
+    unknown = House(branches.owner, branches.teammate, branches.mine, 10**6, branches.container, branches.clock)
     found = {what: message(answer) for what, answer in elsewhere(unknown).items()}
     assert set(found.values()) == {(400, NO_SUB_ACCOUNT)}
 
 
 def test_its_own_sub_account_may_be_named(branches: House) -> None:
-    own = House(
-        branches.owner, branches.teammate, branches.mine, branches.mine, branches.parts, branches.clock
-    )
+    own = House(branches.owner, branches.teammate, branches.mine, branches.mine, branches.container, branches.clock)
     statuses = {what: answer.status_code for what, answer in elsewhere(own).items()}
     assert {what: status for what, status in statuses.items() if status >= 300} == {}
 
@@ -238,20 +222,18 @@ PATHS: dict[str, str] = {
 
 
 def test_what_belongs_to_others_is_not_found(branches: House, theirs: dict[str, int]) -> None:
-    before = traces(branches.parts)
+    before = traces(branches.container)
     for what, path in PATHS.items():
         assert branches.owner.get(path.format(theirs[what])).status_code == 200, what
         for method in ("GET", "PUT", "DELETE"):
             if path.startswith("/orders") and method == "DELETE":
                 continue
-            answer = branches.teammate.call(
-                method, path.format(theirs[what]), json={} if method == "PUT" else None
-            )
+            answer = branches.teammate.call(method, path.format(theirs[what]), json={} if method == "PUT" else None)
             assert message(answer) == (404, "Not Found"), (method, what)
     for act in ("cancel", "replay", "track", "items"):
         method = "GET" if act in ("track", "items") else "POST"
         assert branches.teammate.call(method, f"/orders/{theirs['order']}/{act}").status_code == 404, act
-    assert traces(branches.parts) == before
+    assert traces(branches.container) == before
 
 
 def test_what_belongs_to_others_cannot_be_used(branches: House, theirs: dict[str, int]) -> None:
@@ -275,14 +257,7 @@ def test_what_it_lists_is_its_own(branches: House, theirs: dict[str, int]) -> No
     for path in LISTED:
         assert branches.owner.get(path).json()["meta"]["total"] > 0, path
         assert branches.teammate.get(path).json()["data"] == [], path
-    for what in (
-        "a postcard",
-        "a list",
-        "a picture",
-        "a message",
-        "a subscription",
-        "an automation of scans",
-    ):
+    for what in ("a postcard", "a list", "a picture", "a message", "a subscription", "an automation of scans"):
         assert CREATE[what](branches).status_code < 300
     for path in LISTED:
         rows = branches.teammate.get(path).json()["data"]
@@ -297,11 +272,11 @@ def test_of_sub_accounts_it_sees_its_own_and_makes_and_removes_none(branches: Ho
     assert who.put(f"/sub-accounts/{branches.other}", {"title": "Mine"}).status_code == 404
     assert who.post("/sub-accounts", {"title": "Third"}).status_code == 403
     assert who.delete(f"/sub-accounts/{branches.mine}").status_code == 403
-    with branches.parts.db.work() as tx:
+    with branches.container.db.system_transaction() as tx:
         assert tx.scalar(sa.select(sa.func.count()).select_from(sub_accounts)) == 2
 
 
-def test_with_its_sub_account_it_ends(branches: House, parts: Parts) -> None:
+def test_with_its_sub_account_it_ends(branches: House, container: Container) -> None:
     assert branches.teammate.get("/ping").status_code == 200
     assert branches.owner.delete(f"/sub-accounts/{branches.mine}").status_code == 200
     assert branches.teammate.get("/ping").status_code == 401
@@ -314,7 +289,7 @@ def test_with_a_sub_account_that_has_a_history_it_ends_too(branches: House, cloc
     assert branches.teammate.get("/ping").status_code == 401
 
 
-def test_it_is_of_one_mode_as_any_other(branches: House, parts: Parts) -> None:
-    live = make_teammate(parts, make_live(parts, branches.owner), branches.mine, mode="live")
+def test_it_is_of_one_mode_as_any_other(branches: House, container: Container) -> None:
+    live = make_teammate(container, make_live(container, branches.owner), branches.mine, mode="live")
     assert CREATE["a postcard"](branches).status_code == 200
     assert live.get("/orders/list").json()["data"] == []

@@ -7,7 +7,7 @@ import pytest
 from list_keeper import Lister
 
 from makers import Account, make_sub_account, make_teammate
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.recipients.lists import export
 
@@ -27,21 +27,19 @@ def rows(lists: Lister, list_id: int) -> list[dict[str, str]]:
 
 def test_a_line_of_names_and_a_line_for_each(lists: Lister) -> None:
     list_id = lists.make()
-    first = lists.add(
-        list_id, name='Jane "JD" Doe, Dr.', custom3="one\ntwo", dob="02/29/1980", company="Größe"
-    ).json()
+    first = lists.add(list_id, name='Jane "JD" Doe, Dr.', custom3="one\ntwo", dob="02/29/1980", company="Größe").json()
     lists.add_email(list_id, "jane@example.com")
     found = rows(lists, list_id)
-    assert list(found[0]) == list(export.COLUMNS)
-    names = [name for name in export.COLUMNS if name in first]
-    assert names == list(export.COLUMNS)
+    assert list(found[0]) == list(export.EXPORT_COLUMNS)
+    names = [name for name in export.EXPORT_COLUMNS if name in first]
+    assert names == list(export.EXPORT_COLUMNS)
     assert found[0] == {name: "" if first[name] is None else str(first[name]) for name in names}
     assert (found[1]["address"], found[1]["email"]) == ("", "jane@example.com")
 
 
 def test_an_empty_list_is_a_line_of_names(lists: Lister) -> None:
     answer = lists.who.get(f"/mailing-lists/{lists.make()}/export")
-    assert answer.text == ",".join(export.COLUMNS) + "\n"
+    assert answer.text == ",".join(export.EXPORT_COLUMNS) + "\n"
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1 512 555 0100", "-1", "@SUM(A1)"])
@@ -52,32 +50,32 @@ def test_a_spreadsheet_takes_no_value_for_a_formula(lists: Lister, formula: str)
     assert (row["custom1"], row["phone"]) == (f"'{formula}", f"a{formula}")
 
 
-def test_a_teammate_exports_the_lists_of_one_sub_account(lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, lists.who)
-    mate = Lister(make_teammate(parts, lists.who, branch))
+def test_a_teammate_exports_the_lists_of_one_sub_account(lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, lists.who)
+    mate = Lister(make_teammate(container, lists.who, branch))
     mine, everyones = mate.make(), lists.make()
     mate.fill(mine, "1 Main St")
     assert len(rows(mate, mine)) == 1
     assert mate.who.get(f"/mailing-lists/{everyones}/export").status_code == 404
 
 
-def test_a_long_list_comes_in_pieces_and_whole(lists: Lister, parts: Parts) -> None:
+def test_a_long_list_comes_in_pieces_and_whole(lists: Lister, container: Container) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
-    with parts.db.transaction(Tenant(lists.who.id)) as tx:
-        file = export.csv_file(tx, list_id)
-    pieces = list(export.chunks(file))
+    with container.db.transaction(Tenant(lists.who.id)) as tx:
+        file = export.write_csv_file(tx, list_id)
+    pieces = list(export.read_chunks(file))
     assert len(pieces) > 1
     assert max(map(len, pieces)) <= export.CHUNK_BYTES
     assert b"".join(pieces).count(b"\n") == 1_501
 
 
-def test_the_file_of_whoever_stops_reading_is_gone(lists: Lister, parts: Parts) -> None:
+def test_the_file_of_whoever_stops_reading_is_gone(lists: Lister, container: Container) -> None:
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
-    with parts.db.transaction(Tenant(lists.who.id)) as tx:
-        file = export.csv_file(tx, list_id)
-    reading = export.chunks(file)
+    with container.db.transaction(Tenant(lists.who.id)) as tx:
+        file = export.write_csv_file(tx, list_id)
+    reading = export.read_chunks(file)
     next(reading)
     reading.close()
     assert file.closed

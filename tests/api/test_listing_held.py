@@ -7,26 +7,17 @@ from traces import traces
 from written_orders import write_orders
 
 from direct import TestClient
-from makers import (
-    Account,
-    Clock,
-    make_account,
-    make_live,
-    make_operator,
-    make_sub_account,
-    make_teammate,
-    people,
-)
-from quillpost.app.container import Parts
+from makers import Account, Clock, make_account, make_live, make_operator, make_sub_account, make_teammate, people
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, orders
-from quillpost.core.paging import OLDEST_FIRST, PageRequest, page_ids
-from quillpost.fulfillment.review import PAUSED
-from quillpost.orders.changes import CHANGED_SINCE
+from quillpost.core.paging import OLDEST_FIRST, PageRequest, select_page_ids
+from quillpost.fulfillment.review import PAUSED_STATUS
+from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 
 
 @pytest.fixture
-def operator(parts: Parts, http: TestClient) -> Account:
-    return make_operator(parts, http)
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http)
 
 
 def listed(operator: Account, query: str = "") -> list[int]:
@@ -36,12 +27,12 @@ def listed(operator: Account, query: str = "") -> list[int]:
 
 
 def test_held_orders_of_every_account_are_listed_oldest_first(
-    owner: Account, operator: Account, parts: Parts, clock: Clock, http: TestClient
+    owner: Account, operator: Account, container: Container, clock: Clock, http: TestClient
 ) -> None:
-    stranger = make_account(parts, http, "stranger@example.com")
-    branch = make_sub_account(parts, stranger)
-    first = held(owner, parts, clock, recipients=people(3))
-    second = held(stranger, parts, clock, sub_account_id=branch, size="6x11")
+    stranger = make_account(container, http, "stranger@example.com")
+    branch = make_sub_account(container, stranger)
+    first = held(owner, container, clock, recipients=people(3))
+    second = held(stranger, container, clock, sub_account_id=branch, size="6x11")
     one, other = operator.get("/print/held").json()["data"]
     [why] = owner.get(f"/orders/{first}").json()["warnings"]
     assert one == {
@@ -64,13 +55,13 @@ def test_held_orders_of_every_account_are_listed_oldest_first(
 
 
 def test_a_change_by_its_sender_does_not_make_it_wait_anew(
-    owner: Account, operator: Account, parts: Parts, clock: Clock
+    owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
-    order_id = held(owner, parts, clock)
+    order_id = held(owner, container, clock)
     [before] = operator.get("/print/held").json()["data"]
     clock.advance(hours=2)
     assert owner.put(f"/orders/{order_id}", {"message": "Hi!"}).status_code == 200
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         # Facts of its pieces are no pause of the order.
         tx.execute(
             sa.text(
@@ -81,11 +72,11 @@ def test_a_change_by_its_sender_does_not_make_it_wait_anew(
             {"now": clock.now()},
         )
     [after] = operator.get("/print/held").json()["data"]
-    assert after == {**before, "reasons": [*before["reasons"], CHANGED_SINCE]}
+    assert after == {**before, "reasons": [*before["reasons"], MESSAGE_CHANGED_WHILE_HELD]}
 
 
-def test_only_what_waits_is_listed(owner: Account, operator: Account, parts: Parts, clock: Clock) -> None:
-    released, refused, cancelled, waits = (held(owner, parts, clock) for _ in range(4))
+def test_only_what_waits_is_listed(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
+    released, refused, cancelled, waits = (held(owner, container, clock) for _ in range(4))
     operator.post(f"/orders/{released}/release")
     operator.post(f"/orders/{refused}/refuse", {"reason": "No."})
     owner.put(f"/orders/{cancelled}/cancel")
@@ -94,18 +85,18 @@ def test_only_what_waits_is_listed(owner: Account, operator: Account, parts: Par
 
 
 def test_reasons_of_an_earlier_release_are_shown(
-    owner: Account, operator: Account, parts: Parts, clock: Clock
+    owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
-    order_id = held(owner, parts, clock)
-    with parts.db.work() as tx:
+    order_id = held(owner, container, clock)
+    with container.db.system_transaction() as tx:
         old = {"hold_reasons": [], "warnings": ["QUILLPOST_MAILER_ID is not set."]}
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**old))
     [order] = operator.get("/print/held").json()["data"]
     assert order["reasons"] == ["QUILLPOST_MAILER_ID is not set."]
 
 
-def test_held_orders_come_in_pages(owner: Account, operator: Account, parts: Parts, clock: Clock) -> None:
-    first, second, third = (held(owner, parts, clock) for _ in range(3))
+def test_held_orders_come_in_pages(owner: Account, operator: Account, container: Container, clock: Clock) -> None:
+    first, second, third = (held(owner, container, clock) for _ in range(3))
     assert listed(operator, "?items_per_page=2") == [first, second]
     assert listed(operator, "?items_per_page=2&page=2") == listed(operator, "?limit=1&page=3") == [third]
     page = operator.get("/print/held?items_per_page=2").json()
@@ -139,36 +130,36 @@ def test_a_page_that_cannot_be_is_refused(operator: Account, query: str, field: 
 
 
 def test_only_operators_see_what_is_held(
-    owner: Account, operator: Account, parts: Parts, clock: Clock, http: TestClient
+    owner: Account, operator: Account, container: Container, clock: Clock, http: TestClient
 ) -> None:
-    order_id = held(owner, parts, clock)
+    order_id = held(owner, container, clock)
     strangers = {
         "the sender": owner,
-        "a stranger": make_account(parts, http, "stranger@example.com"),
-        "an operator's branch": make_teammate(parts, operator, make_sub_account(parts, operator)),
+        "a stranger": make_account(container, http, "stranger@example.com"),
+        "an operator's branch": make_teammate(container, operator, make_sub_account(container, operator)),
         "an operator without the scope": make_operator(
-            parts, http, "narrow@example.com", scopes=["orders:write", "send:write"]
+            container, http, "narrow@example.com", scopes=["orders:write", "send:write"]
         ),
     }
-    before = traces(parts)
+    before = traces(container)
     for who, caller in strangers.items():
         answer = caller.get("/print/held")
         assert (answer.status_code, list(answer.json())) == (403, ["message"]), who
     nobody = http.get("/api/v2/print/held")
     assert (nobody.status_code, nobody.json()) == (401, {"message": "Unauthenticated."})
-    assert traces(parts) == before
-    reader = make_operator(parts, http, "reader@example.com", scopes=["orders:read"])
+    assert traces(container) == before
+    reader = make_operator(container, http, "reader@example.com", scopes=["orders:read"])
     assert listed(reader) == listed(operator) == [order_id]
 
 
 def test_an_operator_sees_what_is_held_in_the_mode_of_the_token(
-    owner: Account, operator: Account, parts: Parts, clock: Clock
+    owner: Account, operator: Account, container: Container, clock: Clock
 ) -> None:
-    in_test = held(owner, parts, clock)
-    live = make_live(parts, operator)
+    in_test = held(owner, container, clock)
+    live = make_live(container, operator)
     assert listed(live) == []
-    [in_live] = write_orders(parts, owner.id, 1, mode="live", status="paused")
-    with parts.db.work() as tx:
+    [in_live] = write_orders(container, owner.id, 1, mode="live", status="paused")
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.insert(facts).values(
                 account_id=owner.id, mode="live", kind="order.status", order_id=in_live,
@@ -183,14 +174,12 @@ def test_an_operator_sees_what_is_held_in_the_mode_of_the_token(
 
 
 @pytest.mark.parametrize(("page", "direction"), [(1, ""), (100, "Backward ")])
-def test_few_held_orders_are_found_among_many(
-    parts: Parts, owner: Account, page: int, direction: str
-) -> None:
+def test_few_held_orders_are_found_among_many(container: Container, owner: Account, page: int, direction: str) -> None:
     for status, how_many in (("fulfilled", 10_000), ("paused", 400)):
-        write_orders(parts, owner.id, how_many, status=status)
-    wanted = orders.c.mode == "test", orders.c.status == PAUSED
-    query = page_ids(orders, wanted, PageRequest(page, 4), total=400, sorting=OLDEST_FIRST)
-    with parts.db.work() as tx:
+        write_orders(container, owner.id, how_many, status=status)
+    wanted = orders.c.mode == "test", orders.c.status == PAUSED_STATUS
+    query = select_page_ids(orders, wanted, PageRequest(page, 4), total=400, sorting=OLDEST_FIRST)
+    with container.db.system_transaction() as tx:
         written = query.compile(dialect=tx.dialect, compile_kwargs={"literal_binds": True})
         tx.execute(sa.text("analyze orders"))
         plan = "\n".join(tx.execute(sa.text(f"explain {written}")).scalars())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from makers import Account, make_sub_account, person, rows_of_all
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.orders import service as order_service
 
 
@@ -18,21 +18,21 @@ def make_list(owner: Account) -> int:
 
 @pytest.mark.parametrize("change", ["sub_account_id", "is_suppression_list"])
 def test_a_send_to_such_a_list_is_refused_as_if_it_came_later(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch, change: str
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     number = make_list(owner)
-    becomes = make_sub_account(parts, owner) if change == "sub_account_id" else True
-    keep_files, before = order_service.keep_files, rows_of_all(parts)
+    becomes = make_sub_account(container, owner) if change == "sub_account_id" else True
+    keep_files, before = order_service.store_files, rows_of_all(container)
 
-    def meanwhile(*what: Any, **how: Any) -> order_service.Files:
+    def meanwhile(*what: Any, **how: Any) -> order_service.OrderFiles:
         changed = owner.put(f"/mailing-lists/{number}", {"description": "Friends", change: becomes})
         assert changed.status_code == 200, changed.text
         return keep_files(*what, **how)
 
-    monkeypatch.setattr(order_service, "keep_files", meanwhile)
+    monkeypatch.setattr(order_service, "store_files", meanwhile)
     crossed = owner.send(recipients=None, mailing_list_ids=[number])
     monkeypatch.undo()
     later = owner.send(recipients=None, mailing_list_ids=[number])
     assert (crossed.status_code, crossed.json()) == (later.status_code, later.json())
     assert later.status_code in (400, 422)
-    assert rows_of_all(parts)["orders"] == before["orders"]
+    assert rows_of_all(container)["orders"] == before["orders"]

@@ -9,18 +9,8 @@ from list_keeper import Lister
 from pressing import READY
 
 from direct import TestClient
-from makers import (
-    Account,
-    Build,
-    Clock,
-    do_due_jobs,
-    make_account,
-    make_live,
-    make_operator,
-    person,
-    postcard,
-)
-from quillpost.app.container import Parts
+from makers import Account, Build, Clock, do_due_jobs, make_account, make_live, make_operator, person, postcard
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, prices
 from quillpost.web.application import create_app
 
@@ -33,20 +23,20 @@ NO_PARTNER = "No print partner is connected."
 
 
 @pytest.fixture
-def live(parts: Parts, owner: Account) -> Account:
-    return make_live(parts, owner)
+def live(container: Container, owner: Account) -> Account:
+    return make_live(container, owner)
 
 
 @pytest.fixture
-def ready(build: Build) -> Iterator[tuple[Parts, TestClient]]:
-    parts = build(**READY)
-    with TestClient(create_app(parts)) as http:
-        yield parts, http
+def ready(build: Build) -> Iterator[tuple[Container, TestClient]]:
+    container = build(**READY)
+    with TestClient(create_app(container)) as http:
+        yield container, http
 
 
-def settle(parts: Parts, who: Account) -> None:
+def settle(container: Container, who: Account) -> None:
     """The account gets a return address."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == who.id).values(**HOME))
 
 
@@ -61,11 +51,11 @@ def test_a_live_send_is_accepted_and_says_that_it_will_be_paused(live: Account) 
 
 
 def test_a_paused_order_tells_its_sender_why_without_naming_settings(
-    parts: Parts, live: Account, clock: Clock
+    container: Container, live: Account, clock: Clock
 ) -> None:
     order = live.send(**HOME).json()["id"]
     clock.advance(days=2)
-    do_due_jobs(parts)
+    do_due_jobs(container)
     read = live.get(f"/orders/{order}").json()
     assert read["status"] == "Paused"
     assert NO_PARTNER in read["warnings"]
@@ -87,7 +77,7 @@ def test_a_test_send_has_nothing_to_say_of_it(owner: Account) -> None:
     assert owner.post("/estimate/postcard", postcard(**HOME)).json()["data"]["warnings"] == []
 
 
-def test_a_live_send_of_a_service_that_can_mail_has_none_either(ready: tuple[Parts, TestClient]) -> None:
+def test_a_live_send_of_a_service_that_can_mail_has_none_either(ready: tuple[Container, TestClient]) -> None:
     parts, http = ready
     live = make_live(parts, make_account(parts, http, "ready@example.com"))
     assert "X-Warnings" not in live.send(**HOME).headers
@@ -98,7 +88,7 @@ def test_a_live_send_without_any_return_address_is_still_refused(live: Account) 
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["return_address"])
 
 
-def test_the_account_says_what_is_missing_and_then_nothing(ready: tuple[Parts, TestClient]) -> None:
+def test_the_account_says_what_is_missing_and_then_nothing(ready: tuple[Container, TestClient]) -> None:
     parts, http = ready
     who = make_account(parts, http, "ready@example.com")
     told = who.get("/account").json()
@@ -111,30 +101,30 @@ def test_the_account_says_what_is_missing_and_then_nothing(ready: tuple[Parts, T
     assert (told["live_ready"], told["live_readiness"]) == (True, [])
 
 
-def test_whoever_runs_the_service_reads_which_setting(parts: Parts, http: TestClient) -> None:
-    told = make_operator(parts, http).get("/account").json()["live_readiness"]
+def test_whoever_runs_the_service_reads_which_setting(container: Container, http: TestClient) -> None:
+    told = make_operator(container, http).get("/account").json()["live_readiness"]
     assert "QUILLPOST_PRINT_PARTNER is not set: nobody prints." in told
 
 
-def test_without_prices_nothing_is_ready(ready: tuple[Parts, TestClient]) -> None:
+def test_without_prices_nothing_is_ready(ready: tuple[Container, TestClient]) -> None:
     parts, http = ready
     who = make_account(parts, http, "ready@example.com")
     settle(parts, who)
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         tx.execute(sa.delete(prices))
     assert who.get("/account").json()["live_readiness"] == ["No prices are in force."]
     assert http.get("/ready/live").status_code == 503
 
 
 def test_ready_live_is_open_and_tells_operators_alone_what_is_missing(
-    parts: Parts, http: TestClient, owner: Account
+    container: Container, http: TestClient, owner: Account
 ) -> None:
     told = http.get("/ready/live")
     assert (told.status_code, told.json()) == (503, {"status": "not ready", "live_ready": False})
     for token in (owner.token, "nonsense"):
         again = http.get("/ready/live", headers={"Authorization": f"Bearer {token}"})
         assert again.json() == told.json()
-    runs = make_operator(parts, http)
+    runs = make_operator(container, http)
     missing = http.get("/ready/live", headers={"Authorization": f"Bearer {runs.token}"}).json()["missing"]
     assert [gap["name"] for gap in missing] == [
         "public_url", "permit_first", "permit_standard", "mailer_id", "print_partner",
@@ -142,16 +132,16 @@ def test_ready_live_is_open_and_tells_operators_alone_what_is_missing(
     assert missing[-1]["message"] == "QUILLPOST_PRINT_PARTNER is not set: nobody prints."
 
 
-def test_a_service_that_can_mail_is_ready(ready: tuple[Parts, TestClient]) -> None:
+def test_a_service_that_can_mail_is_ready(ready: tuple[Container, TestClient]) -> None:
     _, http = ready
     told = http.get("/ready/live")
     assert (told.status_code, told.json()) == (200, {"status": "ready", "live_ready": True})
 
 
-def test_without_any_price_a_send_is_refused_whoever_it_goes_to(parts: Parts, owner: Account) -> None:
+def test_without_any_price_a_send_is_refused_whoever_it_goes_to(container: Container, owner: Account) -> None:
     lister = Lister(owner)
     lister.fill(list_id := lister.make(), "1 Main St")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(prices))
     for audience in ({"mailing_list_ids": [list_id]}, {"recipients": [person()]}):
         refused = owner.send(**audience)

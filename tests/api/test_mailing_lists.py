@@ -6,7 +6,7 @@ import pytest
 from list_keeper import NO_SUB_ACCOUNT, Lister, audiences, faults, ids, message, sent_to, subscribed
 
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import tokens
 
 
@@ -37,27 +37,27 @@ def test_a_form_makes_a_list_too(owner: Account) -> None:
     assert (made.status_code, made.json()["is_suppression_list"]) == (201, True)
 
 
-def test_a_key_is_unguessable_stored_sealed_and_shown_in_reads(lists: Lister, parts: Parts) -> None:
+def test_a_key_is_unguessable_stored_sealed_and_shown_in_reads(lists: Lister, container: Container) -> None:
     first, second = lists.make(), lists.make()
     key = lists.read(first)["api_key"]
     assert key.startswith("ql_")
     assert len(key) > 40
     assert lists.read(second)["api_key"] != key
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         rows = tx.exec_driver_sql("select key_sealed, key_digest from mailing_lists").all()
     assert all(key.encode() not in bytes(column) for row in rows for column in row)
 
 
-def test_a_new_key_ends_the_old_one(lists: Lister, parts: Parts) -> None:
+def test_a_new_key_ends_the_old_one(lists: Lister, container: Container) -> None:
     list_id = lists.make()
     old = lists.read(list_id)["api_key"]
     rotated = lists.who.post(f"/mailing-lists/{list_id}/rotate-key")
     assert rotated.status_code == 200
     assert rotated.json()["api_key"] == lists.read(list_id)["api_key"] != old
     assert rotated.headers["Cache-Control"] == "no-store"
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [known] = tx.exec_driver_sql("select key_digest from mailing_lists").scalars()
-    assert bytes(known) == tokens.digest(rotated.json()["api_key"])
+    assert bytes(known) == tokens.hash_token(rotated.json()["api_key"])
 
 
 def test_lists_are_listed_newest_first_and_found_by_a_part_of_their_name(lists: Lister) -> None:
@@ -125,11 +125,11 @@ def test_a_list_needs_a_description(owner: Account) -> None:
     assert faults(owner.post("/mailing-lists", {})) == {"description": ["This field is required."]}
 
 
-def test_a_lists_people_follow_it_into_another_sub_account(lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, lists.who)
+def test_a_lists_people_follow_it_into_another_sub_account(lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, lists.who)
     list_id = lists.make()
     lists.fill(list_id, "1 Main St", "2 Main St")
-    teammate = Lister(make_teammate(parts, lists.who, branch))
+    teammate = Lister(make_teammate(container, lists.who, branch))
     assert teammate.who.get("/recipients").json()["meta"]["total"] == 0
     assert lists.put(f"/mailing-lists/{list_id}", {"sub_account": branch}).json()["sub_account_id"] == branch
     assert len(teammate.on(list_id)) == 2
@@ -138,17 +138,17 @@ def test_a_lists_people_follow_it_into_another_sub_account(lists: Lister, parts:
     assert teammate.who.get("/recipients").json()["data"] == []
 
 
-def test_subscriptions_to_a_list_that_moves_stay_whose_they_are(lists: Lister, parts: Parts) -> None:
-    here, there = make_sub_account(parts, lists.who), make_sub_account(parts, lists.who, "Other")
+def test_subscriptions_to_a_list_that_moves_stay_whose_they_are(lists: Lister, container: Container) -> None:
+    here, there = make_sub_account(container, lists.who), make_sub_account(container, lists.who, "Other")
     list_id = lists.make(sub_account_id=here)
-    hooks = subscribed(parts, lists.who, list_id, here)
+    hooks = subscribed(container, lists.who, list_id, here)
     for home in (there, None):
         assert lists.put(f"/mailing-lists/{list_id}", {"sub_account_id": home}).status_code == 200
-        assert audiences(parts, hooks) == [(list_id, None), (list_id, here)] * 2
+        assert audiences(container, hooks) == [(list_id, None), (list_id, here)] * 2
 
 
-def test_the_sub_account_filters_lists(lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, lists.who)
+def test_the_sub_account_filters_lists(lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, lists.who)
     lists.make()
     mine = lists.make(sub_account_id=branch)
     for name in ("sub_account_id", "sub_account"):
@@ -156,7 +156,7 @@ def test_the_sub_account_filters_lists(lists: Lister, parts: Parts) -> None:
     assert message(lists.who.get("/mailing-lists?sub_account_id=999")) == (400, NO_SUB_ACCOUNT)
 
 
-def test_another_accounts_list_looks_like_none(lists: Lister, stranger: Account, parts: Parts) -> None:
+def test_another_accounts_list_looks_like_none(lists: Lister, stranger: Account, container: Container) -> None:
     list_id = lists.make()
     theirs = Lister(stranger)
     own = theirs.make()
@@ -170,7 +170,7 @@ def test_another_accounts_list_looks_like_none(lists: Lister, stranger: Account,
             assert (answer.status_code, answer.text) == (404, '{"message":"Not Found"}'), (method, path)
     assert ids(stranger.get("/mailing-lists").json()["data"]) == [own]
     assert message(stranger.post(f"/mailing-lists/{own}/merge", {"into": list_id}))[0] == 400
-    branch = make_sub_account(parts, lists.who)
+    branch = make_sub_account(container, lists.who)
     for refused in (
         stranger.post("/mailing-lists", {"name": "A", "sub_account_id": branch}),
         theirs.put(f"/mailing-lists/{own}", {"sub_account_id": branch}),
@@ -180,9 +180,9 @@ def test_another_accounts_list_looks_like_none(lists: Lister, stranger: Account,
     assert lists.read(list_id)["description"] == "Visitors"
 
 
-def test_a_teammate_of_one_sub_account_keeps_lists_within_it(lists: Lister, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, lists.who), make_sub_account(parts, lists.who)
-    mate = Lister(make_teammate(parts, lists.who, mine))
+def test_a_teammate_of_one_sub_account_keeps_lists_within_it(lists: Lister, container: Container) -> None:
+    mine, other = make_sub_account(container, lists.who), make_sub_account(container, lists.who)
+    mate = Lister(make_teammate(container, lists.who, mine))
     everyones, others = lists.make(), lists.make(sub_account_id=other)
     own = mate.make()
     assert mate.read(own)["sub_account_id"] == mine
@@ -217,10 +217,10 @@ def test_a_deleted_list_takes_its_people_along(lists: Lister) -> None:
     ],
 )
 def test_a_list_that_an_order_waits_for_stays(
-    lists: Lister, parts: Parts, status: str, mode: str, answers: int
+    lists: Lister, container: Container, status: str, mode: str, answers: int
 ) -> None:
     list_id, other = lists.make(), lists.make()
-    order = sent_to(parts, lists.who, list_id, status=status, mode=mode)
+    order = sent_to(container, lists.who, list_id, status=status, mode=mode)
     tries = [
         lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": True}),
         lists.put(f"/mailing-lists/{list_id}", {"is_suppression_list": False}),
@@ -234,18 +234,18 @@ def test_a_list_that_an_order_waits_for_stays(
         assert lists.read(list_id)["is_suppression_list"] is False
 
 
-def test_after_a_look_at_both_modes_only_the_callers_own_is_seen_again(lists: Lister, parts: Parts) -> None:
+def test_after_a_look_at_both_modes_only_the_callers_own_is_seen_again(lists: Lister, container: Container) -> None:
     list_id = lists.make()
-    sent_to(parts, lists.who, list_id, status="fulfilled", mode="live")
+    sent_to(container, lists.who, list_id, status="fulfilled", mode="live")
     assert lists.delete(f"/mailing-lists/{list_id}").status_code == 200
     assert lists.who.get("/orders").json()["data"] == []
 
 
 @pytest.mark.parametrize(("scope", "reads", "writes"), [("lists:read", 200, 403), ("lists:write", 403, 201)])
 def test_lists_have_scopes_of_their_own(
-    parts: Parts, owner: Account, scope: str, reads: int, writes: int
+    container: Container, owner: Account, scope: str, reads: int, writes: int
 ) -> None:
-    caller = make_account(parts, owner.http, "caller@example.com", scopes=[scope])
+    caller = make_account(container, owner.http, "caller@example.com", scopes=[scope])
     assert caller.get("/mailing-lists").status_code == reads
     assert caller.get("/recipients").status_code == reads
     assert caller.post("/mailing-lists", {"name": "A"}).status_code == writes

@@ -9,8 +9,8 @@ from list_keeper import NO_LIST, TAKEN, Lister, faults
 from shared_lists import shared_lists
 
 from makers import make_account, make_sub_account, people, person
-from quillpost.app.container import Parts
-from quillpost.core.database.bulk import FEW
+from quillpost.app.container import Container
+from quillpost.core.database.bulk import MAX_PLAIN_INSERTS
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PATHS = ("/recipients-utils/create-multiple", "/recipients_multi")
@@ -19,18 +19,18 @@ PATHS = ("/recipients-utils/create-multiple", "/recipients_multi")
 @pytest.fixture(scope="module")
 def service(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Lister, Parts]]:
+) -> Iterator[tuple[Lister, Container]]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("many")) as found:
         yield found
 
 
 @pytest.fixture
-def lists(service: tuple[Lister, Parts]) -> Lister:
+def lists(service: tuple[Lister, Container]) -> Lister:
     return service[0]
 
 
 @pytest.fixture
-def parts(service: tuple[Lister, Parts]) -> Parts:
+def container(service: tuple[Lister, Container]) -> Container:
     return service[1]
 
 
@@ -40,7 +40,7 @@ def rows_for(list_id: int, how_many: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("wrapped", [False, True])
-@pytest.mark.parametrize("how_many", [2, FEW + 30])
+@pytest.mark.parametrize("how_many", [2, MAX_PLAIN_INSERTS + 30])
 def test_each_row_is_answered_in_its_order(lists: Lister, path: str, wrapped: bool, how_many: int) -> None:
     list_id = lists.make()
     rows = rows_for(list_id, how_many)
@@ -90,17 +90,17 @@ def test_a_refused_row_says_why_and_the_rest_are_stored(lists: Lister) -> None:
     assert lists.read(other)["total_recipients"] == 1
 
 
-def test_another_accounts_list_is_unknown_in_a_row(lists: Lister, parts: Parts) -> None:
-    theirs = Lister(make_account(parts, lists.who.http, "stranger@example.com")).make()
+def test_another_accounts_list_is_unknown_in_a_row(lists: Lister, container: Container) -> None:
+    theirs = Lister(make_account(container, lists.who.http, "stranger@example.com")).make()
     [row] = lists.who.post(PATHS[0], [person(mailing_list_id=theirs)]).json()
     assert row == person(mailing_list_id=theirs) | {"error": NO_LIST}
 
 
-def test_rows_carry_their_lists_sub_account(lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, lists.who)
-    lists.who.post(PATHS[0], rows_for(lists.make(sub_account_id=branch), FEW + 1))
+def test_rows_carry_their_lists_sub_account(lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, lists.who)
+    lists.who.post(PATHS[0], rows_for(lists.make(sub_account_id=branch), MAX_PLAIN_INSERTS + 1))
     found = lists.who.get(f"/recipients?sub_account_id={branch}").json()
-    assert found["meta"]["total"] == FEW + 1
+    assert found["meta"]["total"] == MAX_PLAIN_INSERTS + 1
 
 
 def test_what_means_nothing_is_named_once(lists: Lister) -> None:
@@ -160,16 +160,14 @@ def test_no_rows_are_no_fault(lists: Lister) -> None:
     assert (answer.status_code, answer.json()) == (201, [])
 
 
-def test_more_than_the_limit_is_refused_and_the_limit_is_not(lists: Lister, parts: Parts) -> None:
-    list_id, most = lists.make(), parts.limits.inline_recipients
+def test_more_than_the_limit_is_refused_and_the_limit_is_not(lists: Lister, container: Container) -> None:
+    list_id, most = lists.make(), container.limits.inline_recipients
     refused = lists.who.post(PATHS[0], rows_for(list_id, most + 1))
     assert faults(refused) == {"recipients": ["At most 5,000 recipients in one call, please."]}
     assert lists.read(list_id)["total_recipients"] == 0
     answer = lists.who.post(PATHS[0], rows_for(list_id, most)).json()
     assert [row["name"] for row in answer] == [f"Person {n}" for n in range(1, most + 1)]
     stored = {row["id"]: row["name"] for row in answer}
-    with parts.db.work() as tx:
-        known = tx.execute(
-            sa.text("select id, name from recipients where mailing_list_id = :l"), {"l": list_id}
-        )
+    with container.db.system_transaction() as tx:
+        known = tx.execute(sa.text("select id, name from recipients where mailing_list_id = :l"), {"l": list_id})
         assert dict(known.all()) == stored

@@ -5,7 +5,7 @@ from scanned import codes_of, count, scan
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import merged_lists
 from quillpost.notifications.webhooks import queries as webhook_queries
 
@@ -31,48 +31,47 @@ def counts(owner: Account, list_id: int) -> dict[str, object]:
 
 
 def test_pieces_under_way_are_scanned_and_told_of_under_the_new_list(
-    owner: Account, parts: Parts, clock: Clock, http: TestClient
+    owner: Account, container: Container, clock: Clock, http: TestClient
 ) -> None:
     first, second, third = make_list(owner, 2), make_list(owner), make_list(owner)
     hook = owner.post(
-        "/webhooks",
-        {"url": "https://example.com/hook", "type": "order_item.status_update", "mailing_list_id": first},
+        "/webhooks", {"url": "https://example.com/hook", "type": "order_item.status_update", "mailing_list_id": first}
     ).json()["id"]
     sent = owner.send(recipients=[], mailing_list_ids=[first], qrcode_url="https://shop.example.com/hi")
-    do_due_jobs(parts)
-    carry_on(parts, clock, seconds=12)
-    a, _ = codes_of(parts, sent.json()["id"])
+    do_due_jobs(container)
+    carry_on(container, clock, seconds=12)
+    a, _ = codes_of(container, sent.json()["id"])
     scan(http, a)
-    count(parts)
+    count(container)
     before = counts(owner, first)
     assert (before["total_scans"], before["unique_scans"]) == (1, 1)
 
     merge(owner, first, second)
     assert counts(owner, second) == before
     merge(owner, second, third)
-    fan_out(parts)
-    with parts.db.work() as tx:
+    fan_out(container)
+    with container.db.system_transaction() as tx:
         listening = webhook_queries.read_webhook(tx, hook)
-    told = len(addressed(parts, listening))
-    carry_on(parts, clock, seconds=40)
-    fan_out(parts)
-    assert len(addressed(parts, listening)) > told, "the pieces are not told of any more"
+    told = len(addressed(container, listening))
+    carry_on(container, clock, seconds=40)
+    fan_out(container)
+    assert len(addressed(container, listening)) > told, "the pieces are not told of any more"
 
     clock.advance(minutes=1)
-    b = codes_of(parts, sent.json()["id"])[1]
+    b = codes_of(container, sent.json()["id"])[1]
     for code in (a, b):
         scan(http, code)
-    count(parts)
+    count(container)
     after = counts(owner, third)
     assert (after["total_scans"], after["unique_scans"]) == (3, 2)
     assert after["last_scan"] != before["last_scan"]
 
 
 def test_a_stranger_leaves_no_trace_in_another_accounts_lists(
-    owner: Account, stranger: Account, parts: Parts
+    owner: Account, stranger: Account, container: Container
 ) -> None:
     mine, theirs = make_list(owner), make_list(stranger)
     assert stranger.post(f"/mailing-lists/{theirs}/merge", {"into": mine}).status_code == 400
     assert stranger.post(f"/mailing-lists/{mine}/merge", {"into": theirs}).status_code == 404
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(merged_lists.select()).all() == []

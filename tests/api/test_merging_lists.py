@@ -4,7 +4,7 @@ import pytest
 from list_keeper import Lister, audiences, faults, ids, subscribed
 
 from makers import Account, Clock, make_sub_account, make_teammate
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
@@ -12,8 +12,8 @@ def lists(owner: Account) -> Lister:
     return Lister(owner)
 
 
-def test_everyone_goes_over_and_doubles_are_dropped(lists: Lister, parts: Parts, clock: Clock) -> None:
-    branch = make_sub_account(parts, lists.who)
+def test_everyone_goes_over_and_doubles_are_dropped(lists: Lister, container: Container, clock: Clock) -> None:
+    branch = make_sub_account(container, lists.who)
     source, target = lists.make("Old"), lists.make("New", sub_account_id=branch)
     there = lists.fill(target, "1 Main St")
     there.append(lists.add_email(target, "Jane@example.com"))
@@ -63,9 +63,7 @@ def test_of_each_email_alone_the_oldest_stays(lists: Lister) -> None:
 
 
 @pytest.mark.parametrize(("suppression", "removed"), [(False, 1), (True, 0)])
-def test_someone_whose_address_is_known_needs_no_email_alone(
-    lists: Lister, suppression: bool, removed: int
-) -> None:
+def test_someone_whose_address_is_known_needs_no_email_alone(lists: Lister, suppression: bool, removed: int) -> None:
     """A suppression list stops an e-mail without an address only if it has the e-mail alone."""
     list_id = lists.make(is_suppression_list=suppression)
     lists.add(list_id, name="Jane Doe", email="doe@example.com")
@@ -119,22 +117,22 @@ def test_subscriptions_to_the_list_go_over_with_it(lists: Lister) -> None:
     assert lists.who.get(f"/webhooks/{hook}").json()["mailing_list_id"] == target
 
 
-def test_subscriptions_of_both_modes_and_of_everyone_go_over(lists: Lister, parts: Parts) -> None:
+def test_subscriptions_of_both_modes_and_of_everyone_go_over(lists: Lister, container: Container) -> None:
     """Also those that whoever merges does not see."""
-    here, there = make_sub_account(parts, lists.who), make_sub_account(parts, lists.who, "Other")
+    here, there = make_sub_account(container, lists.who), make_sub_account(container, lists.who, "Other")
     source, target = lists.make(sub_account_id=here), lists.make(sub_account_id=here)
-    hooks = subscribed(parts, lists.who, source, here)
-    teammate = make_teammate(parts, lists.who, here)
+    hooks = subscribed(container, lists.who, source, here)
+    teammate = make_teammate(container, lists.who, here)
     assert teammate.post(f"/mailing-lists/{source}/merge", {"into": target}).status_code == 200
-    assert audiences(parts, hooks) == [(target, None), (target, here)] * 2
+    assert audiences(container, hooks) == [(target, None), (target, here)] * 2
     last = lists.make(sub_account_id=there)
     assert lists.who.post(f"/mailing-lists/{target}/merge", {"into": last}).status_code == 200
-    assert audiences(parts, hooks) == [(last, None), (last, here)] * 2
+    assert audiences(container, hooks) == [(last, None), (last, here)] * 2
 
 
-def test_a_sub_accounts_subscription_to_a_list_of_all_stays_its_own(lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, lists.who)
+def test_a_sub_accounts_subscription_to_a_list_of_all_stays_its_own(lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, lists.who)
     source, target = lists.make(), lists.make()
-    hooks = subscribed(parts, lists.who, source, branch)
+    hooks = subscribed(container, lists.who, source, branch)
     lists.who.post(f"/mailing-lists/{source}/merge", {"into": target})
-    assert audiences(parts, hooks) == [(target, None), (target, branch)] * 2
+    assert audiences(container, hooks) == [(target, None), (target, branch)] * 2

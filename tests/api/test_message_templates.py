@@ -11,7 +11,7 @@ from shared_service import shared_service
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, make_teammate, warnings_of
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import message_templates, orders
@@ -21,22 +21,18 @@ from quillpost.web.application import create_app
 
 PDF = "https://example.com/letter.pdf"
 URL = "https://example.com/a"
-NEEDED: dict[str, dict[str, Any]] = {
-    "giftcard": {"giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500},
-}
+NEEDED: dict[str, dict[str, Any]] = {"giftcard": {"giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500}}
 
 
 @pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Parts]:
+def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
     home: Path = tmp_path_factory.mktemp("messages")
     with shared_service(postgres, template, home) as parts:
         yield parts
 
 
 @pytest.fixture(scope="module")
-def writer(service: Parts) -> Iterator[Account]:
+def writer(service: Container) -> Iterator[Account]:
     """Whose calls are refused, or whose templates nobody counts."""
     with TestClient(create_app(service), raise_server_exceptions=False) as http:
         yield make_account(service, http, "writer@example.com")
@@ -53,8 +49,8 @@ def change(who: Account, template: int, **changes: Any) -> Response:
     return who.call("PUT", f"/message-templates/{template}", json=changes)
 
 
-def how_many(parts: Parts) -> int:
-    with parts.db.work() as tx:
+def how_many(container: Container) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(sa.select(sa.func.count()).select_from(message_templates)).scalar_one())
 
 
@@ -110,7 +106,7 @@ def test_a_template_reads_as_it_was_saved(owner: Account, clock: Clock) -> None:
     assert save(owner).json()["share_uuid"] != body["share_uuid"]
 
 
-def test_the_send_core_is_given_typed_settings(writer: Account, service: Parts) -> None:
+def test_the_send_core_is_given_typed_settings(writer: Account, service: Container) -> None:
     saved = save(writer, type="letter", pdf_only_url=PDF, content=None, cc_emails=["d@example.com"]).json()
     with service.db.transaction(Tenant(writer.id)) as tx:
         found = find_message_template(tx, saved["id"])
@@ -141,19 +137,15 @@ def test_a_pdf_makes_the_whole_letter_until_it_is_taken_away(writer: Account) ->
         ("magnacard", {"additional_pages", "pdf_only_url", "giftcard_amount", "landing_page_url"}),
     ],
 )
-def test_what_the_type_has_no_use_for_is_ignored_and_named(
-    writer: Account, kind: str, ignored: set[str]
-) -> None:
-    given = dict.fromkeys(
-        ("additional_pages", "pdf_only_url", "custom_background_url", "landing_page_url"), URL
-    ) | {"giftcard_amount": 500}
+def test_what_the_type_has_no_use_for_is_ignored_and_named(writer: Account, kind: str, ignored: set[str]) -> None:
+    given = dict.fromkeys(("additional_pages", "pdf_only_url", "custom_background_url", "landing_page_url"), URL) | {
+        "giftcard_amount": 500
+    }
     made = save(writer, type=kind, **given, share_uuid="mine")
     assert made.status_code == 201, made.text
     assert set(made.headers["X-Ignored-Fields"].split(", ")) == ignored | {"share_uuid"}
     shown = made.json()
-    assert {name for name in given if name != "pdf_only_url" and shown[name] is None} == ignored - {
-        "pdf_only_url"
-    }
+    assert {name for name in given if name != "pdf_only_url" and shown[name] is None} == ignored - {"pdf_only_url"}
     assert shown["skip_creative_generation"] == int("pdf_only_url" not in ignored)
 
 
@@ -197,7 +189,7 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(
     ],
 )
 def test_a_wrong_value_is_named(
-    writer: Account, service: Parts, changes: dict[str, Any], field: str, sentence: str
+    writer: Account, service: Container, changes: dict[str, Any], field: str, sentence: str
 ) -> None:
     before = how_many(service)
     refused = save(writer, **changes)
@@ -224,19 +216,13 @@ def test_a_wrong_change_is_named_by_its_field_alone(
 
 
 def test_all_faults_are_named_at_once(writer: Account) -> None:
-    refused = save(
-        writer, type="giftcard", giftcard_amount=None, content="", qrcode_url="x", font_color="x"
-    ).json()
+    refused = save(writer, type="giftcard", giftcard_amount=None, content="", qrcode_url="x", font_color="x").json()
     assert set(refused["errors"]) == {"giftcard_amount", "content", "qrcode_url", "font_color"}
 
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [
-        ("qrcode_url", URL + "/caf%C3%A9"),
-        ("landing_page_url", URL + "/caf%C3%A9"),
-        ("font_color", " #abc "),
-    ],
+    [("qrcode_url", URL + "/caf%C3%A9"), ("landing_page_url", URL + "/caf%C3%A9"), ("font_color", " #abc ")],
 )
 def test_a_rightful_oddity_is_kept_as_it_is_written(writer: Account, field: str, value: str) -> None:
     assert save(writer, type="giftcard", **{field: value}).json()[field] == value
@@ -290,11 +276,7 @@ def test_another_type_must_be_right_as_a_whole(writer: Account) -> None:
     refused = change(writer, card["id"], type="giftcard")
     assert set(refused.json()["errors"]) == {"giftcard_brand_code", "giftcard_amount"}
     letter = change(writer, card["id"], type="letter", additional_pages=PDF)
-    assert letter.json() == card | {
-        "type": "letter",
-        "additional_pages": PDF,
-        "custom_background_url": None,
-    }
+    assert letter.json() == card | {"type": "letter", "additional_pages": PDF, "custom_background_url": None}
     assert warnings_of(letter) == ["A template of type letter has no custom_background_url: removed."]
     assert "X-Ignored-Fields" not in letter.headers
     for wrong in ({"type": None}, {"name": None}, {"content": None}):
@@ -304,26 +286,25 @@ def test_another_type_must_be_right_as_a_whole(writer: Account) -> None:
 
 @pytest.mark.parametrize(("mode", "status"), [("test", "reviewing"), ("live", "paused")])
 def test_a_template_that_an_order_waits_with_is_not_deleted(
-    owner: Account, parts: Parts, mode: str, status: str
+    owner: Account, container: Container, mode: str, status: str
 ) -> None:
     template, order = save(owner).json()["id"], owner.send().json()["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(message_template_id=template, mode=mode, status=status))
     refused = owner.call("DELETE", f"/message-templates/{template}")
     assert refused.status_code == 400
     assert f"Order {order} " in refused.json()["message"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(status="cancelled"))
     deleted = owner.call("DELETE", f"/message-templates/{template}")
     assert (deleted.status_code, deleted.json()) == (200, {"message": "success"})
     assert owner.get(f"/message-templates/{template}").status_code == 404
 
 
-def test_the_list_is_filtered_and_newest_first(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
+def test_the_list_is_filtered_and_newest_first(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
     ids = [
-        save(owner, **how).json()["id"]
-        for how in ({}, {"type": "letter"}, {"sub_account": branch}, {"type": "letter"})
+        save(owner, **how).json()["id"] for how in ({}, {"type": "letter"}, {"sub_account": branch}, {"type": "letter"})
     ]
 
     def listed(query: str = "") -> list[int]:
@@ -337,7 +318,7 @@ def test_the_list_is_filtered_and_newest_first(owner: Account, parts: Parts) -> 
     assert ([row["id"] for row in page["data"]], page["meta"]["total"]) == ([ids[0]], 4)
 
 
-def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account, parts: Parts) -> None:
+def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account, container: Container) -> None:
     template = save(owner).json()["id"]
     for method in ("GET", "PUT", "DELETE"):
         answers = [
@@ -346,20 +327,20 @@ def test_a_strangers_template_looks_like_none(owner: Account, stranger: Account,
         ]
         assert {(answer.status_code, answer.text) for answer in answers} == {(404, '{"message":"Not Found"}')}
     assert stranger.get("/message-templates").json()["data"] == []
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     refused = save(stranger, sub_account_id=branch)
     assert (refused.status_code, refused.json()) == (400, {"message": "Sub Account ID does not exist"})
     assert stranger.get(f"/message-templates?sub_account_id={branch}").status_code == 400
     with (
-        parts.db.transaction(Tenant(stranger.id)) as tx,
+        container.db.transaction(Tenant(stranger.id)) as tx,
         pytest.raises(Refused, match="Message Template does not exist"),
     ):
         find_message_template(tx, template)
 
 
-def test_a_limited_token_keeps_to_its_sub_account(owner: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+def test_a_limited_token_keeps_to_its_sub_account(owner: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     outside = [save(owner).json()["id"], save(owner, sub_account_id=other).json()["id"]]
     made = save(teammate).json()
     assert made["sub_account_id"] == mine
@@ -371,7 +352,7 @@ def test_a_limited_token_keeps_to_its_sub_account(owner: Account, parts: Parts) 
     assert change(owner, made["id"], sub_account_id=None).json()["sub_account_id"] is None
 
 
-def test_reading_and_writing_need_their_scopes(service: Parts, writer: Account) -> None:
+def test_reading_and_writing_need_their_scopes(service: Container, writer: Account) -> None:
     reader = make_account(service, writer.http, "r@example.com", scopes=["templates:read"])
     scribe = make_account(service, writer.http, "w@example.com", scopes=["templates:write"])
     assert reader.get("/message-templates").status_code == 200

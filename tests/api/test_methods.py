@@ -12,36 +12,34 @@ from starlette.responses import StreamingResponse
 
 from direct import TestClient
 from makers import Account, make_account
-from quillpost.app.container import Parts
-from quillpost.cli.protocol import UNREADABLE
+from quillpost.app.container import Container
+from quillpost.cli.protocol import UNREADABLE_MESSAGE
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.metrics import REGISTRY
-from quillpost.fulfillment.qr_scans.service import Lost
+from quillpost.fulfillment.qr_scans.service import InvalidCode
 from quillpost.web.application import create_app
-from quillpost.web.middleware.methods import Methods
-from quillpost.web.public.qr_redirects import TROUBLES
+from quillpost.web.middleware.methods import MethodMiddleware
+from quillpost.web.public.qr_redirects import SCAN_FAILURES
 
 JSON = "application/json"
 SHAPE = {"message": "This method is not allowed here."}
 
 
 @pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Parts]:
+def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
     with shared_service(postgres, template, tmp_path_factory.mktemp("methods")) as parts:
         yield parts
 
 
 @pytest.fixture(scope="module")
-def caller(service: Parts) -> Iterator[Account]:
+def caller(service: Container) -> Iterator[Account]:
     """Reads and asks; leaves nothing behind."""
     with TestClient(create_app(service), base_url="http://quillpost.test") as http:
         yield make_account(service, http, "owner@example.com")
 
 
 @pytest.fixture(scope="module")
-def port(service: Parts) -> Iterator[int]:
+def port(service: Container) -> Iterator[int]:
     with real_server(create_app(service)) as port:
         yield port
 
@@ -70,7 +68,7 @@ def test_what_is_no_http_is_refused_in_the_shape_of_all_failures(
     port: int, caller: Account, line: str, header: str
 ) -> None:
     status, headers, body = raw(port, caller, line, header)
-    assert (status, headers["content-type"], json.loads(body)) == (400, JSON, {"message": UNREADABLE})
+    assert (status, headers["content-type"], json.loads(body)) == (400, JSON, {"message": UNREADABLE_MESSAGE})
     assert re.fullmatch("[0-9a-f]{32}", headers["x-request-id"])
 
 
@@ -109,8 +107,7 @@ def test_head_is_counted_under_its_own_route(caller: Account) -> None:
             for metric in REGISTRY.collect()
             for sample in metric.samples
             if sample.name.endswith("requests_total")
-            and sample.labels | {"route": "/api/v2" + sample.labels["route"].removeprefix("/api/v2")}
-            == labels
+            and sample.labels | {"route": "/api/v2" + sample.labels["route"].removeprefix("/api/v2")} == labels
         ]
         return sum(found)
 
@@ -145,7 +142,7 @@ def test_a_route_may_answer_head_itself_and_a_stream_is_not_drawn_for_it() -> No
 
         return StreamingResponse(pieces(), headers={"X-Kind": "endless"})
 
-    app.add_middleware(Methods, routes=app.routes)
+    app.add_middleware(MethodMiddleware, routes=app.routes)
     with TestClient(app) as http:
         assert http.head("/sent").status_code == 200
         streamed = http.head("/endless")
@@ -255,14 +252,12 @@ ODD_PATHS = [
 @pytest.mark.parametrize("path", ODD_PATHS)
 def test_an_odd_path_is_not_found_and_nothing_worse(caller: Account, port: int, path: str) -> None:
     status, headers, body = raw(port, caller, f"GET {path}", "Accept: application/json")
-    told = TROUBLES[Lost.UNKNOWN].message if path.startswith("/q/") else "Not Found"
+    told = SCAN_FAILURES[InvalidCode.UNKNOWN].message if path.startswith("/q/") else "Not Found"
     assert (status, body) == (404, f'{{"message":"{told}"}}'.encode())
     assert headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
-    "target", ["*", "http://quillpost.test/api/v2/ping", "/api%2Fv2%2Fping", "?", "/\xff"]
-)
+@pytest.mark.parametrize("target", ["*", "http://quillpost.test/api/v2/ping", "/api%2Fv2%2Fping", "?", "/\xff"])
 @pytest.mark.parametrize("method", ["GET", "OPTIONS", "HEAD"])
 def test_an_odd_target_never_passes_the_gate_unseen(port: int, method: str, target: str) -> None:
     assert raw(port, None, f"{method} {target}")[0] in (400, 401, 404)

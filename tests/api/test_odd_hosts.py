@@ -3,7 +3,7 @@
 import pytest
 
 from makers import Account, count_rows
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 ODD = [
     "http://2130706433/",
@@ -19,10 +19,10 @@ ODD = [
 
 
 @pytest.mark.parametrize("url", ODD)
-def test_no_webhook_goes_to_an_odd_host(owner: Account, parts: Parts, url: str) -> None:
+def test_no_webhook_goes_to_an_odd_host(owner: Account, container: Container, url: str) -> None:
     refused = owner.post("/webhooks", {"url": url, "type": "*"})
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["url"])
-    assert count_rows(parts)["webhooks"] == 0
+    assert count_rows(container)["webhooks"] == 0
 
 
 def test_a_webhook_is_not_moved_to_an_odd_host(owner: Account) -> None:

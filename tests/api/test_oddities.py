@@ -50,21 +50,19 @@ def share_of(values: list[T], operation: Operation, share: int) -> list[T]:
 
 
 @pytest.fixture(scope="module")
-def world(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[World]:
-    with described_world(postgres, template, tmp_path_factory.mktemp("oddities")) as world:
-        yield world
+def environment(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with described_world(postgres, template, tmp_path_factory.mktemp("oddities")) as environment:
+        yield environment
 
 
 @over_every_body
-def test_a_field_that_means_nothing_is_named(world: World, operation: Operation) -> None:
+def test_a_field_that_means_nothing_is_named(environment: World, operation: Operation) -> None:
     """Whether or not the call comes to anything."""
-    example = world.body(operation)
+    example = environment.body(operation)
     typo = {"recipients": example, "tpyo": 1} if isinstance(example, list) else example | {"tpyo": 1}
-    answer = world.call_with(operation, typo)
+    answer = environment.call_with(operation, typo)
     if answer.is_success:
-        world.renew(operation)
+        environment.renew(operation)
     assert "tpyo" in answer.headers.get("X-Ignored-Fields", "").split(", "), answer.text
 
 
@@ -83,9 +81,9 @@ class Judge:
     What those left behind that are bound to be refused, or only read, is asked once, when another comes.
     """
 
-    def __init__(self, world: World, operation: Operation) -> None:
-        self._world, self._operation = world, operation
-        self._before = world.watch.traces()
+    def __init__(self, environment: World, operation: Operation) -> None:
+        self._world, self._operation = environment, operation
+        self._before = environment.watch.traces()
         self._unseen: list[str] = []
         self._faults: list[str] = []
 
@@ -98,7 +96,7 @@ class Judge:
         found = faults(answer)
         if answer.status_code not in expect and answer.status_code < 500:
             found.append(f"answered {answer.status_code}: {answer.text[:120]}")
-        self._faults += [f"{str(name)[:60]}: {fault}" for fault in found]
+        self._faults += [f"{str(name)[:60]}: {error}" for error in found]
         self._unseen.append(f"{str(name)[:60]}: {answer.status_code}")
         if may_change and answer.is_success:
             self._world.renew(self._operation)
@@ -143,8 +141,8 @@ UNREADABLE: dict[str, bytes] = {
 
 
 @over_every_body
-def test_an_unreadable_body_is_refused(world: World, operation: Operation) -> None:
-    judge = Judge(world, operation)
+def test_an_unreadable_body_is_refused(environment: World, operation: Operation) -> None:
+    judge = Judge(environment, operation)
     assert operation.body_schema is not None
     takes_rows = "array" in kinds_of(operation.body_schema)
     may_be_none = not operation.described["requestBody"].get("required")
@@ -153,33 +151,33 @@ def test_an_unreadable_body_is_refused(world: World, operation: Operation) -> No
         # Of many rows each is refused by itself; null is as good as a body that may be left out.
         may_be_fine = name == "array of numbers" if takes_rows else name == "bare null" and may_be_none
         expected = MAY_BE_FINE if may_be_fine else REFUSED
-        judge.see(name, partial(world.call, operation, content=body, headers=headers), expect=expected)
+        judge.see(name, partial(environment.call, operation, content=body, headers=headers), expect=expected)
     assert judge.verdict() == []
 
 
 @over_every_body
-def test_a_body_of_another_kind_is_refused(world: World, operation: Operation) -> None:
-    judge, body = Judge(world, operation), json.dumps(world.body(operation)).encode()
+def test_a_body_of_another_kind_is_refused(environment: World, operation: Operation) -> None:
+    judge, body = Judge(environment, operation), json.dumps(environment.body(operation)).encode()
     takes = operation.described["requestBody"]["content"]
     for kind in ("text/plain", "text/xml", "application/jsonp", ";", "", "*/*", "application/octet-stream"):
         headers = {"Content-Type": kind}
-        call = partial(world.call, operation, content=body, headers=headers)
+        call = partial(environment.call, operation, content=body, headers=headers)
         judge.see(kind, call, expect=range(415, 416))
-    judge.see("none", lambda: world.call(operation, content=body), expect=range(415, 416))
+    judge.see("none", lambda: environment.call(operation, content=body), expect=range(415, 416))
     expected = REFUSED if "multipart/form-data" in takes else range(415, 416)
     for name, kind in {"multipart": MULTIPART, "no boundary": "multipart/form-data"}.items():
         headers = {"Content-Type": kind}
-        judge.see(name, partial(world.call, operation, content=body, headers=headers), expect=expected)
+        judge.see(name, partial(environment.call, operation, content=body, headers=headers), expect=expected)
     for form in (body, b"a=%zz&%", b"a=%ff", b"a=1&a=2", b"a=%00", b"=", b"&&", b"\xff=1", b"a" * 1_000_000):
         headers = {"Content-Type": FORM}
-        judge.see(form[:20], partial(world.call, operation, content=form, headers=headers))
+        judge.see(form[:20], partial(environment.call, operation, content=form, headers=headers))
     assert judge.verdict() == []
 
 
 @over_every_body
-def test_a_good_body_in_another_wrapping_is_understood(world: World, operation: Operation) -> None:
+def test_a_good_body_in_another_wrapping_is_understood(environment: World, operation: Operation) -> None:
     """A byte order mark, any spelling of the type, chunks: no reason to refuse."""
-    judge, body = Judge(world, operation), json.dumps(world.body(operation)).encode()
+    judge, body = Judge(environment, operation), json.dumps(environment.body(operation)).encode()
     wrappings: dict[str, tuple[str, Any]] = {
         "capitals": ("APPLICATION/JSON", body),
         "charset": ("application/json; charset=utf-8", body),
@@ -189,7 +187,7 @@ def test_a_good_body_in_another_wrapping_is_understood(world: World, operation: 
     }
     for name, (kind, content) in wrappings.items():
         headers = {"Content-Type": kind}
-        answer = judge.see(name, partial(world.call, operation, content=content, headers=headers))
+        answer = judge.see(name, partial(environment.call, operation, content=content, headers=headers))
         assert answer.status_code != 415
         assert answer.status_code != 422 or "body" not in answer.json()["errors"]
     assert judge.verdict() == []
@@ -197,13 +195,13 @@ def test_a_good_body_in_another_wrapping_is_understood(world: World, operation: 
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o not in WITH_BODY], ids=str)
 @in_shares
-def test_an_unasked_for_body_crashes_nothing(world: World, operation: Operation, share: int) -> None:
-    judge = Judge(world, operation)
+def test_an_unasked_for_body_crashes_nothing(environment: World, operation: Operation, share: int) -> None:
+    judge = Judge(environment, operation)
     bodies = (b"", b"x", b"\x00", b"null", b"[" * DEEP, b"{}")
     unasked = list(product(bodies, (JSON, FORM, MULTIPART, "text/plain")))
     for body, kind in share_of(unasked, operation, share):
         headers = {"Content-Type": kind}
-        judge.see((body[:9], kind), partial(world.call, operation, content=body, headers=headers))
+        judge.see((body[:9], kind), partial(environment.call, operation, content=body, headers=headers))
     assert judge.verdict() == []
 
 
@@ -221,12 +219,12 @@ NAMED_BY_CALLERS = {"PUT /giftcard-brands/{brand_code}"}
     "operation", [o for o in OPERATIONS if o.parameters and str(o) not in NAMED_BY_CALLERS], ids=str
 )
 @in_shares
-def test_what_cannot_be_an_id_is_not_found(world: World, operation: Operation, share: int) -> None:
-    judge = Judge(world, operation)
-    body = {"json": world.body(operation)} if operation.body_schema is not None else {}
+def test_what_cannot_be_an_id_is_not_found(environment: World, operation: Operation, share: int) -> None:
+    judge = Judge(environment, operation)
+    body = {"json": environment.body(operation)} if operation.body_schema is not None else {}
     for name, text in share_of(list(product(operation.parameters, NO_IDS)), operation, share):
-        url = world.url(operation, **{name: text})
-        judge.see((name, text), partial(world.call, operation, url=url, **body), expect=range(404, 406))
+        url = environment.url(operation, **{name: text})
+        judge.see((name, text), partial(environment.call, operation, url=url, **body), expect=range(404, 406))
     assert judge.verdict() == []
 
 
@@ -296,15 +294,15 @@ def fields_once() -> list[tuple[Operation, list[tuple[tuple[str | int, ...], Jso
     ("operation", "fields"), fields_once(), ids=lambda v: str(v) if isinstance(v, Operation) else ""
 )
 def test_an_odd_value_in_any_field_crashes_nothing(
-    world: World, operation: Operation, fields: list[tuple[tuple[str | int, ...], Json]]
+    environment: World, operation: Operation, fields: list[tuple[tuple[str | int, ...], Json]]
 ) -> None:
-    judge = Judge(world, operation)
+    judge = Judge(environment, operation)
     for path, schema in fields:
         for value in odd_values(schema):
-            body = put(world.body(operation), path, value)
+            body = put(environment.body(operation), path, value)
             judge.see(
                 (path, value),
-                partial(world.call_with, operation, body),
+                partial(environment.call_with, operation, body),
                 expect=REFUSED if _must_be_refused(schema, value) else MAY_BE_FINE,
             )
     assert judge.verdict() == []
@@ -339,26 +337,26 @@ def odd_queries(operation: Operation) -> list[str]:
     return queries
 
 
-def good_body(world: World, operation: Operation) -> dict[str, Any]:
+def good_body(environment: World, operation: Operation) -> dict[str, Any]:
     """A body, or a file, where the operation takes one."""
     if operation.body_schema is not None:
-        return {"json": world.body(operation)}
+        return {"json": environment.body(operation)}
     takes_file = "multipart/form-data" in operation.described.get("requestBody", {}).get("content", {})
     return {"files": {"file": ("people.csv", PEOPLE)}} if takes_file else {}
 
 
 @over_every_operation
 @in_shares
-def test_an_odd_query_crashes_nothing(world: World, operation: Operation, share: int) -> None:
-    judge, queries = Judge(world, operation), odd_queries(operation)
+def test_an_odd_query_crashes_nothing(environment: World, operation: Operation, share: int) -> None:
+    judge, queries = Judge(environment, operation), odd_queries(operation)
     if operation.method == "GET" or operation.query:
         for query in share_of(queries, operation, share):
-            url = f"{world.url(operation)}?{query}"
-            judge.see(query, partial(world.call, operation, url=url, **good_body(world, operation)))
+            url = f"{environment.url(operation)}?{query}"
+            judge.see(query, partial(environment.call, operation, url=url, **good_body(environment, operation)))
     else:
         # What has a body reads no query: all of them at once, with a good one as far as that gets.
-        url, body = f"{world.url(operation)}?{'&'.join(queries)}", good_body(world, operation)
-        judge.see("all", lambda: world.call(operation, url=url, **body))
+        url, body = f"{environment.url(operation)}?{'&'.join(queries)}", good_body(environment, operation)
+        judge.see("all", lambda: environment.call(operation, url=url, **body))
     assert judge.verdict() == []
 
 
@@ -373,13 +371,11 @@ PAGED = [operation for operation in OPERATIONS if "items_per_page" in operation.
      ("9" * 400, 200, None)],
 )  # fmt: skip
 def test_every_list_reads_items_per_page_alike(
-    world: World, operation: Operation, given: str, status: int, per_page: int | None
+    environment: World, operation: Operation, given: str, status: int, per_page: int | None
 ) -> None:
-    required = {
-        p["name"] for p in operation.described["parameters"] if p.get("required") and p["in"] == "query"
-    }
+    required = {p["name"] for p in operation.described["parameters"] if p.get("required") and p["in"] == "query"}
     assert not required
-    answer = world.call(operation, url=f"{world.url(operation)}?items_per_page={given}")
+    answer = environment.call(operation, url=f"{environment.url(operation)}?items_per_page={given}")
     assert answer.status_code == status
     body = answer.json()
     if status == 422:
@@ -390,20 +386,18 @@ def test_every_list_reads_items_per_page_alike(
 
 
 @pytest.mark.parametrize("operation", [o for o in OPERATIONS if o.method == "POST"], ids=str)
-def test_an_odd_idempotency_key_is_refused_before_anything_happens(
-    world: World, operation: Operation
-) -> None:
-    judge, body = Judge(world, operation), good_body(world, operation)
+def test_an_odd_idempotency_key_is_refused_before_anything_happens(environment: World, operation: Operation) -> None:
+    judge, body = Judge(environment, operation), good_body(environment, operation)
     for key in (b"", b"x" * 300, b"a\tb", b"\x7f"):
         headers = {"Idempotency-Key": key}
-        judge.see(key, partial(world.call, operation, headers=headers, **body), expect=range(422, 423))
-    judge.see("é", lambda: world.call(operation, headers={"Idempotency-Key": "é".encode()}, **body))
+        judge.see(key, partial(environment.call, operation, headers=headers, **body), expect=range(422, 423))
+    judge.see("é", lambda: environment.call(operation, headers={"Idempotency-Key": "é".encode()}, **body))
     assert judge.verdict() == []
 
 
 @over_every_operation
-def test_an_odd_authorization_is_401(world: World, operation: Operation) -> None:
-    judge, token = Judge(world, operation), world.caller.token
+def test_an_odd_authorization_is_401(environment: World, operation: Operation) -> None:
+    judge, token = Judge(environment, operation), environment.caller.token
     odd = [
         b"", b"Bearer", b"Bearer ", b"Basic eDp5", f"Basic {token}".encode(), token.encode(), b"Bearer \xff",
         f"Bearer {token}x".encode(), f"Bearer {token} {token}".encode(), f"Bearer,{token}".encode(),
@@ -411,10 +405,10 @@ def test_an_odd_authorization_is_401(world: World, operation: Operation) -> None
     ]  # fmt: skip
     for text in odd:
         headers = {"Authorization": text}
-        judge.see(text[:30], partial(world.call, operation, headers=headers), expect=range(401, 402))
+        judge.see(text[:30], partial(environment.call, operation, headers=headers), expect=range(401, 402))
     assert judge.verdict() == []
 
 
-def test_the_world_has_one_of_everything_that_can_be_made(world: World) -> None:
+def test_the_world_has_one_of_everything_that_can_be_made(environment: World) -> None:
     """Else the calls above would end at 404 and prove little."""
-    assert set(world.ids) == {*MAKERS, BATCHES}
+    assert set(environment.ids) == {*MAKERS, BATCHES}

@@ -10,10 +10,10 @@ from traces import postcard_with, send_raw
 from written_orders import write_orders
 
 from makers import Account, Clock, make_sub_account, make_teammate
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import orders
-from quillpost.core.paging import PageRequest, Sorting, page_ids, rows_of
+from quillpost.core.paging import PageRequest, Sorting, select_page_ids, tenant_conditions
 
 BASE = "http://quillpost.test/api/v2/orders/list"
 
@@ -44,15 +44,7 @@ def test_an_empty_list_has_null_from_and_to(owner: Account) -> None:
     assert owner.get("/orders/list").json() == {
         "data": [],
         "links": {"first": f"{BASE}?page=1", "last": f"{BASE}?page=1", "prev": None, "next": None},
-        "meta": {
-            "current_page": 1,
-            "from": None,
-            "last_page": 1,
-            "path": BASE,
-            "per_page": 25,
-            "to": None,
-            "total": 0,
-        },
+        "meta": {"current_page": 1, "from": None, "last_page": 1, "path": BASE, "per_page": 25, "to": None, "total": 0},
     }
 
 
@@ -76,9 +68,7 @@ def test_pages_are_newest_first_and_link_to_each_other(owner: Account) -> None:
         "to": 4,
         "total": 5,
     }
-    following = owner.http.get(
-        middle.json()["links"]["next"], headers={"Authorization": f"Bearer {owner.token}"}
-    )
+    following = owner.http.get(middle.json()["links"]["next"], headers={"Authorization": f"Bearer {owner.token}"})
     assert ids(following) == made[4:]
     assert following.json()["links"]["next"] is None
     assert following.json()["meta"]["to"] == 5
@@ -121,9 +111,9 @@ def test_a_page_that_is_no_number_is_refused(owner: Account, given: str) -> None
 
 @pytest.mark.parametrize("name", ["sub_account_id", "sub_account"])
 def test_the_list_is_filtered_by_sub_account(
-    owner: Account, stranger: Account, parts: Parts, name: str
+    owner: Account, stranger: Account, container: Container, name: str
 ) -> None:
-    branch, theirs = make_sub_account(parts, owner), make_sub_account(parts, stranger)
+    branch, theirs = make_sub_account(container, owner), make_sub_account(container, stranger)
     inside, outside = owner.send(sub_account_id=branch).json()["id"], owner.send().json()["id"]
     assert ids(owner.get(f"/orders/list?{name}={branch}")) == [inside]
     assert ids(owner.get("/orders/list")) == [outside, inside]
@@ -164,17 +154,13 @@ SIZES = {"postcard": "4x6", "postcard6x11": "6x11"}
     "query", ["", "type=letter", "status=fulfilled", "created_after=2026-01-01", "sub_account_id={branch}"]
 )
 def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
-    owner: Account, stranger: Account, parts: Parts, query: str
+    owner: Account, stranger: Account, container: Container, query: str
 ) -> None:
-    branch = make_sub_account(parts, owner)
-    write_orders(parts, owner.id, 61, type="letter", size=None, sub_account_id=branch)
-    write_orders(parts, stranger.id, 3, type="letter", size=None)
+    branch = make_sub_account(container, owner)
+    write_orders(container, owner.id, 61, type="letter", size=None, sub_account_id=branch)
+    write_orders(container, stranger.id, 3, type="letter", size=None)
     query = query.format(branch=branch)
-    whole = [
-        order
-        for page in range(1, 8)
-        for order in ids(owner.get(f"/orders/list?page={page}&limit=10&{query}"))
-    ]
+    whole = [order for page in range(1, 8) for order in ids(owner.get(f"/orders/list?page={page}&limit=10&{query}"))]
     assert len(whole) == 61
     assert whole == sorted(set(whole), reverse=True)
     assert owner.get(f"/orders/list?page=8&limit=10&{query}").json()["data"] == []
@@ -182,21 +168,21 @@ def test_the_pages_hold_every_order_once_from_whichever_end_they_are_read(
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_each_of_the_seven_types_can_be_asked_for(owner: Account, parts: Parts, kind: str) -> None:
+def test_each_of_the_seven_types_can_be_asked_for(owner: Account, container: Container, kind: str) -> None:
     for each in TYPES:
-        write_orders(parts, owner.id, 2, type=each, size=SIZES.get(each))
+        write_orders(container, owner.id, 2, type=each, size=SIZES.get(each))
     page = owner.get(f"/orders/list?type={kind}").json()
     family = [each for each in TYPES if each == kind or (kind == "postcard" and each.startswith(kind))]
     assert sorted(order["type"] for order in page["data"]) == sorted(2 * family)
     assert page["meta"]["total"] == 2 * len(family)
 
 
-def test_the_totals_are_those_of_the_rows_that_are_left(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
-    write_orders(parts, owner.id, 5)
-    write_orders(parts, owner.id, 4, sub_account_id=branch)
-    write_orders(parts, owner.id, 7, mode="live")
-    with parts.db.work() as tx:
+def test_the_totals_are_those_of_the_rows_that_are_left(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
+    write_orders(container, owner.id, 5)
+    write_orders(container, owner.id, 4, sub_account_id=branch)
+    write_orders(container, owner.id, 7, mode="live")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(orders).where(orders.c.id == ids(owner.get("/orders/list"))[0]))
     totals = [
         owner.get(f"/orders/list?{query}").json()["meta"]["total"]
@@ -206,20 +192,14 @@ def test_the_totals_are_those_of_the_rows_that_are_left(owner: Account, parts: P
 
 
 def test_whoever_is_limited_to_a_sub_account_lists_its_orders_alone(
-    owner: Account, stranger: Account, parts: Parts
+    owner: Account, stranger: Account, container: Container
 ) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     inside = owner.send(sub_account_id=mine, metadata={"k": "v"}).json()["id"]
     owner.send(sub_account_id=other, metadata={"k": "v"})
     owner.send(metadata={"k": "v"})
-    for query in (
-        "",
-        f"sub_account_id={mine}",
-        "status=reviewing",
-        "created_after=2026-01-01",
-        "metadata[k]=v",
-    ):
+    for query in ("", f"sub_account_id={mine}", "status=reviewing", "created_after=2026-01-01", "metadata[k]=v"):
         page = teammate.get(f"/orders/list?{query}")
         assert (ids(page), page.json()["meta"]["total"]) == ([inside], 1)
         assert stranger.get(f"/orders/list?{query}").status_code == (400 if "sub_account" in query else 200)
@@ -230,17 +210,19 @@ def test_whoever_is_limited_to_a_sub_account_lists_its_orders_alone(
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize("page", [20, 140])
 def test_a_page_is_found_in_an_index_alone(
-    owner: Account, stranger: Account, parts: Parts, conninfo: str, page: int, limited: bool
+    owner: Account, stranger: Account, container: Container, conninfo: str, page: int, limited: bool
 ) -> None:
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     for account, sub_account in ((owner, branch), (owner, None), (stranger, None)):
-        write_orders(parts, account.id, 4_000, sub_account_id=sub_account)
+        write_orders(container, account.id, 4_000, sub_account_id=sub_account)
     with psycopg.connect(conninfo, autocommit=True) as admin:
         admin.execute("vacuum analyze orders")
-    who = Tenant(owner.id, branch if limited else None, "test")
-    sorting = Sorting(led_by=orders.c.mode)
-    found = page_ids(orders, rows_of(orders, who), PageRequest(page, 25), total=4_000, sorting=sorting)
-    with parts.db.transaction(who) as tx:
+    tenant = Tenant(owner.id, branch if limited else None, "test")
+    sorting = Sorting(leading_column=orders.c.mode)
+    found = select_page_ids(
+        orders, tenant_conditions(orders, tenant), PageRequest(page, 25), total=4_000, sorting=sorting
+    )
+    with container.db.transaction(tenant) as tx:
         written = str(found.compile(tx.engine, compile_kwargs={"literal_binds": True}))
         plan = "\n".join(tx.execute(sa.text(f"explain {written}")).scalars())
     index = "orders_sub_account" if limited else "orders_account"
@@ -295,9 +277,7 @@ def test_orders_are_found_by_what_is_in_their_metadata(owner: Account) -> None:
         query = urlencode([(f"metadata[{key}]", value) for key, value in filters])
         page = owner.get(f"/orders/list?{query}")
         assert (ids(page), page.json()["meta"]["total"]) == (([wanted], 1) if is_match else ([], 0)), filters
-    both = owner.get(
-        f"/orders/list?metadata[text]=5&type=postcard&status=reviewing&{quote('metadata[no]')}=false"
-    )
+    both = owner.get(f"/orders/list?metadata[text]=5&type=postcard&status=reviewing&{quote('metadata[no]')}=false")
     assert ids(both) == [wanted]
     assert ids(owner.get("/orders/list?metadata[text]=5&type=letter")) == []
     assert owner.get("/orders/list?metadata[text]=5&page=2").json()["data"] == []

@@ -10,7 +10,7 @@ from traces import metadata_text, postcard_with, send_raw
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, make_sub_account, make_teammate, people, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 READS = (
     "/orders/{order}", "/orders/{order}/track", "/orders/{order}/items", "/orders/{order}/proof",
@@ -43,34 +43,29 @@ def test_another_accounts_order_looks_like_none(owner: Account, stranger: Accoun
 
 @pytest.mark.parametrize("path", READS)
 def test_whoever_is_limited_to_a_sub_account_reads_its_orders_alone(
-    owner: Account, parts: Parts, path: str
+    owner: Account, container: Container, path: str
 ) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     inside = sent(owner, sub_account_id=mine)
     outside = [sent(owner, sub_account_id=other), sent(owner)]
     assert teammate.get(path.format(**inside)).status_code == 200
     assert [teammate.get(path.format(**each)).status_code for each in outside] == [404, 404]
 
 
-@pytest.mark.parametrize(
-    "path", [*READS, "/orders/list", "/order-items", "/orders/stats", "/orders/search?name=x"]
-)
-def test_reading_takes_the_scope(parts: Parts, http: TestClient, path: str) -> None:
-    without = make_account(parts, http, "narrow@example.com", scopes=["orders:write", "send:read"])
+@pytest.mark.parametrize("path", [*READS, "/orders/list", "/order-items", "/orders/stats", "/orders/search?name=x"])
+def test_reading_takes_the_scope(container: Container, http: TestClient, path: str) -> None:
+    without = make_account(container, http, "narrow@example.com", scopes=["orders:write", "send:read"])
     refused = without.get(path.format(order=1, item=1))
-    assert (refused.status_code, refused.json()) == (
-        403,
-        {"message": "This token lacks the scope orders:read."},
-    )
+    assert (refused.status_code, refused.json()) == (403, {"message": "This token lacks the scope orders:read."})
 
 
 def test_tracking_counts_every_status_and_shows_who_was_not_reached(
-    owner: Account, parts: Parts, clock: Clock
+    owner: Account, container: Container, clock: Clock
 ) -> None:
     audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
     order_id = owner.send(recipients=audience).json()["id"]
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     tracked = owner.get(f"/orders/{order_id}/track").json()["data"]
     assert (tracked["id"], tracked["order"]["status"]) == (order_id, "Fulfilled")
     assert tracked["order"] == {
@@ -121,9 +116,7 @@ def test_the_proof_of_a_folded_card_ends_with_its_envelopes(owner: Account) -> N
     assert envelopes[0] not in sheets
 
 
-def test_nothing_is_drawn_for_a_head(
-    owner: Account, http: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_drawn_for_a_head(owner: Account, http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     order_id = owner.send().json()["id"]
     link = urlsplit(owner.get(f"/orders/{order_id}").json()["high_quality_preview"]).path
     for module in ("quillpost.web.api.orders.endpoints", "quillpost.web.public.files"):

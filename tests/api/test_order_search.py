@@ -7,7 +7,7 @@ from shared_service import shared_account
 from written_orders import write_orders
 
 from makers import Account, make_account, make_sub_account, make_teammate, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.orders import search
 
@@ -20,9 +20,7 @@ PEOPLE = [
 
 
 @pytest.fixture(scope="module")
-def finder(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Account]:
+def finder(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     """Someone with one order to these people; searching leaves nothing behind."""
     with shared_account(postgres, template, tmp_path_factory.mktemp("order_search")) as (owner, parts):
         owner.send(recipients=PEOPLE)
@@ -65,9 +63,7 @@ JANE, JANET, ANA, ONLY = (each["name"] for each in PEOPLE)
         ({"name": "jane", "street_address": "12 main street apt 3", "email": ""}, [JANET]),
     ],
 )
-def test_all_that_is_given_must_be_true(
-    finder: Account, sought: dict[str, str | int], names: list[str]
-) -> None:
+def test_all_that_is_given_must_be_true(finder: Account, sought: dict[str, str | int], names: list[str]) -> None:
     assert found(finder, **sought) == names
 
 
@@ -97,23 +93,23 @@ def test_the_newest_come_first_and_each_order_once(owner: Account) -> None:
     assert answer["truncated"] is False
 
 
-def test_what_is_cut_says_so(owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MOST_FOUND", 3)
-    oldest, newest = write_orders(parts, owner.id, 2, pieces=2)
+def test_what_is_cut_says_so(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MAX_SEARCH_RESULTS", 3)
+    oldest, newest = write_orders(container, owner.id, 2, pieces=2)
     cut = owner.get("/orders/search?name=person").json()
     assert [item["order_id"] for item in cut["matched_order_items"]] == [newest, newest, oldest]
     assert (len(cut["orders"]), cut["truncated"]) == (2, True)
-    monkeypatch.setattr(search, "MOST_FOUND", 4)
+    monkeypatch.setattr(search, "MAX_SEARCH_RESULTS", 4)
     whole = owner.get("/orders/search?name=person").json()
     assert (len(whole["matched_order_items"]), whole["truncated"]) == (4, False)
 
 
-def test_everyone_finds_their_own(owner: Account, stranger: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+def test_everyone_finds_their_own(owner: Account, stranger: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     for name, sub_account in (("Jo Inside", mine), ("Jo Other", other), ("Jo Whole", None)):
         owner.send(recipients=[person(name=name, address=f"{name} 1 St")], sub_account_id=sub_account)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.exec_driver_sql("update items set mode = 'live' where name = 'Jo Whole'")
     assert found(owner, name="jo") == ["Jo Other", "Jo Inside"]
     assert found(owner, name="jo", sub_account_id=mine) == ["Jo Inside"]

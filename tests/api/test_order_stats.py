@@ -6,8 +6,8 @@ import pytest
 from written_orders import write_orders
 
 from makers import Account, Clock, carry_on, make_sub_account, make_teammate, person
-from quillpost.app.container import Parts
-from quillpost.web.api.orders.responses import dollars
+from quillpost.app.container import Container
+from quillpost.web.api.orders.responses import format_dollars
 
 NOTHING = {
     "processing": 0, "printed": 0, "in_transit": 0, "in_local_area": 0, "processed_for_delivery": 0,
@@ -20,11 +20,11 @@ def test_without_orders_everything_is_nothing(owner: Account) -> None:
     assert owner.get("/orders/stats").json() == NOTHING
 
 
-def test_the_pieces_of_all_orders_are_added_up(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_the_pieces_of_all_orders_are_added_up(owner: Account, container: Container, clock: Clock) -> None:
     audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
     owner.send(recipients=audience)
     owner.send(allow_duplicates=True)
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     cancelled = owner.send(recipients=[person(address="77 Elm St")]).json()["id"]
     owner.call("PUT", f"/orders/{cancelled}/cancel")
     owner.send(recipients=[person(address="78 Elm St")])
@@ -39,17 +39,16 @@ def test_the_pieces_of_all_orders_are_added_up(owner: Account, parts: Parts, clo
     }
 
 
-def test_money_is_shown_as_a_person_reads_it(owner: Account, parts: Parts) -> None:
-    write_orders(parts, owner.id, 10, pieces=1_234)
+def test_money_is_shown_as_a_person_reads_it(owner: Account, container: Container) -> None:
+    write_orders(container, owner.id, 10, pieces=1_234)
     assert owner.get("/orders/stats").json()["total_cost"] == "$13,450.60"
 
 
 @pytest.mark.parametrize(
-    ("cents", "shown"),
-    [(0, "$0.00"), (-5, "-$0.05"), (-195, "-$1.95"), (-123_456, "-$1,234.56"), (5, "$0.05")],
+    ("cents", "shown"), [(0, "$0.00"), (-5, "-$0.05"), (-195, "-$1.95"), (-123_456, "-$1,234.56"), (5, "$0.05")]
 )
 def test_the_sign_stands_before_the_dollars(cents: int, shown: str) -> None:
-    assert dollars(cents) == shown
+    assert format_dollars(cents) == shown
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_the_sign_stands_before_the_dollars(cents: int, shown: str) -> None:
         ("start_date=0001-01-01T00:00:00%2B14:00", 5),
     ],
 )
-def test_the_first_and_the_last_day_count(owner: Account, parts: Parts, query: str, found: int) -> None:
+def test_the_first_and_the_last_day_count(owner: Account, container: Container, query: str, found: int) -> None:
     for at in (
         datetime(2026, 5, 1, 23, 59, 59, tzinfo=UTC),
         datetime(2026, 5, 2, 0, 0, 0, tzinfo=UTC),
@@ -77,7 +76,7 @@ def test_the_first_and_the_last_day_count(owner: Account, parts: Parts, query: s
         datetime(2026, 5, 3, 0, 0, 0, tzinfo=UTC),
         datetime(2026, 5, 4, 0, 0, 0, tzinfo=UTC),
     ):
-        write_orders(parts, owner.id, 1, at=at)
+        write_orders(container, owner.id, 1, at=at)
     assert owner.get(f"/orders/stats?{query}").json()["total_requests"] == found
 
 
@@ -96,18 +95,18 @@ def test_a_time_that_makes_no_sense_is_refused(owner: Account, query: str, field
     assert (refused.status_code, list(refused.json()["errors"])) == (422, fields)
 
 
-def test_everyone_adds_up_their_own(owner: Account, stranger: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
+def test_everyone_adds_up_their_own(owner: Account, stranger: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
     for sub_account, how_many in ((mine, 1), (other, 2), (None, 4)):
-        write_orders(parts, owner.id, how_many, sub_account_id=sub_account, pieces=1)
-    write_orders(parts, owner.id, 8, mode="live")
+        write_orders(container, owner.id, how_many, sub_account_id=sub_account, pieces=1)
+    write_orders(container, owner.id, 8, mode="live")
 
     def requests(who: Account, query: str = "") -> int:
         found: int = who.get(f"/orders/stats?{query}").json()["total_requests"]
         return found
 
     assert (requests(owner), requests(owner, f"sub_account_id={mine}"), requests(stranger)) == (7, 1, 0)
-    teammate = make_teammate(parts, owner, mine)
+    teammate = make_teammate(container, owner, mine)
     assert requests(teammate) == requests(teammate, f"sub_account_id={mine}") == 1
     for who, foreign in ((teammate, other), (stranger, mine), (owner, 999)):
         refused = who.get(f"/orders/stats?sub_account_id={foreign}")

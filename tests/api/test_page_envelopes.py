@@ -6,7 +6,7 @@ from typing import Any
 from starlette.requests import Request
 
 from quillpost.core.paging import Page, PageRequest
-from quillpost.web.api.responses import paginated
+from quillpost.web.api.responses import numbered_page_response
 
 PATH = "http://quillpost.test/api/v2/mailing-lists-utils/recipients/7"
 
@@ -22,7 +22,7 @@ def shown(rows: list[int], total: int, *, page: int, per_page: int, query: str =
             "headers": [(b"host", b"quillpost.test")],
         }
     )
-    answer = paginated(request, Page(rows, total, PageRequest(page, per_page)), lambda row: {"id": row})
+    answer = numbered_page_response(request, Page(rows, total, PageRequest(page, per_page)), lambda row: {"id": row})
     body: dict[str, Any] = json.loads(bytes(answer.body))
     return body
 

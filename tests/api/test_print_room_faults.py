@@ -9,23 +9,23 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_operator
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Live mail may be printed, by a printer who says nothing by itself."""
     return build(**READY, review_seconds=1)
 
 
 @pytest.fixture
-def operator(parts: Parts, http: TestClient) -> Account:
-    return make_operator(parts, http, mode="live")
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http, mode="live")
 
 
 @pytest.fixture
-def sender(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "sender@example.com", mode="live")
+def sender(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "sender@example.com", mode="live")
 
 
 BAD_MARKS: list[tuple[Any, str]] = [
@@ -85,23 +85,23 @@ BAD_RUSHES: list[tuple[Any, str]] = [
 
 
 def test_bad_words_about_a_batch_change_nothing(
-    operator: Account, sender: Account, parts: Parts, clock: Clock
+    operator: Account, sender: Account, container: Container, clock: Clock
 ) -> None:
-    batch_id = handed(sender, parts, clock)
-    before = traces(parts)
+    batch_id = handed(sender, container, clock)
+    before = traces(container)
     calls = [(f"/print/batches/{batch_id}/mark", *bad) for bad in BAD_MARKS]
     calls += [(f"/print/batches/{batch_id}/reprint", *bad) for bad in BAD_REPRINTS]
     calls += [("/print/rush", *bad) for bad in BAD_RUSHES]
     for path, body, field in calls:
         answer = operator.post(path, body)
         assert (answer.status_code, list(answer.json().get("errors", ()))) == (422, [field]), (path, body)
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_what_a_spoiled_piece_says_in_vain_is_named(
-    operator: Account, sender: Account, parts: Parts, clock: Clock
+    operator: Account, sender: Account, container: Container, clock: Clock
 ) -> None:
-    batch_id = handed(sender, parts, clock)
+    batch_id = handed(sender, container, clock)
     body = {"status": "spoiled", "spoiled": [{"position": 1, "why": "Torn"}], "who": "me"}
     answer = operator.post(f"/print/batches/{batch_id}/mark", body)
     assert answer.headers["X-Ignored-Fields"] == "spoiled.*.why, who"

@@ -6,11 +6,11 @@ import pytest
 from art_house import ArtHouse
 
 from makers import Account, Build, Clock
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 

@@ -16,9 +16,7 @@ NUMBERS = {
 
 
 @pytest.fixture(scope="module")
-def caller(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Account]:
+def caller(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     with shared_account(postgres, template, tmp_path_factory.mktemp("queries")) as (owner, _):
         yield owner
 

@@ -7,8 +7,8 @@ from neighbourhood import CENTRE, around, house, settle
 
 from direct import TestClient
 from makers import Account, make_account, postcard
-from quillpost.app.container import Parts
-from quillpost.web.api.responses import IGNORED
+from quillpost.app.container import Container
+from quillpost.web.api.responses import IGNORED_HEADER
 
 COUNT, BUY = "/mailing-lists-utils/count-radius-search", "/mailing-lists-utils/buy-radius-search"
 CENTER = {"address": "100 Sample Oak St", "city": "Austin", "state": "TX", "zip": "78701"}
@@ -18,9 +18,9 @@ MILE = 36.2
 
 
 @pytest.fixture
-def dana(parts: Parts, http: TestClient) -> Account:
-    settle(parts, [house(number) for number in range(100, 251)])
-    return make_account(parts, http, "dana@example.com")
+def dana(container: Container, http: TestClient) -> Account:
+    settle(container, [house(number) for number in range(100, 251)])
+    return make_account(container, http, "dana@example.com")
 
 
 def card(**changes: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_everyone_within_the_distance_is_mailed(dana: Account, center: Any) -> N
     body = card(radius_center=center, radius_distance_miles=1)
     estimate = dana.post("/estimate/postcard", body)
     data = estimate.json()["data"]
-    assert (estimate.headers.get(IGNORED), data["total_recipients"]) == (None, int(MILE))
+    assert (estimate.headers.get(IGNORED_HEADER), data["total_recipients"]) == (None, int(MILE))
     assert (data["leads_fee"], data["authorization_total"]) == (FEE * 36, (FEE + PRICE) * 36)
     sent = dana.post("/send/postcard", body)
     assert sent.status_code == 200, sent.text
@@ -66,7 +66,7 @@ def test_a_search_without_a_count_finds_a_hundred(dana: Account) -> None:
 
 def test_searches_by_themselves_take_both(dana: Account) -> None:
     theirs = dana.post(COUNT, {"radius_center": CENTER, "radius_distance_miles": 1})
-    assert (theirs.json()["count"], theirs.headers.get(IGNORED)) == (36, None)
+    assert (theirs.json()["count"], theirs.headers.get(IGNORED_HEADER)) == (36, None)
     assert dana.post(COUNT, around(10, distance_miles=0.1)).json()["count"] == 3
     bought = dana.post(BUY, {"radius_center": CENTRE, "radius_distance_miles": 0.5})
     assert bought.json()["count"] == 18
@@ -78,9 +78,9 @@ def test_the_specified_search_wins(dana: Account) -> None:
     both = card(radius_search=around(3), radius_center={"address": "nowhere"}, radius_distance_miles=2)
     sent = dana.post("/estimate/postcard", both)
     assert sent.json()["data"]["total_recipients"] == 3
-    assert sent.headers[IGNORED] == "radius_center, radius_distance_miles"
+    assert sent.headers[IGNORED_HEADER] == "radius_center, radius_distance_miles"
     idle = dana.post("/estimate/postcard", postcard(record_count=5))
-    assert idle.headers[IGNORED] == "record_count"
+    assert idle.headers[IGNORED_HEADER] == "record_count"
 
 
 def test_nobody_within_the_distance_is_told_as_nobody_else_is(dana: Account) -> None:

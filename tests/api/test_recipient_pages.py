@@ -11,7 +11,7 @@ from waiting import wait_until
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import lock_lists
 from quillpost.web.application import create_app
@@ -65,9 +65,9 @@ def test_an_empty_list_has_one_empty_page(lists: Lister) -> None:
 
 
 def test_a_page_may_be_long_but_not_endless(build: Build) -> None:
-    parts = build(recipients_per_page=3, items_per_page=2)
-    with TestClient(create_app(parts)) as http:
-        lists = Lister(make_account(parts, http, "owner@example.com"))
+    container = build(recipients_per_page=3, items_per_page=2)
+    with TestClient(create_app(container)) as http:
+        lists = Lister(make_account(container, http, "owner@example.com"))
         list_id = lists.make()
         lists.fill(list_id, *(f"{n} Main St" for n in range(5)))
         for path in (PATHS[0](list_id), "/recipients"):
@@ -114,32 +114,28 @@ def moved_by(name: str, lists: Lister, list_id: int) -> Callable[[], Response]:
 
 @pytest.mark.parametrize("name", ["add", "add many", "change", "merge"])
 def test_a_change_that_waited_for_another_is_later_than_it(
-    lists: Lister, parts: Parts, clock: Clock, name: str
+    lists: Lister, container: Container, clock: Clock, name: str
 ) -> None:
     """Whoever follows the list may have seen the other one by then, and asks for what came after."""
     list_id = lists.make()
     call = moved_by(name, lists, list_id)
     with ThreadPoolExecutor(1) as elsewhere:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             lock_lists(tx, [list_id])
             waiting = elsewhere.submit(call)
             holder = tx.execute(sa.text("select pg_backend_pid()")).scalar_one()
-            wait_until(lambda: waits_for(parts, holder))
+            wait_until(lambda: waits_for(container, holder))
             clock.advance(minutes=1)
-            seen = recipient_service.add_recipient(
-                tx, list_id, person(address="3 Main St"), clock=parts.clock
-            )
+            seen = recipient_service.add_recipient(tx, list_id, person(address="3 Main St"), clock=container.clock)
         assert waiting.result().is_success
     page = lists.who.get(PATHS[0](list_id), params={"updated_since": seen.updated_at.isoformat()}).json()
     assert len(page["data"]) == 2
 
 
-def waits_for(parts: Parts, holder: int) -> bool:
+def waits_for(container: Container, holder: int) -> bool:
     """Whether some connection waits for a lock that this one holds."""
-    asked = sa.text(
-        "select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))"
-    )
-    with parts.db.work() as tx:
+    asked = sa.text("select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))")
+    with container.db.system_transaction() as tx:
         return bool(tx.execute(asked, {"holder": holder}).scalar_one())
 
 
@@ -173,8 +169,8 @@ def test_all_recipients_are_listed_newest_first_and_filtered(lists: Lister, stra
 
 
 def test_the_sub_account_filters_recipients(lists: Lister, build: Build) -> None:
-    parts = build()
-    branch = make_sub_account(parts, lists.who)
+    container = build()
+    branch = make_sub_account(container, lists.who)
     of_none, of_branch = lists.make(), lists.make(sub_account_id=branch)
     lists.fill(of_none, "1 Main St")
     mine = lists.fill(of_branch, "1 Main St", "2 Main St")

@@ -9,30 +9,30 @@ from list_keeper import NO_LIST, TAKEN, Lister, faults, ids, message
 from shared_lists import shared_lists
 
 from makers import make_account, make_sub_account, make_teammate, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @pytest.fixture(scope="module")
 def service(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Lister, Parts]]:
+) -> Iterator[tuple[Lister, Container]]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("recipients")) as found:
         yield found
 
 
 @pytest.fixture
-def lists(service: tuple[Lister, Parts]) -> Lister:
+def lists(service: tuple[Lister, Container]) -> Lister:
     return service[0]
 
 
 @pytest.fixture
-def parts(service: tuple[Lister, Parts]) -> Parts:
+def container(service: tuple[Lister, Container]) -> Container:
     return service[1]
 
 
 @pytest.fixture(scope="module")
-def other(service: tuple[Lister, Parts]) -> Lister:
+def other(service: tuple[Lister, Container]) -> Lister:
     """Someone of another account."""
     lists, parts = service
     return Lister(make_account(parts, lists.who.http, "stranger@example.com"))
@@ -55,8 +55,7 @@ def test_what_was_read_can_be_sent_back(lists: Lister) -> None:
     put = lists.put(f"/recipients/{added['id']}", added)
     assert (put.status_code, put.json()) == (200, added)
     assert put.headers["X-Ignored-Fields"] == (
-        "can_deliver, created_at, deliverability, deliverability_reasons, id, mailing-list, mailing_list,"
-        " updated_at"
+        "can_deliver, created_at, deliverability, deliverability_reasons, id, mailing-list, mailing_list, updated_at"
     )
 
 
@@ -150,9 +149,7 @@ def test_an_address_may_lack_what_is_not_known_yet(lists: Lister, known: dict[st
 
     assert not can_deliver()
     assert faults(lists.who.post("/recipients", known | {"mailing_list_id": list_id})) == {"address": [TAKEN]}
-    rest = (
-        {"city": "Paris"} if "country" in known else {"city": "X", "province": "TX", "postal_code": "78701"}
-    )
+    rest = {"city": "Paris"} if "country" in known else {"city": "X", "province": "TX", "postal_code": "78701"}
     assert lists.put(place, rest).status_code == 200
     assert can_deliver()
     assert lists.put(place, {"city": None}).status_code == 200
@@ -233,8 +230,8 @@ def test_a_change_meets_the_addresses_of_the_list(lists: Lister) -> None:
     assert lists.put(f"/recipients/{first}", {"address": "1 MAIN ST"}).json()["address"] == "1 MAIN ST"
 
 
-def test_someone_moves_to_another_list(lists: Lister, parts: Parts) -> None:
-    branch = make_sub_account(parts, lists.who)
+def test_someone_moves_to_another_list(lists: Lister, container: Container) -> None:
+    branch = make_sub_account(container, lists.who)
     old, new, full = lists.make(), lists.make(sub_account_id=branch), lists.make()
     added = lists.add(old).json()
     lists.add(full)
@@ -286,9 +283,9 @@ def test_another_accounts_recipient_looks_like_none(lists: Lister, other: Lister
     assert lists.who.get(f"/recipients/{added}").json()["name"] == "Jane Doe"
 
 
-def test_a_teammate_of_one_sub_account_keeps_to_its_people(lists: Lister, parts: Parts) -> None:
-    mine = make_sub_account(parts, lists.who)
-    mate = Lister(make_teammate(parts, lists.who, mine))
+def test_a_teammate_of_one_sub_account_keeps_to_its_people(lists: Lister, container: Container) -> None:
+    mine = make_sub_account(container, lists.who)
+    mate = Lister(make_teammate(container, lists.who, mine))
     everyones = lists.make()
     hidden = lists.add(everyones, email="hidden@example.com").json()["id"]
     own = mate.add(mate.make()).json()["id"]
@@ -299,15 +296,13 @@ def test_a_teammate_of_one_sub_account_keeps_to_its_people(lists: Lister, parts:
     assert message(mate.put(f"/recipients/{own}", {"mailing_list_id": everyones})) == (400, NO_LIST)
 
 
-def test_an_answer_with_a_lists_key_is_kept_sealed(lists: Lister, parts: Parts) -> None:
+def test_an_answer_with_a_lists_key_is_kept_sealed(lists: Lister, container: Container) -> None:
     list_id = lists.make()
     key = {"Idempotency-Key": "recipients-1"}
     body = person(mailing_list_id=list_id)
     first, again = (lists.who.post("/recipients", body, headers=key) for _ in range(2))
     assert first.status_code == again.status_code == 201
     assert first.json() == again.json()
-    with parts.db.work() as tx:
-        kept = tx.exec_driver_sql(
-            "select sealed from idempotency_keys where key = 'recipients-1'"
-        ).scalar_one()
+    with container.db.system_transaction() as tx:
+        kept = tx.exec_driver_sql("select sealed from idempotency_keys where key = 'recipients-1'").scalar_one()
     assert kept is True

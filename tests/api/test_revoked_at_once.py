@@ -15,7 +15,7 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import apps, clients
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import members, password_resets, sessions
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.users import memberships, oauth_grants, people
 from quillpost.web.application import create_app
@@ -27,7 +27,7 @@ Token = str
 class House:
     """Two servers over one database. Dana makes a token, connects an app and reads a page at the first."""
 
-    parts: Parts
+    container: Container
     account: Account
     app: App
     other: TestClient
@@ -36,11 +36,11 @@ class House:
 
     @property
     def now(self) -> Any:
-        return self.parts.clock()
+        return self.container.clock()
 
     def personal(self, sub_account_id: int | None = None) -> Token:
         actor = Actor("dana@example.com", person_id=self.person_id)
-        with self.parts.db.transaction(Tenant(self.account.id)) as tx:
+        with self.container.db.transaction(Tenant(self.account.id)) as tx:
             return token_service.create_token(
                 tx, self.account.id, name="mine", mode="test", scopes=None, sub_account_id=sub_account_id,
                 expires_at=None, actor=actor, now=self.now,
@@ -63,11 +63,11 @@ class House:
         return answer.status_code == 200
 
     def grant_id(self) -> int:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return int(tx.execute(sa.select(sa.func.max(oauth_grants.c.id))).scalar_one())
 
     def membership_id(self) -> int:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             mine = memberships.c.person_id == self.person_id
             return int(tx.execute(sa.select(memberships.c.id).where(mine)).scalar_one())
 
@@ -75,32 +75,30 @@ class House:
         assert self.app.http.post("/tokens/leaked", json={"tokens": [token]}).status_code == 202
 
     def in_account(self, act: Callable[[Any], object]) -> None:
-        with self.parts.db.transaction(Tenant(self.account.id)) as tx:
+        with self.container.db.transaction(Tenant(self.account.id)) as tx:
             act(tx)
 
     def in_service(self, act: Callable[[Any], object]) -> None:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             act(tx)
 
 
 @pytest.fixture
-def house(build: Build, parts: Parts, http: TestClient) -> Iterator[House]:
-    account = make_account(parts, http, "owner@example.com")
-    make_person(parts, account.id, "second@example.com")  # an account keeps an owner
-    app = connect(parts, http, account)
-    with parts.db.work() as tx:
+def house(build: Build, container: Container, http: TestClient) -> Iterator[House]:
+    account = make_account(container, http, "owner@example.com")
+    make_person(container, account.id, "second@example.com")  # an account keeps an owner
+    app = connect(container, http, account)
+    with container.db.system_transaction() as tx:
         whose = sa.select(people.c.id).where(people.c.email == "dana@example.com")
         person_id = tx.execute(whose).scalar_one()
-    with TestClient(
-        create_app(build()), base_url="http://quillpost.test", raise_server_exceptions=False
-    ) as other:
-        yield House(parts, account, app, other, person_id, make_sub_account(parts, account))
+    with TestClient(create_app(build()), base_url="http://quillpost.test", raise_server_exceptions=False) as other:
+        yield House(container, account, app, other, person_id, make_sub_account(container, account))
 
 
 def by_the_owner(h: House) -> list[Token]:
     token = h.personal()
     assert h.works(token)
-    with h.parts.db.transaction(Tenant(h.account.id)) as tx:
+    with h.container.db.transaction(Tenant(h.account.id)) as tx:
         token_id = token_service.list_tokens(tx, h.account.id)[0].id
         token_service.revoke_token(tx, h.account.id, token_id, ACTOR, now=h.now)
     return [token]
@@ -150,21 +148,21 @@ def by_a_stolen_refresh_token(h: House) -> list[Token]:
 def by_disconnecting(h: House) -> list[Token]:
     access, _ = h.pair()
     assert h.works(access)
-    h.in_account(lambda tx: apps.disconnect(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
+    h.in_account(lambda tx: apps.disconnect_app(tx, h.account.id, h.grant_id(), ACTOR, now=h.now))
     return [access]
 
 
 def by_deleting_the_client(h: House) -> list[Token]:
     access, _ = h.pair()
     assert h.works(access)
-    h.in_service(lambda tx: clients.delete(tx, h.account.id, h.app.client.id, ACTOR, now=h.now))
+    h.in_service(lambda tx: clients.delete_client(tx, h.account.id, h.app.client.id, ACTOR, now=h.now))
     return [access]
 
 
 def by_removing_the_person(h: House) -> list[Token]:
     tokens = [h.personal(), h.pair()[0], h.page()]
     assert all(map(h.works, tokens))
-    h.in_service(lambda tx: members.remove(tx, h.account.id, h.membership_id(), ACTOR, now=h.now))
+    h.in_service(lambda tx: members.remove_member(tx, h.account.id, h.membership_id(), ACTOR, now=h.now))
     return tokens
 
 
@@ -172,7 +170,7 @@ def by_another_role(h: House) -> list[Token]:
     tokens = [h.pair()[0], h.page()]
     assert all(map(h.works, tokens))
     h.in_service(
-        lambda tx: members.change(
+        lambda tx: members.update_member(
             tx, h.account.id, h.membership_id(), role="member", sub_account_id=None, actor=ACTOR, now=h.now
         )
     )
@@ -196,8 +194,8 @@ def by_ending_the_session_elsewhere(h: House) -> list[Token]:
 def by_another_password(h: House) -> list[Token]:
     page = h.page()
     assert h.works(page)
-    password_resets.change(
-        h.parts.people, h.person_id, "another good password of hers", ACTOR, session_id=0, now=h.now
+    password_resets.change_password(
+        h.container.sign_in_context, h.person_id, "another good password of hers", ACTOR, session_id=0, now=h.now
     )
     return [page]
 
@@ -238,9 +236,7 @@ WAYS = (
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_the_very_next_call_at_another_server_is_refused(
-    house: House, way: Callable[[House], list[Token]]
-) -> None:
+def test_the_very_next_call_at_another_server_is_refused(house: House, way: Callable[[House], list[Token]]) -> None:
     ended = way(house)
     assert ended
     assert [token for token in ended if house.works(token)] == []
@@ -253,8 +249,8 @@ def test_the_family_of_a_sub_account_that_is_gone_gives_no_more_tokens(house: Ho
     assert house.account.post(f"/orders/{order}/cancel").status_code == 200
     assert house.account.delete(f"/sub-accounts/{house.branch}").status_code == 200
     assert house.app.refresh(refresh).status_code == 400
-    with house.parts.db.transaction(Tenant(house.account.id)) as tx:
-        assert apps.list_connected(tx, house.account.id, now=house.now) == []
+    with house.container.db.transaction(Tenant(house.account.id)) as tx:
+        assert apps.list_connections(tx, house.account.id, now=house.now) == []
 
 
 def test_a_token_ends_at_the_very_second(house: House, clock: Clock) -> None:

@@ -5,7 +5,7 @@ from scanned import codes_of, count, rows, scan
 
 from direct import TestClient
 from makers import Account, do_due_jobs, make_live, make_sub_account, make_teammate, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.notifications import visits
 
@@ -22,13 +22,13 @@ def listed(owner: Account, how_many: int, **more: object) -> int:
     return list_id
 
 
-def sent(parts: Parts, owner: Account, **wish: object) -> tuple[int, list[str]]:
+def sent(container: Container, owner: Account, **order_request: object) -> tuple[int, list[str]]:
     """An order, and the codes of its pieces."""
-    answer = owner.send(qrcode_url=PAGE, **wish)
+    answer = owner.send(qrcode_url=PAGE, **order_request)
     assert answer.status_code == 200, answer.text
-    do_due_jobs(parts)
+    do_due_jobs(container)
     order = int(answer.json()["id"])
-    return order, codes_of(parts, order)
+    return order, codes_of(container, order)
 
 
 def kept(owner: Account) -> list[dict[str, object]]:
@@ -36,20 +36,20 @@ def kept(owner: Account) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def scanned(parts: Parts, owner: Account, http: TestClient) -> tuple[int, int]:
+def scanned(container: Container, owner: Account, http: TestClient) -> tuple[int, int]:
     """Of three pieces to a list one was scanned twice, one once and one by machines; the order, the list."""
     list_id = listed(owner, 3)
-    order, [a, b, c] = sent(parts, owner, recipients=[], mailing_list_ids=[list_id])
+    order, [a, b, c] = sent(container, owner, recipients=[], mailing_list_ids=[list_id])
     for code in (a, b, a):
         assert scan(http, code).status_code == 302
     scan(http, c, "HEAD")
     scan(http, c, agent="WhatsApp/2.23.20.0 A")
-    assert count(parts) == 4
+    assert count(container) == 4
     return order, list_id
 
 
 def test_scans_are_shown_wherever_they_are_counted(
-    parts: Parts, owner: Account, scanned: tuple[int, int]
+    container: Container, owner: Account, scanned: tuple[int, int]
 ) -> None:
     order, list_id = scanned
     shown = owner.get(f"/orders/{order}").json()
@@ -80,25 +80,25 @@ def test_whoever_scanned_is_on_a_list_that_can_be_mailed_to(owner: Account, scan
 
 
 def test_the_list_that_we_keep_stays_what_it_is(
-    parts: Parts, owner: Account, http: TestClient, scanned: tuple[int, int]
+    container: Container, owner: Account, http: TestClient, scanned: tuple[int, int]
 ) -> None:
     [ours] = kept(owner)
-    branch, path = make_sub_account(parts, owner), f"/mailing-lists/{ours['id']}"
+    branch, path = make_sub_account(container, owner), f"/mailing-lists/{ours['id']}"
     for change in ({"type": "manual"}, {"is_suppression_list": True}, {"sub_account_id": branch}):
         refused = owner.put(path, change)
         assert refused.status_code == 422, refused.text
         assert [told[0].startswith(FIXED) for told in refused.json()["errors"].values()] == [True]
     assert owner.put(path, {"description": "Readers", "type": "qrscans"}).json()["description"] == "Readers"
     assert owner.post(f"{path}/rotate-key").status_code == 200
-    [code, *_] = codes_of(parts, scanned[0])
+    [code, *_] = codes_of(container, scanned[0])
     scan(http, code)
-    count(parts)
+    count(container)
     assert [one["id"] for one in kept(owner)] == [ours["id"]]
 
 
 @pytest.mark.parametrize("way", ["delete", "merge"])
 def test_a_list_that_is_gone_is_made_again_by_the_next_scan(
-    parts: Parts, owner: Account, http: TestClient, scanned: tuple[int, int], way: str
+    container: Container, owner: Account, http: TestClient, scanned: tuple[int, int], way: str
 ) -> None:
     [ours] = kept(owner)
     if way == "delete":
@@ -108,28 +108,28 @@ def test_a_list_that_is_gone_is_made_again_by_the_next_scan(
         assert owner.post(f"/mailing-lists/{ours['id']}/merge", {"into": into}).status_code == 200
         assert owner.get(f"/mailing-lists/{into}").json()["total_recipients"] == 2
     assert kept(owner) == []
-    _, code, _ = codes_of(parts, scanned[0])
+    _, code, _ = codes_of(container, scanned[0])
     scan(http, code)
-    count(parts)
+    count(container)
     assert [one["total_recipients"] for one in kept(owner)] == [1]
 
 
-def test_someone_s_own_list_of_that_type_is_not_ours(parts: Parts, owner: Account, http: TestClient) -> None:
+def test_someone_s_own_list_of_that_type_is_not_ours(container: Container, owner: Account, http: TestClient) -> None:
     own = listed(owner, 1, type="qrscans")
-    _, [code] = sent(parts, owner)
+    _, [code] = sent(container, owner)
     scan(http, code)
-    count(parts)
+    count(container)
     assert {one["id"]: one["total_recipients"] for one in kept(owner)}[own] == 1
     assert len(kept(owner)) == 2
     assert owner.put(f"/mailing-lists/{own}", {"type": "manual"}).status_code == 200
 
 
-def test_a_sub_account_s_list_is_named_after_it(parts: Parts, owner: Account, http: TestClient) -> None:
-    branch = make_sub_account(parts, owner, "North: 100% O'Neil")
-    for wish in ({}, {"sub_account_id": branch, "recipients": people(2)}):
-        _, [code, *_] = sent(parts, owner, **wish)
+def test_a_sub_account_s_list_is_named_after_it(container: Container, owner: Account, http: TestClient) -> None:
+    branch = make_sub_account(container, owner, "North: 100% O'Neil")
+    for order_request in ({}, {"sub_account_id": branch, "recipients": people(2)}):
+        _, [code, *_] = sent(container, owner, **order_request)
         scan(http, code)
-    count(parts)
+    count(container)
     assert {one["sub_account_id"]: one["description"] for one in kept(owner)} == {
         None: "Scanned QR codes (testing)",
         branch: "Scanned QR codes (testing): North: 100% O'Neil",
@@ -137,45 +137,45 @@ def test_a_sub_account_s_list_is_named_after_it(parts: Parts, owner: Account, ht
 
 
 def test_a_sub_account_that_goes_takes_the_list_that_we_keep_for_it(
-    parts: Parts, owner: Account, http: TestClient
+    container: Container, owner: Account, http: TestClient
 ) -> None:
-    branch = make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, branch)
-    order, [code] = sent(parts, teammate)
+    branch = make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, branch)
+    order, [code] = sent(container, teammate)
     scan(http, code)
-    count(parts)
+    count(container)
     assert len(kept(teammate)) == 1
     assert teammate.post(f"/orders/{order}/cancel").status_code == 200
     removed = owner.delete(f"/sub-accounts/{branch}")
     assert removed.status_code == 200, removed.text
     # Its mail is still about: it leads on, is counted, and fills no list any more.
     assert scan(http, code).status_code == 302
-    count(parts)
+    count(container)
     assert kept(owner) == []
     assert owner.get(f"/orders/{order}").json()["total_scans"] == 2
 
 
 def test_scans_are_nobody_else_s_to_see(
-    parts: Parts, owner: Account, stranger: Account, http: TestClient
+    container: Container, owner: Account, stranger: Account, http: TestClient
 ) -> None:
-    branch = make_sub_account(parts, owner)
-    order, [code] = sent(parts, owner)
+    branch = make_sub_account(container, owner)
+    order, [code] = sent(container, owner)
     scan(http, code)
-    count(parts)
-    teammate, live = make_teammate(parts, owner, branch), make_live(parts, owner)
+    count(container)
+    teammate, live = make_teammate(container, owner, branch), make_live(container, owner)
     for other in (stranger, teammate, live):
         assert other.get(f"/orders/{order}/track").status_code == 404
         assert other.get("/orders/stats").json()["scans"] == 0
     for other in (stranger, teammate):
         assert kept(other) == []
     seen = {}
-    for name, who in {
+    for name, tenant in {
         "owner": Tenant(owner.id, None, "test"),
         "live": Tenant(owner.id, None, "live"),
         "branch": Tenant(owner.id, branch, "test"),
         "stranger": Tenant(stranger.id, None, "test"),
     }.items():
-        with parts.db.transaction(who) as tx:
+        with container.db.transaction(tenant) as tx:
             seen[name] = len(tx.execute(visits.select()).all())
     assert seen == {"owner": 1, "live": 0, "branch": 0, "stranger": 0}
-    assert len(rows(parts, visits.select())) == 1
+    assert len(rows(container, visits.select())) == 1

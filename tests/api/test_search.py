@@ -7,20 +7,13 @@ import sqlalchemy as sa
 from list_keeper import Lister
 
 from makers import Account, make_live, make_sub_account, person
-from quillpost.app.container import Parts
-from quillpost.core.database.search import index_new, recipients_with_words
+from quillpost.app.container import Container
+from quillpost.core.database.search import index_backlog, select_matching_recipients
 
 PEOPLE = [
-    person(
-        name="José García-Núñez",
-        company="Müller & Söhne",
-        email="jose@example.com",
-        address="12 Straße Rd",
-    ),
+    person(name="José García-Núñez", company="Müller & Söhne", email="jose@example.com", address="12 Straße Rd"),
     person(name="Jane O'Brien", email="jane.doe@acme-mail.com", address="7 North Gate Apt 4", company=None),
-    person(
-        name="Bob Stone", email="bob@acme-mail.com", address="100 Jane St", city="Dallas", postal_code="75201"
-    ),
+    person(name="Bob Stone", email="bob@acme-mail.com", address="100 Jane St", city="Dallas", postal_code="75201"),
     {"email": "no.address@example.org", "name": "100% _Cotton_"},
 ]
 
@@ -133,9 +126,9 @@ def test_pages_and_their_links_keep_the_search(lister: Lister) -> None:
         assert len(set(seen)) == 7
 
 
-def test_a_search_is_one_filter_among_others(lister: Lister, parts: Parts) -> None:
+def test_a_search_is_one_filter_among_others(lister: Lister, container: Container) -> None:
     owner = lister.who
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     _, ids = fill(lister)
     other, others = fill(lister, sub_account_id=branch)
     assert found(owner, "/recipients", "jose") == [others[0], ids[0]]
@@ -157,14 +150,14 @@ def test_what_changes_is_found_as_it_is_now(lister: Lister) -> None:
 
 
 def test_nobody_finds_what_is_another_accounts(
-    lister: Lister, stranger: Account, owner: Account, parts: Parts
+    lister: Lister, stranger: Account, owner: Account, container: Container
 ) -> None:
     list_id, _ = fill(lister)
     owner.send(recipients=[person(name="Jane Doe")])
     for path in ("/recipients", "/orders", "/order-items", "/mailing-lists"):
         assert found(stranger, path, "jane") == found(stranger, path, "visitors") == []
     assert stranger.get(f"/mailing-lists/{list_id}/recipients?search=jane").status_code == 404
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     assert found(owner, "/recipients", "jane", sub_account_id=branch) == []
 
 
@@ -193,20 +186,20 @@ def test_pieces_and_orders_are_found_by_whom_they_go_to(owner: Account, stranger
 
 
 def test_a_piece_is_found_in_its_own_mode_and_not_once_its_person_is_erased(
-    owner: Account, parts: Parts
+    owner: Account, container: Container
 ) -> None:
-    live = make_live(parts, owner)
+    live = make_live(container, owner)
     sent = owner.send(recipients=[PEOPLE[1]]).json()["id"]
     assert found(live, "/orders", "brien") == []
     assert found(owner, "/orders", "brien") == [sent]
     owner.post("/recipients/erase", {"email": "jane.doe@acme-mail.com"})
     assert found(owner, "/orders", "brien") == found(owner, "/order-items", "jane.doe") == []
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         kept = tx.execute(sa.text("select words::text from item_search")).scalars().all()
         assert "brien" not in "".join(kept)
 
 
-def test_lists_templates_and_sub_accounts_are_found_by_their_titles(owner: Account, parts: Parts) -> None:
+def test_lists_templates_and_sub_accounts_are_found_by_their_titles(owner: Account, container: Container) -> None:
     lists = [
         owner.post("/mailing-lists", {"description": text}).json()["id"]
         for text in ("Open house: May", "Openings", "Café visitors")
@@ -224,8 +217,8 @@ def test_lists_templates_and_sub_accounts_are_found_by_their_titles(owner: Accou
     assert found(owner, "/message-templates", "hello", type="letter") == []
     assert found(owner, "/image-templates", "spring") == []
     branches = [
-        make_sub_account(parts, owner, "Étoile Realty", return_address="9 Oak Ave", return_city="Dallas"),
-        make_sub_account(parts, owner, "North", branding={"company": "Stone & Co", "email": "hi@stone.test"}),
+        make_sub_account(container, owner, "Étoile Realty", return_address="9 Oak Ave", return_city="Dallas"),
+        make_sub_account(container, owner, "North", branding={"company": "Stone & Co", "email": "hi@stone.test"}),
     ]
     assert found(owner, "/sub-accounts", "etoile") == [branches[0]]
     assert found(owner, "/sub-accounts", "oak dallas") == [branches[0]]
@@ -234,7 +227,7 @@ def test_lists_templates_and_sub_accounts_are_found_by_their_titles(owner: Accou
 
 
 def test_a_list_that_has_just_grown_is_searched_on_an_index(
-    owner: Account, lister: Lister, parts: Parts
+    owner: Account, lister: Lister, container: Container
 ) -> None:
     """Before anybody has counted its rows: what the words of everybody are is not worked out again."""
     list_id = lister.make()
@@ -242,13 +235,13 @@ def test_a_list_that_has_just_grown_is_searched_on_an_index(
         insert into recipients (account_id, mailing_list_id, name, email, told_apart, created_at, updated_at)
         select :account, :list, 'Person' || n || ' Last' || n % 100, 'p' || n || '@example.com', '',
                now(), now() from generate_series(1, 5000) n"""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text(many), {"account": owner.id, "list": list_id})
-    index_new(parts.db)
-    with parts.db.work() as tx:
+    index_backlog(container.db)
+    with container.db.system_transaction() as tx:
         # Which table is small enough to be read whole is PostgreSQL's to say: this one may seem so.
         tx.execute(sa.text("set local enable_seqscan = off"))
-        wanted = sa.select(recipients_with_words("person77 last7", owner.id).c.id)
+        wanted = sa.select(select_matching_recipients("person77 last7", owner.id).c.id)
         looked = str(wanted.compile(dialect=tx.dialect, compile_kwargs={"literal_binds": True}))
         plan = "\n".join(tx.execute(sa.text(f"explain {looked.replace(':', chr(92) + ':')}")).scalars())
     assert "recipient_search_words" in plan

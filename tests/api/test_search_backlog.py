@@ -9,9 +9,9 @@ from list_keeper import Lister
 from test_search import PEOPLE, SEARCHES, found
 
 from makers import Account, person
-from quillpost.app.container import Parts
-from quillpost.app.tasks import tasks
-from quillpost.core.database.search import index_new
+from quillpost.app.container import Container
+from quillpost.app.tasks import build_tasks
+from quillpost.core.database.search import index_backlog
 
 MANY = 120
 WAITING = sa.text("select count(*) from pg_locks where not granted and :holder = any(pg_blocking_pids(pid))")
@@ -31,8 +31,8 @@ def fill(lister: Lister) -> tuple[int, list[int]]:
     return list_id, ids[: len(PEOPLE)]
 
 
-def count(parts: Parts, table: str) -> int:
-    with parts.db.work() as tx:
+def count(container: Container, table: str) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(sa.text(f"select count(*) from {table}")).scalar_one())
 
 
@@ -41,13 +41,13 @@ def total(owner: Account, path: str, search: str) -> int:
     return int(body.get("meta", body)["total"])
 
 
-def test_people_are_found_before_they_are_indexed_and_after(lister: Lister, parts: Parts) -> None:
+def test_people_are_found_before_they_are_indexed_and_after(lister: Lister, container: Container) -> None:
     owner = lister.who
     list_id, ids = fill(lister)
-    assert (count(parts, "search_backlog"), count(parts, "recipient_search")) == (1, 0)
+    assert (count(container, "search_backlog"), count(container, "recipient_search")) == (1, 0)
     before = _searches(owner, list_id, ids)
-    index_new(parts.db)
-    assert (count(parts, "search_backlog"), count(parts, "recipient_search")) == (0, len(PEOPLE) + MANY)
+    index_backlog(container.db)
+    assert (count(container, "search_backlog"), count(container, "recipient_search")) == (0, len(PEOPLE) + MANY)
     assert _searches(owner, list_id, ids) == before
     assert total(owner, "/recipients", "quincy") == MANY
 
@@ -60,32 +60,32 @@ def _searches(owner: Account, list_id: int, ids: list[int]) -> dict[str, list[in
     return everything
 
 
-def test_pieces_are_found_before_they_are_indexed_and_after(owner: Account, parts: Parts) -> None:
+def test_pieces_are_found_before_they_are_indexed_and_after(owner: Account, container: Container) -> None:
     others = [person(name=f"Quincy {number}", address=f"{number} Elm St") for number in range(1, MANY)]
     order = owner.send(recipients=[PEOPLE[1], *others]).json()["id"]
-    assert (count(parts, "search_backlog"), count(parts, "item_search")) == (1, 0)
+    assert (count(container, "search_backlog"), count(container, "item_search")) == (1, 0)
     for _ in range(2):
         assert found(owner, "/orders", "brien") == found(owner, "/orders", "quincy") == [order]
         assert len(found(owner, f"/orders/{order}/items", "brien")) == 1
         assert total(owner, f"/orders/{order}/items", "quincy elm") == MANY - 1
-        index_new(parts.db)
-    assert (count(parts, "search_backlog"), count(parts, "item_search")) == (0, MANY)
+        index_backlog(container.db)
+    assert (count(container, "search_backlog"), count(container, "item_search")) == (0, MANY)
 
 
-def test_who_changes_or_leaves_before_that_is_found_as_they_are(lister: Lister, parts: Parts) -> None:
+def test_who_changes_or_leaves_before_that_is_found_as_they_are(lister: Lister, container: Container) -> None:
     owner, (_, ids) = lister.who, fill(lister)
     owner.put(f"/recipients/{ids[0]}", {"name": "Zelda Quick"})
     owner.call("DELETE", f"/recipients/{ids[1]}")
     for _ in range(2):
         assert found(owner, "/recipients", "zelda") == [ids[0]]
         assert found(owner, "/recipients", "garcia") == found(owner, "/recipients", "brien") == []
-        index_new(parts.db)
-    assert count(parts, "recipient_search") == len(PEOPLE) + MANY - 1
+        index_backlog(container.db)
+    assert count(container, "recipient_search") == len(PEOPLE) + MANY - 1
 
 
 @pytest.mark.parametrize("change", ["renamed", "deleted"])
 def test_who_changes_while_they_are_indexed_leaves_no_old_words(
-    lister: Lister, parts: Parts, change: str
+    lister: Lister, container: Container, change: str
 ) -> None:
     owner, (_, ids) = lister.who, fill(lister)
     asked: dict[str, Any] = {
@@ -94,7 +94,7 @@ def test_who_changes_while_they_are_indexed_leaves_no_old_words(
     }
     method, path, more = asked[change]
     with ThreadPoolExecutor(1) as elsewhere:
-        with parts.db.work() as worker:
+        with container.db.system_transaction() as worker:
             worker.execute(sa.select(sa.func.index_search_backlog()))
             holder = worker.execute(sa.text("select pg_backend_pid()")).scalar_one()
             changing = elsewhere.submit(owner.call, method, path, **more)
@@ -103,14 +103,14 @@ def test_who_changes_while_they_are_indexed_leaves_no_old_words(
         assert changing.result().status_code == 200
     assert found(owner, "/recipients", "brien") == []
     assert found(owner, "/recipients", "zelda") == ([ids[1]] if change == "renamed" else [])
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         words = tx.execute(sa.text("select words::text from recipient_search")).scalars().all()
     assert "brien" not in "".join(words)
 
 
-def test_a_worker_indexes_what_waits_every_minute(lister: Lister, parts: Parts) -> None:
+def test_a_worker_indexes_what_waits_every_minute(lister: Lister, container: Container) -> None:
     fill(lister)
-    [task] = [task for task in tasks(parts) if task.name == "search.index_again"]
-    assert task.every == "* * * * *"
+    [task] = [task for task in build_tasks(container) if task.name == "search.index_again"]
+    assert task.cron == "* * * * *"
     task.run()
-    assert count(parts, "search_backlog") == 0
+    assert count(container, "search_backlog") == 0

@@ -9,7 +9,7 @@ from traces import FORM, send_raw, traces
 
 from direct import TestClient
 from makers import Account, Clock, make_account, make_sub_account, people, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, orders
 from quillpost.web.api.send.requests import SendPostcard
 
@@ -59,8 +59,8 @@ HOME = {
 }
 
 
-def column(parts: Parts, order_id: int, name: str) -> Any:
-    with parts.db.work() as tx:
+def column(container: Container, order_id: int, name: str) -> Any:
+    with container.db.system_transaction() as tx:
         return tx.execute(sa.select(orders.c[name]).where(orders.c.id == order_id)).scalar_one()
 
 
@@ -140,16 +140,13 @@ def test_addresses_in_other_scripts_are_told_apart(owner: Account) -> None:
         {"name": "Sato", "address": "東京都千代田区1-1", "city": "東京", "country": "JP"},
         {"name": "Mori", "address": "東京都港区2-2", "city": "東京", "country": "JP"},
     ]
-    ottawa = [
-        person(country="CA", province="ON", city="Ottawa", postal_code=code)
-        for code in ("K1A 0B1", "K1A 0B2")
-    ]
+    ottawa = [person(country="CA", province="ON", city="Ottawa", postal_code=code) for code in ("K1A 0B1", "K1A 0B2")]
     assert owner.send(recipients=tokyo + ottawa).json()["total_estimated_recipients"] == 4
 
 
 @pytest.mark.parametrize("alias", ["return_state", "return_province"])
-def test_the_calls_own_return_address_comes_first(owner: Account, parts: Parts, alias: str) -> None:
-    branch = make_sub_account(parts, owner, return_name="Branch", return_address="9 Branch Rd")
+def test_the_calls_own_return_address_comes_first(owner: Account, container: Container, alias: str) -> None:
+    branch = make_sub_account(container, owner, return_name="Branch", return_address="9 Branch Rd")
     own = HOME | {"return_address2": "Suite 4"}
     own[alias] = own.pop("return_state")
     answer = owner.send(sub_account_id=branch, **own).json()
@@ -164,12 +161,12 @@ def test_the_calls_own_return_address_comes_first(owner: Account, parts: Parts, 
 
 
 def test_the_return_address_falls_back_to_the_sub_account_then_to_the_account(
-    owner: Account, parts: Parts
+    owner: Account, container: Container
 ) -> None:
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(**HOME))
-    housed = make_sub_account(parts, owner, return_name="Branch", return_address="9 Branch Rd")
-    homeless = make_sub_account(parts, owner, title="No address")
+    housed = make_sub_account(container, owner, return_name="Branch", return_address="9 Branch Rd")
+    homeless = make_sub_account(container, owner, title="No address")
     assert owner.send(sub_account_id=housed).json()["return_address"] == "9 Branch Rd"
     assert owner.send(sub_account_id=homeless).json()["return_address"] == "PO Box 1"
     assert owner.send().json()["return_province"] == "TX"
@@ -189,9 +186,9 @@ def test_the_return_address_falls_back_to_the_sub_account_then_to_the_account(
 )  # fmt: skip
 @pytest.mark.parametrize("mode", ["test", "live"])
 def test_half_a_return_address_is_refused(
-    parts: Parts, http: TestClient, mode: str, given: dict[str, str], missing: list[str]
+    container: Container, http: TestClient, mode: str, given: dict[str, str], missing: list[str]
 ) -> None:
-    caller = make_account(parts, http, "half@example.com", mode=mode)
+    caller = make_account(container, http, "half@example.com", mode=mode)
     refused = caller.send(**given)
     assert (refused.status_code, list(refused.json()["errors"])) == (422, missing), refused.text
 
@@ -208,19 +205,19 @@ def test_a_return_address_may_stand_on_one_line_or_abroad(owner: Account) -> Non
     assert [sent[name] for name in names] == ["1 Rue Roy", None, "Laval", "QC", "H7A 0A1"]
 
 
-def test_live_mail_without_any_return_address_is_refused(parts: Parts, http: TestClient) -> None:
-    live = make_account(parts, http, "live@example.com", mode="live")
-    before = traces(parts)
+def test_live_mail_without_any_return_address_is_refused(container: Container, http: TestClient) -> None:
+    live = make_account(container, http, "live@example.com", mode="live")
+    before = traces(container)
     for blank in ({}, {"return_address": ""}):
         refused = live.send(**blank)
         assert refused.status_code == 422
         assert list(refused.json()["errors"]) == ["return_address"]
-    assert traces(parts) == before
+    assert traces(container) == before
     assert live.send(**HOME).status_code == 200
 
 
-def test_the_sub_account_is_named_and_shown(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner, title="Branch", return_city="Waco")
+def test_the_sub_account_is_named_and_shown(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner, title="Branch", return_city="Waco")
     for body in ({"sub_account_id": branch}, {"sub_account": branch}, {"sub_account_id": str(branch)}):
         answer = owner.send(**body).json()
         assert answer["sub_account_id"] == branch
@@ -234,26 +231,22 @@ def test_the_handwriting_style_has_two_names(owner: Account, style: dict[str, An
 
 
 @pytest.mark.parametrize("field", ["mailing_lists", "mailing_list_ids"])
-def test_a_list_that_is_not_there_is_refused_under_both_names(
-    owner: Account, parts: Parts, field: str
-) -> None:
-    before = traces(parts)
+def test_a_list_that_is_not_there_is_refused_under_both_names(owner: Account, container: Container, field: str) -> None:
+    before = traces(container)
     refused = owner.send(**{field: [5]})
     assert (refused.status_code, refused.json()) == (400, {"message": "Mailing List Does Not Exist"})
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-@pytest.mark.parametrize(
-    "field", ["image_template", "image_template_id", "message_template", "message_template_id"]
-)
+@pytest.mark.parametrize("field", ["image_template", "image_template_id", "message_template", "message_template_id"])
 def test_a_template_that_is_not_there_is_refused_under_both_names(
-    owner: Account, parts: Parts, field: str
+    owner: Account, container: Container, field: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     refused = owner.send(**{field: 5})
     assert refused.status_code == 400
     assert refused.json()["message"].endswith("does not exist")
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
@@ -264,13 +257,13 @@ def test_a_template_that_is_not_there_is_refused_under_both_names(
     ],
 )
 def test_notifications_go_to_an_array_or_a_text_with_commas(
-    owner: Account, parts: Parts, body: dict[str, Any]
+    owner: Account, container: Container, body: dict[str, Any]
 ) -> None:
     order_id = owner.send(**body).json()["id"]
-    assert column(parts, order_id, "notification_emails") == ["a@example.com", "+15125550100@sms"]
+    assert column(container, order_id, "notification_emails") == ["a@example.com", "+15125550100@sms"]
 
 
-def test_choices_of_the_call_are_kept(owner: Account, parts: Parts) -> None:
+def test_choices_of_the_call_are_kept(owner: Account, container: Container) -> None:
     answer = owner.send(
         append_or_current_resident=True,
         allow_duplicates=True,
@@ -281,7 +274,7 @@ def test_choices_of_the_call_are_kept(owner: Account, parts: Parts) -> None:
     assert answer["append_or_current_resident"] is True
     assert (answer["font_size"], answer["handwriting_color"]) == ("small", "rgba(16,32,48,1)")
     assert answer["qrcode_url"] == "https://example.com/~FIRST_NAME~"
-    assert column(parts, answer["id"], "allow_duplicates") is True
+    assert column(container, answer["id"], "allow_duplicates") is True
 
 
 def test_null_is_as_good_as_left_out(owner: Account) -> None:
@@ -312,10 +305,8 @@ def test_a_refusal_names_the_typo_for_which_something_is_missing(owner: Account)
     assert {each.headers["X-Ignored-Fields"] for each in again} == {"mesage"}
 
 
-def test_a_field_given_under_two_names_counts_once_and_the_other_is_named(
-    owner: Account, parts: Parts
-) -> None:
-    branch = make_sub_account(parts, owner)
+def test_a_field_given_under_two_names_counts_once_and_the_other_is_named(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
     sent = owner.send(sub_account_id=branch, sub_account=branch + 1)
     assert sent.json()["sub_account_id"] == branch
     assert sent.headers["X-Ignored-Fields"] == "sub_account"
@@ -332,29 +323,29 @@ def test_letters_that_the_hand_lacks_are_warned_of_by_name(owner: Account) -> No
     assert "X-Warnings" not in owner.send().headers
 
 
-def test_a_form_is_read_where_fields_are_single_values(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_a_form_is_read_where_fields_are_single_values(owner: Account, container: Container) -> None:
+    before = traces(container)
     sent = send_raw(owner, "message=Hi&preview=false&handwriting_style=1&size=6x9", FORM)
     assert sent.status_code == 422
     assert sent.json()["errors"] == {
         "recipients": ["Give at least one recipient, or mailing_list_ids, or a radius_search."]
     }
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_a_scheduled_order_waits_and_can_be_cancelled_until_then(
-    owner: Account, parts: Parts, clock: Clock
+    owner: Account, container: Container, clock: Clock
 ) -> None:
     answer = owner.send(schedule_for="2026-06-01T09:00:00-05:00").json()
-    due = column(parts, answer["id"], "due_at")
+    due = column(container, answer["id"], "due_at")
     assert due.isoformat() == "2026-06-01T14:00:00+00:00"
     clock.advance(days=20)
     assert owner.get(f"/orders/{answer['id']}").json()["cancellable"] is True
 
 
-def test_a_schedule_within_the_review_does_not_shorten_it(owner: Account, parts: Parts) -> None:
+def test_a_schedule_within_the_review_does_not_shorten_it(owner: Account, container: Container) -> None:
     answer = owner.send(schedule_for="2026-05-04T12:00:01Z").json()
-    assert column(parts, answer["id"], "due_at").isoformat() == "2026-05-04T12:00:10+00:00"
+    assert column(container, answer["id"], "due_at").isoformat() == "2026-05-04T12:00:10+00:00"
 
 
 def test_five_thousand_recipients_go_in_one_call(owner: Account) -> None:

@@ -10,18 +10,8 @@ from neighbourhood import around, house, settle
 from placing import balances
 from traces import traces
 
-from makers import (
-    GIFT,
-    Account,
-    Build,
-    Clock,
-    carry_on,
-    make_operator,
-    people,
-    person,
-    postcard,
-)
-from quillpost.app.container import Parts
+from makers import GIFT, Account, Build, Clock, carry_on, make_operator, people, person, postcard
+from quillpost.app.container import Container
 from quillpost.orders import service as order_service
 from quillpost.orders.giftcards import brands
 from quillpost.orders.items import read_order
@@ -35,7 +25,7 @@ NO_CARD = {"giftcard_brand": None, "giftcard_amount": None}
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -47,16 +37,16 @@ def template(owner: Account, **changes: Any) -> int:
     return int(made.json()["id"])
 
 
-def gift_of(parts: Parts, order_id: int) -> tuple[str, str, int, str | None]:
-    with parts.db.work() as tx:
+def gift_of(container: Container, order_id: int) -> tuple[str, str, int, str | None]:
+    with container.db.system_transaction() as tx:
         gift = read_order(tx, order_id).gift
     assert gift is not None
     return gift.brand, gift.title, gift.cents, gift.landing_page_url
 
 
-def retire(parts: Parts, code: str) -> None:
-    with parts.db.work() as tx:
-        brands.retire(tx, code, now=parts.clock())
+def retire(container: Container, code: str) -> None:
+    with container.db.system_transaction() as tx:
+        brands.retire_brand(tx, code, now=container.clock())
 
 
 def test_a_send_says_what_each_piece_brings(owner: Account) -> None:
@@ -71,7 +61,7 @@ def test_a_send_says_what_each_piece_brings(owner: Account) -> None:
     assert sent["authorization_total"] == 2 * (CENTS + VALUE)
 
 
-def test_a_card_is_shown_once_it_is_issued(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_a_card_is_shown_once_it_is_issued(owner: Account, container: Container, clock: Clock) -> None:
     order = owner.send("giftcard", recipients=[person(), {"email": "e@example.com"}]).json()["id"]
 
     def cards() -> list[Any]:
@@ -81,7 +71,7 @@ def test_a_card_is_shown_once_it_is_issued(owner: Account, parts: Parts, clock: 
         return shown
 
     assert cards() == [None, None]
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     assert cards() == [{"brand": "brindlewick", "amount": VALUE}, None]
 
 
@@ -113,26 +103,24 @@ def test_the_brand_has_two_names(owner: Account, name: str) -> None:
     ],
 )
 def test_the_call_wins_over_its_template_each_part_by_itself(
-    owner: Account, parts: Parts, said: dict[str, Any], wanted: tuple[Any, ...]
+    owner: Account, container: Container, said: dict[str, Any], wanted: tuple[Any, ...]
 ) -> None:
     sent = owner.send("giftcard", **NO_CARD | {"message_template": template(owner)} | said)
     assert sent.status_code == 200, sent.text
-    assert gift_of(parts, sent.json()["id"]) == wanted
+    assert gift_of(container, sent.json()["id"]) == wanted
 
 
-def test_a_templates_landing_page_and_background_are_used(
-    owner: Account, parts: Parts, art: ArtHouse
-) -> None:
+def test_a_templates_landing_page_and_background_are_used(owner: Account, container: Container, art: ArtHouse) -> None:
     saved = template(owner, landing_page_url=PAGE, custom_background_url=art.picture())
     body = NO_CARD | {"message_template": saved}
     sent = owner.send("giftcard", **body, custom_background_image=art.url("/gone"))
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, "custom_background_image")
     assert sent.json()["custom_background_url"] == art.picture()
-    assert gift_of(parts, sent.json()["id"])[3] == PAGE
+    assert gift_of(container, sent.json()["id"])[3] == PAGE
     plain = owner.send("giftcard", **body, use_custom_background=False)
     assert plain.json()["custom_background_url"] is None
     other = owner.send("giftcard", **body, landing_page_url=f"{PAGE}/2")
-    assert gift_of(parts, other.json()["id"])[3] == f"{PAGE}/2"
+    assert gift_of(container, other.json()["id"])[3] == f"{PAGE}/2"
 
 
 @pytest.mark.parametrize("verb", ["send", "estimate"])
@@ -149,11 +137,7 @@ def test_a_templates_landing_page_and_background_are_used(
         ({"giftcard_amount": -1}, "giftcard_amount", f"Brindlewick Coffee card of -1 cents. {AMOUNTS}"),
         ({"giftcard_amount": 10**30}, "giftcard_amount", f"card of {10**30} cents. {AMOUNTS}"),
         ({"giftcard_amount": 25.5}, "giftcard_amount", "integer"),
-        (
-            {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE},
-            "giftcard_amount_in_cents",
-            "Use gift",
-        ),
+        ({"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}, "giftcard_amount_in_cents", "Use gift"),
         ({"giftcard_amount_in_cents": VALUE}, "giftcard_amount_in_cents", "Use giftcard_amount"),
         ({"landing_page_url": "javascript:alert(1)"}, "landing_page_url", "http:// or https://"),
         ({"landing_page_url": "example.com"}, "landing_page_url", "http:// or https://"),
@@ -161,25 +145,23 @@ def test_a_templates_landing_page_and_background_are_used(
     ],
 )
 def test_a_wrong_card_is_refused_by_its_field_with_the_choices(
-    owner: Account, parts: Parts, verb: str, said: dict[str, Any], field: str, sentence: str
+    owner: Account, container: Container, verb: str, said: dict[str, Any], field: str, sentence: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     refused = owner.post(f"/{verb}/giftcard", postcard(**GIFT | said))
     assert refused.status_code == 422, refused.text
     assert sentence in refused.json()["errors"].pop(field)[0]
     assert set(refused.json()["errors"]) - {field} <= {"giftcard_amount"}
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_what_is_wrong_with_a_template_is_said_of_the_template(owner: Account, parts: Parts) -> None:
+def test_what_is_wrong_with_a_template_is_said_of_the_template(owner: Account, container: Container) -> None:
     saved, body = template(owner), NO_CARD
     other = owner.send("giftcard", **body | {"giftcard_brand": "brindlewick"}, message_template=saved)
     assert other.json()["errors"] == {
-        "message_template": [
-            f"There is no Brindlewick Coffee card of 10000 cents. {AMOUNTS} (its giftcard_amount)"
-        ]
+        "message_template": [f"There is no Brindlewick Coffee card of 10000 cents. {AMOUNTS} (its giftcard_amount)"]
     }
-    retire(parts, "inkwell-otter")
+    retire(container, "inkwell-otter")
     [told] = owner.send("giftcard", **body, message_template=saved).json()["errors"]["message_template"]
     assert told.startswith("There is no gift card brand inkwell-otter. Choose one of anywhere-and-back,")
     assert told.endswith(" (its giftcard_brand_code)")
@@ -201,7 +183,7 @@ def test_no_other_piece_brings_a_card(owner: Account) -> None:
 
 class TestOldClients:
     @pytest.fixture
-    def parts(self, build: Build) -> Parts:
+    def container(self, build: Build) -> Container:
         return build(legacy_fields=True)
 
     def test_the_amounts_old_name_is_taken_where_the_operator_says_so(self, owner: Account) -> None:
@@ -228,15 +210,12 @@ class TestOldClients:
         assert changed.headers["X-Ignored-Fields"] == "giftcard_amount_in_cents"
 
     def test_estimates_previews_stored_sends_and_automations_take_it_too(
-        self, parts: Parts, owner: Account
+        self, container: Container, owner: Account
     ) -> None:
         old = postcard(**GIFT) | {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
         estimate = owner.post("/estimate/giftcard", old)
         assert estimate.json()["data"]["giftcard_total"] == VALUE
-        assert owner.post("/send/giftcard", old | {"preview": True}).json()["data"]["sides"] == [
-            "front",
-            "back",
-        ]
+        assert owner.post("/send/giftcard", old | {"preview": True}).json()["data"]["sides"] == ["front", "back"]
         stored = owner.post("/stored_send/giftcard", old).json()["stored_send_url"]
         assert owner.post(stored.partition("/api/v2")[2], {}).json()["giftcard_amount"] == VALUE
         wanted = plan(piece="giftcard", **GIFT) | {"enabled": False}
@@ -247,17 +226,15 @@ class TestOldClients:
 
 
 def test_an_operator_is_told_the_switch_for_the_old_name_and_nobody_else(
-    parts: Parts, http: Any, owner: Account
+    container: Container, http: Any, owner: Account
 ) -> None:
     old = {"giftcard_amount": None, "giftcard_amount_in_cents": VALUE}
-    operator = make_operator(parts, http)
+    operator = make_operator(container, http)
     for asker, is_told in ((owner, False), (operator, True)):
         for refused in (
             asker.send("giftcard", **old),
             asker.post("/stored_send/giftcard", postcard(**GIFT) | old),
-            asker.post(
-                "/message-templates", {"type": "giftcard", "name": "a", "content": "b", **GIFT, **old}
-            ),
+            asker.post("/message-templates", {"type": "giftcard", "name": "a", "content": "b", **GIFT, **old}),
         ):
             [told] = refused.json()["errors"]["giftcard_amount_in_cents"]
             assert told.startswith("Use giftcard_amount")
@@ -272,8 +249,8 @@ def test_a_preview_has_two_sides_and_makes_nothing(owner: Account) -> None:
     assert owner.get("/orders").json()["meta"]["total"] == 0
 
 
-def test_a_radius_preview_counts_the_cards(owner: Account, parts: Parts) -> None:
-    settle(parts, [house(number) for number in range(100, 104)])
+def test_a_radius_preview_counts_the_cards(owner: Account, container: Container) -> None:
+    settle(container, [house(number) for number in range(100, 104)])
     search = {"recipients": None, "radius_search": around(3, preview=True)}
     data = owner.send("giftcard", **search).json()["data"]
     assert (data["count"], data["leads_fee"], data["unit_price"]) == (3, 15, CENTS)
@@ -282,39 +259,37 @@ def test_a_radius_preview_counts_the_cards(owner: Account, parts: Parts) -> None
     assert sent["authorization_total"] == data["estimated_total"]
 
 
-def test_the_value_is_held_and_comes_back_when_the_order_is_cancelled(owner: Account, parts: Parts) -> None:
+def test_the_value_is_held_and_comes_back_when_the_order_is_cancelled(owner: Account, container: Container) -> None:
     order = owner.send("giftcard", recipients=people(3)).json()["id"]
     total = 3 * (CENTS + VALUE)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert balances(tx, read_order(tx, order)) == {"credit": -total, "held": total, "earned": 0}
     cancelled = owner.put(f"/orders/{order}/cancel")
     assert cancelled.status_code == 200, cancelled.text
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert balances(tx, read_order(tx, order)) == {"credit": 0, "held": 0, "earned": 0}
     assert owner.get(f"/orders/{order}").json()["grand_total"] == 0
     assert owner.get("/orders/stats").json()["total_cost"] == "$0.00"
 
 
-def test_a_change_keeps_the_card(owner: Account, parts: Parts) -> None:
+def test_a_change_keeps_the_card(owner: Account, container: Container) -> None:
     order = owner.send("giftcard", recipients=people(2), landing_page_url=PAGE).json()["id"]
-    before = gift_of(parts, order)
-    retire(parts, "brindlewick")
+    before = gift_of(container, order)
+    retire(container, "brindlewick")
     changed = owner.put(f"/orders/{order}", {"message": "Other words for %FIRST_NAME%"})
     assert (changed.status_code, changed.json()["grand_total"]) == (200, 2 * (CENTS + VALUE))
-    assert gift_of(parts, order) == before
-    with parts.db.work() as tx:
+    assert gift_of(container, order) == before
+    with container.db.system_transaction() as tx:
         assert balances(tx, read_order(tx, order))["held"] == 2 * (CENTS + VALUE)
 
 
-def test_a_replay_brings_the_same_card_while_it_is_offered(
-    owner: Account, parts: Parts, clock: Clock
-) -> None:
+def test_a_replay_brings_the_same_card_while_it_is_offered(owner: Account, container: Container, clock: Clock) -> None:
     order = owner.send("giftcard", landing_page_url=PAGE).json()["id"]
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     again = owner.post(f"/orders/{order}/replay")
     assert (again.status_code, again.json()["authorization_total"]) == (200, CENTS + VALUE)
-    assert gift_of(parts, again.json()["id"]) == gift_of(parts, order)
-    operator = make_operator(parts, owner.http, mode="live")
+    assert gift_of(container, again.json()["id"]) == gift_of(container, order)
+    operator = make_operator(container, owner.http, mode="live")
     operator.put("/giftcard-brands/brindlewick", {"available_amounts": [500]})
     refused = owner.post(f"/orders/{order}/replay")
     assert (refused.status_code, refused.json()["message"]) == (
@@ -322,29 +297,29 @@ def test_a_replay_brings_the_same_card_while_it_is_offered(
         "The gift card of this order is offered no more: send it anew with another."
         " There is no Brindlewick Coffee card of 2500 cents. Choose one of 500, in cents.",
     )
-    retire(parts, "brindlewick")
+    retire(container, "brindlewick")
     gone = owner.post(f"/orders/{order}/replay")
     assert (gone.status_code, "no gift card brand brindlewick" in gone.json()["message"]) == (400, True)
 
 
 def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
-    keep = order_service.keep_files
+    keep = order_service.store_files
 
-    def keep_while_an_operator_works(*what: Any, **how: Any) -> order_service.Files:
-        retire(parts, "brindlewick")
+    def keep_while_an_operator_works(*what: Any, **how: Any) -> order_service.OrderFiles:
+        retire(container, "brindlewick")
         return keep(*what, **how)
 
-    monkeypatch.setattr(order_service, "keep_files", keep_while_an_operator_works)
+    monkeypatch.setattr(order_service, "store_files", keep_while_an_operator_works)
     refused = owner.send("giftcard")
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["giftcard_brand"])
     assert owner.get("/orders").json()["meta"]["total"] == 0
 
 
-def test_an_automation_sends_gift_cards(owner: Account, parts: Parts, clock: Clock) -> None:
-    flow, lists = Automator(owner, parts, clock), Lister(owner)
+def test_an_automation_sends_gift_cards(owner: Account, container: Container, clock: Clock) -> None:
+    flow, lists = Automator(owner, container, clock), Lister(owner)
     visitors = lists.make()
     send = {"piece": "giftcard", "message": "Hi %FIRST_NAME%, welcome!", **GIFT, "landing_page_url": PAGE}
     refused = owner.post("/automations", plan(visitors, send=send | {"giftcard_amount": 1}))
@@ -356,24 +331,24 @@ def test_an_automation_sends_gift_cards(owner: Account, parts: Parts, clock: Clo
     flow.work()
     [order] = flow.orders()
     assert (order["type"], order["authorization_total"]) == ("giftcard", CENTS + VALUE)
-    assert gift_of(parts, order["id"])[2:] == (VALUE, PAGE)
-    retire(parts, "brindlewick")
+    assert gift_of(container, order["id"])[2:] == (VALUE, PAGE)
+    retire(container, "brindlewick")
     owner.post("/recipients", person(address="14 Main St", mailing_list_id=visitors))
     flow.work()
     assert len(flow.orders()) == 1
     assert flow.read(welcome)["last_error"].startswith("send.giftcard_brand: There is no gift card brand")
 
 
-def test_a_stored_send_is_held_against_the_catalogue_when_it_is_opened(owner: Account, parts: Parts) -> None:
+def test_a_stored_send_is_held_against_the_catalogue_when_it_is_opened(owner: Account, container: Container) -> None:
     body = postcard(**GIFT)
     assert owner.post("/stored_send/giftcard", body | {"giftcard_amount_in_cents": 1}).status_code == 422
     path = owner.post("/stored_send/giftcard", body).json()["stored_send_url"].partition("/api/v2")[2]
-    retire(parts, "brindlewick")
+    retire(container, "brindlewick")
     assert list(owner.post(path).json()["errors"]) == ["giftcard_brand"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         brand = brands.find_brands(tx, ["brindlewick"])["brindlewick"]
     assert not brand.is_offered
-    make_operator(parts, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
+    make_operator(container, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
     assert owner.post(path).json()["giftcard_brand"] == "brindlewick"
 
 

@@ -7,7 +7,7 @@ import pytest
 from traces import metadata_text, postcard_with, send_raw, traces
 
 from makers import Account, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 LIMIT = 8_192
 ODD = (
@@ -32,14 +32,12 @@ def test_no_metadata_is_null(owner: Account, body: dict[str, Any]) -> None:
 
 
 def test_spaces_between_the_values_do_not_count(owner: Account) -> None:
-    order_id = send_raw(owner, postcard_with("metadata", '{ "a" : [ 1 , 2 ] ' + " " * LIMIT + "}")).json()[
-        "id"
-    ]
+    order_id = send_raw(owner, postcard_with("metadata", '{ "a" : [ 1 , 2 ] ' + " " * LIMIT + "}")).json()["id"]
     assert metadata_text(owner.get(f"/orders/{order_id}")) == '{"a":[1,2]}'
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "漢", "🙂"])
-def test_the_limit_counts_bytes_of_compact_utf_8(owner: Account, parts: Parts, letter: str) -> None:
+def test_the_limit_counts_bytes_of_compact_utf_8(owner: Account, container: Container, letter: str) -> None:
     def of_bytes(size: int) -> dict[str, str]:
         room = size - len('{"k":""}')
         width = len(letter.encode())
@@ -48,33 +46,33 @@ def test_the_limit_counts_bytes_of_compact_utf_8(owner: Account, parts: Parts, l
     largest = of_bytes(LIMIT)
     assert len(json.dumps(largest, ensure_ascii=False, separators=(",", ":")).encode()) == LIMIT
     assert owner.send(metadata=largest).status_code == 200
-    before = traces(parts)
+    before = traces(container)
     refused = owner.send(metadata=of_bytes(LIMIT + 1))
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == ["metadata"]
     assert "8,193 bytes" in refused.json()["message"]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize("wrong", ["[]", '["a"]', '"text"', "5", "true", "1.5"])
-def test_metadata_that_is_no_object_is_refused(owner: Account, parts: Parts, wrong: str) -> None:
-    before = traces(parts)
+def test_metadata_that_is_no_object_is_refused(owner: Account, container: Container, wrong: str) -> None:
+    before = traces(container)
     refused = send_raw(owner, postcard_with("metadata", wrong))
     assert refused.status_code == 422
     assert refused.json()["errors"] == {"metadata": ["metadata must be a JSON object of key/value pairs."]}
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ("[", "]")])
 def test_nesting_without_end_is_refused_and_sensible_nesting_kept(
-    owner: Account, parts: Parts, opening: str, closing: str
+    owner: Account, container: Container, opening: str, closing: str
 ) -> None:
     def nested(levels: int) -> str:
         return '{"a":' + opening * levels + "1" + closing * levels + "}"
 
     order_id = send_raw(owner, postcard_with("metadata", nested(30))).json()["id"]
     assert metadata_text(owner.get(f"/orders/{order_id}")) == nested(30)
-    before = traces(parts)
+    before = traces(container)
     for levels in (31, 900, 4_000):
         assert send_raw(owner, postcard_with("metadata", nested(levels))).status_code == 422, levels
-    assert traces(parts) == before
+    assert traces(container) == before

@@ -10,7 +10,7 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, make_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 
@@ -21,7 +21,7 @@ def picture(form: str) -> bytes:
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Pictures may be on loopback here."""
     return build(allow_private_urls=True)
 
@@ -35,14 +35,14 @@ def gallery() -> Iterator[StandIn]:
 
 @pytest.mark.parametrize("field", ["front_image_url", "custom_background_image"])
 def test_a_good_picture_is_kept_with_the_order(
-    owner: Account, parts: Parts, gallery: StandIn, field: str
+    owner: Account, container: Container, gallery: StandIn, field: str
 ) -> None:
     url = gallery.url("/front.png")
     answer = owner.send(**{field: url}).json()
     shown = {"front_image_url": "front_image", "custom_background_image": "custom_background_url"}[field]
     assert answer[shown] == url
-    (kept,) = parts.shelf.store.keys("creative/")
-    assert parts.shelf.store.get(kept) == picture("PNG")
+    (kept,) = container.storage.store.keys("creative/")
+    assert container.storage.store.get(kept) == picture("PNG")
 
 
 def test_a_background_that_is_not_wanted_is_not_fetched(owner: Account, gallery: StandIn) -> None:
@@ -72,26 +72,26 @@ def test_a_background_that_is_not_wanted_is_not_fetched(owner: Account, gallery:
     ids=["missing", "text", "empty", "gif", "torn", "redirect", "reset"],
 )
 def test_a_picture_that_cannot_be_used_is_refused_by_its_field(
-    owner: Account, parts: Parts, field: str, answer: Answer, reason: str
+    owner: Account, container: Container, field: str, answer: Answer, reason: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     with StandIn(answer) as server:
         refused = owner.send(**{field: server.url("/x.png")})
     assert refused.status_code == 422
     (named,) = refused.json()["errors"]
     assert named == field
     assert reason in refused.json()["errors"][field][0]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_a_server_that_is_not_there_is_named(owner: Account, parts: Parts) -> None:
+def test_a_server_that_is_not_there_is_named(owner: Account, container: Container) -> None:
     with StandIn(resetting) as server:
         gone = server.url("/x.png")
-    before = traces(parts)
+    before = traces(container)
     refused = owner.send(front_image_url=gone)
     assert refused.status_code == 422
     assert "127.0.0.1 could not be reached" in refused.json()["errors"]["front_image_url"][0]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 BAD_URLS = [
@@ -125,9 +125,9 @@ def test_a_bad_or_private_url_is_refused_by_its_field(build: Build) -> None:
         assert traces(guarded) == before
 
 
-def test_a_picture_that_is_sent_again_is_kept_once(owner: Account, parts: Parts, gallery: StandIn) -> None:
-    before = len(list(parts.shelf.store.keys("creative/")))
+def test_a_picture_that_is_sent_again_is_kept_once(owner: Account, container: Container, gallery: StandIn) -> None:
+    before = len(list(container.storage.store.keys("creative/")))
     url = gallery.url("/front.png")
     orders = [owner.send(front_image_url=url, custom_background_image=url).json()["id"] for _ in range(2)]
     assert len(set(orders)) == 2
-    assert len(list(parts.shelf.store.keys("creative/"))) - before == 1
+    assert len(list(container.storage.store.keys("creative/"))) - before == 1

@@ -10,7 +10,7 @@ from art_house import ArtHouse
 from PIL import Image
 
 from makers import Account, Build, Clock, carry_on, person, warnings_of
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.print_room import batches
 
 PATHS = [
@@ -26,7 +26,7 @@ PATHS = [
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -59,12 +59,7 @@ def pixels(owner: Account, url: str) -> tuple[int, int]:
     ],
 )
 def test_a_preview_shows_every_side_and_the_envelope(
-    owner: Account,
-    path: str,
-    changes: dict[str, Any],
-    sides: list[str],
-    size: tuple[int, int],
-    has_envelope: bool,
+    owner: Account, path: str, changes: dict[str, Any], sides: list[str], size: tuple[int, int], has_envelope: bool
 ) -> None:
     answer = owner.send(path, preview=True, **changes).json()
     data = answer["data"]
@@ -85,9 +80,7 @@ def test_the_pages_of_a_letter_follow_its_cover(owner: Account, art: ArtHouse, p
     assert same["sides"] == previews["sides"]
 
 
-def test_a_pdf_alone_gets_an_address_sheet_where_the_envelope_has_a_window(
-    owner: Account, art: ArtHouse
-) -> None:
+def test_a_pdf_alone_gets_an_address_sheet_where_the_envelope_has_a_window(owner: Account, art: ArtHouse) -> None:
     body = {"recipients": [person()], "pdf_only_url": art.letter(2), "preview": True}
     windowed = owner.post("/send/letter", body).json()["data"]["sides"]
     closed = owner.post("/send/windowless-letter", body).json()["data"]["sides"]
@@ -122,7 +115,7 @@ def test_a_message_beside_a_pdf_that_is_the_whole_letter_is_warned_of(owner: Acc
 )
 def test_each_piece_is_printed_and_delivered(
     owner: Account,
-    parts: Parts,
+    container: Container,
     clock: Clock,
     art: ArtHouse,
     path: str,
@@ -134,12 +127,12 @@ def test_each_piece_is_printed_and_delivered(
     proof = owner.get(f"/orders/{order}/proof")
     with pikepdf.open(BytesIO(proof.content)) as pdf:
         assert len(pdf.pages) == pages + envelopes
-    carry_on(parts, clock, seconds=45)
-    with parts.db.work() as tx:
+    carry_on(container, clock, seconds=45)
+    with container.db.system_transaction() as tx:
         batch = tx.execute(sa.select(batches)).one()
     files = {
-        key.rsplit("/")[-1]: parts.shelf.store.get(key)
-        for key in parts.shelf.store.keys(f"batches/{batch.id}/")
+        key.rsplit("/")[-1]: container.storage.store.get(key)
+        for key in container.storage.store.keys(f"batches/{batch.id}/")
     }
     with pikepdf.open(BytesIO(files["print.pdf"])) as pdf:
         assert len(pdf.pages) == pages

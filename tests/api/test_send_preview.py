@@ -11,12 +11,12 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Clock, person, rows_of_all
-from quillpost.app.container import Parts
-from quillpost.core.clients import Client, serving
-from quillpost.core.stored_files import forget_expired
-from quillpost.orders.templates.images import HEAVY_AT_ONCE, HEAVY_FOR_ONE, heavy_work
+from quillpost.app.container import Container
+from quillpost.core.clients import ClientConnection, client_context
+from quillpost.core.stored_files import delete_expired_files
+from quillpost.orders.templates.images import MAX_HEAVY_WORK, MAX_HEAVY_WORK_PER_ACCOUNT, limit_heavy_work
 from quillpost.rendering.handwriting.catalog import STYLES
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.raster import rasterize_pages
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SINGLE_TAKE = 14
@@ -29,9 +29,9 @@ def path_of(url: str) -> str:
 
 
 def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
-    owner: Account, parts: Parts, http: TestClient
+    owner: Account, container: Container, http: TestClient
 ) -> None:
-    before = rows_of_all(parts)
+    before = rows_of_all(container)
     shown = owner.send(preview=True)
     assert shown.status_code == 200
     body = shown.json()
@@ -46,13 +46,13 @@ def test_a_preview_answers_with_two_pictures_that_open_without_a_token(
         assert picture.headers["Content-Type"] == "image/png"
         assert picture.content.startswith(PNG)
     assert pictures[0].content != pictures[1].content
-    after = rows_of_all(parts)
+    after = rows_of_all(container)
     assert after == before | {"files": after["files"]}
     assert after["files"][0] == before["files"][0] + 2
 
 
 def test_the_links_end_after_seven_days_and_the_files_go(
-    owner: Account, parts: Parts, http: TestClient, clock: Clock
+    owner: Account, container: Container, http: TestClient, clock: Clock
 ) -> None:
     link = path_of(owner.send(preview=True).json()["data"]["previews"][0])
     clock.advance(days=7, seconds=-1)
@@ -60,8 +60,8 @@ def test_the_links_end_after_seven_days_and_the_files_go(
     clock.advance(seconds=1)
     assert http.get(link).status_code == 404
     clock.advance(seconds=1)
-    assert forget_expired(parts.db, parts.shelf, now=clock.now()) == 2
-    assert list(parts.shelf.store.keys("preview/")) == []
+    assert delete_expired_files(container.db, container.storage, now=clock.now()) == 2
+    assert list(container.storage.store.keys("preview/")) == []
 
 
 def test_a_changed_link_opens_nothing(owner: Account, http: TestClient) -> None:
@@ -87,9 +87,7 @@ def test_the_first_recipient_who_can_be_mailed_is_drawn_unless_another_is_asked_
     assert back() != back(preview_recipient=2)
 
 
-def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(
-    owner: Account, http: TestClient
-) -> None:
+def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(owner: Account, http: TestClient) -> None:
     def ink(**how: object) -> Image.Image:
         shown = owner.send(preview=True, message="Good day to you", **how).json()
         back = Image.open(io.BytesIO(http.get(path_of(shown["data"]["previews"][1])).content))
@@ -112,15 +110,13 @@ def test_the_chosen_hand_its_size_its_ink_and_its_realism_are_those_drawn(
 
 
 @pytest.mark.parametrize("url", [None, "https://example.com/hello"])
-def test_a_preview_shows_the_very_strokes_that_are_printed(
-    owner: Account, http: TestClient, url: str | None
-) -> None:
+def test_a_preview_shows_the_very_strokes_that_are_printed(owner: Account, http: TestClient, url: str | None) -> None:
     owner.send()  # so that no number agrees by chance
-    wish = {"message": "Hi %FIRST_NAME%, see you at the fair on Saturday!", "qrcode_url": url}
-    shown = owner.send(preview=True, **wish).json()["data"]["previews"][1]
-    order_id = owner.send(**wish).json()["id"]
+    order_request = {"message": "Hi %FIRST_NAME%, see you at the fair on Saturday!", "qrcode_url": url}
+    shown = owner.send(preview=True, **order_request).json()["data"]["previews"][1]
+    order_id = owner.send(**order_request).json()["id"]
     proof = owner.get(f"/orders/{order_id}").json()["high_quality_preview"]
-    printed = rasterise(http.get(path_of(proof)).content, dpi=150, pages=[1])[0]
+    printed = rasterize_pages(http.get(path_of(proof)).content, dpi=150, pages=[1])[0]
     preview, page = (
         Image.open(io.BytesIO(png)).convert("RGB").crop((0, 0, 900, 440))
         for png in (http.get(path_of(shown)).content, printed)
@@ -139,12 +135,12 @@ def test_the_print_file_is_in_the_chosen_hand(owner: Account, http: TestClient) 
     assert any(font.endswith(f"+{face}") for font in fonts)
 
 
-def test_a_preview_for_a_recipient_that_is_not_there_is_refused(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_a_preview_for_a_recipient_that_is_not_there_is_refused(owner: Account, container: Container) -> None:
+    before = traces(container)
     refused = owner.send(preview=True, preview_recipient=1)
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == ["preview_recipient"]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize("size", ["4x6", "6x9", "6x11"])
@@ -153,12 +149,13 @@ def test_the_plain_front_can_be_looked_at(owner: Account, http: TestClient, size
     assert http.get(path_of(front)).content.startswith(PNG)
 
 
-def test_a_plain_front_that_was_drawn_waits_for_nobody(http: TestClient, parts: Parts) -> None:
+def test_a_plain_front_that_was_drawn_waits_for_nobody(http: TestClient, container: Container) -> None:
     first = http.get("/art/postcard-4x6.png").content
     with ExitStack() as busy:
-        for place in range(HEAVY_AT_ONCE):
-            with serving(Client(lambda place=place: f"account {place // HEAVY_FOR_ONE}")):  # type: ignore[misc]
-                busy.enter_context(heavy_work())
+        for place in range(MAX_HEAVY_WORK):
+            account = f"account {place // MAX_HEAVY_WORK_PER_ACCOUNT}"
+            with client_context(ClientConnection(lambda account=account: account)):  # type: ignore[misc]
+                busy.enter_context(limit_heavy_work())
         assert http.get("/art/postcard-4x6.png").content == first
 
 

@@ -10,9 +10,9 @@ from traces import FORM, JSON, postcard_with, send_raw, traces
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, people, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.rendering.text.variables import KNOWN
+from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web.application import create_app
 
 BIG = 10**30
@@ -21,22 +21,22 @@ SURROGATE = '"\\ud800"'
 
 
 @pytest.fixture(scope="module")
-def parts(
+def container(
     postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Parts]:
+) -> Iterator[Container]:
     with shared_service(postgres, template, tmp_path_factory.mktemp("refusals")) as shared:
         yield shared
 
 
 @pytest.fixture(scope="module")
-def http(parts: Parts) -> Iterator[TestClient]:
-    with TestClient(create_app(parts), raise_server_exceptions=False) as client:
+def http(container: Container) -> Iterator[TestClient]:
+    with TestClient(create_app(container), raise_server_exceptions=False) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def owner(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "owner@example.com")
+def owner(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "owner@example.com")
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def owner(parts: Parts, http: TestClient) -> Account:
     ],
 )
 def test_a_body_that_cannot_be_read_is_refused(
-    owner: Account, parts: Parts, body: bytes, content_type: str, status: int, fields: list[str] | None
+    owner: Account, container: Container, body: bytes, content_type: str, status: int, fields: list[str] | None
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     refused = send_raw(owner, body, content_type)
     assert refused.status_code == status
     answer = refused.json()
     assert set(answer) == ({"message", "errors"} if fields else {"message"})
     assert list(answer.get("errors", {})) == (fields or [])
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 WRONG_TYPES: dict[str, list[Any]] = {
@@ -114,14 +114,14 @@ WRONG_TYPES: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("field", WRONG_TYPES)
-def test_a_field_of_the_wrong_type_or_range_is_named(owner: Account, parts: Parts, field: str) -> None:
-    before = traces(parts)
+def test_a_field_of_the_wrong_type_or_range_is_named(owner: Account, container: Container, field: str) -> None:
+    before = traces(container)
     for value in WRONG_TYPES[field]:
         refused = owner.send(**{field: value})
         assert refused.status_code == 422, value
         (named,) = refused.json()["errors"]
         assert named.split(".")[0] == field, value
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
@@ -145,21 +145,21 @@ def test_a_field_of_the_wrong_type_or_range_is_named(owner: Account, parts: Part
     ],
 )
 def test_what_no_text_or_number_can_hold_is_named(
-    owner: Account, parts: Parts, field: str, written: str
+    owner: Account, container: Container, field: str, written: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     body = {name: value for name, value in postcard().items() if name != field}
     refused = send_raw(owner, f"{json.dumps(body)[:-1]},{json.dumps(field)}:{written}}}")
     assert refused.status_code == 422
     (named,) = refused.json()["errors"]
     assert named.split(".")[0] == field
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, container: Container) -> None:
+    before = traces(container)
     assert send_raw(owner, postcard_with("x", '1, "\\ud800": 1')).status_code == 422
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
@@ -197,72 +197,72 @@ def test_a_field_whose_name_is_half_a_character_is_refused(owner: Account, parts
     ],
 )  # fmt: skip
 def test_a_wish_that_cannot_be_mailed_names_its_fault(
-    owner: Account, parts: Parts, changes: dict[str, Any], field: str
+    owner: Account, container: Container, changes: dict[str, Any], field: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     refused = owner.send(**changes)
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == [field]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_an_endless_address_is_refused_before_anyone_reads_it(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_an_endless_address_is_refused_before_anyone_reads_it(owner: Account, container: Container) -> None:
+    before = traces(container)
     endless = {"address": "a, b" + " " * 900_000 + "c", "email": "a@" + "." * 900_000 + "@"}
     refused = owner.send(recipients=[endless])
     assert refused.status_code == 422
     assert "recipients.0.address" in refused.json()["errors"]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(
     "text", ["Hi %NICKNAME%!", "Hi %FIRST_NAME% %COLOUR|blue%!", "Hi ~NICKNAME~"], ids=["one", "two", "tilde"]
 )
 def test_an_unknown_variable_is_refused_with_all_that_are_known(
-    owner: Account, parts: Parts, text: str
+    owner: Account, container: Container, text: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     refused = owner.send(message=text)
     assert refused.status_code == 422
-    (fault,) = refused.json()["errors"]["message"]
-    assert all(f"%{name}%" in fault for name in KNOWN)
-    assert "Unknown variable" in fault
-    assert traces(parts) == before
+    (error,) = refused.json()["errors"]["message"]
+    assert all(f"%{name}%" in error for name in VARIABLE_NAMES)
+    assert "Unknown variable" in error
+    assert traces(container) == before
 
 
-def test_a_message_too_long_for_the_card_says_by_how_much(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_a_message_too_long_for_the_card_says_by_how_much(owner: Account, container: Container) -> None:
+    before = traces(container)
     refused = owner.send(message="A long story. " * 200)
     assert refused.status_code == 422
-    (fault,) = refused.json()["errors"]["message"]
-    assert "lines too long for a 4x6 postcard" in fault
-    assert "shorten it by about" in fault
-    assert traces(parts) == before
+    (error,) = refused.json()["errors"]["message"]
+    assert "lines too long for a 4x6 postcard" in error
+    assert "shorten it by about" in error
+    assert traces(container) == before
 
 
-def test_a_message_too_long_for_one_recipient_names_that_one(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_a_message_too_long_for_one_recipient_names_that_one(owner: Account, container: Container) -> None:
+    before = traces(container)
     audience = [*people(2), person(address="9 Oak Ave", custom1="very " * 59)]
     refused = owner.send(message="Hi " + "%CUSTOM1% " * 20, recipients=audience)
     assert refused.status_code == 422
     assert "for recipient 2" in refused.json()["errors"]["message"][0]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_one_recipient_too_many_is_refused(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_one_recipient_too_many_is_refused(owner: Account, container: Container) -> None:
+    before = traces(container)
     refused = owner.send(recipients=people(5_001))
     assert refused.status_code == 422
     assert "5,000" in refused.json()["errors"]["recipients"][0]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_another_accounts_sub_account_is_refused_as_an_unknown_one(
-    owner: Account, stranger: Account, parts: Parts
+    owner: Account, stranger: Account, container: Container
 ) -> None:
-    theirs = make_sub_account(parts, stranger)
-    before = traces(parts)
+    theirs = make_sub_account(container, stranger)
+    before = traces(container)
     answers = [owner.send(sub_account_id=number) for number in (theirs, theirs + 1_000, 2**63 - 1)]
     assert {answer.status_code for answer in answers} == {400}
     assert {answer.text for answer in answers} == {'{"message":"Sub Account ID does not exist"}'}
-    assert traces(parts) == before
+    assert traces(container) == before

@@ -10,27 +10,23 @@ from PIL import Image
 from traces import traces
 
 from makers import Account, Build, make_sub_account, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.orders.items import read_order
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
 def message_template(owner: Account, **fields: Any) -> int:
-    made = owner.post(
-        "/message-templates", {"type": "postcard", "name": "Saved", "content": "Saved words"} | fields
-    )
+    made = owner.post("/message-templates", {"type": "postcard", "name": "Saved", "content": "Saved words"} | fields)
     assert made.status_code == 201, made.text
     return int(made.json()["id"])
 
 
 def image_template(owner: Account, art: ArtHouse, **fields: Any) -> int:
-    made = owner.post(
-        "/image-templates", {"type": "postcard", "name": "Saved", "image": art.picture()} | fields
-    )
+    made = owner.post("/image-templates", {"type": "postcard", "name": "Saved", "image": art.picture()} | fields)
     assert made.status_code == 201, made.text
     return int(made.json()["id"])
 
@@ -42,7 +38,7 @@ def colour_at(owner: Account, url: str, where: tuple[int, int] = (30, 30)) -> tu
 TEAL = (0, 128, 128)
 
 
-def test_a_message_template_says_what_the_call_does_not(owner: Account, parts: Parts, art: ArtHouse) -> None:
+def test_a_message_template_says_what_the_call_does_not(owner: Account, container: Container, art: ArtHouse) -> None:
     saved = message_template(
         owner,
         handwriting_style_id=2,
@@ -55,7 +51,7 @@ def test_a_message_template_says_what_the_call_does_not(owner: Account, parts: P
     )
     common = {"message": None, "front_image_url": art.picture(), "message_template": saved}
     sent = owner.send(**common, notification_emails=["own@example.com", "scan@example.com"]).json()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         order = read_order(tx, sent["id"])
     assert order.notification_emails == ["own@example.com", "scan@example.com"]
     assert order.handwriting_realism is False
@@ -94,15 +90,15 @@ def test_templates_have_two_names(owner: Account, art: ArtHouse, name: str, imag
     assert (sent["message_template_id"], sent["image_template_id"]) == (saved, image)
 
 
-def test_an_image_template_is_printed_and_shown(owner: Account, parts: Parts, art: ArtHouse) -> None:
+def test_an_image_template_is_printed_and_shown(owner: Account, container: Container, art: ArtHouse) -> None:
     image = image_template(owner, art)
-    kept = list(parts.shelf.store.keys("creative/"))
+    kept = list(container.storage.store.keys("creative/"))
     front, _ = owner.send(image_template=image, preview=True).json()["data"]["previews"]
     assert colour_at(owner, front) == TEAL
     sent = owner.send(image_template=image).json()
     assert colour_at(owner, sent["front_image"]) == TEAL
     assert owner.get(f"/orders/{sent['id']}").json()["front_image"] == sent["front_image"]
-    assert list(parts.shelf.store.keys("creative/")) == kept
+    assert list(container.storage.store.keys("creative/")) == kept
     own = owner.send(image_template=image, front_image_url=art.picture("gold")).json()
     assert own["front_image"] == art.picture("gold")
 
@@ -112,16 +108,16 @@ def test_an_image_template_is_printed_and_shown(owner: Account, parts: Parts, ar
     [("notecard", {}, "notecard"), ("letter", {}, "letter"), ("postcard", {"size": "6x11"}, "postcard6x11")],
 )
 def test_a_message_template_of_another_type_is_refused(
-    owner: Account, parts: Parts, piece: str, changes: dict[str, str], wanted: str
+    owner: Account, container: Container, piece: str, changes: dict[str, str], wanted: str
 ) -> None:
     saved = message_template(owner)
-    before = traces(parts)
+    before = traces(container)
     refused = owner.send(piece, message_template=saved, **changes)
     assert refused.status_code == 422
     assert refused.json()["errors"] == {
         "message_template": [f"This template is of type postcard; this piece needs one of type {wanted}."]
     }
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_an_image_template_of_another_type_is_refused(owner: Account, art: ArtHouse) -> None:
@@ -134,34 +130,31 @@ def test_an_image_template_of_another_type_is_refused(owner: Account, art: ArtHo
 
 @pytest.mark.parametrize(
     ("field", "sentence"),
-    [
-        ("message_template", "Message Template does not exist"),
-        ("image_template", "Image Template does not exist"),
-    ],
+    [("message_template", "Message Template does not exist"), ("image_template", "Image Template does not exist")],
 )
 def test_a_template_that_is_unknown_or_a_strangers_is_refused(
-    owner: Account, stranger: Account, parts: Parts, art: ArtHouse, field: str, sentence: str
+    owner: Account, stranger: Account, container: Container, art: ArtHouse, field: str, sentence: str
 ) -> None:
     ways: dict[str, Callable[[Account], int]] = {
         "message_template": message_template,
         "image_template": lambda who: image_template(who, art),
     }
     make = ways[field]
-    theirs, elsewhere = make(stranger), make_sub_account(parts, owner)
+    theirs, elsewhere = make(stranger), make_sub_account(container, owner)
     ours = make(owner)
     owner.put(f"/{field.replace('_', '-')}s/{ours}", {"sub_account_id": elsewhere})
-    before = traces(parts)
+    before = traces(container)
     for number in (theirs, 10**9, ours):
         refused = owner.send(**{field: number})
         assert (refused.status_code, refused.json()) == (400, {"message": sentence})
-    assert traces(parts) == before
+    assert traces(container) == before
     assert owner.send(sub_account_id=elsewhere, **{field: ours}).status_code == 200
 
 
 def test_what_is_wrong_with_a_template_names_the_template(owner: Account, art: ArtHouse) -> None:
     saved = message_template(owner, custom_background_url=art.url("/gone"))
-    (fault,) = owner.send(message_template=saved).json()["errors"]["message_template"]
-    assert fault.endswith("(its custom_background_url)")
+    (error,) = owner.send(message_template=saved).json()["errors"]["message_template"]
+    assert error.endswith("(its custom_background_url)")
     long = message_template(owner, content="A long story. " * 200)
     refused = owner.send(message=None, front_image_url=art.picture(), message_template=long)
     assert list(refused.json()["errors"]) == ["message_template"]
@@ -192,9 +185,7 @@ def test_a_template_with_a_pdf_is_a_letter_with_a_cover_again_when_the_call_has_
     assert "the PDF of its template is not printed" in covered.headers["X-Warnings"]
 
 
-def test_an_image_template_beside_the_calls_own_picture_is_named_as_ignored(
-    owner: Account, art: ArtHouse
-) -> None:
+def test_an_image_template_beside_the_calls_own_picture_is_named_as_ignored(owner: Account, art: ArtHouse) -> None:
     saved = image_template(owner, art)
     both = owner.send(image_template_id=saved, front_image_url=art.picture())
     assert (both.status_code, both.headers["X-Ignored-Fields"]) == (200, "image_template_id")
@@ -203,21 +194,11 @@ def test_an_image_template_beside_the_calls_own_picture_is_named_as_ignored(
 
 def test_additional_pages_may_come_from_the_template(owner: Account, art: ArtHouse) -> None:
     saved = message_template(owner, type="letter", additional_pages=art.letter(1))
-    body = {
-        "recipients": [person()],
-        "message_template": saved,
-        "front_image_url": art.picture(),
-        "preview": True,
-    }
+    body = {"recipients": [person()], "message_template": saved, "front_image_url": art.picture(), "preview": True}
     assert owner.post("/send/letter", body).json()["data"]["sides"] == ["cover", "page 2"]
 
 
-BRANDING = {
-    "accentColor": "#aa3300",
-    "company": "Hill & Vale",
-    "phone": "512 555 0100",
-    "domain": "hill.example",
-}
+BRANDING = {"accentColor": "#aa3300", "company": "Hill & Vale", "phone": "512 555 0100", "domain": "hill.example"}
 
 
 def branch(owner: Account, **fields: Any) -> int:
@@ -251,8 +232,8 @@ def test_a_logo_that_is_only_a_word_is_not_printed(owner: Account) -> None:
 
 def test_a_logo_that_is_gone_is_named(owner: Account, art: ArtHouse) -> None:
     number = branch(owner, branding_fields={"logo": art.url("/gone")})
-    (fault,) = owner.send(sub_account_id=number).json()["errors"]["sub_account_id"]
-    assert fault.endswith("(its logo)")
+    (error,) = owner.send(sub_account_id=number).json()["errors"]["sub_account_id"]
+    assert error.endswith("(its logo)")
 
 
 def test_the_branding_signs_the_message(owner: Account) -> None:

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from direct import TestClient
 from makers import Account, Build
 from quillpost.app import bootstrap, runtime
-from quillpost.app.container import Parts
-from quillpost.core.database.engine import DatabaseWatch
+from quillpost.app.container import Container
+from quillpost.core.database.engine import DatabaseMonitor
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
@@ -37,10 +37,12 @@ def test_health_tells_of_a_database_that_is_away(
     tmp_path: Path, url: str | None, silent_for: int, status: int, word: str
 ) -> None:
     settings = Settings.model_validate({"home": tmp_path / "home", "database_url": url})
-    KeyFile(runtime.key_path(settings.home)).make()  # without a database nobody can tell whether one is lost
-    app = create_app(bootstrap.build(settings, NOWHERE))
+    KeyFile(
+        runtime.key_path(settings.home)
+    ).create_if_missing()  # without a database nobody can tell whether one is lost
+    app = create_app(bootstrap.build_container(settings, NOWHERE))
     times = iter([0.0, *[float(silent_for)] * 10])
-    app.state.database_watch = DatabaseWatch(NOWHERE, lambda: next(times))
+    app.state.database_watch = DatabaseMonitor(NOWHERE, lambda: next(times))
     with TestClient(app) as http:
         alive, ready = http.get("/health"), http.get("/ready")
     assert (alive.status_code, alive.json()) == (
@@ -62,17 +64,13 @@ def test_ready_names_the_workers_when_none_is_alive(http: TestClient) -> None:
 
 
 @pytest.mark.parametrize(("age", "status"), [("1 second", 200), ("1 hour", 503)])
-def test_ready_counts_a_worker_by_its_heartbeat(
-    http: TestClient, parts: Parts, age: str, status: int
-) -> None:
-    with parts.db.work() as tx:
-        tx.execute(
-            sa.text(f"insert into procrastinate_workers (last_heartbeat) values (now() - interval '{age}')")
-        )
+def test_ready_counts_a_worker_by_its_heartbeat(http: TestClient, container: Container, age: str, status: int) -> None:
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.text(f"insert into procrastinate_workers (last_heartbeat) values (now() - interval '{age}')"))
     assert http.get("/ready").status_code == status
 
 
-def test_metrics_are_for_operators(owner: Account, parts: Parts, build: Build) -> None:
+def test_metrics_are_for_operators(owner: Account, container: Container, build: Build) -> None:
     def metrics(http: TestClient, token: str | None) -> int:
         headers = {} if token is None else {b"Authorization": f"Bearer {token}".encode("latin-1")}
         return http.get("/metrics", headers=headers).status_code
@@ -80,7 +78,7 @@ def test_metrics_are_for_operators(owner: Account, parts: Parts, build: Build) -
     with TestClient(create_app(build(metrics_token="scrape-me"))) as http:
         assert [metrics(http, token) for token in (None, "", "wrong", "é", owner.token)] == [401] * 5
         assert metrics(http, "scrape-me") == 200
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(is_operator=True))
         assert metrics(http, owner.token) == 200
     assert metrics(owner.http, "scrape-me") == 401

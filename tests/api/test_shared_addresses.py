@@ -1,7 +1,7 @@
 """Several people at one address: one of them is mailed, and it is the first who may be."""
 
 from makers import Account, do_due_jobs, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 SAME = "Another recipient of this order has the same address."
 SUPPRESSED = "This address is on a suppression list."
@@ -17,7 +17,7 @@ def make_list(owner: Account, row: dict[str, str], **fields: object) -> int:
     return number
 
 
-def test_an_e_mail_that_is_barred_does_not_take_the_address(owner: Account, parts: Parts) -> None:
+def test_an_e_mail_that_is_barred_does_not_take_the_address(owner: Account, container: Container) -> None:
     make_list(owner, {"email": "barred@example.com"}, is_suppression_list=True)
     barred, ada, bob = (make_list(owner, someone) for someone in (BARRED, ADA, BOB))
     for audience in (
@@ -31,7 +31,7 @@ def test_an_e_mail_that_is_barred_does_not_take_the_address(owner: Account, part
         assert (found["total_recipients"], found["suppressed"], found["duplicates"]) == (1, 1, 1)
         sent = owner.post("/send/postcard", body).json()
         assert (sent["total_estimated_recipients"], sent["authorization_total"]) == (1, 109)
-        do_due_jobs(parts)
+        do_due_jobs(container)
         rows = owner.get(f"/orders/{sent['id']}/items").json()["data"]
         told = {row["recipient"]["name"]: row["failure"] for row in rows}
         assert told == {"Barred": SUPPRESSED, "Ada": None, "Bob": SAME}

@@ -10,29 +10,29 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_operator
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import prints
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Live mail may be printed, by a printer who says nothing by itself."""
     return build(**READY, review_seconds=1)
 
 
 @pytest.fixture
-def operator(parts: Parts, http: TestClient) -> Account:
-    return make_operator(parts, http, mode="live")
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http, mode="live")
 
 
 @pytest.fixture
-def sender(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "sender@example.com", mode="live")
+def sender(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "sender@example.com", mode="live")
 
 
-def inside(parts: Parts, batch_id: int) -> dict[int, int]:
-    with parts.db.work() as tx:
+def inside(container: Container, batch_id: int) -> dict[int, int]:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(prints).where(prints.c.batch_id == batch_id))
         return {row.position: row.item_id for row in rows}
 
@@ -46,12 +46,12 @@ def reprint(operator: Account, batch_id: int, **pieces: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("status", ["spoiled", "printed"])
 def test_a_piece_that_was_reprinted_is_spoiled_in_its_new_batch(
-    operator: Account, sender: Account, parts: Parts, clock: Clock, status: str
+    operator: Account, sender: Account, container: Container, clock: Clock, status: str
 ) -> None:
-    batch_id = handed(sender, parts, clock)
-    item = inside(parts, batch_id)[3]
+    batch_id = handed(sender, container, clock)
+    item = inside(container, batch_id)[3]
     anew = reprint(operator, batch_id, positions=[3])
-    before = traces(parts)
+    before = traces(container)
     spoiled = [{"position": 1}, {"position": 3}, {"item_id": item}]
     answer = operator.post(f"/print/batches/{batch_id}/mark", {"status": status, "spoiled": spoiled})
     told = f"Piece 3 was reprinted in {anew['reference']}: mark it there."
@@ -60,18 +60,18 @@ def test_a_piece_that_was_reprinted_is_spoiled_in_its_new_batch(
         {"spoiled.1.position": [told], "spoiled.2.item_id": [told]},
     )
     assert answer.json()["message"].startswith(told)
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_a_reprint_names_the_pieces_that_it_leaves_out(
-    operator: Account, sender: Account, parts: Parts, clock: Clock
+    operator: Account, sender: Account, container: Container, clock: Clock
 ) -> None:
-    batch_id = handed(sender, parts, clock, 4)
-    at = inside(parts, batch_id)
+    batch_id = handed(sender, container, clock, 4)
+    at = inside(container, batch_id)
     anew = reprint(operator, batch_id, positions=[4, 4])
     assert (anew["pieces"], anew["left_out"]) == (1, [])
     operator.post(f"/print/batches/{batch_id}/mark", {"status": "spoiled", "spoiled": [{"position": 1}]})
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.id == at[2]).values(status="In Transit"))
     second = reprint(operator, batch_id, **{"from": 1, "to": 4})
     assert (second["pieces"], second["reprint_of"]) == (1, batch_id)

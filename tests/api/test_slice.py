@@ -1,14 +1,14 @@
 """A postcard from the call to the door, with the clock turned by hand."""
 
 from makers import Account, Clock, carry_on
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
-def test_a_postcard_is_delivered(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_a_postcard_is_delivered(owner: Account, container: Container, clock: Clock) -> None:
     sent = owner.send()
     assert sent.status_code == 200, sent.text
     order_id = sent.json()["id"]
-    carry_on(parts, clock, seconds=40)
+    carry_on(container, clock, seconds=40)
     order = owner.get(f"/orders/{order_id}").json()
     assert order["status"] == "Fulfilled"
     item = owner.get(f"/orders/{order_id}/items").json()["data"][0]

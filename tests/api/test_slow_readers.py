@@ -7,8 +7,8 @@ from guarded import guarded
 from starlette.types import Message, Receive, Scope, Send
 
 from makers import Account
-from quillpost.app.container import Parts
-from quillpost.web.middleware.admission import PLACES
+from quillpost.app.container import Container
+from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS
 
 
 async def answering(scope: Scope, receive: Receive, send: Send) -> None:
@@ -16,7 +16,7 @@ async def answering(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"{}"})
 
 
-def test_a_full_room_of_slow_readers_is_no_room_at_all(owner: Account, parts: Parts) -> None:
+def test_a_full_room_of_slow_readers_is_no_room_at_all(owner: Account, container: Container) -> None:
     headers = [(b"authorization", f"Bearer {owner.token}".encode())]
     call = {"type": "http", "method": "GET", "path": "/api/v2/ping", "client": ("127.0.0.1", 1)}
     scope: Scope = call | {"headers": headers}
@@ -25,13 +25,13 @@ def test_a_full_room_of_slow_readers_is_no_room_at_all(owner: Account, parts: Pa
         return {"type": "http.request", "body": b""}
 
     async def everyone() -> list[Message]:
-        gate, patience = guarded(answering, parts), asyncio.Event()
+        gate, patience = guarded(answering, container), asyncio.Event()
 
         async def slow(message: Message) -> None:
             await patience.wait()
 
         async with asyncio.TaskGroup() as readers:
-            for _ in range(2 * PLACES):
+            for _ in range(2 * MAX_CONCURRENT_REQUESTS):
                 readers.create_task(gate({**scope}, receive, slow))
             got: list[Message] = []
 

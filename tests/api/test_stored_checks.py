@@ -7,11 +7,11 @@ from art_house import ArtHouse
 from traces import traces
 
 from makers import GIFT, Account, Build, person, postcard, warnings_of
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -37,21 +37,18 @@ def refusals(art: ArtHouse) -> dict[str, tuple[str, dict[str, Any]]]:
         "amount": ("giftcard", {"giftcard_amount": 7}),
         "no price": ("postcard", {"recipients": [abroad], "send_standard_mail": True}),
         "schedule": ("postcard", {"schedule_for": "2020-01-01"}),
-        "radius": (
-            "postcard",
-            {"radius_search": {"address": "12 Main St, Austin, TX 78701", "record_count": 5}},
-        ),
+        "radius": ("postcard", {"radius_search": {"address": "12 Main St, Austin, TX 78701", "record_count": 5}}),
     }
 
 
-def test_whatever_refuses_the_send_refuses_to_store_it(owner: Account, parts: Parts, art: ArtHouse) -> None:
-    before = traces(parts)
+def test_whatever_refuses_the_send_refuses_to_store_it(owner: Account, container: Container, art: ArtHouse) -> None:
+    before = traces(container)
     for why, (piece, changes) in refusals(art).items():
         body = postcard(**(GIFT if piece == "giftcard" else {}) | changes)
         sent, stored = (owner.post(f"/{verb}/{piece}", body) for verb in ("send", "stored_send"))
         assert sent.status_code in (400, 422), (why, sent.text)
         assert (stored.status_code, stored.json()) == (sent.status_code, sent.json()), why
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_what_is_stored_is_warned_of_and_its_unused_fields_are_named(owner: Account, art: ArtHouse) -> None:

@@ -10,7 +10,7 @@ from traces import FORM, traces
 
 from makers import GIFT, Account, Clock, make_sub_account, make_teammate, person, postcard
 from quillpost.app import tasks as app_tasks
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import stored_sends
 
 BASE = "http://quillpost.test/api/v2"
@@ -40,23 +40,22 @@ def test_opening_it_sends_once_and_then_repeats_the_answer(owner: Account, metho
 
 
 @pytest.mark.parametrize(
-    "piece",
-    ["windowed-letter", "windowedletter", "letter", "windowless-letter", "notecard", "giftcard", "magnacard"],
+    "piece", ["windowed-letter", "windowedletter", "letter", "windowless-letter", "notecard", "giftcard", "magnacard"]
 )
 def test_every_piece_can_be_stored(owner: Account, piece: str) -> None:
     assert owner.get(stored(owner, piece)).status_code == 200
 
 
-def test_looking_ahead_sends_nothing(owner: Account, parts: Parts) -> None:
+def test_looking_ahead_sends_nothing(owner: Account, container: Container) -> None:
     path = stored(owner)
-    before = traces(parts)
+    before = traces(container)
     head = owner.call("HEAD", path)
     assert (head.status_code, "Content-Length" in head.headers) == (200, False)
     for name in ("Purpose", "Sec-Purpose", "X-Moz"):
         looked = owner.get(path, headers={name: "prefetch"})
         assert (looked.status_code, "Nothing was sent" in looked.json()["message"]) == (200, True)
     assert owner.call("OPTIONS", path).status_code == 204
-    assert traces(parts) == before
+    assert traces(container) == before
     assert owner.get(path).json()["status"] == "reviewing"
 
 
@@ -67,13 +66,13 @@ def test_a_preview_may_be_opened_again_and_again(owner: Account) -> None:
     assert owner.get("/orders").json()["meta"]["total"] == 0
 
 
-def test_a_wrong_body_is_refused_when_it_is_stored(owner: Account, parts: Parts) -> None:
-    before = traces(parts)
+def test_a_wrong_body_is_refused_when_it_is_stored(owner: Account, container: Container) -> None:
+    before = traces(container)
     assert list(owner.post("/stored_send/postcard", postcard(message=5)).json()["errors"]) == ["message"]
     late = owner.post("/stored_send/postcard", postcard(schedule_for="2020-01-01"))
     assert list(late.json()["errors"]) == ["schedule_for"]
     assert owner.post("/stored_send/postcard", postcard(sub_account_id=999)).status_code == 400
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_what_has_become_wrong_is_said_when_it_is_sent_and_nothing_is_used_up(owner: Account) -> None:
@@ -105,74 +104,70 @@ def test_two_who_open_it_at_the_same_moment_send_once(owner: Account) -> None:
     assert owner.get("/orders").json()["meta"]["total"] == 1
 
 
-def test_nobody_else_finds_it(owner: Account, stranger: Account, parts: Parts) -> None:
-    here, there = make_sub_account(parts, owner), make_sub_account(parts, owner)
+def test_nobody_else_finds_it(owner: Account, stranger: Account, container: Container) -> None:
+    here, there = make_sub_account(container, owner), make_sub_account(container, owner)
     path = stored(owner, sub_account_id=here)
     assert stranger.get(path).status_code == 404
-    assert make_teammate(parts, owner, there).get(path).status_code == 404
+    assert make_teammate(container, owner, there).get(path).status_code == 404
     assert owner.get(path.replace("postcard", "notecard")).status_code == 404
     assert owner.get("/stored_send/postcard/nonsense").status_code == 404
-    assert make_teammate(parts, owner, here).get(path).status_code == 200
+    assert make_teammate(container, owner, here).get(path).status_code == 200
 
 
-def test_it_is_sent_for_the_sub_account_that_stored_it(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
-    path = stored(make_teammate(parts, owner, branch))
+def test_it_is_sent_for_the_sub_account_that_stored_it(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
+    path = stored(make_teammate(container, owner, branch))
     assert owner.get(path).json()["sub_account_id"] == branch
 
 
 def test_a_byte_order_mark_is_forgotten(owner: Account) -> None:
     body = b"\xef\xbb\xbf" + json.dumps(postcard()).encode()
-    kept = owner.call(
-        "POST", "/stored_send/postcard", content=body, headers={"Content-Type": "application/json"}
-    )
+    kept = owner.call("POST", "/stored_send/postcard", content=body, headers={"Content-Type": "application/json"})
     path = urlsplit(kept.json()["stored_send_url"]).path.removeprefix("/api/v2")
     assert owner.get(path).status_code == 200
 
 
-def forget(parts: Parts) -> None:
+def forget(container: Container) -> None:
     """The job, as a worker runs it."""
-    (job,) = (task for task in app_tasks.tasks(parts) if task.name == "stored_sends.forget_expired")
-    assert job.every is not None
+    (job,) = (task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.forget_expired")
+    assert job.cron is not None
     job.run()
 
 
-def test_what_was_sent_leaves_no_second_copy_of_its_recipients(owner: Account, parts: Parts) -> None:
+def test_what_was_sent_leaves_no_second_copy_of_its_recipients(owner: Account, container: Container) -> None:
     path = stored(owner)
     first = owner.get(path)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(stored_sends.c.body)).scalar_one() == ""
     assert owner.get(path).content == first.content
 
 
-def test_ninety_days_after_it_was_stored_or_sent_it_is_gone(
-    owner: Account, parts: Parts, clock: Clock
-) -> None:
+def test_ninety_days_after_it_was_stored_or_sent_it_is_gone(owner: Account, container: Container, clock: Clock) -> None:
     waiting, sent, sent_late = stored(owner), stored(owner), stored(owner)
     assert owner.get(sent).status_code == 200
     clock.advance(days=60)
     late = owner.get(sent_late)
     clock.advance(days=29)
-    forget(parts)
+    forget(container)
     assert {owner.call("HEAD", path).status_code for path in (waiting, sent, sent_late)} == {200}
     clock.advance(days=2)
-    forget(parts)
+    forget(container)
     for path in (waiting, sent):
         gone = owner.get(path)
         assert (gone.status_code, gone.json()) == (404, {"message": "Not Found"})
     assert owner.get(sent_late).content == late.content
     assert owner.get("/orders").json()["meta"]["total"] == 2
     clock.advance(days=60)
-    forget(parts)
+    forget(container)
     assert owner.get(sent_late).status_code == 404
 
 
-def test_a_preview_that_is_looked_at_stays(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_a_preview_that_is_looked_at_stays(owner: Account, container: Container, clock: Clock) -> None:
     path = stored(owner, preview=True)
     for _ in range(2):
         clock.advance(days=60)
-        forget(parts)
+        forget(container)
         assert owner.get(path).json()["success"] is True
     clock.advance(days=91)
-    forget(parts)
+    forget(container)
     assert owner.get(path).status_code == 404

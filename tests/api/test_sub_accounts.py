@@ -11,8 +11,8 @@ from traces import FORM
 from makers import Account, Clock, make_account, make_sub_account, make_teammate
 from quillpost.accounts import sub_accounts as store
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import sender_of
-from quillpost.app.container import Parts
+from quillpost.accounts.service import read_sender
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import sub_accounts
 from quillpost.web.api.sub_accounts.schemas import Branding
@@ -30,9 +30,7 @@ NOWHERE = ("127.0.0.1 is not a public address.", "The URL must start with http:/
 
 
 @pytest.fixture(scope="module")
-def asker(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Account]:
+def asker(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     """Has one sub account, and leaves nothing behind."""
     with shared_account(postgres, template, tmp_path_factory.mktemp("sub-accounts")) as (account, parts):
         make_sub_account(parts, account)
@@ -47,8 +45,8 @@ def change(who: Account, sub_account: object, **body: Any) -> Any:
     return who.call("PUT", f"/sub-accounts/{sub_account}", json=body)
 
 
-def count(parts: Parts) -> int:
-    with parts.db.work() as tx:
+def count(container: Container) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(sa.select(sa.func.count()).select_from(sub_accounts)).scalar_one())
 
 
@@ -62,7 +60,7 @@ def test_a_title_is_enough_and_the_rest_is_null(owner: Account) -> None:
         "title": "Branch",
         "name": "Branch",
         **dict.fromkeys(HOME),
-        **dict.fromkeys(store.BACKGROUNDS),
+        **dict.fromkeys(store.BACKGROUND_FIELDS),
         "branding_fields": dict.fromkeys(Branding.model_fields),
         "created_at": "2026-05-04 12:00:00",
         "updated_at": "2026-05-04 12:00:00",
@@ -71,17 +69,17 @@ def test_a_title_is_enough_and_the_rest_is_null(owner: Account) -> None:
 
 
 def test_all_that_is_given_comes_back(owner: Account) -> None:
-    wish = {
+    order_request = {
         **HOME,
-        **{name: f"https://example.com/{name}.png" for name in store.BACKGROUNDS},
+        **{name: f"https://example.com/{name}.png" for name in store.BACKGROUND_FIELDS},
         "branding_fields": {
             **{name: f"some {name}" for name in Branding.model_fields},
             "accentColor": "#1f4e79",
             "logo": "https://example.com/logo.png",
         },
     }
-    made = create(owner, **wish).json()
-    assert {name: made[name] for name in wish} == wish
+    made = create(owner, **order_request).json()
+    assert {name: made[name] for name in order_request} == order_request
     assert owner.get("/sub-accounts").json() == {"data": [made]}
 
 
@@ -114,7 +112,7 @@ def test_what_is_ignored_is_named_within_the_branding_too(owner: Account) -> Non
 
 
 @pytest.mark.parametrize(
-    ("body", "faults"),
+    ("body", "field_errors"),
     [
         ({"title": None}, {"title": ["This must be a string."]}),
         ({"title": "  "}, {"title": ["Give the sub account a title."]}),
@@ -126,7 +124,7 @@ def test_what_is_ignored_is_named_within_the_branding_too(owner: Account) -> Non
             for name, text in HOME.items()
             if name not in ("return_name", "return_address")
         ),
-        *(({name: "http://127.0.0.1/x.png"}, {name: [NOWHERE[0]]}) for name in store.BACKGROUNDS),
+        *(({name: "http://127.0.0.1/x.png"}, {name: [NOWHERE[0]]}) for name in store.BACKGROUND_FIELDS),
         ({"message_background_url": "x.png"}, {"message_background_url": [NOWHERE[1]]}),
         ({"branding_fields": "red"}, {"branding_fields": None}),
         ({"branding_fields": {"accentColor": "mauve-ish"}}, {"branding_fields.accentColor": None}),
@@ -146,7 +144,7 @@ def test_what_is_ignored_is_named_within_the_branding_too(owner: Account) -> Non
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_its_field(
-    asker: Account, body: dict[str, Any], faults: dict[str, list[str] | None]
+    asker: Account, body: dict[str, Any], field_errors: dict[str, list[str] | None]
 ) -> None:
     """`None` stands for any sentence."""
     before = asker.get("/sub-accounts").json()
@@ -154,15 +152,15 @@ def test_what_cannot_be_is_refused_by_its_field(
     for refused in (create(asker, **body), change(asker, known["id"], **body)):
         assert refused.status_code == 422
         errors = refused.json()["errors"]
-        assert set(errors) == set(faults)
-        assert all(errors[name] == sentences for name, sentences in faults.items() if sentences)
+        assert set(errors) == set(field_errors)
+        assert all(errors[name] == sentences for name, sentences in field_errors.items() if sentences)
     assert asker.get("/sub-accounts").json() == before
 
 
-def test_a_new_one_needs_a_title(owner: Account, parts: Parts) -> None:
+def test_a_new_one_needs_a_title(owner: Account, container: Container) -> None:
     refused = owner.post("/sub-accounts", HOME)
     assert (refused.status_code, refused.json()["errors"]) == (422, {"title": ["This field is required."]})
-    assert count(parts) == 0
+    assert count(container) == 0
 
 
 def test_a_change_touches_what_it_names_alone(owner: Account, clock: Clock) -> None:
@@ -221,9 +219,9 @@ def test_another_accounts_sub_account_looks_like_none(owner: Account, stranger: 
     assert owner.get(f"/sub-accounts/{mine['id']}").json() == mine
 
 
-def test_a_token_of_one_sub_account_sees_and_changes_that_one_alone(owner: Account, parts: Parts) -> None:
+def test_a_token_of_one_sub_account_sees_and_changes_that_one_alone(owner: Account, container: Container) -> None:
     mine, other = create(owner, title="Mine").json()["id"], create(owner, title="Other").json()["id"]
-    teammate = make_teammate(parts, owner, mine)
+    teammate = make_teammate(container, owner, mine)
     assert [each["id"] for each in teammate.get("/sub-accounts").json()["data"]] == [mine]
     assert [each["id"] for each in owner.get("/sub-accounts").json()["data"]] == [mine, other]
     assert teammate.get(f"/sub-accounts/{other}").status_code == 404
@@ -233,45 +231,38 @@ def test_a_token_of_one_sub_account_sees_and_changes_that_one_alone(owner: Accou
     assert refused.status_code == 403
     assert refused.json() == {"message": "This token is limited to one sub account: it cannot make others."}
     assert teammate.call("DELETE", f"/sub-accounts/{mine}").status_code == 403
-    assert count(parts) == 2
+    assert count(container) == 2
 
 
-def test_reading_and_writing_are_scopes_of_the_account(owner: Account, parts: Parts) -> None:
-    reader = make_account(parts, owner.http, "r@example.com", scopes=["account:read"])
-    writer = make_account(parts, owner.http, "w@example.com", scopes=["account:write"])
+def test_reading_and_writing_are_scopes_of_the_account(owner: Account, container: Container) -> None:
+    reader = make_account(container, owner.http, "r@example.com", scopes=["account:read"])
+    writer = make_account(container, owner.http, "w@example.com", scopes=["account:write"])
     assert (reader.get("/sub-accounts").status_code, create(reader).status_code) == (200, 403)
     assert (writer.get("/sub-accounts").status_code, create(writer).status_code) == (403, 201)
-    assert (
-        change(reader, 1, title="x").status_code
-        == reader.call("DELETE", "/sub-accounts/1").status_code
-        == 403
-    )
+    assert change(reader, 1, title="x").status_code == reader.call("DELETE", "/sub-accounts/1").status_code == 403
 
 
-def test_an_account_has_so_many_and_no_more(owner: Account, parts: Parts) -> None:
-    with parts.db.work() as tx:
+def test_an_account_has_so_many_and_no_more(owner: Account, container: Container) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.text(
                 """insert into sub_accounts (account_id, title, created_at, updated_at)
                    select :account, 'Branch', now(), now() from generate_series(2, :most)"""
             ),
-            {"account": owner.id, "most": store.MOST},
+            {"account": owner.id, "most": store.MAX_SUB_ACCOUNTS},
         )
     assert create(owner).status_code == 201
     refused = create(owner)
-    assert (refused.status_code, refused.json()["message"]) == (
-        400,
-        "An account has at most 10,000 sub accounts.",
-    )
+    assert (refused.status_code, refused.json()["message"]) == (400, "An account has at most 10,000 sub accounts.")
 
 
-def test_mail_is_from_the_name_and_company_of_the_branding(owner: Account, parts: Parts) -> None:
-    who = Caller(owner.id, "test")
+def test_mail_is_from_the_name_and_company_of_the_branding(owner: Account, container: Container) -> None:
+    caller = Caller(owner.id, "test")
     plain = create(owner).json()["id"]
     branded = create(owner, branding_fields={"name": "Max", "company": "Whitfield Homes"}).json()["id"]
     half = create(owner, branding_fields={"company": "Whitfield Homes"}).json()["id"]
-    with parts.db.work() as tx:
-        senders = [sender_of(tx, who, each) for each in (None, plain, branded, half)]
+    with container.db.system_transaction() as tx:
+        senders = [read_sender(tx, caller, each) for each in (None, plain, branded, half)]
     assert [(sender.name, sender.company) for sender in senders] == [
         ("Dana Whitfield", None),
         ("Dana Whitfield", None),

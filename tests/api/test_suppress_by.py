@@ -9,10 +9,10 @@ from list_keeper import TAKEN, Lister, faults
 from traces import traces
 
 from makers import Account, make_sub_account, make_teammate, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import barred_digests, items
 from quillpost.recipients.rules import SAME_ADDRESS, SUPPRESSED
-from quillpost.recipients.suppression import BARS_BY_EMAIL
+from quillpost.recipients.suppression import EMAIL_REQUIRED
 
 JANE = person(name="Jane Doe", email="jane@example.com")
 PEOPLE = {
@@ -56,14 +56,11 @@ def asked_of_lists(who: Account, lists: dict[str, int]) -> set[str]:
     return {name for name, data in found.items() if data["suppressed"]}
 
 
-def asked_when_due(parts: Parts, pieces: dict[int, str]) -> set[str]:
-    with parts.db.work() as tx:
+def asked_when_due(container: Container, pieces: dict[int, str]) -> set[str]:
+    with container.db.system_transaction() as tx:
         orders = sa.select(items.c.order_id).where(items.c.id.in_(pieces)).distinct()
         found = sa.text("select id from suppressed_items(:orders) as found (id)")
-        return {
-            pieces[item]
-            for item in tx.execute(found, {"orders": list(tx.execute(orders).scalars())}).scalars()
-        }
+        return {pieces[item] for item in tx.execute(found, {"orders": list(tx.execute(orders).scalars())}).scalars()}
 
 
 def lists_of_each(who: Account) -> dict[str, int]:
@@ -74,25 +71,23 @@ def lists_of_each(who: Account) -> dict[str, int]:
     return made
 
 
-def pieces_of_each(parts: Parts, who: Account) -> dict[int, str]:
+def pieces_of_each(container: Container, who: Account) -> dict[int, str]:
     """A piece for each, accepted before anyone is barred."""
-    sent = {
-        name: who.send(recipients=[one], allow_duplicates=True).json()["id"] for name, one in PEOPLE.items()
-    }
-    with parts.db.work() as tx:
+    sent = {name: who.send(recipients=[one], allow_duplicates=True).json()["id"] for name, one in PEOPLE.items()}
+    with container.db.system_transaction() as tx:
         by_order = {row.order_id: row.id for row in tx.execute(sa.select(items))}
     return {by_order[order]: name for name, order in sent.items()}
 
 
 @pytest.mark.parametrize("by", BARRED)
-def test_calls_lists_and_pieces_that_wait_are_asked_alike(owner: Account, parts: Parts, by: str) -> None:
-    lists, pieces = lists_of_each(owner), pieces_of_each(parts, owner)
+def test_calls_lists_and_pieces_that_wait_are_asked_alike(owner: Account, container: Container, by: str) -> None:
+    lists, pieces = lists_of_each(owner), pieces_of_each(container, owner)
     barred = Lister(owner).make("Never", is_suppression_list=True, suppress_by=by)
     for entry in ENTRIES:
         assert owner.post("/recipients", entry | {"mailing_list_id": barred}).status_code == 201
     assert asked_inline(owner) == BARRED[by]
     assert asked_of_lists(owner, lists) == BARRED[by]
-    assert asked_when_due(parts, pieces) == BARRED[by]
+    assert asked_when_due(container, pieces) == BARRED[by]
 
 
 @pytest.mark.parametrize(
@@ -104,38 +99,38 @@ def test_calls_lists_and_pieces_that_wait_are_asked_alike(owner: Account, parts:
     ],
 )
 def test_whoever_was_forgotten_stays_barred(
-    owner: Account, stranger: Account, parts: Parts, kind: str, key: str, barred: set[str]
+    owner: Account, stranger: Account, container: Container, kind: str, key: str, barred: set[str]
 ) -> None:
-    lists, pieces = lists_of_each(owner), pieces_of_each(parts, owner)
-    bar(parts, owner, kind, key)
-    assert asked_inline(owner) == asked_of_lists(owner, lists) == asked_when_due(parts, pieces) == barred
+    lists, pieces = lists_of_each(owner), pieces_of_each(container, owner)
+    bar(container, owner, kind, key)
+    assert asked_inline(owner) == asked_of_lists(owner, lists) == asked_when_due(container, pieces) == barred
     assert asked_inline(stranger) == set()
 
 
-def bar(parts: Parts, who: Account, kind: str, key: str, *, sub_account_id: int | None = None) -> None:
-    with parts.db.work() as tx:
+def bar(container: Container, who: Account, kind: str, key: str, *, sub_account_id: int | None = None) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.insert(barred_digests).values(
                 account_id=who.id,
                 sub_account_id=sub_account_id,
                 kind=kind,
                 digest=sa.func.bar_digest(who.id, kind, key),
-                at=parts.clock(),
+                at=container.clock(),
             )
         )
 
 
-def test_a_sub_account_has_its_own_and_heeds_the_accounts(owner: Account, parts: Parts) -> None:
+def test_a_sub_account_has_its_own_and_heeds_the_accounts(owner: Account, container: Container) -> None:
     """An order of no sub account heeds them all."""
     lists, ours, theirs = (
         Lister(owner),
-        make_sub_account(parts, owner),
-        make_sub_account(parts, owner, "Other"),
+        make_sub_account(container, owner),
+        make_sub_account(container, owner, "Other"),
     )
-    mates = [make_teammate(parts, owner, each) for each in (ours, theirs)]
+    mates = [make_teammate(container, owner, each) for each in (ours, theirs)]
     one = lists.make(is_suppression_list=True, suppress_by="household", sub_account_id=ours)
     lists.add(one)
-    bar(parts, owner, "email", "joe@example.com", sub_account_id=theirs)
+    bar(container, owner, "email", "joe@example.com", sub_account_id=theirs)
     assert [asked_inline(who) for who in mates] == [{"jane", "her brother"}, {"joe"}]
     assert asked_inline(owner) == {"jane", "her brother", "joe"}
     whole = lists.make(is_suppression_list=True, suppress_by="email")
@@ -160,14 +155,14 @@ def test_of_one_address_the_first_who_is_not_barred_is_mailed(owner: Account) ->
     assert (data["total_recipients"], data["suppressed"], data["duplicates"]) == (1, 2, 0)
 
 
-def test_it_is_told_and_changed_like_any_field(owner: Account, parts: Parts) -> None:
+def test_it_is_told_and_changed_like_any_field(owner: Account, container: Container) -> None:
     lists = Lister(owner)
     plain, barred = lists.make(), lists.make(is_suppression_list=True)
     assert (lists.read(plain)["suppress_by"], lists.read(barred)["suppress_by"]) == (None, "address")
     for by in ("email", "household", "address"):
         changed = lists.put(f"/mailing-lists/{barred}", {"suppress_by": by})
         assert changed.json()["suppress_by"] == by
-    before = traces(parts)
+    before = traces(container)
     told = "Only a suppression list bars anyone: set is_suppression_list, or leave this out."
     for body in ({"suppress_by": "email"}, {"suppress_by": "email", "is_suppression_list": False}):
         assert faults(lists.put(f"/mailing-lists/{plain}", body)) == {"suppress_by": [told]}
@@ -176,7 +171,7 @@ def test_it_is_told_and_changed_like_any_field(owner: Account, parts: Parts) -> 
         odd = {"suppress_by": wrong, "is_suppression_list": True}
         assert list(faults(lists.put(f"/mailing-lists/{barred}", odd))) == ["suppress_by"]
         assert list(faults(owner.post("/mailing-lists", odd | {"description": "No"}))) == ["suppress_by"]
-    assert traces(parts) == before
+    assert traces(container) == before
     read_back = lists.read(plain)
     assert lists.put(f"/mailing-lists/{plain}", {"suppress_by": read_back["suppress_by"]}).status_code == 200
     both = lists.put(f"/mailing-lists/{plain}", {"suppress_by": "household", "is_suppression_list": True})
@@ -213,22 +208,22 @@ def test_a_hook_adds_families_and_emails_and_overwrites_none(owner: Account) -> 
         ]
 
 
-def test_without_an_email_nobody_comes_onto_a_list_that_bars_by_it(owner: Account, parts: Parts) -> None:
+def test_without_an_email_nobody_comes_onto_a_list_that_bars_by_it(owner: Account, container: Container) -> None:
     lists = Lister(owner)
     hook, plain = hook_of(owner, is_suppression_list=True, suppress_by="email"), lists.make()
     barred, known = hook.list_id, lists.add(plain).json()["id"]
-    before = traces(parts)
-    assert faults(lists.add(barred)) == {"email": [BARS_BY_EMAIL]}
+    before = traces(container)
+    assert faults(lists.add(barred)) == {"email": [EMAIL_REQUIRED]}
     [row] = owner.post("/recipients_multi", [person(mailing_list_id=barred)]).json()
-    assert row["error"] == f"email: {BARS_BY_EMAIL}"
+    assert row["error"] == f"email: {EMAIL_REQUIRED}"
     [told] = hook.rows([person()])
-    assert (told["result"], told["error"]) == ("refused", f"email: {BARS_BY_EMAIL}")
+    assert (told["result"], told["error"]) == ("refused", f"email: {EMAIL_REQUIRED}")
     moved = owner.put(f"/recipients/{known}", {"mailing_list_id": barred})
-    assert faults(moved) == {"email": [BARS_BY_EMAIL]}
+    assert faults(moved) == {"email": [EMAIL_REQUIRED]}
     body = {"is_suppression_list": True, "suppress_by": "email"}
     sentence = "1 on this list have no e-mail, and would bar nobody: complete them."
     assert faults(lists.put(f"/mailing-lists/{plain}", body)) == {"is_suppression_list": [sentence]}
-    assert traces(parts) == before
+    assert traces(container) == before
     address = lists.make(is_suppression_list=True)
     lists.add(address)
     changed = lists.put(f"/mailing-lists/{address}", {"suppress_by": "email"})

@@ -9,7 +9,7 @@ from traces import traces
 from watching import Watch
 
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, mailing_lists
 
 # Into the part of its table where those lie that wait, as only the schema's own functions may.
@@ -20,51 +20,51 @@ A_DELIVERY = """
 """
 
 
-def test_a_row_that_was_changed_or_added_is_seen_in_any_table(owner: Account, parts: Parts) -> None:
-    seen = [traces(parts)]
-    with parts.db.work() as tx:
+def test_a_row_that_was_changed_or_added_is_seen_in_any_table(owner: Account, container: Container) -> None:
+    seen = [traces(container)]
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(company="Another"))
-    seen.append(traces(parts))
+    seen.append(traces(container))
     owner.post("/mailing-lists", {"description": "Visitors"})
-    seen.append(traces(parts))
-    with parts.db.work() as tx:
+    seen.append(traces(container))
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(mailing_lists).values(description="Friends"))
-    seen.append(traces(parts))
+    seen.append(traces(container))
     assert all(before != after for before, after in pairwise(seen))
 
 
-def test_what_only_reads_leaves_none(owner: Account, parts: Parts) -> None:
+def test_what_only_reads_leaves_none(owner: Account, container: Container) -> None:
     owner.send()
-    before = traces(parts)
+    before = traces(container)
     assert owner.get("/orders").status_code == 200
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_who_watches_sees_what_a_look_at_every_table_shows(owner: Account, parts: Parts) -> None:
+def test_who_watches_sees_what_a_look_at_every_table_shows(owner: Account, container: Container) -> None:
     """Also what a key or a trigger changes in another table, what a table in parts has, and files."""
-    watch = Watch(parts)
+    watch = Watch(container)
     changes: list[Callable[[psycopg.Connection], object]] = [
         lambda db: owner.post("/mailing-lists", {"description": "Visitors"}),
         lambda db: owner.send(),
         lambda db: db.execute("update accounts set company = 'Another'"),
         lambda db: db.execute(A_DELIVERY),
-        lambda db: parts.shelf.store.put("a/file", b"x"),
+        lambda db: container.storage.store.put("a/file", b"x"),
         lambda db: db.execute("delete from accounts"),
         lambda db: db.execute("truncate prices cascade"),
     ]
     seen = [watch.traces()]
     for change in changes:
-        with psycopg.connect(parts.db.conninfo) as db:
+        with psycopg.connect(container.db.conninfo) as db:
             change(db)
         seen.append(watch.traces())
-        assert seen[-1] == traces(parts)
+        assert seen[-1] == traces(container)
     assert all(before != after for before, after in pairwise(seen))
 
 
-def test_who_watches_sees_nothing_of_what_was_undone(owner: Account, parts: Parts) -> None:
-    watch = Watch(parts)
+def test_who_watches_sees_nothing_of_what_was_undone(owner: Account, container: Container) -> None:
+    watch = Watch(container)
     before = watch.traces()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(company="Another"))
         tx.rollback()
-    assert watch.traces() == before == traces(parts)
+    assert watch.traces() == before == traces(container)

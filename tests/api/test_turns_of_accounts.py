@@ -16,12 +16,12 @@ from traces import logged
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.accounts.service import mint_token
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.errors import Overloaded
 from quillpost.core.metrics import REGISTRY
 from quillpost.web.application import create_app
-from quillpost.web.middleware.admission import Admission, Passage
+from quillpost.web.middleware.admission import Admission, RequestAdmission
 
 SHARE = 3
 LONG = 3_600.0
@@ -30,9 +30,9 @@ LONG = 3_600.0
 class House:
     """What is behind the gate: keeps everyone inside until it is told to answer."""
 
-    def __init__(self, parts: Parts, *, patience: float = LONG, share: int = SHARE, places: int = 16) -> None:
-        self.admission = Admission(share=share, patience=patience, places=places)
-        self.gate: ASGIApp = guarded(self._answer, parts, self.admission)
+    def __init__(self, container: Container, *, patience: float = LONG, share: int = SHARE, places: int = 16) -> None:
+        self.admission = Admission(max_per_caller=share, max_wait_seconds=patience, max_concurrent=places)
+        self.gate: ASGIApp = guarded(self._answer, container, self.admission)
         self.visits: list[tuple[str, bytes]] = []
         self.is_open = asyncio.Event()
         self.state: dict[str, Any] = {}
@@ -114,8 +114,8 @@ async def until(look: Callable[[], bool]) -> None:
 
 
 @pytest.fixture
-def other(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "other@example.com")
+def other(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "other@example.com")
 
 
 def account(who: Account) -> tuple[str, int]:
@@ -136,43 +136,46 @@ async def flooded(house: House, *callers: Account | str, extra: int) -> list[Cal
     """As many as may be inside, and so many who wait behind them."""
     first = await filled(house, *callers)
     more = [Call(house, "/api/v2/slow", by(who)) for who in islice(cycle(callers), extra)]
-    await until(lambda: house.admission.waiting_in_all == extra)
+    await until(lambda: house.admission.total_waiting == extra)
     return first + more
 
 
 def test_beside_a_crowd_of_one_account_another_is_served_at_once(
-    parts: Parts, owner: Account, other: Account
+    container: Container, owner: Account, other: Account
 ) -> None:
     async def story() -> None:
-        house = House(parts)
+        house = House(container)
         crowd = await flooded(house, owner, extra=40)
         assert (await Call(house, "/api/v2/ping", by(other)).done()).status == 200
         assert len(house.visits) == SHARE + 1
-        assert house.admission.waiting(account(owner)) == 40
+        assert house.admission.count_waiting(account(owner)) == 40
         house.is_open.set()
         assert {(await call.done()).status for call in crowd} == {200}
-        assert house.admission.inside(account(owner)) == 0
+        assert house.admission.count_admitted(account(owner)) == 0
 
     tell(story)
 
 
-def test_tokens_and_sub_accounts_of_an_account_share_its_share(parts: Parts, owner: Account) -> None:
-    teammate = make_teammate(parts, owner, make_sub_account(parts, owner))
-    with parts.db.work() as tx:
-        second = mint_token(tx, owner.id, mode="live", name="second", now=parts.clock())
+def test_tokens_and_sub_accounts_of_an_account_share_its_share(container: Container, owner: Account) -> None:
+    teammate = make_teammate(container, owner, make_sub_account(container, owner))
+    with container.db.system_transaction() as tx:
+        second = mint_token(tx, owner.id, mode="live", name="second", now=container.clock())
 
     async def story() -> None:
-        house = House(parts)
+        house = House(container)
         await flooded(house, owner, teammate, second, extra=9)
-        assert (house.admission.inside(account(owner)), house.admission.waiting(account(owner))) == (SHARE, 9)
+        assert (house.admission.count_admitted(account(owner)), house.admission.count_waiting(account(owner))) == (
+            SHARE,
+            9,
+        )
         house.is_open.set()
 
     tell(story)
 
 
-def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(parts: Parts, owner: Account) -> None:
+def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(container: Container, owner: Account) -> None:
     async def story() -> None:
-        house = House(parts, patience=0)
+        house = House(container, patience=0)
         inside = await filled(house, owner)
         heads = by(owner), ("x-request-id", "my-own-id-1")
         late = [await Call(house, "/api/v2/send/postcard", *heads, body=True).done() for _ in range(5)]
@@ -192,11 +195,11 @@ def test_who_would_wait_too_long_is_told_503_and_nothing_was_begun(parts: Parts,
     tell(story)
 
 
-def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Account) -> None:
+def test_many_who_are_sent_away_are_one_line_in_the_log(container: Container, owner: Account) -> None:
     """And each is counted."""
 
     async def story() -> None:
-        house = House(parts, patience=0)
+        house = House(container, patience=0)
         inside = await filled(house, owner)
         with logged() as lines:
             for _ in range(20):
@@ -213,11 +216,11 @@ def test_many_who_are_sent_away_are_one_line_in_the_log(parts: Parts, owner: Acc
     assert answered(503) - before == 20
 
 
-def test_whoever_is_sent_away_leaves_no_garbage(parts: Parts, owner: Account) -> None:
+def test_whoever_is_sent_away_leaves_no_garbage(container: Container, owner: Account) -> None:
     """Collecting what hundreds a second leave would have everybody wait."""
 
     async def story() -> None:
-        house = House(parts, patience=0)
+        house = House(container, patience=0)
         inside = await filled(house, owner)
         before = left()
         gc.disable()
@@ -232,13 +235,13 @@ def test_whoever_is_sent_away_leaves_no_garbage(parts: Parts, owner: Account) ->
         assert {(await call.done()).status for call in inside} == {200}
 
     def left() -> int:
-        return sum(isinstance(one, (Passage, Overloaded)) for one in gc.get_objects())
+        return sum(isinstance(one, (RequestAdmission, Overloaded)) for one in gc.get_objects())
 
     tell(story)
 
 
 def test_the_service_looks_at_its_processor_while_many_wait(
-    parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of them is answered all the same."""
     looks = []
@@ -250,11 +253,11 @@ def test_the_service_looks_at_its_processor_while_many_wait(
             return True
 
     monkeypatch.setattr("quillpost.web.application.ProcessorLoad", Short)
-    monkeypatch.setattr("quillpost.web.middleware.admission.LONG_LINE", 0)
+    monkeypatch.setattr("quillpost.web.middleware.admission.LONG_QUEUE_LENGTH", 0)
 
     async def story() -> None:
-        house = House(parts)
-        house.gate = create_app(parts)
+        house = House(container)
+        house.gate = create_app(container)
         calls = [Call(house, "/api/v2/ping", by(owner)) for _ in range(20)]
         assert {(await call.done()).status for call in calls} == {200}
 
@@ -267,45 +270,45 @@ def answered(status: int) -> float:
     return REGISTRY.get_sample_value("quillpost_requests_total", labels) or 0.0
 
 
-def test_a_caller_who_hangs_up_leaves_the_line(parts: Parts, owner: Account) -> None:
+def test_a_caller_who_hangs_up_leaves_the_line(container: Container, owner: Account) -> None:
     async def story() -> None:
-        house = House(parts)
+        house = House(container)
         crowd = await flooded(house, owner, extra=2)
         gone = crowd[-2]
         gone.hung_up.set()
         await gone.done()
         assert gone.messages == []
-        assert house.admission.waiting(account(owner)) == 1
+        assert house.admission.count_waiting(account(owner)) == 1
         house.is_open.set()
         await crowd[-1].done()
         assert len(house.visits) == SHARE + 1, "nothing is done for who has gone"
-        assert house.admission.inside(account(owner)) == 0
+        assert house.admission.count_admitted(account(owner)) == 0
 
     before = answered(499)
     tell(story)
     assert answered(499) - before == 1
 
 
-def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(parts: Parts, owner: Account) -> None:
+def test_made_up_tokens_wait_behind_each_other_and_keep_no_known_caller(container: Container, owner: Account) -> None:
     async def story() -> None:
-        house = House(parts, share=1)
+        house = House(container, share=1)
         await Call(house, "/api/v2/ping", by(owner)).done()
-        made_up = [Call(house, "/api/v2/ping", by(tokens.mint("test", bytes([n]) * 32))) for n in range(20)]
+        made_up = [Call(house, "/api/v2/ping", by(tokens.mint_secret("test", bytes([n]) * 32))) for n in range(20)]
         known = await Call(house, "/api/v2/ping", by(owner)).done()
         assert known.status == 200
         assert not all(call.task.done() for call in made_up)
         assert {(await call.done()).status for call in made_up} == {401}
-        assert house.admission.inside(("address", "192.0.2.1")) == 0
+        assert house.admission.count_admitted(("address", "192.0.2.1")) == 0
 
     tell(story)
 
 
-def test_a_body_that_trickles_in_holds_no_place(parts: Parts, owner: Account) -> None:
+def test_a_body_that_trickles_in_holds_no_place(container: Container, owner: Account) -> None:
     async def story() -> None:
-        house = House(parts, share=1)
+        house = House(container, share=1)
         slow = Call(house, "/api/v2/send/postcard", by(owner), body=True)
         page = Call(house, "/some/form", body=True)
-        await until(lambda: house.admission.inside_in_all == 0)
+        await until(lambda: house.admission.total_admitted == 0)
         assert (await Call(house, "/api/v2/ping", by(owner)).done()).status == 200
         assert (await Call(house, "/sign-in").done()).status == 200
         for call in (slow, page):
@@ -318,17 +321,17 @@ def test_a_body_that_trickles_in_holds_no_place(parts: Parts, owner: Account) ->
     tell(story)
 
 
-def test_pages_take_turns_by_the_account_of_their_session_and_else_by_address(parts: Parts) -> None:
+def test_pages_take_turns_by_the_account_of_their_session_and_else_by_address(container: Container) -> None:
     cookie = ("cookie", "quillpost_session=somebody; quillpost_zone=UTC")
 
     async def story() -> None:
-        house = House(parts)
+        house = House(container)
         house.state = {"account_id": 7}
         await Call(house, "/orders", cookie).done()
         inside = [Call(house, "/slow", cookie), Call(house, "/slow")]
         await until(lambda: len(house.visits) == 3)
-        assert house.admission.inside(("account", 7)) == 1
-        assert house.admission.inside(("address", "192.0.2.1")) == 1
+        assert house.admission.count_admitted(("account", 7)) == 1
+        assert house.admission.count_admitted(("address", "192.0.2.1")) == 1
         house.state = {"account_id": None}  # the session has ended
         house.is_open.set()
         for call in inside:
@@ -336,16 +339,16 @@ def test_pages_take_turns_by_the_account_of_their_session_and_else_by_address(pa
         await Call(house, "/orders", cookie).done()
         house.is_open.clear()
         ended = Call(house, "/slow", cookie)
-        await until(lambda: house.admission.inside(("address", "192.0.2.1")) == 1)
+        await until(lambda: house.admission.count_admitted(("address", "192.0.2.1")) == 1)
         house.is_open.set()
         await ended.done()
 
     tell(story)
 
 
-def test_the_answer_to_whoever_looks_after_us_takes_no_place(parts: Parts) -> None:
+def test_the_answer_to_whoever_looks_after_us_takes_no_place(container: Container) -> None:
     async def story() -> None:
-        house = House(parts, share=1, places=1)
+        house = House(container, share=1, places=1)
         busy = Call(house, "/slow")
         await until(lambda: len(house.visits) == 1)
         assert (await Call(house, "/health").done()).status == 200
@@ -355,18 +358,18 @@ def test_the_answer_to_whoever_looks_after_us_takes_no_place(parts: Parts) -> No
     tell(story)
 
 
-def test_somebody_who_is_signed_in_waits_longer_than_a_program(parts: Parts) -> None:
+def test_somebody_who_is_signed_in_waits_longer_than_a_program(container: Container) -> None:
     cookie = ("cookie", "quillpost_session=somebody")
 
     async def story() -> None:
-        house = House(parts, patience=0.5, share=1)
+        house = House(container, patience=0.5, share=1)
         house.state = {"account_id": 7}
         await Call(house, "/orders", cookie).done()
         busy = [Call(house, "/slow", cookie), Call(house, "/slow")]
         await until(lambda: len(house.visits) == 3)
         person, program = Call(house, "/compose", cookie), Call(house, "/hooks/lists/key")
         assert (await program.done()).status == 503
-        assert house.admission.waiting(("account", 7)) == 1
+        assert house.admission.count_waiting(("account", 7)) == 1
         house.is_open.set()
         assert (await person.done()).status == 200
         for call in busy:

@@ -15,11 +15,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from workbooks import workbook
 
 from makers import Account
-from quillpost.app.container import Parts
-from quillpost.core.clients import Client, FairTurns, serving
+from quillpost.app.container import Container
+from quillpost.core.clients import ClientConnection, FairQueue, client_context
 from quillpost.recipients.imports import workbooks
-from quillpost.web.api.uploads import AT_ONCE, SHARE
-from quillpost.web.middleware.admission import PLACES, Admission
+from quillpost.web.api.uploads import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
+from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission
 
 FILE = "/api/v2/imports/preview"
 
@@ -68,35 +68,32 @@ async def crowded(works: Works, gate: ASGIApp, senders: list[Account]) -> AsyncI
 
 
 def test_an_account_has_its_share_of_the_places_and_leaves_the_others(
-    owner: Account, stranger: Account, parts: Parts
+    owner: Account, stranger: Account, container: Container
 ) -> None:
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()
-        gate = guarded(works, parts)
-        async with crowded(works, gate, [owner] * SHARE):
+        gate = guarded(works, container)
+        async with crowded(works, gate, [owner] * MAX_UPLOADS_PER_ACCOUNT):
             refused = await called(gate, owner)
             passed = await called(gate, owner, "/api/v2/ping")
             theirs = asyncio.create_task(called(gate, stranger))
         return [refused, passed, await theirs, await called(gate, owner)]
 
     refused, passed, theirs, later = asyncio.run(crowd())
-    assert refused == (
-        503,
-        {"message": "2 of your files are being read already. Send this one when they are."},
-    )
+    assert refused == (503, {"message": "2 of your files are being read already. Send this one when they are."})
     assert (passed[0], theirs[0], later[0]) == (200, 200, 200)
 
 
 def test_all_together_leave_room_for_other_calls(
-    owner: Account, stranger: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, stranger: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert AT_ONCE < PLACES
-    monkeypatch.setattr("quillpost.web.api.uploads.SHARE", AT_ONCE)
+    assert MAX_UPLOADS < MAX_CONCURRENT_REQUESTS
+    monkeypatch.setattr("quillpost.web.api.uploads.MAX_UPLOADS_PER_ACCOUNT", MAX_UPLOADS)
 
     async def crowd() -> list[tuple[int, Any]]:
         works = Works()
-        gate = guarded(works, parts, Admission(share=PLACES, patience=30))
-        async with crowded(works, gate, [owner] * AT_ONCE):
+        gate = guarded(works, container, Admission(max_per_caller=MAX_CONCURRENT_REQUESTS, max_wait_seconds=30))
+        async with crowded(works, gate, [owner] * MAX_UPLOADS):
             answers = [await called(gate, stranger), await called(gate, stranger, "/api/v2/ping")]
         return [*answers, await called(gate, stranger)]
 
@@ -106,18 +103,18 @@ def test_all_together_leave_room_for_other_calls(
 
 
 def test_one_workbook_of_an_account_is_read_at_a_time(
-    owner: Account, stranger: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, stranger: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workbooks, "turns", FairTurns(workbooks.AT_ONCE, workbooks.FOR_ONE, 0.01))
-    importer = Importer(Lister(owner), parts)
+    monkeypatch.setattr(workbooks, "reader_queue", FairQueue(workbooks.MAX_CONCURRENT, workbooks.MAX_PER_ACCOUNT, 0.01))
+    importer = Importer(Lister(owner), container)
     people = workbook([["Name", "Email"], ["Jane Doe", "jane@example.com"]])
 
-    others = Importer(Lister(stranger), parts)
+    others = Importer(Lister(stranger), container)
 
     def preview(whose: Importer) -> Response:
         return whose.upload(0, people, name="people.xlsx", to="/imports/preview")
 
-    with serving(Client(lambda: owner.id)), workbooks.turns.turn(""):
+    with client_context(ClientConnection(lambda: owner.id)), workbooks.reader_queue.slot(""):
         busy, other = preview(importer), preview(others)
-    assert (busy.status_code, busy.json()) == (503, {"message": workbooks.BUSY})
+    assert (busy.status_code, busy.json()) == (503, {"message": workbooks.READER_BUSY})
     assert (other.status_code, preview(importer).status_code) == (200, 200)

@@ -11,30 +11,28 @@ from uploads import form_of, png
 
 from direct import TestClient
 from makers import Account, make_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.web.api.requests import LONGEST_FIELD, MOST_FIELDS, MOST_FILES
+from quillpost.web.api.requests import MAX_FIELD_BYTES, MAX_FIELDS, MAX_FILES
 from quillpost.web.application import create_app
 
 TYPE, NAME = ('name="type"', b"postcard"), ('name="name"', b"Spring")
 IMAGE = ('name="image"; filename="a.png"', png())
 WHOLE = form_of("b", TYPE, NAME, IMAGE)
 FORM = "multipart/form-data; boundary=b"
-TOO_MANY_FIELDS = [(f'name="f{n}"', b"") for n in range(MOST_FIELDS + 1)]
-TOO_MANY_FILES = [(f'name="f{n}"; filename="f"', b"") for n in range(MOST_FILES + 1)]
+TOO_MANY_FIELDS = [(f'name="f{n}"', b"") for n in range(MAX_FIELDS + 1)]
+TOO_MANY_FILES = [(f'name="f{n}"; filename="f"', b"") for n in range(MAX_FILES + 1)]
 
 
 @pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Parts]:
+def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Container]:
     home: Path = tmp_path_factory.mktemp("uploads")
     with shared_service(postgres, template, home) as parts:
         yield parts
 
 
 @pytest.fixture(scope="module")
-def sender(service: Parts) -> Iterator[Account]:
+def sender(service: Container) -> Iterator[Account]:
     with TestClient(create_app(service), raise_server_exceptions=False) as http:
         yield make_account(service, http, "sender@example.com")
 
@@ -56,7 +54,7 @@ def post(who: Account, body: bytes, kind: str = FORM, *, path: str = "/image-tem
         (b"--b\r\n" + b"x" * 9_000 + b"\r\n--b--", FORM),
         (form_of("b", ("filename=x", b"")), FORM),
         (form_of("b", ('name="name"', b"\xff\xfe")), FORM),
-        (form_of("b", ('name="name"', b"x" * (LONGEST_FIELD + 1))), FORM),
+        (form_of("b", ('name="name"', b"x" * (MAX_FIELD_BYTES + 1))), FORM),
         (form_of("b", *TOO_MANY_FIELDS), FORM),
         (form_of("b", *TOO_MANY_FILES), FORM),
     ],
@@ -66,9 +64,7 @@ def post(who: Account, body: bytes, kind: str = FORM, *, path: str = "/image-tem
         "many files",
     ],
 )  # fmt: skip
-def test_a_form_that_cannot_be_read_is_refused(
-    sender: Account, service: Parts, body: bytes, kind: str
-) -> None:
+def test_a_form_that_cannot_be_read_is_refused(sender: Account, service: Container, body: bytes, kind: str) -> None:
     before = traces(service)
     refused = post(sender, body, kind)
     assert (refused.status_code, list(refused.json()["errors"])) == (422, ["body"]), refused.text
@@ -88,7 +84,7 @@ def test_a_form_that_cannot_be_read_is_refused(
     ],
 )
 def test_a_part_that_is_wrong_is_named(
-    sender: Account, service: Parts, parts: tuple[tuple[str, bytes], ...], field: str
+    sender: Account, service: Container, parts: tuple[tuple[str, bytes], ...], field: str
 ) -> None:
     before = traces(service)
     refused = post(sender, form_of("b", *parts))
@@ -97,7 +93,7 @@ def test_a_part_that_is_wrong_is_named(
 
 
 @pytest.mark.parametrize("path", ["/message-templates", "/webhooks", "/send/postcard"])
-def test_elsewhere_no_files_are_taken(sender: Account, service: Parts, path: str) -> None:
+def test_elsewhere_no_files_are_taken(sender: Account, service: Container, path: str) -> None:
     before = traces(service)
     refused = post(sender, WHOLE, path=path)
     assert refused.status_code == 415

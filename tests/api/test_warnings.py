@@ -11,17 +11,17 @@ from PIL import Image
 from uploads import upload
 
 from makers import Account, Build, Clock, carry_on, make_operator, person, warnings_of
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
-from quillpost.orders.validation import HARD_TO_READ
-from quillpost.web.api.responses import LONGEST_HEADER, warning_header
+from quillpost.orders.validation import HARD_TO_READ_WARNING
+from quillpost.web.api.responses import MAX_HEADER_LENGTH, build_warning_header
 
 SHRUNK = "The message was shrunk to fit"
 LONG = "Thank you for stopping by, it was good to see you all again. " * 9
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -63,9 +63,7 @@ def test_a_message_that_was_shrunk_is_told_everywhere(owner: Account) -> None:
 
 def test_a_size_that_was_asked_for_is_not_shrunk(owner: Account) -> None:
     [style] = [
-        each["handwriting_style_id"]
-        for each in owner.get("/handwriting-styles").json()["data"]
-        if each["type"] == "AI"
+        each["handwriting_style_id"] for each in owner.get("/handwriting-styles").json()["data"] if each["type"] == "AI"
     ][:1]
     small = owner.send(message="Hi! " * 20, font_size="small", handwriting_style=style)
     assert (small.status_code, warnings_of(small)) == (200, [])
@@ -82,34 +80,34 @@ def test_other_words_take_the_warning_back(owner: Account) -> None:
 @pytest.mark.parametrize("color", ["#fdfdfd", "rgba(0,0,0,0.1)", "#ffee88"])
 def test_ink_that_is_too_light_for_white_paper_is_told_everywhere(owner: Account, color: str) -> None:
     found = every_answer(owner, handwriting_color=color)
-    assert all(warnings[0].startswith(f"{HARD_TO_READ} on white paper") for warnings in found), found
+    assert all(warnings[0].startswith(f"{HARD_TO_READ_WARNING} on white paper") for warnings in found), found
 
 
 def test_ink_that_is_lost_on_the_art_is_told_everywhere(owner: Account, art: ArtHouse) -> None:
     found = every_answer(owner, custom_background_image=art.picture("black"))
-    assert all(warnings[0].startswith(f"{HARD_TO_READ} on custom_background_image") for warnings in found)
+    assert all(warnings[0].startswith(f"{HARD_TO_READ_WARNING} on custom_background_image") for warnings in found)
     light = every_answer(owner, custom_background_image=art.picture("black"), handwriting_color="#ffffff")
     assert light == [[]] * len(light)
 
 
 def test_the_picture_under_a_letters_cover_counts(owner: Account, art: ArtHouse) -> None:
     under = owner.send("letter", front_image_url=art.picture("navy"))
-    assert any(each.startswith(f"{HARD_TO_READ} on front_image_url") for each in warnings_of(under))
+    assert any(each.startswith(f"{HARD_TO_READ_WARNING} on front_image_url") for each in warnings_of(under))
     beside = owner.send("postcard", front_image_url=art.picture("navy"))
-    assert not any(HARD_TO_READ in each for each in warnings_of(beside))
+    assert not any(HARD_TO_READ_WARNING in each for each in warnings_of(beside))
 
 
 def test_each_recipients_own_picture_is_looked_at(owner: Account, art: ArtHouse) -> None:
     url = art.picture("~CUSTOM1~")
     people = [person(custom1="white"), person(address="13 Main St", custom1="black")]
     told = warnings_of(owner.send(recipients=people, custom_background_image=url))
-    assert [each.partition(":")[0] for each in told if HARD_TO_READ in each] == [
-        f"{HARD_TO_READ} on custom_background_image (for recipient 1)"
+    assert [each.partition(":")[0] for each in told if HARD_TO_READ_WARNING in each] == [
+        f"{HARD_TO_READ_WARNING} on custom_background_image (for recipient 1)"
     ]
 
 
-def contrast(parts: Parts, order_id: int) -> float | None:
-    with parts.db.work() as tx:
+def contrast(container: Container, order_id: int) -> float | None:
+    with container.db.system_transaction() as tx:
         query = sa.select(orders.c.lowest_contrast).where(orders.c.id == order_id)
         found: float | None = tx.execute(query).scalar_one()
     return found
@@ -128,65 +126,53 @@ def contrast(parts: Parts, order_id: int) -> float | None:
     ],
 )
 def test_ink_that_is_nearly_invisible_holds_its_order(
-    owner: Account,
-    parts: Parts,
-    clock: Clock,
-    art: ArtHouse,
-    color: str,
-    background: str | None,
-    is_held: bool,
+    owner: Account, container: Container, clock: Clock, art: ArtHouse, color: str, background: str | None, is_held: bool
 ) -> None:
     url = art.picture(background) if background else None
     order = owner.send(handwriting_color=color, custom_background_image=url).json()["id"]
-    carry_on(parts, clock, seconds=11)
+    carry_on(container, clock, seconds=11)
     read = owner.get(f"/orders/{order}").json()
     assert (read["status"] == "Paused") is is_held
     assert not is_held or "nearly invisible: its contrast is 1" in read["warnings"][-1]
-    operator = make_operator(parts, owner.http)
+    operator = make_operator(container, owner.http)
     assert operator.post(f"/orders/{order}/release").status_code == (200 if is_held else 409)
 
 
-def test_a_blank_message_has_no_ink_to_read(
-    owner: Account, parts: Parts, clock: Clock, art: ArtHouse
-) -> None:
+def test_a_blank_message_has_no_ink_to_read(owner: Account, container: Container, clock: Clock, art: ArtHouse) -> None:
     sent = owner.send(message="", custom_background_image=art.picture("black"))
-    assert not any(HARD_TO_READ in each for each in warnings_of(sent))
-    carry_on(parts, clock, seconds=11)
+    assert not any(HARD_TO_READ_WARNING in each for each in warnings_of(sent))
+    carry_on(container, clock, seconds=11)
     assert owner.get(f"/orders/{sent.json()['id']}").json()["status"] != "Paused"
 
 
-def test_words_that_come_later_are_looked_at(
-    owner: Account, parts: Parts, clock: Clock, art: ArtHouse
-) -> None:
+def test_words_that_come_later_are_looked_at(owner: Account, container: Container, clock: Clock, art: ArtHouse) -> None:
     order = owner.send(message="", custom_background_image=art.picture("black")).json()["id"]
     assert owner.put(f"/orders/{order}", {"message": "Hello!"}).status_code == 200
-    carry_on(parts, clock, seconds=11)
+    carry_on(container, clock, seconds=11)
     assert owner.get(f"/orders/{order}").json()["status"] == "Paused"
 
 
 def test_a_letter_of_a_pdf_alone_is_written_on_its_envelope(
-    owner: Account, parts: Parts, art: ArtHouse
+    owner: Account, container: Container, art: ArtHouse
 ) -> None:
     faint = {"pdf_only_url": art.letter(), "handwriting_color": "#fdfdfd"}
     closed, windowed = (owner.send(piece, **faint).json()["id"] for piece in ("windowless-letter", "letter"))
-    assert contrast(parts, closed) == pytest.approx(1.0, abs=0.1)
-    assert contrast(parts, windowed) is None
+    assert contrast(container, closed) == pytest.approx(1.0, abs=0.1)
+    assert contrast(container, windowed) is None
 
 
 def test_the_header_is_a_json_array_in_ascii() -> None:
-    header = warning_header(["Grüße an Жук", 'a "quote"\nand a line', "Grüße an Жук"])["X-Warnings"]
+    header = build_warning_header(["Grüße an Жук", 'a "quote"\nand a line', "Grüße an Жук"])["X-Warnings"]
     assert header.isascii()
     assert header.isprintable()
     assert json.loads(header) == ["Grüße an Жук", 'a "quote"\nand a line']
-    assert warning_header([]) == {}
+    assert build_warning_header([]) == {}
 
 
-@pytest.mark.parametrize(
-    "warnings", [["x" * 5_000], ["Ж" * 900] * 1, [f"{n} " + "Ж" * 60 for n in range(99)]]
-)
+@pytest.mark.parametrize("warnings", [["x" * 5_000], ["Ж" * 900] * 1, [f"{n} " + "Ж" * 60 for n in range(99)]])
 def test_a_header_stays_short_and_whole(warnings: list[str]) -> None:
-    header = warning_header(warnings)["X-Warnings"]
-    assert len(header) <= LONGEST_HEADER
+    header = build_warning_header(warnings)["X-Warnings"]
+    assert len(header) <= MAX_HEADER_LENGTH
     told = json.loads(header)
     assert told[0][:20] == warnings[0][:20]
     if len(told) < len(warnings):
@@ -195,4 +181,4 @@ def test_a_header_stays_short_and_whole(warnings: list[str]) -> None:
 
 def test_a_header_tells_no_secret() -> None:
     token = "qp_live_" + "a" * 43
-    assert token not in warning_header([f"The field {token} is odd."])["X-Warnings"]
+    assert token not in build_warning_header([f"The field {token} is odd."])["X-Warnings"]

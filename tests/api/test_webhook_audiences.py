@@ -7,28 +7,19 @@ import pytest
 from event_sink import EventSink, telling
 
 from direct import TestClient
-from makers import (
-    Account,
-    Build,
-    Clock,
-    do_due_jobs,
-    make_live,
-    make_sub_account,
-    make_teammate,
-    person,
-)
-from quillpost.app.container import Parts
+from makers import Account, Build, Clock, do_due_jobs, make_live, make_sub_account, make_teammate, person
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
 @pytest.fixture
-def http(parts: Parts) -> Iterator[TestClient]:
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+def http(container: Container) -> Iterator[TestClient]:
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         yield http
 
 
@@ -64,28 +55,28 @@ def told(sink: EventSink, path: str) -> set[tuple[int, str | None]]:
 
 
 def test_each_is_told_of_its_own(
-    owner: Account, stranger: Account, parts: Parts, clock: Clock, sink: EventSink
+    owner: Account, stranger: Account, container: Container, clock: Clock, sink: EventSink
 ) -> None:
-    branch = make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, branch)
+    branch = make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, branch)
     friends, others = make_list(owner, "Ann", "Bert"), make_list(owner, "Constance")
     subscribe(owner, sink, "/account")
     subscribe(owner, sink, "/orders", type="order.status_update")
     subscribe(owner, sink, "/branch", sub_account_id=branch)
     subscribe(teammate, sink, "/teammate")
     subscribe(owner, sink, "/friends", mailing_list_id=friends)
-    subscribe(make_live(parts, owner), sink, "/live")
+    subscribe(make_live(container, owner), sink, "/live")
     subscribe(stranger, sink, "/stranger")
 
     plain = send(owner)
     ours = send(owner, sub_account_id=branch)
     both = send(owner, recipients=[person()], mailing_list_ids=[friends, others])
-    do_due_jobs(parts)
+    do_due_jobs(container)
     everything = {
         (plain, None), (plain, "Jane Doe"), (ours, None), (ours, "Jane Doe"),
         (both, None), (both, "Jane Doe"), (both, "Ann"), (both, "Bert"), (both, "Constance"),
     }  # fmt: skip
-    with telling(parts):
+    with telling(container):
         for path, how_many in (("/account", 9), ("/orders", 3), ("/branch", 2), ("/friends", 3)):
             sink.wait(path, how_many)
         sink.wait("/teammate", 2)
@@ -97,24 +88,24 @@ def test_each_is_told_of_its_own(
 
 
 def test_what_is_asked_for_again_arrives_again(
-    owner: Account, parts: Parts, clock: Clock, sink: EventSink
+    owner: Account, container: Container, clock: Clock, sink: EventSink
 ) -> None:
     hook = subscribe(owner, sink, "/hook")
     send(owner)
-    with telling(parts):
+    with telling(container):
         first = sink.wait("/hook", 2)
     clock.advance(minutes=1)
     log = owner.get(f"/webhooks/{hook}/deliveries?status=delivered").json()["data"]
     assert {row["request_body"] for row in log} == {each.body.decode() for each in first}
     assert {(row["response_status"], row["attempts"]) for row in log} == {(204, 1)}
     assert owner.post(f"/webhooks/{hook}/deliveries/{log[0]['id']}/retry").status_code == 200
-    with telling(parts):
+    with telling(container):
         assert sink.wait("/hook", 3)[2].body.decode() == log[0]["request_body"]
     clock.advance(minutes=1)
     asked = owner.post(f"/webhooks/{hook}/replay", {"from": "2026-05-04T12:00:00Z"})
     assert (asked.status_code, asked.json()["events"]) == (202, 2)
-    do_due_jobs(parts)
-    with telling(parts):
+    do_due_jobs(container)
+    with telling(container):
         replayed = sink.wait("/hook", 5)[3:]
     assert sorted(each.body for each in replayed) == sorted(each.body for each in first)
     assert owner.get(f"/webhooks/{hook}").json()["invoke_count"] == 5

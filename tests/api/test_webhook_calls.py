@@ -7,8 +7,8 @@ import pytest
 from traces import FORM, traces
 
 from makers import Account, make_account, make_sub_account, make_teammate
-from quillpost.accounts import service as accounts
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.app.container import Container
 
 URL = "https://example.com/hook"
 KEYS = {
@@ -38,8 +38,8 @@ def test_the_secret_is_shown_once(owner: Account) -> None:
     assert subscribe(owner).json()["secret"] != body["secret"]
 
 
-def test_subscriptions_are_listed_newest_first(owner: Account, stranger: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
+def test_subscriptions_are_listed_newest_first(owner: Account, stranger: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
     first, second = subscribe(owner).json()["id"], subscribe(owner, sub_account_id=branch).json()["id"]
     subscribe(stranger)
     listed = owner.get("/webhooks?items_per_page=1").json()
@@ -62,17 +62,15 @@ def test_a_subscription_ends_when_it_is_deleted(owner: Account) -> None:
 def test_another_accounts_subscription_looks_like_none(owner: Account, stranger: Account) -> None:
     hook = subscribe(owner).json()["id"]
     for method in ("GET", "DELETE"):
-        answers = [
-            stranger.call(method, f"/webhooks/{n}") for n in (hook, hook + 99, "x", 2**63, "9" * 5_000)
-        ]
+        answers = [stranger.call(method, f"/webhooks/{n}") for n in (hook, hook + 99, "x", 2**63, "9" * 5_000)]
         assert {answer.status_code for answer in answers} == {404}
         assert {answer.text for answer in answers} == {'{"message":"Not Found"}'}
     assert owner.get(f"/webhooks/{hook}").status_code == 200
 
 
-def test_a_teammate_of_one_sub_account_subscribes_within_it(owner: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
+def test_a_teammate_of_one_sub_account_subscribes_within_it(owner: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
     everything = subscribe(owner).json()["id"]
     assert subscribe(teammate).json()["sub_account_id"] == mine
     assert subscribe(teammate, sub_account_id=other).status_code == 400
@@ -99,19 +97,19 @@ def test_the_verb_is_read_in_any_case(owner: Account, given: str, taken: str) ->
 
 
 @pytest.mark.parametrize(("mode", "other"), [("test", "live"), ("live", "test")])
-def test_the_mode_is_the_tokens_own(parts: Parts, owner: Account, mode: str, other: str) -> None:
-    caller = make_account(parts, owner.http, "caller@example.com", mode=mode)
+def test_the_mode_is_the_tokens_own(container: Container, owner: Account, mode: str, other: str) -> None:
+    caller = make_account(container, owner.http, "caller@example.com", mode=mode)
     assert [subscribe(caller, mode=asked).json()["mode"] for asked in (None, mode)] == [mode, mode]
-    before = traces(parts)
+    before = traces(container)
     refused = subscribe(caller, mode=other)
     assert refused.status_code == 422
     assert refused.json()["errors"] == {"mode": [f"Use a {other} token to subscribe to {other} events."]}
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_a_test_token_neither_sees_nor_ends_a_live_subscription(owner: Account, parts: Parts) -> None:
-    with parts.db.work() as tx:
-        token = accounts.mint_token(tx, owner.id, mode="live", name="live", now=parts.clock())
+def test_a_test_token_neither_sees_nor_ends_a_live_subscription(owner: Account, container: Container) -> None:
+    with container.db.system_transaction() as tx:
+        token = account_service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
     live = replace(owner, token=token)
     hook = subscribe(live).json()["id"]
     assert owner.get("/webhooks").json()["data"] == []
@@ -160,18 +158,18 @@ def test_a_form_subscribes_too(owner: Account) -> None:
     ],
 )
 def test_a_subscription_that_cannot_work_is_refused_by_its_field(
-    owner: Account, parts: Parts, changes: dict[str, Any], field: str
+    owner: Account, container: Container, changes: dict[str, Any], field: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     refused = subscribe(owner, **changes)
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == [field]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_ids_that_are_not_the_callers_are_refused(owner: Account, stranger: Account, parts: Parts) -> None:
-    theirs = make_sub_account(parts, stranger)
-    before = traces(parts)
+def test_ids_that_are_not_the_callers_are_refused(owner: Account, stranger: Account, container: Container) -> None:
+    theirs = make_sub_account(container, stranger)
+    before = traces(container)
     for changes, message in (
         ({"sub_account_id": theirs}, "Sub Account ID does not exist"),
         ({"sub_account_id": 10**15}, "Sub Account ID does not exist"),
@@ -179,4 +177,4 @@ def test_ids_that_are_not_the_callers_are_refused(owner: Account, stranger: Acco
     ):
         refused = subscribe(owner, **changes)
         assert (refused.status_code, refused.json()) == (400, {"message": message})
-    assert traces(parts) == before
+    assert traces(container) == before

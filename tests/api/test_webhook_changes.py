@@ -11,8 +11,8 @@ from told import is_awake, rest
 from traces import traces
 
 from makers import Account, Clock, make_sub_account, make_teammate
-from quillpost.accounts import service as accounts
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.database.tables.notifications import deliveries, webhooks
 
@@ -28,14 +28,14 @@ def change(who: Account, hook: object, **changes: Any) -> Any:
     return who.call("PUT", f"/webhooks/{hook}", json=changes)
 
 
-def make_list(parts: Parts, who: Account, sub_account_id: int | None = None) -> int:
-    with parts.db.work() as tx:
+def make_list(container: Container, who: Account, sub_account_id: int | None = None) -> int:
+    with container.db.system_transaction() as tx:
         known: dict[str, object] = {"account_id": who.id, "sub_account_id": sub_account_id}
         return int(insert_least(tx, mailing_lists, known))
 
 
-def test_a_change_touches_what_it_names_alone(owner: Account, parts: Parts, clock: Clock) -> None:
-    branch, mailing_list = make_sub_account(parts, owner), make_list(parts, owner)
+def test_a_change_touches_what_it_names_alone(owner: Account, container: Container, clock: Clock) -> None:
+    branch, mailing_list = make_sub_account(container, owner), make_list(container, owner)
     made = subscribe(owner, description="CRM")
     del made["secret"]
     clock.advance(minutes=1)
@@ -43,9 +43,9 @@ def test_a_change_touches_what_it_names_alone(owner: Account, parts: Parts, cloc
         "url": "https://example.com/new",
         "updated_at": "2026-05-04T12:01:00Z",
     }
-    wish = {"verb": "GET", "events": ["scans.scan_update"], "description": None, "mode": "test"}
+    order_request = {"verb": "GET", "events": ["scans.scan_update"], "description": None, "mode": "test"}
     home = {"sub_account_id": branch, "mailing_list_id": str(mailing_list)}
-    changed = change(owner, made["id"], **wish, **home, status="active")
+    changed = change(owner, made["id"], **order_request, **home, status="active")
     assert changed.status_code == 200
     assert changed.headers["X-Ignored-Fields"] == "status"
     assert changed.json() == made | {
@@ -86,41 +86,39 @@ def test_a_change_that_cannot_work_is_refused_by_its_field(owner: Account) -> No
 
 
 def test_a_list_must_be_the_callers_own_and_one_that_the_sub_account_mails_to(
-    owner: Account, stranger: Account, parts: Parts
+    owner: Account, stranger: Account, container: Container
 ) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
     theirs, elsewhere, common = (
-        make_list(parts, stranger),
-        make_list(parts, owner, other),
-        make_list(parts, owner),
+        make_list(container, stranger),
+        make_list(container, owner, other),
+        make_list(container, owner),
     )
     hook = subscribe(owner, sub_account_id=mine, mailing_list_id=common)
     assert hook["mailing_list_id"] == common
-    before = traces(parts)
+    before = traces(container)
     for list_id in (theirs, elsewhere, 10**15):
         assert subscribe(owner, sub_account_id=mine, mailing_list_id=list_id) == UNKNOWN_LIST
         refused = change(owner, hook["id"], mailing_list_id=list_id)
         assert (refused.status_code, refused.json()) == (400, UNKNOWN_LIST)
-    assert change(owner, hook["id"], sub_account_id=10**15).json() == {
-        "message": "Sub Account ID does not exist"
-    }
-    assert traces(parts) == before
+    assert change(owner, hook["id"], sub_account_id=10**15).json() == {"message": "Sub Account ID does not exist"}
+    assert traces(container) == before
     moved = change(owner, hook["id"], sub_account_id=other, mailing_list_id=elsewhere).json()
     assert (moved["sub_account_id"], moved["mailing_list_id"]) == (other, elsewhere)
 
 
-def test_a_subscription_goes_with_its_list(owner: Account, parts: Parts) -> None:
-    mailing_list = make_list(parts, owner)
+def test_a_subscription_goes_with_its_list(owner: Account, container: Container) -> None:
+    mailing_list = make_list(container, owner)
     hook = subscribe(owner, mailing_list_id=mailing_list)["id"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(mailing_lists))
     assert owner.get(f"/webhooks/{hook}").status_code == 404
 
 
-def test_a_teammate_of_one_sub_account_changes_within_it(owner: Account, parts: Parts) -> None:
-    mine, other = make_sub_account(parts, owner), make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, mine)
-    hook = subscribe(owner, sub_account_id=mine, mailing_list_id=make_list(parts, owner))["id"]
+def test_a_teammate_of_one_sub_account_changes_within_it(owner: Account, container: Container) -> None:
+    mine, other = make_sub_account(container, owner), make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, mine)
+    hook = subscribe(owner, sub_account_id=mine, mailing_list_id=make_list(container, owner))["id"]
     assert change(teammate, hook, description="Ours").json()["description"] == "Ours"
     assert change(teammate, hook, sub_account_id=other).status_code == 400
     kept = change(teammate, hook, sub_account_id=None, mailing_list_id=None)
@@ -133,25 +131,22 @@ def test_pausing_and_resuming_twice_is_doing_it_once(owner: Account) -> None:
     paused = [owner.post(f"/webhooks/{hook}/pause") for _ in range(2)]
     assert [(each.status_code, each.json()["status"]) for each in paused] == [(200, "paused")] * 2
     refused = owner.post(f"/webhooks/{hook}/test")
-    assert (refused.status_code, refused.json()) == (
-        400,
-        {"message": "This subscription is paused: resume it first."},
-    )
+    assert (refused.status_code, refused.json()) == (400, {"message": "This subscription is paused: resume it first."})
     resumed = [owner.post(f"/webhooks/{hook}/resume") for _ in range(2)]
     assert [(each.status_code, each.json()["status"]) for each in resumed] == [(200, "active")] * 2
 
 
 @pytest.mark.parametrize("status", ["failing", "disabled"])
-def test_resuming_takes_back_what_failed(owner: Account, parts: Parts, clock: Clock, status: str) -> None:
+def test_resuming_takes_back_what_failed(owner: Account, container: Container, clock: Clock, status: str) -> None:
     hook = subscribe(owner)["id"]
-    set_columns(parts, webhooks, hook, status=status, failing_since=clock.now(), last_error="No answer.")
+    set_columns(container, webhooks, hook, status=status, failing_since=clock.now(), last_error="No answer.")
     shown = owner.get(f"/webhooks/{hook}").json()
     assert (shown["status"], shown["last_error"]) == (status, "No answer.")
     assert shown["failing_since"] == "2026-05-04T12:00:00Z"
-    rest(parts, hook)
+    rest(container, hook)
     resumed = owner.post(f"/webhooks/{hook}/resume").json()
     assert (resumed["status"], resumed["failing_since"], resumed["last_error"]) == ("active", None, None)
-    assert is_awake(parts, hook)
+    assert is_awake(container, hook)
 
 
 @pytest.mark.parametrize(
@@ -164,49 +159,47 @@ def test_resuming_takes_back_what_failed(owner: Account, parts: Parts, clock: Cl
     ],
 )
 def test_a_receiver_that_was_given_a_rest_is_tried_at_once(
-    owner: Account, parts: Parts, method: str, path: str, body: Any
+    owner: Account, container: Container, method: str, path: str, body: Any
 ) -> None:
     hook = subscribe(owner)["id"]
-    rest(parts, hook)
+    rest(container, hook)
     assert owner.call(method, f"/webhooks/{hook}{path}", json=body).status_code == 200
-    assert is_awake(parts, hook)
+    assert is_awake(container, hook)
 
 
-def test_a_change_of_words_alone_leaves_a_receiver_its_rest(owner: Account, parts: Parts) -> None:
+def test_a_change_of_words_alone_leaves_a_receiver_its_rest(owner: Account, container: Container) -> None:
     hook = subscribe(owner)["id"]
-    rest(parts, hook)
+    rest(container, hook)
     assert change(owner, hook, description="Ours", type="order_item.delivered").status_code == 200
-    assert not is_awake(parts, hook)
+    assert not is_awake(container, hook)
 
 
 @pytest.mark.parametrize(
     ("subscribed", "told"), [("*", "order.status_update"), ("scans.scan_update", "scans.scan_update")]
 )
-def test_a_try_says_which_event_is_on_its_way(
-    owner: Account, parts: Parts, subscribed: str, told: str
-) -> None:
+def test_a_try_says_which_event_is_on_its_way(owner: Account, container: Container, subscribed: str, told: str) -> None:
     hook = subscribe(owner, type=subscribed)["id"]
     tried = owner.post(f"/webhooks/{hook}/test")
     assert tried.status_code == 200
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [waiting] = tx.execute(sa.select(deliveries)).all()
     assert tried.json() == {"message": "success", "event_id": str(waiting.event_id), "event_type": told}
     assert (waiting.event_type, waiting.status) == (told, "pending")
 
 
-def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, parts: Parts) -> None:
+def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, container: Container) -> None:
     hook = subscribe(owner)["id"]
     tries = [owner.post(f"/webhooks/{hook}/test", headers={"Idempotency-Key": "k"}) for _ in range(2)]
     assert tries[0].json() == tries[1].json()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert len(tx.execute(sa.select(deliveries)).all()) == 1
 
 
 def test_another_accounts_or_modes_subscription_looks_like_none(
-    owner: Account, stranger: Account, parts: Parts
+    owner: Account, stranger: Account, container: Container
 ) -> None:
-    with parts.db.work() as tx:
-        token = accounts.mint_token(tx, owner.id, mode="live", name="live", now=parts.clock())
+    with container.db.system_transaction() as tx:
+        token = account_service.mint_token(tx, owner.id, mode="live", name="live", now=container.clock())
     hook = subscribe(owner)["id"]
     for who in (stranger, replace(owner, token=token)):
         answers = [

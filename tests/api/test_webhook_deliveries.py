@@ -7,10 +7,10 @@ from told import URL, is_awake, logged, place, rest, set_status, settle, subscri
 from traces import traces
 
 from makers import Account, Clock, make_live, make_sub_account, make_teammate
-from quillpost.accounts import service as accounts
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.app.container import Container
 from quillpost.notifications.webhooks import deliveries
-from quillpost.notifications.webhooks.rules import ORDER_STATUS
+from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
 
 KEYS = {
     "id", "event_id", "event_type", "url", "status", "attempts", "request_body", "response_status",
@@ -26,18 +26,14 @@ def retry(who: Account, hook: int, delivery: int, **how: Any) -> Any:
     return who.post(f"/webhooks/{hook}/deliveries/{delivery}/retry", **how)
 
 
-def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, parts: Parts) -> None:
+def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
-    place(parts, owner, 2)
+    place(container, owner, 2)
     listed = owner.get(f"/webhooks/{hook}/deliveries?items_per_page=3").json()
     assert [set(row) for row in listed["data"]] == [KEYS] * 3
     ids = [row["id"] for row in listed["data"]]
     assert ids == sorted(ids, reverse=True)
-    assert (listed["meta"]["total"], listed["meta"]["last_page"], listed["meta"]["truncated"]) == (
-        4,
-        2,
-        False,
-    )
+    assert (listed["meta"]["total"], listed["meta"]["last_page"], listed["meta"]["truncated"]) == (4, 2, False)
     assert listed["links"]["next"].endswith(f"/webhooks/{hook}/deliveries?items_per_page=3&page=2")
     [last] = logged(owner, hook, items_per_page=3, page=2)
     assert last["id"] < min(ids)
@@ -61,12 +57,12 @@ def test_what_waits_is_listed_newest_first_and_read_alike(owner: Account, parts:
     assert owner.get(f"/webhooks/{hook}/deliveries/{last['id']}").json() == last
 
 
-def test_what_came_of_a_delivery_is_told(owner: Account, parts: Parts) -> None:
+def test_what_came_of_a_delivery_is_told(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     second, first = (row["id"] for row in logged(owner, hook))
-    settle(parts, first, **SENT, response_body="Thanks", delivered_at=parts.clock())
-    settle(parts, second, **GIVEN_UP)
+    settle(container, first, **SENT, response_body="Thanks", delivered_at=container.clock())
+    settle(container, second, **GIVEN_UP)
     sent, lost = (owner.get(f"/webhooks/{hook}/deliveries/{each}").json() for each in (first, second))
     assert (sent["status"], sent["attempts"], sent["request_body"]) == ("delivered", 1, BODY)
     assert (sent["response_status"], sent["response_body"]) == (200, "Thanks")
@@ -74,22 +70,22 @@ def test_what_came_of_a_delivery_is_told(owner: Account, parts: Parts) -> None:
     assert (lost["status"], lost["error"], lost["next_attempt_at"]) == ("failed", "No answer.", None)
 
 
-def test_a_delivery_by_get_shows_the_url_that_was_asked_for(owner: Account, parts: Parts) -> None:
+def test_a_delivery_by_get_shows_the_url_that_was_asked_for(owner: Account, container: Container) -> None:
     hook = subscribe(owner, verb="get")
-    place(parts, owner)
+    place(container, owner)
     waiting, sent = logged(owner, hook)
-    settle(parts, sent["id"], **SENT | {"body": f"{URL}?event_type=order.status_update"})
+    settle(container, sent["id"], **SENT | {"body": f"{URL}?event_type=order.status_update"})
     shown = owner.get(f"/webhooks/{hook}/deliveries/{sent['id']}").json()
     assert (shown["url"], shown["request_body"]) == (f"{URL}?event_type=order.status_update", None)
     assert waiting["url"] == URL
 
 
-def test_the_log_is_filtered_by_status_and_by_type(owner: Account, parts: Parts) -> None:
+def test_the_log_is_filtered_by_status_and_by_type(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
-    place(parts, owner, 2)
+    place(container, owner, 2)
     newest, second, third, oldest = (row["id"] for row in logged(owner, hook))
-    settle(parts, oldest, **SENT)
-    settle(parts, third, **GIVEN_UP)
+    settle(container, oldest, **SENT)
+    settle(container, third, **GIVEN_UP)
     for query, found in (
         ({"status": "pending"}, [newest, second]),
         ({"status": "Failed"}, [third]),
@@ -106,11 +102,11 @@ def test_the_log_is_filtered_by_status_and_by_type(owner: Account, parts: Parts)
 
 
 def test_a_log_that_is_too_long_is_looked_through_from_its_newest(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deliveries, "MOST", 3)
+    monkeypatch.setattr(deliveries, "MAX_LISTED", 3)
     hook = subscribe(owner)
-    place(parts, owner, 2)
+    place(container, owner, 2)
     listed = [
         owner.get(f"/webhooks/{hook}/deliveries", params={"items_per_page": 2, "page": page}).json()
         for page in (1, 2, 3)
@@ -120,80 +116,80 @@ def test_a_log_that_is_too_long_is_looked_through_from_its_newest(
 
 
 def test_a_type_is_looked_for_among_the_newest(
-    owner: Account, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rare one is not looked for in all that a subscription was ever told."""
     hook = subscribe(owner)
-    place(parts, owner, 2)
+    place(container, owner, 2)
     types = [row["event_type"] for row in owner.get(f"/webhooks/{hook}/deliveries").json()["data"]]
-    assert types[-1] == ORDER_STATUS, "the first is the oldest"
-    asked = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS}"
+    assert types[-1] == ORDER_STATUS_EVENT, "the first is the oldest"
+    asked = f"/webhooks/{hook}/deliveries?event_type={ORDER_STATUS_EVENT}"
     for most in (len(types), len(types) - 1):
-        monkeypatch.setattr(deliveries, "MOST", most)
-        listed, count = owner.get(asked).json(), types[:most].count(ORDER_STATUS)
+        monkeypatch.setattr(deliveries, "MAX_LISTED", most)
+        listed, count = owner.get(asked).json(), types[:most].count(ORDER_STATUS_EVENT)
         is_truncated = most < len(types)
         assert (listed["meta"]["total"], len(listed["data"])) == (count, count)
         assert listed["meta"]["truncated"] == is_truncated
 
 
 def test_one_that_waits_is_tried_now_and_one_that_failed_once_more(
-    owner: Account, parts: Parts, clock: Clock
+    owner: Account, container: Container, clock: Clock
 ) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     lost, waiting = (row["id"] for row in logged(owner, hook))
-    settle(parts, waiting, attempts=4, next_at=clock.now().replace(year=2027))
-    settle(parts, lost, **GIVEN_UP)
+    settle(container, waiting, attempts=4, next_at=clock.now().replace(year=2027))
+    settle(container, lost, **GIVEN_UP)
     for delivery, attempts in ((waiting, 4), (lost, 10)):
         clock.advance(minutes=1)
-        rest(parts, hook)
+        rest(container, hook)
         tried = retry(owner, hook, delivery)
         assert tried.status_code == 200
         now = clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         body = tried.json()
         assert (body["id"], body["status"], body["attempts"]) == (delivery, "pending", attempts)
         assert body["next_attempt_at"] == now
-        assert is_awake(parts, hook)
+        assert is_awake(container, hook)
     assert len(logged(owner, hook)) == 2
 
 
-def test_one_that_arrived_goes_again_as_the_same_event(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_one_that_arrived_goes_again_as_the_same_event(owner: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     first = logged(owner, hook)[1]
-    settle(parts, first["id"], **SENT, delivered_at=clock.now())
+    settle(container, first["id"], **SENT, delivered_at=clock.now())
     clock.advance(minutes=1)
-    rest(parts, hook)
+    rest(container, hook)
     again = retry(owner, hook, first["id"]).json()
     assert again["id"] > first["id"]
     assert (again["event_id"], again["event_type"]) == (first["event_id"], first["event_type"])
     assert (again["status"], again["attempts"], again["request_body"]) == ("pending", 0, BODY)
     assert again["created_at"] == "2026-05-04T12:01:00Z"
     assert owner.get(f"/webhooks/{hook}/deliveries/{first['id']}").json()["status"] == "delivered"
-    assert is_awake(parts, hook)
+    assert is_awake(container, hook)
     assert retry(owner, hook, first["id"]).json()["id"] == again["id"], "it is under way already"
     assert len(logged(owner, hook)) == 3
 
 
 @pytest.mark.parametrize("change", [{"verb": "get"}, {"url": "https://example.com/moved"}])
 def test_what_was_sent_elsewhere_is_put_in_words_anew(
-    owner: Account, parts: Parts, change: dict[str, str]
+    owner: Account, container: Container, change: dict[str, str]
 ) -> None:
     hook = subscribe(owner, verb="get" if "url" in change else "post")
-    place(parts, owner)
+    place(container, owner)
     first = logged(owner, hook)[0]["id"]
     words = f"{URL}?event_id=1" if "url" in change else BODY
-    settle(parts, first, **SENT | {"body": words})
+    settle(container, first, **SENT | {"body": words})
     assert owner.put(f"/webhooks/{hook}", change).status_code == 200
     again = retry(owner, hook, first).json()
     assert (again["request_body"], again["url"]) == (None, change.get("url", URL))
 
 
-def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, parts: Parts) -> None:
+def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     first = logged(owner, hook)[0]["id"]
-    settle(parts, first, **SENT)
+    settle(container, first, **SENT)
     key = {"Idempotency-Key": "again"}
     answers = [retry(owner, hook, first, headers=key).json() for _ in range(2)]
     assert answers[0] == answers[1]
@@ -201,28 +197,28 @@ def test_a_try_with_an_idempotency_key_is_made_once(owner: Account, parts: Parts
 
 
 @pytest.mark.parametrize("status", ["paused", "disabled"])
-def test_nothing_is_tried_while_the_subscription_rests(owner: Account, parts: Parts, status: str) -> None:
+def test_nothing_is_tried_while_the_subscription_rests(owner: Account, container: Container, status: str) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     delivery = logged(owner, hook)[0]["id"]
-    set_status(parts, hook, status)
-    before = traces(parts)
+    set_status(container, hook, status)
+    before = traces(container)
     refused = retry(owner, hook, delivery)
     assert (refused.status_code, refused.json()) == (
         400,
         {"message": f"This subscription is {status}: resume it first."},
     )
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_strangers_see_and_try_nothing(owner: Account, stranger: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, branch)
+def test_strangers_see_and_try_nothing(owner: Account, stranger: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, branch)
     hook, theirs = subscribe(owner), subscribe(stranger)
-    place(parts, owner)
+    place(container, owner)
     delivery = logged(owner, hook)[0]["id"]
-    before = traces(parts)
-    for who in (stranger, teammate, make_live(parts, owner)):
+    before = traces(container)
+    for who in (stranger, teammate, make_live(container, owner)):
         answers = [
             who.get(f"/webhooks/{hook}/deliveries"),
             who.get(f"/webhooks/{hook}/deliveries/{delivery}"),
@@ -233,36 +229,36 @@ def test_strangers_see_and_try_nothing(owner: Account, stranger: Account, parts:
     assert stranger.get(f"/webhooks/{theirs}/deliveries/{delivery}").status_code == 404
     assert retry(stranger, theirs, delivery).status_code == 404
     assert owner.get(f"/webhooks/{hook}/deliveries/{delivery}x").status_code == 404
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_a_teammate_sees_what_their_sub_account_was_told(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, branch)
+def test_a_teammate_sees_what_their_sub_account_was_told(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, branch)
     hook = subscribe(teammate)
     assert owner.send(sub_account_id=branch).status_code == 200
-    place(parts, owner)
+    place(container, owner)
     assert len(logged(teammate, hook)) == 2
     # A subscription that was for all before: what was not theirs stays so.
     everything = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     assert owner.put(f"/webhooks/{everything}", {"sub_account_id": branch}).status_code == 200
     assert len(logged(owner, everything)) == 2
     assert teammate.get(f"/webhooks/{everything}/deliveries").json()["meta"]["total"] == 0
 
 
-def test_reading_takes_the_one_scope_and_trying_the_other(owner: Account, parts: Parts) -> None:
+def test_reading_takes_the_one_scope_and_trying_the_other(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     delivery = logged(owner, hook)[0]["id"]
-    reader = limited(parts, owner, "webhooks:read")
+    reader = limited(container, owner, "webhooks:read")
     assert len(logged(reader, hook)) == 2
     assert retry(reader, hook, delivery).status_code == 403
     assert reader.post(f"/webhooks/{hook}/rotate-secret").status_code == 403
-    assert limited(parts, owner, "orders:read").get(f"/webhooks/{hook}/deliveries").status_code == 403
+    assert limited(container, owner, "orders:read").get(f"/webhooks/{hook}/deliveries").status_code == 403
 
 
-def limited(parts: Parts, who: Account, scope: str) -> Account:
-    with parts.db.work() as tx:
-        token = accounts.mint_token(tx, who.id, mode="test", name="r", scopes=[scope], now=parts.clock())
+def limited(container: Container, who: Account, scope: str) -> Account:
+    with container.db.system_transaction() as tx:
+        token = account_service.mint_token(tx, who.id, mode="test", name="r", scopes=[scope], now=container.clock())
     return Account(who.id, token, who.http)

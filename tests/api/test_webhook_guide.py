@@ -13,7 +13,7 @@ from standardwebhooks import WebhookVerificationError
 
 from quillpost.app.runtime import now
 from quillpost.client.signatures import new_secret, sign
-from quillpost.notifications.webhooks.rules import RETRY_AFTER
+from quillpost.notifications.webhooks.rules import RETRY_DELAYS
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "webhooks.md").read_text()
@@ -62,9 +62,7 @@ def test_the_one_in_node() -> None:
     [example] = examples("js")
     given = json.dumps([BODY.decode(), headers(), SECRET])
     script = f"{example}\nconsole.log(JSON.stringify(receive(...{given})));"
-    done = subprocess.run(
-        [node, "-e", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = subprocess.run([node, "-e", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout) == json.loads(BODY)
 
 
@@ -72,6 +70,4 @@ def test_the_schedule_is_ours() -> None:
     units = {"s": 1, "min": 60, "h": 3_600}
     [row] = re.findall(r"^\| we wait \| (.*) \| it has failed \|$", GUIDE, re.MULTILINE)
     told = [wait.split() for wait in row.split(" | ")]
-    assert [int(number) * units[unit] for number, unit in told] == [
-        wait.total_seconds() for wait in RETRY_AFTER
-    ]
+    assert [int(number) * units[unit] for number, unit in told] == [wait.total_seconds() for wait in RETRY_DELAYS]

@@ -9,7 +9,7 @@ from told import empty_lane, is_awake, logged, place, set_status, subscribe
 from traces import traces
 
 from makers import Account, Clock, carry_on, do_due_jobs, make_live, make_sub_account, make_teammate, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_replays
 from quillpost.notifications.webhooks import replay as replaying
 
@@ -20,89 +20,79 @@ def replay(who: Account, hook: int, since: str = START, **how: Any) -> Any:
     return who.post(f"/webhooks/{hook}/replay", {"from": since} | how)
 
 
-def told(parts: Parts, hook: int, *, before: int = 0) -> list[tuple[str, str]]:
+def told(container: Container, hook: int, *, before: int = 0) -> list[tuple[str, str]]:
     """The events in the outbox, beyond so many: the type and id of each, in their order."""
     query = (
         sa.select(deliveries.c.event_type, deliveries.c.event_id)
         .where(deliveries.c.webhook_id == hook)
         .order_by(deliveries.c.id)
     )
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         return [(row.event_type, str(row.event_id)) for row in tx.execute(query)][before:]
 
 
-def delivered_card(parts: Parts, clock: Clock, who: Account, **changes: Any) -> None:
+def delivered_card(container: Container, clock: Clock, who: Account, **changes: Any) -> None:
     """A card that has come all the way to its door."""
     assert who.send(**changes).status_code == 200
-    carry_on(parts, clock, seconds=60)
-    fan_out(parts)
+    carry_on(container, clock, seconds=60)
+    fan_out(container)
 
 
 @pytest.mark.parametrize("facts_at_once", [1, 3, 10_000])
 def test_every_event_goes_again_in_its_order_under_its_own_id(
-    owner: Account, parts: Parts, clock: Clock, monkeypatch: pytest.MonkeyPatch, facts_at_once: int
+    owner: Account, container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch, facts_at_once: int
 ) -> None:
-    monkeypatch.setattr(replaying, "FACTS_AT_ONCE", facts_at_once)
+    monkeypatch.setattr(replaying, "FACTS_PER_TRANSACTION", facts_at_once)
     hook = subscribe(owner)
-    delivered_card(parts, clock, owner)
-    first = told(parts, hook)
+    delivered_card(container, clock, owner)
+    first = told(container, hook)
     assert "order_item.delivered" in {kind for kind, _ in first}
     accepted = replay(owner, hook)
     assert (accepted.status_code, accepted.json()) == (
         202,
-        {
-            "message": "success",
-            "from": START,
-            "to": "2026-05-04T12:01:00Z",
-            "events": len(first),
-            "truncated": False,
-        },
+        {"message": "success", "from": START, "to": "2026-05-04T12:01:00Z", "events": len(first), "truncated": False},
     )
-    do_due_jobs(parts)
-    assert told(parts, hook, before=len(first)) == first
+    do_due_jobs(container)
+    assert told(container, hook, before=len(first)) == first
     assert {row["status"] for row in logged(owner, hook)} == {"pending"}
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(webhook_replays)).all() == []
 
 
-def test_what_goes_again_is_looked_at_at_once(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_what_goes_again_is_looked_at_at_once(owner: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
-    empty_lane(parts, hook)
+    empty_lane(container, hook)
     assert replay(owner, hook).status_code == 202
-    assert not is_awake(parts, hook)
-    do_due_jobs(parts)
-    assert is_awake(parts, hook)
+    assert not is_awake(container, hook)
+    do_due_jobs(container)
+    assert is_awake(container, hook)
 
 
-def test_only_what_happened_in_that_time_goes_again(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_only_what_happened_in_that_time_goes_again(owner: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
     for _ in range(3):
-        place(parts, owner)
+        place(container, owner)
         clock.advance(minutes=10)
-    [*_, third, fourth, _, _] = told(parts, hook)
+    [*_, third, fourth, _, _] = told(container, hook)
     asked = replay(owner, hook, "2026-05-04T12:10:00Z", to="2026-05-04T15:20:00+03:00").json()
     assert (asked["to"], asked["events"]) == ("2026-05-04T12:20:00Z", 2)
-    do_due_jobs(parts)
-    assert told(parts, hook, before=6) == [third, fourth]
+    do_due_jobs(container)
+    assert told(container, hook, before=6) == [third, fourth]
 
 
-def test_only_what_the_subscription_is_for_goes_again(owner: Account, parts: Parts, clock: Clock) -> None:
-    branch = make_sub_account(parts, owner)
+def test_only_what_the_subscription_is_for_goes_again(owner: Account, container: Container, clock: Clock) -> None:
+    branch = make_sub_account(container, owner)
     made = owner.post("/mailing-lists", {"description": "A"}).json()["id"]
     assert owner.post("/recipients", {"mailing_list_id": made, **person()}).status_code == 201
-    sends: list[dict[str, Any]] = [
-        {},
-        {"sub_account_id": branch},
-        {"mailing_list_ids": [made], "recipients": []},
-    ]
+    sends: list[dict[str, Any]] = [{}, {"sub_account_id": branch}, {"mailing_list_ids": [made], "recipients": []}]
     for send in sends:
         assert owner.send(**send).status_code == 200
-    do_due_jobs(parts)
-    fan_out(parts)
+    do_due_jobs(container)
+    fan_out(container)
     clock.advance(minutes=1)
-    live = make_live(parts, owner)
+    live = make_live(container, owner)
     for who, how, events in (
         (owner, {}, 6),
         (owner, {"type": "order.status_update"}, 3),
@@ -113,8 +103,8 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, parts: Par
     ):
         hook = subscribe(who, **how)
         assert replay(who, hook).json()["events"] == events, how
-        do_due_jobs(parts)
-        assert len(told(parts, hook)) == events, how
+        do_due_jobs(container)
+        assert len(told(container, hook)) == events, how
 
 
 @pytest.mark.parametrize(
@@ -135,17 +125,17 @@ def test_only_what_the_subscription_is_for_goes_again(owner: Account, parts: Par
     ],
 )
 def test_a_time_that_cannot_be_told_is_refused_by_its_field(
-    owner: Account, parts: Parts, body: dict[str, Any], field: str
+    owner: Account, container: Container, body: dict[str, Any], field: str
 ) -> None:
     hook = subscribe(owner)
-    before = traces(parts)
+    before = traces(container)
     refused = owner.post(f"/webhooks/{hook}/replay", body)
     assert refused.status_code == 422
     assert list(refused.json()["errors"]) == [field]
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_thirty_days_are_kept_and_the_future_is_not_asked_for(owner: Account, parts: Parts) -> None:
+def test_thirty_days_are_kept_and_the_future_is_not_asked_for(owner: Account, container: Container) -> None:
     hook = subscribe(owner)
     answered = replay(owner, hook, "2026-04-04T12:00:00Z", to="2030-01-01")
     assert (answered.status_code, answered.json()["to"], answered.json()["events"]) == (202, START, 0)
@@ -153,12 +143,12 @@ def test_thirty_days_are_kept_and_the_future_is_not_asked_for(owner: Account, pa
     assert too_old == ["Events are kept for 30 days: ask for those since 2026-04-04T12:00:00Z."]
 
 
-def test_one_replay_at_a_time(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_one_replay_at_a_time(owner: Account, container: Container, clock: Clock) -> None:
     hook, other = subscribe(owner), subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
     assert replay(owner, hook).status_code == 202
-    before = traces(parts)
+    before = traces(container)
     refused = replay(owner, hook)
     assert (refused.status_code, refused.json()) == (
         409,
@@ -167,107 +157,106 @@ def test_one_replay_at_a_time(owner: Account, parts: Parts, clock: Clock) -> Non
             " with 0 events so far: wait until it is done."
         },
     )
-    assert traces(parts) == before
+    assert traces(container) == before
     assert replay(owner, other).status_code == 202
-    do_due_jobs(parts)
+    do_due_jobs(container)
     assert replay(owner, hook).status_code == 202
 
 
-def test_a_replay_asked_for_twice_with_one_key_is_one(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_a_replay_asked_for_twice_with_one_key_is_one(owner: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
     asked = [
-        owner.post(f"/webhooks/{hook}/replay", {"from": START}, headers={"Idempotency-Key": "k"})
-        for _ in range(2)
+        owner.post(f"/webhooks/{hook}/replay", {"from": START}, headers={"Idempotency-Key": "k"}) for _ in range(2)
     ]
     assert [each.status_code for each in asked] == [202, 202]
     assert asked[0].json() == asked[1].json()
-    do_due_jobs(parts)
-    assert len(told(parts, hook)) == 4
+    do_due_jobs(container)
+    assert len(told(container, hook)) == 4
 
 
 def test_events_beyond_the_count_go_again_too(
-    owner: Account, parts: Parts, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    owner: Account, container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replaying, "MOST_COUNTED", 3)
+    monkeypatch.setattr(replaying, "MAX_COUNTED", 3)
     hook = subscribe(owner)
-    place(parts, owner, 2)
+    place(container, owner, 2)
     clock.advance(minutes=1)
     answered = replay(owner, hook).json()
     assert (answered["events"], answered["truncated"]) == (3, True)
-    do_due_jobs(parts)
-    assert len(told(parts, hook)) == 8
+    do_due_jobs(container)
+    assert len(told(container, hook)) == 8
 
 
 @pytest.mark.parametrize("status", ["paused", "disabled"])
 def test_nothing_is_told_again_while_the_subscription_rests(
-    owner: Account, parts: Parts, clock: Clock, status: str
+    owner: Account, container: Container, clock: Clock, status: str
 ) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
-    set_status(parts, hook, status)
-    before = traces(parts)
+    set_status(container, hook, status)
+    before = traces(container)
     refused = replay(owner, hook)
     assert (refused.status_code, refused.json()) == (
         400,
         {"message": f"This subscription is {status}: resume it first."},
     )
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 @pytest.mark.parametrize(("status", "waiting"), [("paused", 2), ("disabled", 0)])
 def test_a_subscription_that_comes_to_rest_meanwhile(
-    owner: Account, parts: Parts, clock: Clock, status: str, waiting: int
+    owner: Account, container: Container, clock: Clock, status: str, waiting: int
 ) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
     assert replay(owner, hook).status_code == 202
-    set_status(parts, hook, status)
-    do_due_jobs(parts)
+    set_status(container, hook, status)
+    do_due_jobs(container)
     again = logged(owner, hook)[: len(logged(owner, hook)) - 2]
     assert [row["next_attempt_at"] for row in again] == [None] * waiting
-    set_status(parts, hook, "active")
+    set_status(container, hook, "active")
     assert replay(owner, hook).status_code == 202, "the one before is over"
 
 
 def test_a_subscription_that_is_gone_takes_its_replay_with_it(
-    owner: Account, parts: Parts, clock: Clock
+    owner: Account, container: Container, clock: Clock
 ) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
     assert replay(owner, hook).status_code == 202
     assert owner.delete(f"/webhooks/{hook}").status_code == 200
-    do_due_jobs(parts)
-    with parts.db.work() as tx:
+    do_due_jobs(container)
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(webhook_replays)).all() == []
 
 
-def test_a_replay_whose_job_is_lost_is_taken_up_again(owner: Account, parts: Parts, clock: Clock) -> None:
+def test_a_replay_whose_job_is_lost_is_taken_up_again(owner: Account, container: Container, clock: Clock) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
     assert replay(owner, hook).status_code == 202
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs where task_name = 'webhooks.replay'"))
     for _ in range(2):
-        replaying.go_on_again(parts.db)
-    do_due_jobs(parts)
-    assert len(told(parts, hook)) == 4
+        replaying.resume_replays(container.db)
+    do_due_jobs(container)
+    assert len(told(container, hook)) == 4
 
 
 def test_strangers_have_nothing_told_again(
-    owner: Account, stranger: Account, parts: Parts, clock: Clock
+    owner: Account, stranger: Account, container: Container, clock: Clock
 ) -> None:
     hook = subscribe(owner)
-    place(parts, owner)
+    place(container, owner)
     clock.advance(minutes=1)
-    teammate = make_teammate(parts, owner, make_sub_account(parts, owner))
-    before = traces(parts)
-    for who in (stranger, teammate, make_live(parts, owner)):
+    teammate = make_teammate(container, owner, make_sub_account(container, owner))
+    before = traces(container)
+    for who in (stranger, teammate, make_live(container, owner)):
         refused = replay(who, hook)
         assert (refused.status_code, refused.text) == (404, '{"message":"Not Found"}')
-    assert traces(parts) == before
+    assert traces(container) == before

@@ -15,16 +15,19 @@ FULL = (
 
 
 def test_an_account_has_so_many_subscriptions_and_no_more(build: Build) -> None:
-    parts = build(webhooks=3)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner, stranger = (make_account(parts, http, f"{name}@example.com") for name in ("dana", "sam"))
-        live, teammate = make_live(parts, owner), make_teammate(parts, owner, make_sub_account(parts, owner))
+    container = build(webhooks=3)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner, stranger = (make_account(container, http, f"{name}@example.com") for name in ("dana", "sam"))
+        live, teammate = (
+            make_live(container, owner),
+            make_teammate(container, owner, make_sub_account(container, owner)),
+        )
         hooks = [subscribe(who).json()["id"] for who in (owner, live, teammate)]
-        before = count_rows(parts)
+        before = count_rows(container)
         for who in (owner, live, teammate):
             refused = subscribe(who)
             assert (refused.status_code, refused.json()) == (400, {"message": FULL})
-        assert count_rows(parts) == before
+        assert count_rows(container) == before
         assert subscribe(stranger).status_code == 201, "another account's are not counted"
         assert subscribe(owner, type="nonsense").status_code == 422
         assert teammate.get(f"/webhooks/{hooks[0]}").status_code == 404, "its limits hold again"
@@ -33,9 +36,9 @@ def test_an_account_has_so_many_subscriptions_and_no_more(build: Build) -> None:
 
 
 def test_of_many_who_want_the_last_place_one_gets_it(build: Build) -> None:
-    parts = build(webhooks=3)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "dana@example.com")
+    container = build(webhooks=3)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "dana@example.com")
         with ThreadPoolExecutor(8) as crowd:
             answers = list(crowd.map(lambda _: subscribe(owner).status_code, range(8)))
     assert sorted(answers) == [201] * 3 + [400] * 5

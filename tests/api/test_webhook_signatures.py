@@ -15,7 +15,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from direct import TestClient
 from makers import Account, Build, Clock, make_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 ROOT = Path(__file__).parents[2]
@@ -54,14 +54,14 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Iterator[Account]:
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        yield make_account(parts, http, "owner@example.com")
+def owner(container: Container) -> Iterator[Account]:
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        yield make_account(container, http, "owner@example.com")
 
 
 @pytest.fixture
@@ -78,12 +78,12 @@ def subscribe(who: Account, sink: EventSink, **how: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("verify", ["pypi", "npm"])
 def test_an_event_is_believed_with_its_secret_alone(
-    owner: Account, parts: Parts, sink: EventSink, verify: str
+    owner: Account, container: Container, sink: EventSink, verify: str
 ) -> None:
     _, secret = subscribe(owner, sink)
     _, another = subscribe(owner, sink, url=sink.url("/other"))
     assert owner.send(metadata=METADATA).status_code == 200
-    with telling(parts):
+    with telling(container):
         first, _ = sink.wait("/hook", 2)
     believed, not_believed = (
         by_npm((secret, first), (another, first))
@@ -98,7 +98,7 @@ def test_an_event_is_believed_with_its_secret_alone(
 
 @pytest.mark.parametrize("verify", ["pypi", "npm"])
 def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
-    owner: Account, parts: Parts, sink: EventSink, clock: Clock, verify: str
+    owner: Account, container: Container, sink: EventSink, clock: Clock, verify: str
 ) -> None:
     clock.advance(hours=-24)
     hook, oldest = subscribe(owner, sink)
@@ -108,7 +108,7 @@ def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
     clock.advance(hours=24, seconds=-2)  # a second before it is over, which is now
     for number in (1, 2):
         assert owner.post(f"/webhooks/{hook}/test").status_code == 200
-        with telling(parts):
+        with telling(container):
             arrived = sink.wait("/hook", number)[-1]
         told = [(secret, arrived) for secret in (oldest, old, new)]
         answers = by_npm(*told) if verify == "npm" else [by_pypi(*each) for each in told]
@@ -118,12 +118,10 @@ def test_for_a_day_both_secrets_are_good_and_then_the_new_one_alone(
         clock.advance(seconds=2)
 
 
-def test_a_delivery_by_get_is_signed_over_an_empty_body(
-    owner: Account, parts: Parts, sink: EventSink
-) -> None:
+def test_a_delivery_by_get_is_signed_over_an_empty_body(owner: Account, container: Container, sink: EventSink) -> None:
     hook, secret = subscribe(owner, sink, verb="get")
     event = owner.post(f"/webhooks/{hook}/test").json()["event_id"]
-    with telling(parts):
+    with telling(container):
         [arrived] = sink.wait("/hook", 1)
     assert (arrived.verb, arrived.body, arrived.message["event_id"]) == ("GET", b"", event)
     stamp = datetime.fromtimestamp(int(arrived.headers["webhook-timestamp"]), UTC)

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from outbox import fan_out
 
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_lanes, webhooks
 
 URL = "https://example.com/hook"
@@ -17,11 +17,11 @@ def subscribe(who: Account, **changes: Any) -> int:
     return int(who.post("/webhooks", {"url": URL, "type": "*"} | changes).json()["id"])
 
 
-def place(parts: Parts, who: Account, how_many: int = 1) -> None:
+def place(container: Container, who: Account, how_many: int = 1) -> None:
     """Orders of one piece each: two facts an order, that go on their way at once."""
     for _ in range(how_many):
         assert who.send().status_code == 200
-    fan_out(parts)
+    fan_out(container)
 
 
 def logged(who: Account, hook: int, **query: Any) -> list[dict[str, Any]]:
@@ -29,34 +29,34 @@ def logged(who: Account, hook: int, **query: Any) -> list[dict[str, Any]]:
     return found
 
 
-def settle(parts: Parts, delivery_id: int, **columns: object) -> None:
+def settle(container: Container, delivery_id: int, **columns: object) -> None:
     """Let this be what came of it."""
     change = sa.update(deliveries).where(deliveries.c.id == delivery_id).values(**columns)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(change).rowcount == 1
 
 
-def empty_lane(parts: Parts, hook: int) -> None:
+def empty_lane(container: Container, hook: int) -> None:
     """Nothing is due."""
     change = sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(change.values(due_at=None))
 
 
-def rest(parts: Parts, hook: int) -> None:
+def rest(container: Container, hook: int) -> None:
     """The receiver failed so often that its lane rests, and nothing is due there."""
     change = sa.update(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)
-    with parts.db.work() as tx:
-        tx.execute(change.values(failures=7, resting_until=parts.clock().replace(year=2030), due_at=None))
+    with container.db.system_transaction() as tx:
+        tx.execute(change.values(failures=7, resting_until=container.clock().replace(year=2030), due_at=None))
 
 
-def is_awake(parts: Parts, hook: int) -> bool:
+def is_awake(container: Container, hook: int) -> bool:
     """Whether whoever delivers looks at the lane at once, as if nothing had been wrong."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         lane = tx.execute(sa.select(webhook_lanes).where(webhook_lanes.c.webhook_id == hook)).one()
-    return (lane.failures, lane.resting_until, lane.due_at) == (0, None, parts.clock())
+    return (lane.failures, lane.resting_until, lane.due_at) == (0, None, container.clock())
 
 
-def set_status(parts: Parts, hook: int, status: str, **more: object) -> None:
-    with parts.db.work() as tx:
+def set_status(container: Container, hook: int, status: str, **more: object) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).where(webhooks.c.id == hook).values(status=status, **more))

@@ -10,16 +10,16 @@ import structlog
 from httpx2 import Response
 
 from makers import Account, postcard, rows_of_all
-from quillpost.app.container import Parts
-from quillpost.core.logging import configure_logs
+from quillpost.app.container import Container
+from quillpost.core.logging import configure_logging
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
 
 
-def traces(parts: Parts) -> tuple[dict[str, tuple[int, int]], list[str]]:
+def traces(container: Container) -> tuple[dict[str, tuple[int, int]], list[str]]:
     """Every row and every file; a refused call must not change them."""
-    return rows_of_all(parts), sorted(parts.shelf.store.keys(""))
+    return rows_of_all(container), sorted(container.storage.store.keys(""))
 
 
 def send_raw(sender: Account, body: bytes | str, content_type: str = JSON) -> Response:
@@ -50,7 +50,7 @@ def logged() -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """The log lines written meanwhile, at info level and as JSON."""
     usual, written = structlog.get_config(), StringIO()
     with redirect_stderr(written):
-        configure_logs(as_json=True, level="info")
+        configure_logging(as_json=True, level="info")
     try:
         yield lambda: [json.loads(line) for line in written.getvalue().splitlines()]
     finally:

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from makers import rows_of, rows_of_all, tables_with_traces
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 Traces = tuple[dict[str, tuple[int, int]], list[str]]
 
@@ -31,19 +31,19 @@ TAKE = sa.text("with taken as (delete from watched.written returning name) selec
 class Watch:
     """Says what `traces` says, for less: a table that no statement wrote to since is not read again."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, container: Container) -> None:
+        self._parts = container
         tables = tables_with_traces()
-        with psycopg.connect(parts.db.conninfo) as admin:
+        with psycopg.connect(container.db.conninfo) as admin:
             admin.execute(NOTES)
             whole = {name for (name,) in admin.execute(WHOLE, [tables])}
             for table in whole:
                 admin.execute(sql.SQL(NOTED).format(table=sql.Identifier(table)))
         self._always = set(tables) - whole
-        self._rows = rows_of_all(parts)
+        self._rows = rows_of_all(container)
 
     def traces(self) -> Traces:
-        with self._parts.db.work() as tx:
+        with self._parts.db.system_transaction() as tx:
             written = self._always.union(tx.scalars(TAKE))
             self._rows = self._rows | rows_of(tx, sorted(written))
-        return self._rows, sorted(self._parts.shelf.store.keys(""))
+        return self._rows, sorted(self._parts.storage.store.keys(""))

@@ -26,9 +26,7 @@ _BOOK = (
 def workbook(rows: Sequence[Sequence[str | float]]) -> bytes:
     """One sheet: texts as texts, numbers as numbers."""
     sheet = io.StringIO()
-    sheet.write(
-        '<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">'
-    )
+    sheet.write('<?xml version="1.0"?><worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main">')
     sheet.write("<sheetData>")
     for number, row in enumerate(rows, 1):
         sheet.write(f'<row r="{number}">')

@@ -5,7 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 WRITE = sa.text(
     """
@@ -33,7 +33,7 @@ WRITE_ITEMS = sa.text(
 
 
 def write_orders(
-    parts: Parts,
+    container: Container,
     account_id: int,
     how_many: int,
     *,
@@ -52,10 +52,10 @@ def write_orders(
         "type": type,
         "size": size,
         "piece": f"postcard-{size}" if size else type,
-        "at": at or parts.clock(),
+        "at": at or container.clock(),
         "how_many": how_many,
     } | changes
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         made = list(tx.execute(WRITE, values).scalars())
         if values["pieces"]:
             tx.execute(WRITE_ITEMS, {"orders": made})

@@ -9,8 +9,6 @@ from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 
 @pytest.fixture(scope="session")
-def house(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Furnished]:
+def house(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Furnished]:
     with furnished(postgres, template, tmp_path_factory.mktemp("furnished")) as made:
         yield made

@@ -23,9 +23,7 @@ FIND = """async ([how, grave]) => {
 """Only what is grave leaves the page: all that axe-core has to say takes as long to bring over as to find."""
 
 
-def look_at(
-    page: Page, address: str, name: str, *, status: int = 200, without: str | None = None
-) -> list[str]:
+def look_at(page: Page, address: str, name: str, *, status: int = 200, without: str | None = None) -> list[str]:
     """Keep pictures of the page by day, by night and on a phone; what somebody would complain about. Of a
     page as long as a book, what is `without` is taken out before."""
     page.set_viewport_size(DESK)
@@ -65,8 +63,7 @@ def violations(page: Page, *, only: Sequence[str] = ()) -> list[str]:
     if only:
         how["runOnly"] = list(only)
     return [
-        f"{rule} ({words}): {json.dumps(where)[:200]}"
-        for rule, words, where in page.evaluate(FIND, [how, list(GRAVE)])
+        f"{rule} ({words}): {json.dumps(where)[:200]}" for rule, words, where in page.evaluate(FIND, [how, list(GRAVE)])
     ]
 
 

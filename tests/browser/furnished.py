@@ -19,9 +19,9 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import invitations
-from quillpost.accounts.users.sessions import open_session
+from quillpost.accounts.users.sessions import create_session
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import items, prices
 from quillpost.core.database.tables.notifications import deliveries
@@ -46,7 +46,7 @@ PEOPLE_FILE = "Name,Street,City,State,Zip\nAda Reed,1 Oak St,Austin,TX,78701\nBo
 class Furnished:
     """Where everything is. `ids` are what paths of pages name, by the parameter's name."""
 
-    parts: Parts
+    container: Container
     clock: Clock
     account: Account
     person_id: int
@@ -61,9 +61,9 @@ class Furnished:
 
     def cookie(self, mode: str = "test") -> str:
         """Of the owner, who has just given their password, and looks at this mode."""
-        with self.parts.db.work() as tx:
-            cookie = open_session(
-                tx, self.person_id, awaits_code=False, address=None, browser=None, now=self.parts.clock()
+        with self.container.db.system_transaction() as tx:
+            cookie = create_session(
+                tx, self.person_id, awaits_code=False, address=None, browser=None, now=self.container.clock()
             )
             newest = sa.select(sa.func.max(sessions.c.id)).scalar_subquery()
             tx.execute(sa.update(sessions).where(sessions.c.id == newest).values(mode=mode))
@@ -79,15 +79,15 @@ def furnished(postgres: EmbeddedPostgres, template: str, home: Path) -> Iterator
         settings = Settings.model_validate(
             {"home": home, "calls_a_minute": 1_000_000, "allow_private_urls": True, "receiver": True}
         )
-        parts = bootstrap.build(settings, postgres.conninfo(name), clock=clock.now)
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-            account = make_operator(parts, http, "owner@example.com")
-            person_id = make_person(parts, account.id, "dana@example.com")
-            make_person(parts, account.id, "finn@example.com", role="member", name="Finn Okoro")
-            house = Furnished(parts, clock, account, person_id, art)
+        container = bootstrap.build_container(settings, postgres.conninfo(name), clock=clock.now)
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+            account = make_operator(container, http, "owner@example.com")
+            person_id = make_person(container, account.id, "dana@example.com")
+            make_person(container, account.id, "finn@example.com", role="member", name="Finn Okoro")
+            house = Furnished(container, clock, account, person_id, art)
             furnish(house)
             yield house
-        parts.db.close()
+        container.db.close()
         admin.execute(f'drop database "{name}" with (force)')
 
 
@@ -103,9 +103,9 @@ def furnish(house: Furnished) -> None:
     given["image_template_id"] = made(
         house, "/image-templates", {"name": "Teal", "type": "postcard", "image": house.art.picture()}
     )["id"]
-    given["webhook_id"] = made(
-        house, "/webhooks", {"url": house.art.url("/hook"), "type": "order_item.status_update"}
-    )["id"]
+    given["webhook_id"] = made(house, "/webhooks", {"url": house.art.url("/hook"), "type": "order_item.status_update"})[
+        "id"
+    ]
     _send_orders(house)
     _read_ids(house)
     _automate(house)
@@ -143,7 +143,7 @@ def _fill_lists(house: Furnished) -> int:
     )
     assert answer.status_code == 202, answer.text
     house.ids["import_id"] = answer.json()["id"]
-    do_due_jobs(house.parts)
+    do_due_jobs(house.container)
     return list_id
 
 
@@ -163,12 +163,12 @@ def _send_orders(house: Furnished) -> None:
     house.elsewhere["/print-room/held"] = {"order_id": held.json()["id"]}
     given_up = int(house.account.send(**HOME).json()["id"])
     house.account.put(f"/orders/{given_up}/cancel")
-    carry_on(house.parts, house.clock, seconds=60)
+    carry_on(house.container, house.clock, seconds=60)
     house.account.send(recipients=_people()[:5], **HOME)
-    carry_on(house.parts, house.clock, seconds=14)
+    carry_on(house.container, house.clock, seconds=14)
     waiting = house.account.send("notecard", **HOME)
     assert waiting.status_code == 200, waiting.text
-    with house.parts.db.work() as tx:
+    with house.container.db.system_transaction() as tx:
         card = sa.select(items.c.id).where(items.c.order_id == gift.json()["id"])
         given = {"order_id": gift.json()["id"], "item_id": tx.execute(card).scalar_one()}
     house.elsewhere["/orders/{order_id}/items/{item_id}/take-back"] = given
@@ -180,13 +180,13 @@ def _read_ids(house: Furnished) -> None:
     tried = house.account.post(f"/webhooks/{house.ids['webhook_id']}/test")
     assert tried.status_code < 300, tried.text
     tomorrow = house.clock.now().date() + timedelta(days=1)
-    with house.parts.db.work() as tx:
+    with house.container.db.system_transaction() as tx:
         known = tx.execute(sa.select(prices).order_by(prices.c.id).limit(1)).one()
         coming = known._asdict() | {"valid_from": tomorrow, "unit_cents": known.unit_cents + 5}
         del coming["id"]
         made = tx.execute(sa.insert(prices).values(coming).returning(prices.c.id))
         house.ids["price_id"] = made.scalar_one()
-    with house.parts.db.work() as tx:
+    with house.container.db.system_transaction() as tx:
         of_order = sa.select(items.c.id).where(items.c.order_id == house.ids["order_id"])
         house.ids["item_id"] = tx.execute(of_order.order_by(items.c.id).limit(1)).scalar_one()
         house.ids["batch_id"] = tx.execute(sa.select(sa.func.min(batches.c.id))).scalar_one()
@@ -213,11 +213,11 @@ def _automate(house: Furnished) -> None:
 
 def _meet_others(house: Furnished) -> None:
     """A client of ours, an app that is connected by it, a token, and somebody who is invited."""
-    parts, account_id, now = house.parts, house.account.id, house.parts.clock()
+    parts, account_id, now = house.container, house.account.id, house.container.clock()
     actor = Actor("dana@example.com", person_id=house.person_id)
-    wish = clients.Registration("Bridge", ["https://app.example.com/back"])
-    with parts.db.work() as tx:
-        client, _ = clients.register(tx, account_id, wish, is_public=False, actor=actor, now=now)
+    order_request = clients.ClientRegistration("Bridge", ["https://app.example.com/back"])
+    with parts.db.system_transaction() as tx:
+        client, _ = clients.register_client(tx, account_id, order_request, is_public=False, actor=actor, now=now)
         house.ids |= {"client": client.id, "client_id": client.client_id}
         grant = sa.insert(oauth_grants).values(
             account_id=account_id, mode="test", client_id=client.id, person_id=house.person_id,
@@ -228,8 +228,8 @@ def _meet_others(house: Furnished) -> None:
         insert_token(tx, account_id, name="a connected app", grant_id=house.ids["grant_id"], **known)
         house.ids["token_id"], _ = insert_token(tx, account_id, name="Shop", **known)
         invitations.invite(
-            tx, parts.sealer, account_id, email="kit@example.com", role="member", sub_account_id=None,
-            actor=actor, base_url="", now=now, is_mailed=False,
+            tx, parts.encryptor, account_id, email="kit@example.com", role="member", sub_account_id=None,
+            actor=actor, base_url="", now=now, send_email=False,
         )  # fmt: skip
         teammate = sa.select(sa.func.max(memberships.c.id)).where(memberships.c.account_id == account_id)
         house.ids["membership_id"] = tx.execute(teammate).scalar_one()

@@ -15,15 +15,15 @@ CODE = "AB12CD34EF"
 
 def open_pages(house: Furnished) -> dict[str, tuple[str, int]]:
     """By what pictures of it are called: the address, and the status that it answers with."""
-    parts, now = house.parts, house.parts.clock()
-    with parts.db.work() as tx:
+    parts, now = house.container, house.container.clock()
+    with parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(embed_origins=[SITE]))
         join = invitations.invite(
-            tx, parts.sealer, house.account.id, email="robin@example.com", role="member", sub_account_id=None,
-            actor=Actor("dana@example.com", person_id=house.person_id), base_url="", now=now, is_mailed=False,
+            tx, parts.encryptor, house.account.id, email="robin@example.com", role="member", sub_account_id=None,
+            actor=Actor("dana@example.com", person_id=house.person_id), base_url="", now=now, send_email=False,
         )  # fmt: skip
         piece = tx.scalar(sa.select(items.c.code).where(items.c.id == house.ids["item_id"]))
-        reset = password_resets.link_for(tx, house.person_id, base_url="", now=now)
+        reset = password_resets.create_reset_link(tx, house.person_id, base_url="", now=now)
     frame = str(made(house, "/embeds", {"origin": SITE, "piece": "postcard-4x6", "message": "Hello!"})["url"])
     return {
         "open-front": ("/", 200),

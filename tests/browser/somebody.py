@@ -9,21 +9,21 @@ from raw_http import real_server
 from signed_in import make_person
 
 from makers import Account
-from quillpost.accounts.users.sessions import open_session
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import create_session
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 from quillpost.web.cookies import SESSION
 
 
 @contextmanager
 def at_the_dashboard(
-    parts: Parts, account: Account, *, zone: str = "America/Chicago", refusals: list[str] | None = None
+    container: Container, account: Account, *, zone: str = "America/Chicago", refusals: list[str] | None = None
 ) -> Iterator[tuple[Page, str]]:
     """An owner's page, and the address of the service."""
-    person_id = make_person(parts, account.id, "dana@example.com")
-    with parts.db.work() as tx:
-        cookie = open_session(tx, person_id, awaits_code=False, address=None, browser=None, now=parts.clock())
-    with real_server(create_app(parts)) as port, new_page(zone=zone, refusals=refusals) as page:
+    person_id = make_person(container, account.id, "dana@example.com")
+    with container.db.system_transaction() as tx:
+        cookie = create_session(tx, person_id, awaits_code=False, address=None, browser=None, now=container.clock())
+    with real_server(create_app(container)) as port, new_page(zone=zone, refusals=refusals) as page:
         here = f"http://127.0.0.1:{port}"
         page.context.add_cookies([{"name": SESSION, "value": cookie, "url": here}])
         page.goto(here)

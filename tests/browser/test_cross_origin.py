@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from raw_http import real_server
 
 from makers import Account, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 CALL = """
@@ -17,21 +17,17 @@ async ([address, how]) => {
     return {status: answer.status, body: await answer.json(), headers: Object.fromEntries(answer.headers)};
 }
 """
-REFUSED = (
-    "async address => { try { await fetch(address); return 'read'; } catch (fault) { return fault.name; } }"
-)
+REFUSED = "async address => { try { await fetch(address); return 'read'; } catch (fault) { return fault.name; } }"
 
 
 def call(page: Page, address: str, token: str, **how: Any) -> Any:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"} | how.pop(
-        "headers", {}
-    )
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"} | how.pop("headers", {})
     return page.evaluate(CALL, [address, {"headers": headers, **how}])
 
 
-def test_a_page_of_another_site_sends_reads_and_is_told_what_is_wrong(parts: Parts, owner: Account) -> None:
+def test_a_page_of_another_site_sends_reads_and_is_told_what_is_wrong(container: Container, owner: Account) -> None:
     with (
-        real_server(create_app(parts)) as port,
+        real_server(create_app(container)) as port,
         other_site(lambda _path, _body: Told("<title>Shop</title>")) as site,
         new_page() as page,
     ):
@@ -39,10 +35,7 @@ def test_a_page_of_another_site_sends_reads_and_is_told_what_is_wrong(parts: Par
         api = f"http://127.0.0.1:{port}/api/v2"
         body = page.evaluate("JSON.stringify", postcard())
         once = {"Idempotency-Key": "from a page", "X-Trace": "of the page's own"}
-        sent = [
-            call(page, f"{api}/send/postcard", owner.token, method="POST", body=body, headers=once)
-            for _ in "12"
-        ]
+        sent = [call(page, f"{api}/send/postcard", owner.token, method="POST", body=body, headers=once) for _ in "12"]
         assert [answer["status"] for answer in sent] == [200, 200]
         assert sent[0]["body"]["id"] == sent[1]["body"]["id"]
         assert int(sent[0]["headers"]["x-ratelimit-remaining"]) > 0

@@ -12,9 +12,9 @@ from playwright.sync_api import Locator, Page, expect
 from somebody import at_the_dashboard, go_to
 
 from makers import Account, Clock, do_due_jobs
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
-from quillpost.web.cookies import COOKIE
+from quillpost.web.cookies import ZONE_COOKIE
 
 ZONE = "America/Los_Angeles"
 PEOPLE = """Customer,Street,Town,ST,ZIP code,Favorite
@@ -27,27 +27,27 @@ MESSAGE = "Hi %FIRST_NAME%, your %CUSTOM1% are here!"
 
 
 def test_a_spreadsheet_becomes_scheduled_mail(
-    parts: Parts, owner: Account, clock: Clock, tmp_path: Path
+    container: Container, owner: Account, clock: Clock, tmp_path: Path
 ) -> None:
     file = tmp_path / "Spring customers.csv"
     file.write_text(PEOPLE)
-    with at_the_dashboard(parts, owner, zone=ZONE) as (page, _):
+    with at_the_dashboard(container, owner, zone=ZONE) as (page, _):
         go_to(page, "Lists")
         import_file(page, file)
-        do_due_jobs(parts)
+        do_due_jobs(container)
         sees_what_was_rejected(page, tmp_path)
         page.get_by_role("link", name="Open the list").click()
         mends_a_name(page)
         adds_somebody(page)
         finds_somebody(page)
-        page.context.clear_cookies(name=COOKIE)  # as on a first visit: the page is written in UTC
+        page.context.clear_cookies(name=ZONE_COOKIE)  # as on a first visit: the page is written in UTC
         page.get_by_role("link", name="Write to this list").click()
         writes(page)
         sees_the_price_for(page, people=3)
         at = tomorrow_at_nine(clock)
         schedules_it(page, at)
         [order] = owner.get("/orders").json()["data"]
-        assert scheduled_for(parts, order["id"]) == at
+        assert scheduled_for(container, order["id"]) == at
         changes_their_mind(page)
         assert owner.get(f"/orders/{order['id']}").json()["status"] == "Cancelled"
 
@@ -146,9 +146,7 @@ def tomorrow_at_nine(clock: Clock) -> datetime:
 def schedules_it(page: Page, at: datetime) -> None:
     page.get_by_label("On a day that I choose").check()
     expect(page.get_by_text(re.compile(r"In Los Angeles time \(P[DS]T\)\."))).to_be_visible()
-    expect(page.get_by_label("Day and time")).to_have_attribute(
-        "min", f"{at - timedelta(days=1):%Y-%m-%d}T05:00"
-    )
+    expect(page.get_by_label("Day and time")).to_have_attribute("min", f"{at - timedelta(days=1):%Y-%m-%d}T05:00")
     page.get_by_label("Day and time").fill(f"{at:%Y-%m-%dT%H:%M}")
     picture(page, "journey-composer-scheduled")
     page.get_by_role("button", name="Send it as a test").click()
@@ -158,8 +156,8 @@ def schedules_it(page: Page, at: datetime) -> None:
     picture(page, "journey-order-scheduled")
 
 
-def scheduled_for(parts: Parts, order_id: int) -> datetime | None:
-    with parts.db.work() as tx:
+def scheduled_for(container: Container, order_id: int) -> datetime | None:
+    with container.db.system_transaction() as tx:
         found: datetime | None = tx.scalar(sa.select(orders.c.schedule_for).where(orders.c.id == order_id))
     return found
 

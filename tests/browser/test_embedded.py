@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from somebody import at_the_dashboard, go_to
 
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 EXAMPLE = re.compile(r"```html\n(.*?)```", re.DOTALL)
 MESSAGE = "Hi %FIRST_NAME%, welcome to the neighborhood!"
@@ -50,9 +50,9 @@ class Product:
         return self.sent[-1]
 
 
-def test_mail_is_written_within_another_product(parts: Parts, owner: Account) -> None:
+def test_mail_is_written_within_another_product(container: Container, owner: Account) -> None:
     product = Product(owner.token)
-    with other_site(product.answer) as site, at_the_dashboard(parts, owner) as (page, here):
+    with other_site(product.answer) as site, at_the_dashboard(container, owner) as (page, here):
         product.quillpost, product.site = here, site
         list_site(page, site)
         page.context.clear_cookies()
@@ -66,13 +66,13 @@ def test_mail_is_written_within_another_product(parts: Parts, owner: Account) ->
     assert item["recipient"]["name"] == "Ines Duarte"
 
 
-def test_a_page_of_another_site_shows_nothing(parts: Parts, owner: Account) -> None:
+def test_a_page_of_another_site_shows_nothing(container: Container, owner: Account) -> None:
     """Not even with an address that was made for a site that is listed."""
     product, refusals = Product(owner.token), list[str]()
     with (
         other_site(product.answer) as site,
         other_site(lambda *_: Told(f'<iframe title="Write" src="{product.frame}"></iframe>')) as elsewhere,
-        at_the_dashboard(parts, owner, refusals=refusals) as (page, here),
+        at_the_dashboard(container, owner, refusals=refusals) as (page, here),
     ):
         product.quillpost, product.site = here, site
         list_site(page, site)

@@ -59,7 +59,7 @@ class Visit:
 @pytest.fixture(scope="module")
 def visit(house: Furnished) -> Iterator[Visit]:
     cookies = {mode: house.cookie(mode) for mode in ("test", "live")}
-    with real_server(create_app(house.parts)) as port, new_page() as page:
+    with real_server(create_app(house.container)) as port, new_page() as page:
         yield Visit(house, page, f"http://127.0.0.1:{port}", cookies)
 
 

@@ -8,20 +8,20 @@ from somebody import at_the_dashboard
 from staying import looked_at
 
 from makers import Account, Clock, carry_on, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
-def test_a_scan_is_seen_on_every_open_page(parts: Parts, owner: Account, clock: Clock) -> None:
-    order_id = arrived(parts, owner, clock)
-    code, *_ = codes_of(parts, order_id)
-    with at_the_dashboard(parts, owner) as (home, here):
+def test_a_scan_is_seen_on_every_open_page(container: Container, owner: Account, clock: Clock) -> None:
+    order_id = arrived(container, owner, clock)
+    code, *_ = codes_of(container, order_id)
+    with at_the_dashboard(container, owner) as (home, here):
         order = opens_another_tab(home, order_id)
         expect(figure(home, "Scans")).to_contain_text("0")
         expect(figure(order, "Scans")).to_have_text("0")
         expect(latest(home)).not_to_contain_text("scan")
         with looked_at(home, order):
             a_phone_scans(home, f"{here}/q/{code}")
-            assert count(parts) == 1
+            assert count(container) == 1
             expect(figure(order, "Scans")).to_have_text("1")
             expect(figure(home, "Scans")).to_contain_text("1")
             expect(figure(home, "Scan rate")).to_contain_text("50.0%")
@@ -29,7 +29,7 @@ def test_a_scan_is_seen_on_every_open_page(parts: Parts, owner: Account, clock: 
             reads_the_chart(home)
             clock.advance(seconds=1)
             a_phone_scans(home, f"{here}/q/{code}")
-            assert count(parts) == 1
+            assert count(container) == 1
             expect(home.locator(".chart-told")).to_contain_text("Scans 2")  # on the day that is being read
             expect(figure(order, "Scans")).to_contain_text("1 scanned more than once")
             expect(latest(home)).to_contain_text("2 pieces, 2 scans,")
@@ -37,11 +37,11 @@ def test_a_scan_is_seen_on_every_open_page(parts: Parts, owner: Account, clock: 
         picture(order, "live-scan-order")
 
 
-def arrived(parts: Parts, owner: Account, clock: Clock) -> int:
+def arrived(container: Container, owner: Account, clock: Clock) -> int:
     """An order of two, at their doors."""
     sent = owner.send(recipients=people(2), qrcode_url=PAGE)
     assert sent.status_code == 200, sent.text
-    carry_on(parts, clock, seconds=40)
+    carry_on(container, clock, seconds=40)
     [found] = owner.get("/orders").json()["data"]
     assert found["status"] == "Fulfilled"
     return int(found["id"])

@@ -13,41 +13,41 @@ from somebody import at_the_dashboard, go_to
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_live, make_operator, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import jobs
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.rules import batch_reference
 
-FIRST, SECOND = reference(1), reference(2)
+FIRST, SECOND = batch_reference(1), batch_reference(2)
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
 WAITING = sa.text("select count(*) from procrastinate_jobs where task_name = :task and status = 'todo'")
 TASK = "fulfilment.pool_again"
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Live mail waits for the evening, and its printer says nothing by itself."""
     return build(**READY, review_seconds=1, print_cutoff="20:00")
 
 
 def test_an_operators_walk_through_the_print_room(
-    parts: Parts, owner: Account, clock: Clock, http: TestClient, tmp_path: Path
+    container: Container, owner: Account, clock: Clock, http: TestClient, tmp_path: Path
 ) -> None:
-    sender = make_live(parts, owner)
+    sender = make_live(container, owner)
     due, held = sent(sender), sent(sender, 1, message=UNFILLED)
-    carry_on(parts, clock, seconds=4)
-    a_job_fails(parts)
-    with at_the_dashboard(parts, make_operator(parts, http)) as (page, _):
+    carry_on(container, clock, seconds=4)
+    a_job_fails(container)
+    with at_the_dashboard(container, make_operator(container, http)) as (page, _):
         turns_to_real_mail(page)
         go_to(page, "Print room")
         sees_what_is_due(page)
         makes_batches(page)
-        carry_on(parts, clock, seconds=2)
+        carry_on(container, clock, seconds=2)
         opens_the_batch(page)
         takes_along_what_the_press_needs(page, tmp_path)
         marks_it_printed(page)
         gives_a_spoiled_piece_up(page)
         prints_another_again(page)
-        carry_on(parts, clock, seconds=2)
+        carry_on(container, clock, seconds=2)
         marks_both_mailed(page)
         releases(page, held)
         runs_the_failed_job_again(page)
@@ -55,7 +55,7 @@ def test_an_operators_walk_through_the_print_room(
         "Person 1": "Printed", "Person 2": "Failed", "Person 3": "Printed", "Person 4": "Printed",
     }  # fmt: skip
     assert sender.get(f"/orders/{held}").json()["status"] != "Paused"
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(WAITING, {"task": TASK}).scalar_one() == 1
 
 
@@ -65,9 +65,9 @@ def sent(sender: Account, how_many: int = 4, **changes: str) -> int:
     return int(answer.json()["id"])
 
 
-def a_job_fails(parts: Parts) -> None:
-    with parts.db.work() as tx:
-        jobs.defer(tx, TASK, timestamp=100)
+def a_job_fails(container: Container) -> None:
+    with container.db.system_transaction() as tx:
+        jobs.enqueue(tx, TASK, timestamp=100)
         tx.execute(FAIL, {"task": TASK})
 
 
@@ -166,9 +166,7 @@ def marks_both_mailed(page: Page) -> None:
     marks_mailed(page)
     picture(page, "print-room-walk-3-reprint")
     page.get_by_role("region", name="What it is").get_by_role("link", name=FIRST).click()
-    expect(page.get_by_role("region", name="What it is")).to_contain_text(
-        f"1 piece, printed again in {SECOND}"
-    )
+    expect(page.get_by_role("region", name="What it is")).to_contain_text(f"1 piece, printed again in {SECOND}")
     expect(piece(page, "Person 3")).to_contain_text("void")
     marks_mailed(page)
     in_the_room(page, "Today")

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from somebody import at_the_dashboard, go_to
 
 from makers import Account, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 MESSAGE = "Hi %FIRST_NAME%, thank you for your order!"
 VERIFIER = "v" * 64
@@ -86,11 +86,11 @@ class SampleApp:
 
 
 def test_an_app_is_registered_connected_used_and_disconnected(
-    parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     app = SampleApp()
-    with other_site(app.answer) as site, at_the_dashboard(parts, owner) as (page, here):
+    with other_site(app.answer) as site, at_the_dashboard(container, owner) as (page, here):
         app.quillpost, app.site = here, site
         app.is_told(*register_by_hand(page, f"{site}/back"))
         connect(page, site)

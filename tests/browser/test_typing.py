@@ -11,23 +11,17 @@ from playwright.sync_api import Locator, Page, expect
 from somebody import at_the_dashboard
 
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
-MARA = {
-    "name": "Mara Ellison",
-    "address": "12 Main St",
-    "city": "Austin",
-    "province": "TX",
-    "postal_code": "78701",
-}
+MARA = {"name": "Mara Ellison", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
 THEO = MARA | {"name": "Theo Banks", "address": "14 Main St"}
 LOOK = {"size": "4x6", "handwriting_style": 1, "handwriting_color": "blue", "handwriting_realism": True}
 """What the composer begins with, as the API has it."""
 MOST_TABS = 60
 
 
-def test_every_pause_shows_the_true_picture(parts: Parts, owner: Account) -> None:
-    with at_the_dashboard(parts, owner) as (page, here):
+def test_every_pause_shows_the_true_picture(container: Container, owner: Account) -> None:
+    with at_the_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         give_address(page, MARA)
         message, written = page.get_by_label("Message", exact=True), ""
@@ -44,8 +38,8 @@ def test_every_pause_shows_the_true_picture(parts: Parts, owner: Account) -> Non
         assert pictures(page) == true_pictures(owner, written, [THEO])
 
 
-def test_a_fault_is_told_beside_its_field_until_it_is_mended(parts: Parts, owner: Account) -> None:
-    with at_the_dashboard(parts, owner) as (page, here):
+def test_a_fault_is_told_beside_its_field_until_it_is_mended(container: Container, owner: Account) -> None:
+    with at_the_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         message = page.get_by_label("Message", exact=True)
         message.press_sequentially("Short and good")
@@ -62,8 +56,8 @@ def test_a_fault_is_told_beside_its_field_until_it_is_mended(parts: Parts, owner
         expect(message).not_to_have_attribute("aria-invalid", "true")
 
 
-def test_whoever_sends_with_a_fault_is_put_at_it(parts: Parts, owner: Account) -> None:
-    with at_the_dashboard(parts, owner) as (page, here):
+def test_whoever_sends_with_a_fault_is_put_at_it(container: Container, owner: Account) -> None:
+    with at_the_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         give_address(page, MARA)
         page.get_by_label("On a day that I choose").check()
@@ -77,8 +71,8 @@ def test_whoever_sends_with_a_fault_is_put_at_it(parts: Parts, owner: Account) -
         expect(page.get_by_label("Message", exact=True)).to_be_focused()
 
 
-def test_a_card_is_written_and_sent_with_the_keyboard_alone(parts: Parts, owner: Account) -> None:
-    with at_the_dashboard(parts, owner) as (page, here):
+def test_a_card_is_written_and_sent_with_the_keyboard_alone(container: Container, owner: Account) -> None:
+    with at_the_dashboard(container, owner) as (page, here):
         page.goto(f"{here}/compose")
         tab_to(page, page.get_by_role("radio", name="Postcard 4 × 6"))
         page.keyboard.press("ArrowRight")

@@ -14,14 +14,12 @@ from chromium import new_page
 from playwright.sync_api import expect
 from test_first_card import joins
 
-from quillpost.rendering.handwriting.catalog import FURTHER, STYLES
-from quillpost.web.assets import PACKAGED
+from quillpost.rendering.handwriting.catalog import FALLBACK_FACES, STYLES
+from quillpost.web.assets import PACKAGE_FILES
 
 ROOT = Path(__file__).parents[2]
 BUNDLED = "quillpost/node_modules/"
-FACES = {
-    f"{face.source.package}/{face.source.path}" for face in (*STYLES, *FURTHER) if face.source.is_from_npm
-}
+FACES = {f"{face.source.package}/{face.source.path}" for face in (*STYLES, *FALLBACK_FACES) if face.source.is_from_npm}
 LICENSED_INSIDE = "@expo-google-fonts/waiting-for-the-sunrise"
 """Its package has no file of the license: the whole text is in the typeface's own table of names."""
 
@@ -36,24 +34,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_it_carries_every_script_and_typeface_with_its_license(wheel: Path) -> None:
     names = {name.removeprefix(BUNDLED) for name in zipfile.ZipFile(wheel).namelist() if BUNDLED in name}
-    assert {*PACKAGED.values(), *FACES} <= names
+    assert {*PACKAGE_FILES.values(), *FACES} <= names
     packages = set(json.loads((ROOT / "package.json").read_text())["dependencies"])
     licensed = {name.rpartition("/")[0] for name in names if name.rpartition("/")[2].startswith("LICENSE")}
     assert packages - licensed == {LICENSED_INSIDE}
-    assert {
-        f"{face.rpartition('/400Regular')[0]}/LICENSE_FONT" for face in FACES if "/400Regular/" in face
-    } <= names
+    assert {f"{face.rpartition('/400Regular')[0]}/LICENSE_FONT" for face in FACES if "/400Regular/" in face} <= names
 
 
 @pytest.mark.timeout(600)  # all that it depends on is installed
 def test_it_is_the_whole_product_outside_any_checkout(wheel: Path, tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     install(wheel, environment)
-    with (
-        bare_service(tmp_path, program=[str(environment / "bin" / "quillpost")]) as service,
-        new_page() as page,
-    ):
-        for name in PACKAGED:
+    with bare_service(tmp_path, program=[str(environment / "bin" / "quillpost")]) as service, new_page() as page:
+        for name in PACKAGE_FILES:
             assert httpx2.get(f"{service.url}/assets/{name}").status_code == 200
         page.goto(join_link(service))
         joins(page)
@@ -74,9 +67,7 @@ def install(wheel: Path, environment: Path) -> None:
 
 def run(*command: object, cwd: Path | None = None) -> str:
     """What it printed; started from a folder that is in no checkout."""
-    unlike_ours = {
-        name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}
-    }
+    unlike_ours = {name: value for name, value in os.environ.items() if name not in {"VIRTUAL_ENV", "PYTHONPATH"}}
     done = subprocess.run(
         [str(word) for word in command],
         env=unlike_ours,

@@ -6,14 +6,14 @@ import pytest
 from operator_commands import Outcome, Quillpost
 from placing import open_account
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 EMAIL = "owner@example.com"
 
 
 @pytest.fixture
-def pay(parts: Parts, quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Quillpost:
-    open_account(parts)
+def pay(container: Container, quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Quillpost:
+    open_account(container)
 
     def run(*words: object, **settings: object) -> Outcome:
         whole = ("account", "credit", "--email", EMAIL, "--amount", *words)
@@ -23,12 +23,7 @@ def pay(parts: Parts, quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Qu
 
 
 def test_it_pays_in_and_out_and_prints_what_there_is(pay: Quillpost) -> None:
-    said = [
-        pay("100.00"),
-        pay("0.50", "--note", "a coin"),
-        pay("1234"),
-        pay("34.50", "--withdraw"),
-    ]
+    said = [pay("100.00"), pay("0.50", "--note", "a coin"), pay("1234"), pay("34.50", "--withdraw")]
     assert [one.out for one in said] == ["$100.00\n", "$100.50\n", "$1,334.50\n", "$1,300.00\n"]
     assert {one.code for one in said} == {0}
 
@@ -51,9 +46,7 @@ def test_more_than_there_is_is_one_sentence(pay: Quillpost) -> None:
     assert pay("1.00", "--withdraw").is_one_sentence()
 
 
-def test_an_account_that_is_not_there_is_one_sentence(
-    quillpost: Quillpost, conninfo: str, tmp_path: Path
-) -> None:
+def test_an_account_that_is_not_there_is_one_sentence(quillpost: Quillpost, conninfo: str, tmp_path: Path) -> None:
     outcome = quillpost(
         "account", "credit", "--email", "who@example.com", "--amount", "1.00",
         home=tmp_path / "home", database_url=conninfo,

@@ -9,9 +9,9 @@ from operator_commands import Outcome, Quillpost
 
 from makers import Account
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.audit.labels import told
-from quillpost.accounts.audit.service import Actor, Entry
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.labels import describe_entry
+from quillpost.accounts.audit.service import Actor, AuditEntry
+from quillpost.app.container import Container
 
 EMAIL = "owner@example.com"
 DANA = Actor("dana@example.com", address="203.0.113.7")
@@ -27,22 +27,22 @@ def command(quillpost: Quillpost, conninfo: str, tmp_path: Path) -> Audit:
     return run
 
 
-def note(parts: Parts, account: Account, act: str, actor: Actor = DANA, **about: object) -> None:
-    with parts.db.work() as tx:
-        audit_service.note(tx, account.id, act, actor, about=about, now=parts.clock())
+def note(container: Container, account: Account, act: str, actor: Actor = DANA, **about: object) -> None:
+    with container.db.system_transaction() as tx:
+        audit_service.record_audit_entry(tx, account.id, act, actor, about=about, now=container.clock())
 
 
-def test_a_line_says_who_did_what_when_and_from_where(command: Audit, owner: Account, parts: Parts) -> None:
-    note(parts, owner, "sign_in")
-    note(parts, owner, "token.created", name="[bold]Zapier[/]", mode="live", id=7)
+def test_a_line_says_who_did_what_when_and_from_where(command: Audit, owner: Account, container: Container) -> None:
+    note(container, owner, "sign_in")
+    note(container, owner, "token.created", name="[bold]Zapier[/]", mode="live", id=7)
     [second, first] = command("audit", "--account", EMAIL).out.splitlines()
     assert first.endswith("2026-05-04T12:00:00Z  dana@example.com signed in, from 203.0.113.7")
     assert "dana@example.com made a token: [bold]Zapier[/] (live), from 203.0.113.7" in second
 
 
-def test_older_lines_come_page_by_page(command: Audit, owner: Account, parts: Parts) -> None:
+def test_older_lines_come_page_by_page(command: Audit, owner: Account, container: Container) -> None:
     for _ in range(5):
-        note(parts, owner, "sign_in")
+        note(container, owner, "sign_in")
     page = command("audit", "--account", EMAIL, "--most", 3)
     assert (page.code, len(page.out.splitlines())) == (0, 3)
     oldest = page.out.splitlines()[-1].split()[0]
@@ -51,25 +51,18 @@ def test_older_lines_come_page_by_page(command: Audit, owner: Account, parts: Pa
     assert (len(rest.out.splitlines()), rest.err) == (2, "")
 
 
-def test_a_spreadsheet_sees_no_formula(command: Audit, owner: Account, parts: Parts) -> None:
-    note(parts, owner, "client.created", Actor("+1@example.com"), name='=cmd|" /C calc"!A1, "x"')
+def test_a_spreadsheet_sees_no_formula(command: Audit, owner: Account, container: Container) -> None:
+    note(container, owner, "client.created", Actor("+1@example.com"), name='=cmd|" /C calc"!A1, "x"')
     shown = command("audit", "--account", EMAIL, "--csv")
     [header, row] = csv.reader(shown.out.splitlines())
     assert header == ["id", "at", "actor", "act", "about", "sub_account_id", "network"]
-    assert row[1:] == [
-        "2026-05-04T12:00:00Z",
-        "'+1@example.com",
-        "client.created",
-        '\'=cmd|" /C calc"!A1, "x"',
-        "",
-        "",
-    ]
+    assert row[1:] == ["2026-05-04T12:00:00Z", "'+1@example.com", "client.created", '\'=cmd|" /C calc"!A1, "x"', "", ""]
 
 
 def test_another_accounts_lines_are_not_shown(
-    command: Audit, owner: Account, stranger: Account, parts: Parts
+    command: Audit, owner: Account, stranger: Account, container: Container
 ) -> None:
-    note(parts, stranger, "sign_in")
+    note(container, stranger, "sign_in")
     assert command("audit", "--account", EMAIL).out == "There is nothing in it.\n"
 
 
@@ -77,7 +70,7 @@ def test_an_account_that_is_not_there_is_one_sentence(command: Audit, owner: Acc
     assert command("audit", "--account", "who@example.com").is_one_sentence()
 
 
-def test_opening_an_account_and_moving_its_credit_are_noted(command: Audit, parts: Parts) -> None:
+def test_opening_an_account_and_moving_its_credit_are_noted(command: Audit, container: Container) -> None:
     opened = command("account", "create", "--email", "new@example.com", "--name", "New", "--operator")
     assert (opened.code, opened.out.strip().isdigit()) == (0, True)
     pay = ("account", "credit", "--email", "new@example.com", "--amount")
@@ -105,6 +98,6 @@ def test_opening_an_account_and_moving_its_credit_are_noted(command: Audit, part
         ({"scopes": ["a", "b"], "note": None}, "dana@example.com made a token (scopes: a, b)"),
     ],
 )
-def test_what_it_was_done_to_is_told_in_words(about: dict[str, object], words: str, parts: Parts) -> None:
-    entry = Entry(1, "token.created", "dana@example.com", about, None, None, parts.clock())
-    assert told(entry) == words
+def test_what_it_was_done_to_is_told_in_words(about: dict[str, object], words: str, container: Container) -> None:
+    entry = AuditEntry(1, "token.created", "dana@example.com", about, None, None, container.clock())
+    assert describe_entry(entry) == words

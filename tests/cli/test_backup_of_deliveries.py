@@ -11,7 +11,7 @@ from outbox import claim, fan_out, settle
 
 from makers import Account, Clock, carry_on, rows_of_all
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import dump
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.settings import Settings
@@ -23,17 +23,17 @@ PLACES = "select tableoid::regclass::text, status, count(*) from deliveries grou
 
 
 @pytest.fixture
-def places(owner: Account, parts: Parts, clock: Clock) -> list[tuple[str, str, int]]:
+def places(owner: Account, container: Container, clock: Clock) -> list[tuple[str, str, int]]:
     """Where deliveries lie: two that were settled, in the day's table, and others that wait."""
     assert owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"}).status_code == 201
-    deliveries.keep(parts.db, now=clock.now())
+    deliveries.maintain_partitions(container.db, now=clock.now())
     owner.send()
-    carry_on(parts, clock, seconds=40)
-    fan_out(parts)
-    first, second = claim(parts)[:2]
-    settle(parts, [first])
-    settle(parts, [due for due in claim(parts) if due.id == second.id], "failed", response_status=500)
-    found = places_in(parts)
+    carry_on(container, clock, seconds=40)
+    fan_out(container)
+    first, second = claim(container)[:2]
+    settle(container, [first])
+    settle(container, [due for due in claim(container) if due.id == second.id], "failed", response_status=500)
+    found = places_in(container)
     day = f"deliveries_{clock.now():%Y%m%d}"
     assert {(table, status) for table, status, _ in found} == {
         (day, "delivered"),
@@ -43,48 +43,48 @@ def places(owner: Account, parts: Parts, clock: Clock) -> list[tuple[str, str, i
     return found
 
 
-def places_in(parts: Parts) -> list[tuple[str, str, int]]:
-    with parts.db.work() as tx:
+def places_in(container: Container) -> list[tuple[str, str, int]]:
+    with container.db.system_transaction() as tx:
         return [(table, status, count) for table, status, count in tx.execute(sa.text(PLACES))]
 
 
 def test_deliveries_come_back_into_their_days_and_go_on(
     places: list[tuple[str, str, int]],
-    parts: Parts,
+    container: Container,
     clock: Clock,
     conninfo: str,
     blank: str,
     tmp_path: Path,
     quillpost: Quillpost,
 ) -> None:
-    before = rows_of_all(parts)["deliveries"]
+    before = rows_of_all(container)["deliveries"]
     steps = (("backup", tmp_path / "home", conninfo), ("restore", tmp_path / "new-home", blank))
     for command, home, database in steps:
         outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)
         assert outcome.code == 0, outcome.err
-    restored = bootstrap.build(Settings(home=tmp_path / "new-home"), blank, clock=clock.now)
+    restored = bootstrap.build_container(Settings(home=tmp_path / "new-home"), blank, clock=clock.now)
     assert places_in(restored) == places
     assert rows_of_all(restored)["deliveries"] == before
     while dues := claim(restored):
         settle(restored, dues)
     assert {status for _, status, _ in places_in(restored)} == {"delivered", "failed"}
     clock.advance(days=31)
-    deliveries.keep(restored.db, now=clock.now())
+    deliveries.maintain_partitions(restored.db, now=clock.now())
     assert places_in(restored) == []
     restored.db.close()
 
 
 def test_a_day_that_is_too_old_while_a_backup_runs_is_in_it_and_dropped_afterwards(
-    places: list[tuple[str, str, int]], parts: Parts, clock: Clock, conninfo: str, blank: str
+    places: list[tuple[str, str, int]], container: Container, clock: Clock, conninfo: str, blank: str
 ) -> None:
     """The hourly job comes after the snapshot, and before `pg_dump` has looked at anything."""
     later = clock.now() + timedelta(days=31)
-    with dump.held_snapshot(conninfo) as snapshot:
-        deliveries.keep(parts.db, now=later)
-        dump.load(find_binaries(), blank, dump.dumped(find_binaries(), conninfo, snapshot))
+    with dump.hold_snapshot(conninfo) as snapshot:
+        deliveries.maintain_partitions(container.db, now=later)
+        dump.restore_database(find_binaries(), blank, dump.dump_database(find_binaries(), conninfo, snapshot))
     with psycopg.connect(blank) as connection:
         assert connection.execute(PLACES).fetchall() == places
-    deliveries.keep(parts.db, now=later)
-    assert places_in(parts) == []
-    with parts.db.work() as tx:
+    deliveries.maintain_partitions(container.db, now=later)
+    assert places_in(container) == []
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.text("select to_regclass(:name)"), {"name": places[0][0]}).scalar_one() is None

@@ -12,9 +12,9 @@ from makers import Account
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import password_resets as resets
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import dump
-from quillpost.core.database.engine import administrator
+from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.schema import create_roles
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.database.tables.users import password_resets, people, sessions
@@ -27,26 +27,24 @@ DANA = "dana@example.com"
 
 
 def test_sessions_end_with_a_restore_and_people_stay(
-    owner: Account, parts: Parts, conninfo: str, blank: str, tmp_path: Path, quillpost: Quillpost
+    owner: Account, container: Container, conninfo: str, blank: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
-    person = make_person(parts, owner.id, DANA)
+    person = make_person(container, owner.id, DANA)
     browser = browser_of(owner.http)
     browser.sign_in(DANA)
     assert browser.get("/settings", follow=False).status_code == 200
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [session] = tx.execute(sa.select(sessions.c.id)).scalars()
-        resets.link_for(tx, person, base_url="http://quillpost.test", now=parts.clock())
-        insert_token(
-            tx, owner.id, name="a page's", mode="test", scopes=None, session_id=session, now=parts.clock()
-        )
+        resets.create_reset_link(tx, person, base_url="http://quillpost.test", now=container.clock())
+        insert_token(tx, owner.id, name="a page's", mode="test", scopes=None, session_id=session, now=container.clock())
     file = tmp_path / "monday.qpb"
     assert quillpost("backup", file, home=tmp_path / "home", database_url=conninfo).code == 0
     restored = quillpost("restore", file, home=tmp_path / "another", database_url=blank)
     assert restored.code == 0, restored.err
     assert "Everyone signs in anew." in restored.out
 
-    service = bootstrap.build(Settings(home=tmp_path / "another"), blank, clock=parts.clock)
-    with service.db.work() as tx:
+    service = bootstrap.build_container(Settings(home=tmp_path / "another"), blank, clock=container.clock)
+    with service.db.system_transaction() as tx:
         assert tx.execute(sa.select(people.c.email)).scalars().all() == [DANA]
         assert tx.execute(sa.select(sessions.c.id)).all() == []
         assert tx.execute(sa.select(password_resets.c.digest)).all() == []
@@ -59,8 +57,8 @@ def test_sessions_end_with_a_restore_and_people_stay(
 
 
 def test_a_backup_from_before_there_were_people_is_restored_all_the_same(blank: str) -> None:
-    engine = administrator(blank)
+    engine = create_admin_engine(blank)
     with engine.begin() as tx:
         create_roles(tx)
     engine.dispose()
-    dump.end_sessions(blank)
+    dump.delete_sessions(blank)

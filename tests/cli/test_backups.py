@@ -18,15 +18,15 @@ from restored_cards import assert_no_card_is_given_before_it_is_released, have_t
 from direct import TestClient
 from makers import Account, Clock, carry_on, rows_of_all
 from quillpost.app import bootstrap, runtime
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import schema_of
+from quillpost.app.container import Container
+from quillpost.cli.runtime import read_schema
 from quillpost.core.database import archive, dump
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.serials import take_turns
-from quillpost.notifications.webhooks.service import unseal
+from quillpost.fulfillment.serials import lock_serials
+from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
@@ -50,14 +50,14 @@ class Saved:
 
 @pytest.fixture
 def saved(
-    owner: Account, parts: Parts, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
+    owner: Account, container: Container, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
 ) -> Saved:
     hook = owner.post("/webhooks", {"url": "https://example.com/hook", "type": "*"})
     assert hook.status_code == 201, hook.text
     owner.send()
-    carry_on(parts, clock, seconds=40)
+    carry_on(container, clock, seconds=40)
     owner.send(size="6x9")
-    have_two_cards_and_give_one(parts)
+    have_two_cards_and_give_one(container)
     file = tmp_path / "monday.qpb"
     outcome = quillpost("backup", file, home=tmp_path / "home", database_url=conninfo)
     assert outcome.code == 0, outcome.err
@@ -65,8 +65,8 @@ def saved(
         file,
         orders=_orders(owner),
         items=_items(owner),
-        files=_files(parts),
-        rows=rows_of_all(parts),
+        files=_files(container),
+        rows=rows_of_all(container),
         secret=hook.json()["secret"],
     )
 
@@ -80,8 +80,8 @@ def _items(who: Account) -> list[dict[str, object]]:
     return [item for order in _orders(who) for item in who.get(f"/orders/{order['id']}/items").json()["data"]]
 
 
-def _files(parts: Parts) -> dict[str, bytes]:
-    return {key: parts.shelf.store.get(key) for key in parts.shelf.store.keys("")}
+def _files(container: Container) -> dict[str, bytes]:
+    return {key: container.storage.store.get(key) for key in container.storage.store.keys("")}
 
 
 def test_everything_comes_back_into_an_empty_home(
@@ -91,22 +91,22 @@ def test_everything_comes_back_into_an_empty_home(
     outcome = quillpost("restore", saved.file, home=home)
     assert outcome.code == 0, outcome.err
     settings = Settings.model_validate({"home": home})
-    ground = runtime.open_ground(settings)
+    service_runtime = runtime.open_runtime(settings)
     try:
-        parts = bootstrap.build(settings, ground.conninfo, clock=clock.now)
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+        container = bootstrap.build_container(settings, service_runtime.conninfo, clock=clock.now)
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
             same = replace(owner, http=http)  # the same token
             assert _orders(same) == saved.orders
             assert _items(same) == saved.items
-            assert _files(parts) == saved.files
+            assert _files(container) == saved.files
             # Barcodes that were given out since are passed by, cards in stock set aside; nothing else moves.
-            assert _but_given_out(rows_of_all(parts)) == _but_given_out(saved.rows)
-            assert _secret(parts) == saved.secret
-            carry_on(parts, clock, seconds=40)
+            assert _but_given_out(rows_of_all(container)) == _but_given_out(saved.rows)
+            assert _secret(container) == saved.secret
+            carry_on(container, clock, seconds=40)
             assert {item["status"] for item in _items(same)} == {"Delivered"}, "the work does not go on"
-        parts.db.close()
+        container.db.close()
     finally:
-        ground.close()
+        service_runtime.close()
 
 
 def _but_given_out(rows: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
@@ -114,16 +114,16 @@ def _but_given_out(rows: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int
 
 
 def test_what_was_given_out_since_the_backup_is_not_given_out_again(
-    saved: Saved, parts: Parts, clock: Clock, emptiness: "Emptiness", quillpost: Quillpost
+    saved: Saved, container: Container, clock: Clock, emptiness: "Emptiness", quillpost: Quillpost
 ) -> None:
-    known = _given_out(parts)
-    carry_on(parts, clock, seconds=40)  # the second order is mailed, of which the backup does not know
-    since = _given_out(parts) - known
+    known = _given_out(container)
+    carry_on(container, clock, seconds=40)  # the second order is mailed, of which the backup does not know
+    since = _given_out(container) - known
     assert {kind for kind, _ in since} == {"batch", "barcode"}
 
     outcome = quillpost("restore", saved.file, **emptiness.settings)
     assert (outcome.code, "1 gift card in stock may have been mailed" in outcome.out) == (0, True)
-    restored = bootstrap.build(Settings(home=emptiness.home), emptiness.database_url, clock=parts.clock)
+    restored = bootstrap.build_container(Settings(home=emptiness.home), emptiness.database_url, clock=container.clock)
     assert_no_card_is_given_before_it_is_released(restored)
     assert _given_out(restored) == known
     carry_on(restored, clock, seconds=40)
@@ -133,15 +133,15 @@ def test_what_was_given_out_since_the_backup_is_not_given_out_again(
     restored.db.close()
 
 
-def test_every_mailers_count_goes_on_as_far_as_it_may_have_come(parts: Parts, conninfo: str) -> None:
+def test_every_mailers_count_goes_on_as_far_as_it_may_have_come(container: Container, conninfo: str) -> None:
     known, unknown = ["123456", "901234567"], ["234567", "902345678"]
 
     def counts(mailers: list[str]) -> list[int]:
-        with parts.db.work() as tx:
-            return [take_turns(tx, mailer, wanted=1, now=parts.clock()).next for mailer in mailers]
+        with container.db.system_transaction() as tx:
+            return [lock_serials(tx, mailer, count=1, now=container.clock()).next for mailer in mailers]
 
     before = counts(known)
-    dump.pass_by_given_out(conninfo)
+    dump.skip_issued_numbers(conninfo)
     after = counts(known)
     assert [now - then for now, then in zip(after, before, strict=True)] == [10_000_000, 100_000]
     # Mailers that came after the backup: as far, in the six or the nine digits that they have for it.
@@ -149,8 +149,8 @@ def test_every_mailers_count_goes_on_as_far_as_it_may_have_come(parts: Parts, co
         counts(unknown), [10**9, 10**6], before, strict=True)] == [10_100_000, 100_000]  # fmt: skip
 
 
-def _given_out(parts: Parts) -> set[tuple[str, str]]:
-    with parts.db.work() as tx:
+def _given_out(container: Container) -> set[tuple[str, str]]:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(
             sa.text(
                 "select 'batch', id::text from batches"
@@ -160,10 +160,10 @@ def _given_out(parts: Parts) -> set[tuple[str, str]]:
         return {(kind, what) for kind, what in rows}
 
 
-def _secret(parts: Parts) -> str:
-    with parts.db.work() as tx:
+def _secret(container: Container) -> str:
+    with container.db.system_transaction() as tx:
         row = tx.execute(webhooks.select()).one()
-    return unseal(parts.sealer, row.id, bytes(row.secret_sealed))
+    return decrypt_secret(container.encryptor, row.id, bytes(row.secret_sealed))
 
 
 def test_the_backup_and_its_key_are_two_files_for_their_owner_alone(saved: Saved, tmp_path: Path) -> None:
@@ -175,9 +175,7 @@ def test_the_backup_and_its_key_are_two_files_for_their_owner_alone(saved: Saved
     assert bytes.fromhex(key.decode()) not in everything
 
 
-def test_a_backup_never_replaces_a_file(
-    saved: Saved, tmp_path: Path, conninfo: str, quillpost: Quillpost
-) -> None:
+def test_a_backup_never_replaces_a_file(saved: Saved, tmp_path: Path, conninfo: str, quillpost: Quillpost) -> None:
     before = saved.file.read_bytes()
     outcome = quillpost("backup", saved.file, home=tmp_path / "home", database_url=conninfo)
     assert outcome.is_one_sentence()
@@ -185,7 +183,7 @@ def test_a_backup_never_replaces_a_file(
 
 
 def test_a_backup_that_cannot_be_written_leaves_nothing(
-    parts: Parts, tmp_path: Path, conninfo: str, quillpost: Quillpost
+    container: Container, tmp_path: Path, conninfo: str, quillpost: Quillpost
 ) -> None:
     outcome = quillpost("backup", tmp_path / "no" / "file", home=tmp_path / "home", database_url=conninfo)
     assert outcome.is_one_sentence()
@@ -199,7 +197,7 @@ def test_an_empty_database_is_nothing_to_back_up(blank: str, tmp_path: Path, qui
 
 
 def test_files_of_batches_after_the_snapshot_stay_out(
-    saved: Saved, parts: Parts, conninfo: str, tmp_path: Path, quillpost: Quillpost
+    saved: Saved, container: Container, conninfo: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
     """A restored service knows nothing of these batches: its own must find the place free."""
     for key in (
@@ -207,26 +205,26 @@ def test_files_of_batches_after_the_snapshot_stay_out(
         "print-jobs/test/batch-000009/ticket.json",
         "sandbox/mailbox/20260504T120000.000000-batch-000009-3.json",
     ):
-        parts.shelf.store.put(key, b"later")
+        container.storage.store.put(key, b"later")
     file = tmp_path / "second.qpb"
     assert quillpost("backup", file, home=tmp_path / "home", database_url=conninfo).code == 0
-    assert dict(archive.files_in(file)) == saved.files
+    assert dict(archive.read_files(file)) == saved.files
 
 
 def test_gift_cards_are_counted_where_there_are_any(conninfo: str) -> None:
-    with dump.held_snapshot(conninfo) as snapshot:
+    with dump.hold_snapshot(conninfo) as snapshot:
         assert {"giftcards", "giftcard_stock"} < snapshot.counts.keys()
     with psycopg.connect(conninfo) as connection:  # an older schema, which is saved before it is migrated
         connection.execute("drop table giftcard_stock")
-    with dump.held_snapshot(conninfo) as snapshot:
-        assert set(dump.COUNTED) - snapshot.counts.keys() == {"giftcard_stock"}
+    with dump.hold_snapshot(conninfo) as snapshot:
+        assert set(dump.COUNTED_TABLES) - snapshot.counts.keys() == {"giftcard_stock"}
 
 
 def test_a_dump_shows_the_moment_of_its_snapshot(owner: Account, conninfo: str, blank: str) -> None:
     owner.send()
-    with dump.held_snapshot(conninfo) as snapshot:
+    with dump.hold_snapshot(conninfo) as snapshot:
         owner.send(size="6x9")
-        dump.load(find_binaries(), blank, dump.dumped(find_binaries(), conninfo, snapshot))
+        dump.restore_database(find_binaries(), blank, dump.dump_database(find_binaries(), conninfo, snapshot))
     with psycopg.connect(blank) as connection:
         assert connection.execute("select count(*) from orders").fetchone() == (1,)
 
@@ -248,12 +246,10 @@ class Emptiness:
         return {"home": self.home, "database_url": self.database_url}
 
     def is_untouched(self) -> bool:
-        return list(self.home.glob("**/*")) == [] and dump.is_blank(self.database_url)
+        return list(self.home.glob("**/*")) == [] and dump.is_database_empty(self.database_url)
 
 
-def test_a_backup_that_is_cut_short_is_refused(
-    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
-) -> None:
+def test_a_backup_that_is_cut_short_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
     whole = saved.file.read_bytes()
     for kept in (len(whole) - 1, len(whole) // 2, 100, 0):
         saved.file.write_bytes(whole[:kept])
@@ -273,9 +269,7 @@ def test_a_changed_backup_is_refused(saved: Saved, emptiness: Emptiness, quillpo
 
 
 @pytest.mark.parametrize("kind", ["text", "gzip", "tar"])
-def test_a_foreign_file_is_refused(
-    kind: str, emptiness: Emptiness, tmp_path: Path, quillpost: Quillpost
-) -> None:
+def test_a_foreign_file_is_refused(kind: str, emptiness: Emptiness, tmp_path: Path, quillpost: Quillpost) -> None:
     file = tmp_path / "foreign"
     if kind == "tar":
         with tarfile.open(file, "w:gz") as tar:
@@ -291,9 +285,7 @@ def test_a_foreign_file_is_refused(
     assert emptiness.is_untouched()
 
 
-def test_a_backup_without_its_key_is_refused(
-    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
-) -> None:
+def test_a_backup_without_its_key_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
     saved.key.unlink()
     outcome = quillpost("restore", saved.file, **emptiness.settings)
     assert outcome.is_one_sentence()
@@ -309,16 +301,14 @@ def test_another_key_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Q
     assert emptiness.is_untouched()
 
 
-def test_the_key_may_come_from_the_environment(
-    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
-) -> None:
+def test_the_key_may_come_from_the_environment(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
     key = base64.b64encode(bytes.fromhex(saved.key.read_text())).decode()
     saved.key.unlink()
     outcome = quillpost("restore", saved.file, **emptiness.settings, secret_key=key)
     assert outcome.code == 0, outcome.err
     assert key not in outcome.out
     assert not (emptiness.home / "secret.key").exists()
-    assert schema_of(emptiness.database_url).verdict == "current"
+    assert read_schema(emptiness.database_url).status == "current"
 
 
 def test_a_restore_overwrites_nothing(
@@ -335,14 +325,12 @@ def test_a_restore_overwrites_nothing(
     assert emptiness.is_untouched()
 
 
-def test_a_database_that_refuses_the_data_stays_empty(
-    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
-) -> None:
+def test_a_database_that_refuses_the_data_stays_empty(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
     """A backup that is whole, but whose dump is of no use."""
-    manifest = archive.verified(saved.file)
+    manifest = archive.verify_backup(saved.file)
     with saved.file.open("wb") as out, archive.ArchiveWriter(out, manifest) as writer:
         writer.add_file("creative/one", b"picture")
-        writer.add_database_piece(b"PGDMP, or so it says")
+        writer.add_database_chunk(b"PGDMP, or so it says")
         writer.finish()
     outcome = quillpost("restore", saved.file, **emptiness.settings)
     assert outcome.is_one_sentence(), outcome.err
@@ -350,10 +338,8 @@ def test_a_database_that_refuses_the_data_stays_empty(
     assert emptiness.is_untouched()
 
 
-def test_a_backup_of_a_newer_release_is_refused(
-    saved: Saved, emptiness: Emptiness, quillpost: Quillpost
-) -> None:
-    manifest = replace(archive.verified(saved.file), schema="9999")
+def test_a_backup_of_a_newer_release_is_refused(saved: Saved, emptiness: Emptiness, quillpost: Quillpost) -> None:
+    manifest = replace(archive.verify_backup(saved.file), schema="9999")
     with saved.file.open("wb") as out, archive.ArchiveWriter(out, manifest) as writer:
         writer.finish()
     outcome = quillpost("restore", saved.file, **emptiness.settings)
@@ -387,4 +373,4 @@ def test_an_ordinary_login_can_move_its_database(
     for command, home, database in steps:
         outcome = quillpost(command, tmp_path / "b.qpb", home=home, database_url=database)
         assert outcome.code == 0, outcome.err
-    assert schema_of(new).verdict == "current"
+    assert read_schema(new).status == "current"

@@ -4,18 +4,18 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quillpost.app.container import Parts
-from quillpost.cli.doctor.models import Finding
+from quillpost.app.container import Container
+from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import check_clock
 
 
-def clock_finding(parts: Parts, *, off: float) -> Finding:
-    with parts.db.work() as tx:
+def clock_finding(container: Container, *, off: float) -> DoctorFinding:
+    with container.db.system_transaction() as tx:
         return check_clock(tx, now=datetime.now(UTC) + timedelta(seconds=off))
 
 
-def test_a_clock_that_agrees_is_well(parts: Parts) -> None:
-    assert clock_finding(parts, off=0) == Finding("clock", "ok", "it agrees with the database's")
+def test_a_clock_that_agrees_is_well(container: Container) -> None:
+    assert clock_finding(container, off=0) == DoctorFinding("clock", "ok", "it agrees with the database's")
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ def test_a_clock_that_agrees_is_well(parts: Parts) -> None:
     ],
 )
 def test_a_clock_that_is_wrong_is_told_and_by_how_much(
-    parts: Parts, off: int, verdict: str, which: str
+    container: Container, off: int, verdict: str, which: str
 ) -> None:
-    found = clock_finding(parts, off=off)
-    seconds, _, rest = found.what.partition(" ")
-    assert (found.subject, found.verdict, rest) == ("clock", verdict, which)
+    found = clock_finding(container, off=off)
+    seconds, _, rest = found.message.partition(" ")
+    assert (found.subject, found.status, rest) == ("clock", verdict, which)
     assert abs(int(seconds.replace(",", "")) - abs(off)) <= 5
     assert "NTP" in found.advice

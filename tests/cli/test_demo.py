@@ -35,20 +35,18 @@ LOOKS = {
 def test_every_piece_ends_as_it_should_and_leaves_something_to_look_at(
     folder: Path, monkeypatch: pytest.MonkeyPatch, quillpost: Quillpost
 ) -> None:
-    monkeypatch.setattr(demo, "BETWEEN_LOOKS", 0.3)
+    monkeypatch.setattr(demo, "POLL_SECONDS", 0.3)
     # A demonstration keeps away from the operator's own database.
     elsewhere = "postgresql://nobody@127.0.0.1:1/none"
-    outcome = quillpost(
-        "demo", "--out", folder, database_url=elsewhere, test_review_seconds=0, test_journey_seconds=2
-    )
+    outcome = quillpost("demo", "--out", folder, database_url=elsewhere, test_review_seconds=0, test_journey_seconds=2)
     assert outcome.code == 0, outcome.out + outcome.err
-    assert outcome.out.count(" ✓ ") == len(demo.PIECES) * len(demo.GUESTS) + 1
-    for piece in demo.PIECES:
+    assert outcome.out.count(" ✓ ") == len(demo.DEMO_PRODUCTS) * len(demo.DEMO_RECIPIENTS) + 1
+    for piece in demo.DEMO_PRODUCTS:
         place, looks = folder / piece.name, LOOKS[piece.name]
         for side in looks.sides:
             with Image.open(place / f"{side}.png") as picture:
                 assert picture.width / picture.height == pytest.approx(looks.width / looks.height, rel=0.02)
-        mailed = len(demo.GUESTS) - 1  # all but the undeliverable one
+        mailed = len(demo.DEMO_RECIPIENTS) - 1  # all but the undeliverable one
         assert (place / "print.pdf").exists() == (not looks.is_secret)
         if not looks.is_secret:
             with pypdfium2.PdfDocument(place / "print.pdf") as printed:
@@ -59,15 +57,15 @@ def test_every_piece_ends_as_it_should_and_leaves_something_to_look_at(
 
 
 def test_a_piece_that_ends_elsewhere_is_a_failure(tmp_path: Path) -> None:
-    sent = demo.Sent(demo.PIECES[0], 1, tmp_path)
+    sent = demo.DemoOrder(demo.DEMO_PRODUCTS[0], 1, tmp_path)
     sent.items = [
         # No more of an item than is looked at.
         {"status": "Delivered", "recipient": {"name": guest.name}, "failure": None}  # type: ignore[typeddict-item]
-        for guest in demo.GUESTS
+        for guest in demo.DEMO_RECIPIENTS
     ]
-    found = " ".join(demo.surprises([sent]))
-    for guest in demo.GUESTS:
-        assert (guest.name in found) == (guest.end != "Delivered")
+    found = " ".join(demo.find_unexpected_endings([sent]))
+    for guest in demo.DEMO_RECIPIENTS:
+        assert (guest.name in found) == (guest.expected_status != "Delivered")
 
 
 def test_another_service_needs_a_token(quillpost: Quillpost) -> None:

@@ -13,13 +13,13 @@ from operator_commands import Outcome, Quillpost
 from direct import TestClient
 from makers import Account, Clock, make_account, people
 from quillpost.accounts import service
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
-from quillpost.cli.doctor.models import Finding
-from quillpost.cli.doctor.operations import check_cards
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
+from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.doctor.operations import check_giftcards
 from quillpost.core.database import dump
 from quillpost.core.database.tables.giftcards import giftcard_brands, giftcard_stock, giftcards
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
 from quillpost.orders.giftcards import issuance
@@ -42,7 +42,7 @@ Run = Callable[..., Outcome]
 
 
 @pytest.fixture
-def run(quillpost: Quillpost, parts: Parts, conninfo: str, tmp_path: Path) -> Run:
+def run(quillpost: Quillpost, container: Container, conninfo: str, tmp_path: Path) -> Run:
     """The command, beside a service with the same home."""
 
     def giftcards(*words: object, **settings: object) -> Outcome:
@@ -58,25 +58,23 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def open_operator(parts: Parts) -> int:
-    with parts.db.work() as tx:
-        return service.open_account(
-            tx, email="op@example.com", name="Op", is_operator=True, now=parts.clock()
-        )
+def open_operator(container: Container) -> int:
+    with container.db.system_transaction() as tx:
+        return service.create_account(tx, email="op@example.com", name="Op", is_operator=True, now=container.clock())
 
 
-def test_a_file_is_loaded_once_and_counted(run: Run, parts: Parts, file: Path) -> None:
-    operator = open_operator(parts)
+def test_a_file_is_loaded_once_and_counted(run: Run, container: Container, file: Path) -> None:
+    operator = open_operator(container)
     first, second = run("load", file), run("load", file)
     assert first.out == "cards.csv: 3 cards loaded, 2 cards passed over as known.\n", first.err
     assert second.out == "cards.csv: 0 cards loaded, 5 cards passed over as known.\n"
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(giftcard_stock).order_by(giftcard_stock.c.id)).all()
-        noted = [(line.act, line.about) for line in read_log(tx, operator)]
+        noted = [(line.act, line.about) for line in list_audit_entries(tx, operator)]
     assert [(row.brand, row.cents) for row in rows] == [(BRAND, 2_500), (BRAND, 2_500), (BRAND, 500)]
     assert {(row.mode, row.source) for row in rows} == {("live", "cards.csv")}
     cards = [
-        issuance.open_card(parts.sealer, issuance.stock_context(row.id), bytes(row.card_sealed))
+        issuance.decrypt_card(container.encryptor, issuance.stock_context(row.id), bytes(row.card_sealed))
         for row in rows
     ]
     assert [(card.code, card.pin, card.url) for card in cards] == [
@@ -95,26 +93,26 @@ def test_a_file_is_loaded_once_and_counted(run: Run, parts: Parts, file: Path) -
 
 
 def test_cards_that_a_restore_has_set_aside_are_given_once_they_are_released(
-    run: Run, parts: Parts, file: Path, conninfo: str
+    run: Run, container: Container, file: Path, conninfo: str
 ) -> None:
-    operator = open_operator(parts)
+    operator = open_operator(container)
     run("load", file)
-    dump.pass_by_given_out(conninfo)
-    counts = [(shelf["free"], shelf["set_aside"]) for shelf in json.loads(run("stock", "--json").out)]
+    dump.skip_issued_numbers(conninfo)
+    counts = [(storage["free"], storage["set_aside"]) for storage in json.loads(run("stock", "--json").out)]
     assert counts == [(0, 1), (0, 2)]
     assert run("release-stock", "--brand", "nobody").is_one_sentence()
     assert run("release-stock", "--brand", OTHER).out == "0 cards released.\n"
     assert run("release-stock").out == "3 cards released.\n"
-    counts = [(shelf["free"], shelf["set_aside"]) for shelf in json.loads(run("stock", "--json").out)]
+    counts = [(storage["free"], storage["set_aside"]) for storage in json.loads(run("stock", "--json").out)]
     assert counts == [(1, 0), (2, 0)]
-    with parts.db.work() as tx:
-        noted = [(line.act, line.about) for line in read_log(tx, operator)]
+    with container.db.system_transaction() as tx:
+        noted = [(line.act, line.about) for line in list_audit_entries(tx, operator)]
     assert noted[0] == ("stock.released", {"name": "all brands", "count": 3})
     assert len(noted) == 2, "what frees nothing is not noted"
 
 
 def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
-    run: Run, parts: Parts, file: Path
+    run: Run, container: Container, file: Path
 ) -> None:
     soon = datetime.now(UTC).date() + timedelta(days=5)
     wrong = [
@@ -127,33 +125,23 @@ def test_one_wrong_row_and_nothing_is_loaded_and_every_wrong_row_is_named(
         f"{BRAND},25.00,HUSH-16,,,HUSH-17",
         f"{BRAND},25.00,HUSH-18,,,{soon}",
         f"{BRAND},25.00,HUSH-19",
-        *[f"{BRAND},HUSH-20,HUSH-21,,,"] * stocking.MOST_FAULTS,
+        *[f"{BRAND},HUSH-20,HUSH-21,,,"] * stocking.MAX_LISTED_ROWS,
     ]
     file.write_text(CARDS + "\n".join(wrong))
     done = run("load", file)
     said = done.err.splitlines()
     assert (done.code, done.out) == (1, "")
     assert [line.partition(":")[0] for line in said[:9]] == [f"line {n}" for n in range(8, 17)]
-    whys = (
-        "no such brand",
-        "dollars",
-        "$5.00",
-        "neither",
-        "one line",
-        "https://",
-        "a day",
-        "soon",
-        "columns",
-    )
+    whys = ("no such brand", "dollars", "$5.00", "neither", "one line", "https://", "a day", "soon", "columns")
     assert [why for why, line in zip(whys, said[:9], strict=True) if why not in line] == []
-    assert len(said) == stocking.MOST_FAULTS + 2
+    assert len(said) == stocking.MAX_LISTED_ROWS + 2
     assert said[-2] == "and 9 more"
     told, _, brands = said[-1].partition(" The brands are ")
     assert told.endswith("cards.csv was not loaded: 59 of its rows are wrong.")
     assert {BRAND, OTHER} < set(brands.rstrip(".").split(", "))
     assert done.err.count(OTHER) == 1
     assert "HUSH" not in done.err
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(giftcard_stock)).all() == []
     assert "There are no cards" in run("stock").out
 
@@ -195,25 +183,25 @@ def test_amounts_may_be_in_cents_and_a_file_must_be_there(run: Run, tmp_path: Pa
 
 
 def test_many_cards_are_loaded_in_pieces_and_opened_with_the_right_key_alone(
-    parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    container: Container, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stocking, "ROWS_AT_ONCE", 10)
+    monkeypatch.setattr(stocking, "ROWS_PER_CHUNK", 10)
     rows = [f"{BRAND},25.00,HUSH-{n % 45}" for n in range(50)]
     file = tmp_path / "many.csv"
     file.write_text("\n".join(["brand,amount,code", *rows]))
-    done = stocking.load(parts.db, parts.sealer, file, now=parts.clock())
-    assert (done.added, done.known) == (45, 5)
-    again = stocking.load(parts.db, parts.sealer, file, now=parts.clock())
-    assert (again.added, again.known) == (0, 50)
-    stranger = Sealer({"1": b"x" * 32}, "1")
+    done = stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
+    assert (done.added, done.already_loaded) == (45, 5)
+    again = stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
+    assert (again.added, again.already_loaded) == (0, 50)
+    stranger = Encryptor({"1": b"x" * 32}, "1")
     with pytest.raises(NotReady, match="cannot be opened"):
-        stocking.load(parts.db, stranger, file, now=parts.clock())
+        stocking.load_stock(container.db, stranger, file, now=container.clock())
 
 
-def test_brands_are_added_changed_and_retired(run: Run, parts: Parts) -> None:
-    with parts.db.work() as tx:
-        operator = service.open_account(
-            tx, email="op@example.com", name="Op", is_operator=True, now=parts.clock()
+def test_brands_are_added_changed_and_retired(run: Run, container: Container) -> None:
+    with container.db.system_transaction() as tx:
+        operator = service.create_account(
+            tx, email="op@example.com", name="Op", is_operator=True, now=container.clock()
         )
     for missing in ("--title", "--group", "--amounts"):
         given = {"--title": "River", "--group": "food", "--amounts": "1000"}
@@ -237,15 +225,15 @@ def test_brands_are_added_changed_and_retired(run: Run, parts: Parts) -> None:
     assert run("retire", "river-cafe").out == "river-cafe is offered no more.\n"
     assert "river-cafe" in run("retire", "river-cafe").out
     assert run("retire", "nobody").is_one_sentence()
-    with parts.db.work() as tx:
-        acts = [line.act for line in read_log(tx, operator)]
+    with container.db.system_transaction() as tx:
+        acts = [line.act for line in list_audit_entries(tx, operator)]
     assert acts == ["brand.retired", "brand.changed", "brand.changed"]
     [brand] = [each for each in json.loads(run("brands", "--json").out) if each["code"] == "river-cafe"]
     assert brand["is_offered"] is False
 
 
 def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
-    run: Run, parts: Parts, owner: Account, file: Path
+    run: Run, container: Container, owner: Account, file: Path
 ) -> None:
     long = "a-brand-with-the-longest-code-that-any-brand-may-ever-have-as-it"
     assert len(long) == 64
@@ -258,10 +246,10 @@ def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
     assert sorted(word.rstrip(",") for word in shown.split() if word.startswith("$")) == sorted(amounts)
     assert {BRAND, "$25.00", "$5.00", "2099-12-31"} <= set(stock.split())
 
-    _, void, reported = issued(parts, send_gifts(owner, recipients=people(3)))
-    move(parts, [void], ItemStatus.FAILED)
-    with parts.db.work() as tx:
-        complaint = {"reported_at": parts.clock(), "report": "It was lost or stolen, says whoever has it"}
+    _, void, reported = issued(container, send_gifts(owner, recipients=people(3)))
+    move(container, [void], ItemStatus.FAILED)
+    with container.db.system_transaction() as tx:
+        complaint = {"reported_at": container.clock(), "report": "It was lost or stolen, says whoever has it"}
         tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
     cards = run("list", "--mode", "test", columns=80).out
     assert {BRAND, "$25.00", "issued", "void", "sandbox", str(void), "stolen,"} <= set(cards.split())
@@ -273,13 +261,13 @@ def test_on_a_terminal_of_80_letters_nothing_that_is_to_be_typed_is_cut(
 
 
 def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
-    run: Run, parts: Parts, owner: Account
+    run: Run, container: Container, owner: Account
 ) -> None:
     assert run("list", "--mode", "test").out == "There are no such cards.\n"
-    good, void, reported = issued(parts, send_gifts(owner, recipients=people(3)))
-    move(parts, [void], ItemStatus.FAILED)
-    with parts.db.work() as tx:
-        complaint = {"reported_at": parts.clock(), "report": "It is [worn] off"}
+    good, void, reported = issued(container, send_gifts(owner, recipients=people(3)))
+    move(container, [void], ItemStatus.FAILED)
+    with container.db.system_transaction() as tx:
+        complaint = {"reported_at": container.clock(), "report": "It is [worn] off"}
         tx.execute(sa.update(giftcards).where(giftcards.c.item_id == reported).values(complaint))
 
     def listed(*words: str) -> list[int]:
@@ -294,61 +282,59 @@ def test_cards_of_pieces_are_listed_without_what_they_are_redeemed_with(
     shown = run("list", "--mode", "test").out
     assert all(note in shown for note in ("It is [worn] off", "The piece failed", "$25.00", "sandbox"))
     everything = shown + run("list", "--mode", "test", "--json").out
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         sealed = tx.execute(sa.select(giftcards.c.item_id, giftcards.c.card_sealed)).all()
     for row in sealed:
-        card = issuance.open_card(parts.sealer, issuance.card_context(row.item_id), bytes(row.card_sealed))
+        card = issuance.decrypt_card(container.encryptor, issuance.card_context(row.item_id), bytes(row.card_sealed))
         assert card.code is not None
         assert card.code not in everything
-        assert claim_of(parts, row.item_id) not in everything
+        assert claim_of(container, row.item_id) not in everything
 
 
-def findings(parts: Parts, **settings: object) -> dict[str, Finding]:
+def findings(container: Container, **settings: object) -> dict[str, DoctorFinding]:
     chosen = Settings.model_validate(settings)
-    with parts.db.work() as tx:
-        return {found.subject: found for found in check_cards(tx, chosen, now=parts.clock())}
+    with container.db.system_transaction() as tx:
+        return {found.subject: found for found in check_giftcards(tx, chosen, now=container.clock())}
 
 
-def test_the_doctor_tells_of_cards_that_pieces_wait_for(
-    parts: Parts, http: TestClient, tmp_path: Path
-) -> None:
-    assert findings(parts)["gift card stock"].verdict == "ok"
-    sender = make_account(parts, http, "live@example.com", mode="live")
+def test_the_doctor_tells_of_cards_that_pieces_wait_for(container: Container, http: TestClient, tmp_path: Path) -> None:
+    assert findings(container)["gift card stock"].status == "ok"
+    sender = make_account(container, http, "live@example.com", mode="live")
     send_gifts(sender, recipients=people(2), **RETURN)
-    short = findings(parts)["gift card stock"]
-    assert (short.verdict, "brindlewick over $25.00: 2" in short.what) == ("warning", True)
+    short = findings(container)["gift card stock"]
+    assert (short.status, "brindlewick over $25.00: 2" in short.message) == ("warning", True)
     assert "quillpost giftcards load" in short.advice
-    assert findings(parts, giftcards="tremendous:https://host")["gift card stock"].verdict == "ok"
+    assert findings(container, giftcards="tremendous:https://host")["gift card stock"].status == "ok"
     file = tmp_path / "cards.csv"
     file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n{BRAND},{VALUE},HUSH-2\n")
-    stocking.load(parts.db, parts.sealer, file, now=parts.clock())
-    assert findings(parts)["gift card stock"].verdict == "ok"
+    stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
+    assert findings(container)["gift card stock"].status == "ok"
 
 
-def test_the_doctor_names_brands_that_live_mail_cannot_bring(parts: Parts, tmp_path: Path) -> None:
+def test_the_doctor_names_brands_that_live_mail_cannot_bring(container: Container, tmp_path: Path) -> None:
     def told(**settings: object) -> str:
-        return findings(parts, **settings)["gift card brands"].what
+        return findings(container, **settings)["gift card brands"].message
 
     house, offered = {"giftcards": "tremendous:https://host"}, [BRAND, "pomberry"]
     assert told().startswith("of 20 of the 20 that are offered no card is free. First anywhere-and-back, ")
     file = tmp_path / "cards.csv"
     file.write_text(f"brand,amount_cents,code\n{BRAND},{VALUE},HUSH-1\n")
-    stocking.load(parts.db, parts.sealer, file, now=parts.clock())
-    with parts.db.work() as tx:
+    stocking.load_stock(container.db, container.encryptor, file, now=container.clock())
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcard_brands).values(is_offered=giftcard_brands.c.code.in_(offered)))
     assert told() == "of 1 of the 2 that are offered no card is free. First pomberry"
     assert told(**house).startswith("of 2 of the 2 that are offered no issuer code is known.")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcard_brands).values(issuer_code="OKMHM2X2OHYV"))
     assert told(**house) == "2 offered, and live mail can bring each"
 
 
 def test_the_doctor_tells_of_void_cards_that_were_not_given_back(
-    parts: Parts, owner: Account, clock: Clock
+    container: Container, owner: Account, clock: Clock
 ) -> None:
-    [piece] = issued(parts, send_gifts(owner))
-    move(parts, [piece], ItemStatus.FAILED)
-    assert "void gift cards" not in findings(parts)
+    [piece] = issued(container, send_gifts(owner))
+    move(container, [piece], ItemStatus.FAILED)
+    assert "void gift cards" not in findings(container)
     clock.advance(hours=2)
-    found = findings(parts)["void gift cards"]
-    assert (found.verdict, found.what) == ("warning", "not given back yet: 1 of sandbox")
+    found = findings(container)["void gift cards"]
+    assert (found.status, found.message) == ("warning", "not given back yet: 1 of sandbox")

@@ -15,12 +15,12 @@ from quillpost.app import bootstrap
 from quillpost.cli.handwriting import draw_gallery
 from quillpost.core.settings import Settings
 from quillpost.integrations.storage.fonts import FaceFolder
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
-from quillpost.rendering.handwriting.catalog import DEFAULT, STYLES, Style
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, STYLES, Style
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.rendering.layout.templates import shipped_pieces
-from quillpost.rendering.renderer import Studio
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.renderer import Renderer
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 GRACE = next(style for style in STYLES if style.name == "Grace")
@@ -54,7 +54,7 @@ def test_preparing_makes_what_is_missing_and_nothing_else(faces: Path, quillpost
     assert ended.stderr == ""
     made = file_of(GRACE, faces)
     assert stat.S_IMODE(made.stat().st_mode) == 0o644
-    assert made.read_bytes() == bootstrap.hands(Settings()).prepared(GRACE).to_bytes()
+    assert made.read_bytes() == bootstrap.build_hands(Settings()).prepare_face(GRACE).to_bytes()
     assert {name: (faces / name).stat().st_mtime_ns for name in ages} == ages
 
     again = quillpost("hands", "--prepare", faces_folder=faces, font_packages=NO_PACKAGES)
@@ -91,19 +91,19 @@ class FewFonts(FontSources):
     """Two hands, one with takes and one without."""
 
     def installed(self) -> tuple[Style, ...]:
-        return (DEFAULT, GRACE)
+        return (DEFAULT_STYLE, GRACE)
 
 
 def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = bootstrap.hands(Settings())
+    kept = bootstrap.build_hands(Settings())
     faces = tmp_path / "faces"
     stock(faces, without=[GRACE])
-    file_of(GRACE, faces).write_bytes(kept.prepared(GRACE).to_bytes())
+    file_of(GRACE, faces).write_bytes(kept.prepare_face(GRACE).to_bytes())
     few = Hands(FewFonts(NO_PACKAGES), FaceFolder(faces))
-    draw_gallery(Studio(few, shipped_pieces(), sandbox=LimitedSandbox()), tmp_path / "gallery")
-    assert_complete(tmp_path / "gallery", [DEFAULT, GRACE])
+    draw_gallery(Renderer(few, load_shipped_products(), sandbox=DecoderSandbox()), tmp_path / "gallery")
+    assert_complete(tmp_path / "gallery", [DEFAULT_STYLE, GRACE])
     assert (tmp_path / "gallery" / "index.html").as_uri() in capsys.readouterr().out
 
 
@@ -111,7 +111,7 @@ def test_the_gallery_shows_every_hand_and_every_side_of_every_piece(
 def test_the_gallery_of_an_installation_is_complete(tmp_path: Path, quillpost: Quillpost) -> None:
     outcome = quillpost("hands", tmp_path / "gallery")
     assert outcome.code == 0, outcome.err
-    assert_complete(tmp_path / "gallery", [*bootstrap.hands(Settings()).styles.values()])
+    assert_complete(tmp_path / "gallery", [*bootstrap.build_hands(Settings()).styles.values()])
 
 
 def assert_complete(gallery: Path, hands: list[Style]) -> None:
@@ -120,7 +120,7 @@ def assert_complete(gallery: Path, hands: list[Style]) -> None:
     assert [name for name in pictures if f'"{name}"' not in page] == []
     assert len([name for name in pictures if name.startswith("hand-")]) == 2 * len(hands)
     assert [style.name for style in hands if style.name not in page] == []
-    for name, piece in shipped_pieces().items():
+    for name, piece in load_shipped_products().items():
         drawn = " ".join(file for file in pictures if file.startswith(f"piece-{name}-"))
         sides = [*piece.previews, "envelope"] if piece.envelope else [*piece.previews]
         assert [side for side in sides if f"-{side}.png" not in drawn] == []

@@ -12,10 +12,10 @@ from placing import open_account, order_row, place
 from pressing import READY
 
 from makers import Build, Clock, carry_on, people
-from quillpost.accounts import service as accounts
-from quillpost.accounts.audit.labels import told
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.accounts.audit.labels import describe_entry
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import order_verdicts
@@ -27,47 +27,42 @@ UNFILLED = "Hello %COMPANY%!"
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(**READY, review_seconds=1)
 
 
 @pytest.fixture
-def command(parts: Parts, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Command:
+def command(container: Container, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Command:
     settings = {"home": tmp_path / "home", "database_url": conninfo} | READY
     return lambda *words: quillpost("print", *words, **settings)
 
 
-def held(parts: Parts, clock: Clock, mode: str = "live", email: str = "owner@example.com") -> Order:
+def held(container: Container, clock: Clock, mode: str = "live", email: str = "owner@example.com") -> Order:
     """An order that waits for an operator."""
-    order = place(parts, open_account(parts, email, mode), people(2), message=UNFILLED)
-    carry_on(parts, clock, seconds=11)
-    assert status_of(parts, order) == "paused"
+    order = place(container, open_account(container, email, mode), people(2), message=UNFILLED)
+    carry_on(container, clock, seconds=11)
+    assert status_of(container, order) == "paused"
     return order
 
 
-def status_of(parts: Parts, order: Order) -> str:
-    with parts.db.work() as tx:
+def status_of(container: Container, order: Order) -> str:
+    with container.db.system_transaction() as tx:
         return str(order_row(tx, order).status)
 
 
-def kept_verdicts(parts: Parts) -> list[tuple[Any, ...]]:
-    with parts.db.work() as tx:
+def kept_verdicts(container: Container) -> list[tuple[Any, ...]]:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(order_verdicts).order_by(order_verdicts.c.id))
         return [(row.order_id, row.verdict, row.reason, row.operator_id) for row in rows]
 
 
 def test_held_orders_are_listed_as_a_table_and_for_machines(
-    command: Command, parts: Parts, clock: Clock
+    command: Command, container: Container, clock: Clock
 ) -> None:
-    first, second = held(parts, clock), held(parts, clock, email="[bold]second@example.com")
+    first, second = held(container, clock), held(container, clock, email="[bold]second@example.com")
     table = command("held")
     assert (table.code, table.err) == (0, "")
-    for word in (
-        "owner@example.com",
-        "[bold]second@example.com",
-        "postcard, 2 pieces, $2.18,",
-        "2026-05-04T12:00:",
-    ):
+    for word in ("owner@example.com", "[bold]second@example.com", "postcard, 2 pieces, $2.18,", "2026-05-04T12:00:"):
         assert word in table.out
     for reason in json.loads(command("held", "--json").out)[0]["reasons"]:
         assert f"  {reason}\n" in table.out
@@ -91,58 +86,58 @@ def test_held_orders_are_listed_as_a_table_and_for_machines(
     assert why in table.out
 
 
-def test_test_orders_are_listed_when_asked_for(command: Command, parts: Parts, clock: Clock) -> None:
-    order = held(parts, clock, mode="test")
+def test_test_orders_are_listed_when_asked_for(command: Command, container: Container, clock: Clock) -> None:
+    order = held(container, clock, mode="test")
     assert json.loads(command("held", "--json").out) == []
     assert [each["id"] for each in json.loads(command("held", "--json", "--mode", "test").out)] == [order.id]
     assert command("held", "--mode", "tset").code == 2
 
 
 @pytest.mark.parametrize("mode", ["live", "test"])
-def test_an_order_is_released(command: Command, parts: Parts, clock: Clock, mode: str) -> None:
-    order = held(parts, clock, mode)
+def test_an_order_is_released(command: Command, container: Container, clock: Clock, mode: str) -> None:
+    order = held(container, clock, mode)
     said = command("release", order.id, "--reason", " They like it so. ")
     assert (said.code, said.out) == (0, f"Order {order.id} is released.\n"), said.err
-    assert status_of(parts, order) == "processing"
-    assert kept_verdicts(parts) == [(order.id, "released", "They like it so.", None)]
+    assert status_of(container, order) == "processing"
+    assert kept_verdicts(container) == [(order.id, "released", "They like it so.", None)]
     assert json.loads(command("held", "--json", "--mode", mode).out) == []
 
 
-def test_a_release_needs_no_reason(command: Command, parts: Parts, clock: Clock) -> None:
-    order = held(parts, clock)
+def test_a_release_needs_no_reason(command: Command, container: Container, clock: Clock) -> None:
+    order = held(container, clock)
     assert command("release", order.id).code == 0
-    assert kept_verdicts(parts) == [(order.id, "released", "", None)]
+    assert kept_verdicts(container) == [(order.id, "released", "", None)]
 
 
 def test_both_verdicts_are_in_the_log_of_whoever_runs_the_service(
-    command: Command, parts: Parts, clock: Clock
+    command: Command, container: Container, clock: Clock
 ) -> None:
-    with parts.db.work() as tx:
-        operator = accounts.open_account(
-            tx, email="press@example.com", name="Press", is_operator=True, now=parts.clock()
+    with container.db.system_transaction() as tx:
+        operator = account_service.create_account(
+            tx, email="press@example.com", name="Press", is_operator=True, now=container.clock()
         )
-    first, second = held(parts, clock), held(parts, clock, email="second@example.com")
+    first, second = held(container, clock), held(container, clock, email="second@example.com")
     assert command("release", first.id).code == 0
     assert command("release", first.id).code == 1
     assert command("refuse", second.id, "--reason", "Not theirs").code == 0
-    with parts.db.transaction(Tenant(operator)) as tx:
-        assert [told(entry) for entry in read_log(tx, operator)] == [
+    with container.db.transaction(Tenant(operator)) as tx:
+        assert [describe_entry(entry) for entry in list_audit_entries(tx, operator)] == [
             f"the command line refused an order: order {second.id} (live, reason: Not theirs)",
             f"the command line released an order: order {first.id} (live)",
         ]
 
 
-def test_an_order_is_refused_and_its_sender_told_why(command: Command, parts: Parts, clock: Clock) -> None:
-    order = held(parts, clock)
+def test_an_order_is_refused_and_its_sender_told_why(command: Command, container: Container, clock: Clock) -> None:
+    order = held(container, clock)
     said = command("refuse", order.id, "--reason", "The picture is not yours.")
     assert (said.code, said.out) == (0, f"Order {order.id} is refused.\n"), said.err
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         row = order_row(tx, order)
         failures = set(tx.execute(sa.select(items.c.failure)).scalars())
     assert (row.status, row.order_total) == ("error", 0)
     assert row.warnings == ["An operator refused this order: The picture is not yours."]
     assert failures == {"Order refused: The picture is not yours."}
-    assert kept_verdicts(parts) == [(order.id, "refused", "The picture is not yours.", None)]
+    assert kept_verdicts(container) == [(order.id, "refused", "The picture is not yours.", None)]
 
 
 @pytest.mark.parametrize(
@@ -157,53 +152,53 @@ def test_an_order_is_refused_and_its_sender_told_why(command: Command, parts: Pa
     ],
 )
 def test_what_cannot_be_is_one_sentence(
-    command: Command, parts: Parts, clock: Clock, words: tuple[object, ...], told: str
+    command: Command, container: Container, clock: Clock, words: tuple[object, ...], told: str
 ) -> None:
-    order = held(parts, clock)
+    order = held(container, clock)
     outcome = command(*words)
     assert outcome.is_one_sentence()
     assert told in outcome.err
-    assert (status_of(parts, order), kept_verdicts(parts)) == ("paused", [])
+    assert (status_of(container, order), kept_verdicts(container)) == ("paused", [])
 
 
 @pytest.mark.parametrize(
     "words", [("refuse", 1), ("release", "x"), ("release", 0), ("release", 2**63), ("release", "1", "2")]
 )
 def test_what_is_no_order_or_gives_no_reason_is_refused(
-    command: Command, parts: Parts, clock: Clock, words: tuple[object, ...]
+    command: Command, container: Container, clock: Clock, words: tuple[object, ...]
 ) -> None:
-    order = held(parts, clock)
+    order = held(container, clock)
     assert command(*words).code == 2
-    assert status_of(parts, order) == "paused"
+    assert status_of(container, order) == "paused"
 
 
-def test_an_order_is_decided_once(command: Command, parts: Parts, clock: Clock) -> None:
-    order = held(parts, clock)
+def test_an_order_is_decided_once(command: Command, container: Container, clock: Clock) -> None:
+    order = held(container, clock)
     assert command("release", order.id).code == 0
     for words in (("release", order.id), ("refuse", order.id, "--reason", "No")):
         outcome = command(*words)
         assert outcome.is_one_sentence()
         assert "Processing" in outcome.err
-    assert len(kept_verdicts(parts)) == 1
+    assert len(kept_verdicts(container)) == 1
 
 
 def test_nothing_is_released_while_live_mail_is_not_ready(
-    parts: Parts, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
+    container: Container, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
-    order = held(parts, clock)
+    order = held(container, clock)
     unready = {name: value for name, value in READY.items() if name != "mailer_id"}
     unready |= {"home": str(tmp_path / "home"), "database_url": conninfo}
     outcome = quillpost("print", "release", order.id, **unready)
     assert outcome.is_one_sentence()
     assert "This order cannot be released yet." in outcome.err
     assert "QUILLPOST_MAILER_ID" in outcome.err
-    assert status_of(parts, order) == "paused"
+    assert status_of(container, order) == "paused"
 
 
 def test_more_orders_than_a_list_takes_are_counted(
-    command: Command, parts: Parts, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    command: Command, container: Container, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = held(parts, clock), held(parts, clock, email="second@example.com")
-    monkeypatch.setattr("quillpost.cli.held_orders.MOST_LISTED", 1)
+    first, _ = held(container, clock), held(container, clock, email="second@example.com")
+    monkeypatch.setattr("quillpost.cli.held_orders.MAX_LISTED", 1)
     assert command("held").out.endswith("\nThese are the oldest 1 of 2.\n")
     assert [order["id"] for order in json.loads(command("held", "--json").out)] == [first.id]

@@ -9,15 +9,15 @@ from operator_commands import Outcome, Quillpost
 from placing import open_account
 
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import audit_log
 
 ROWS = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
 
 
 @pytest.fixture
-def sender(parts: Parts) -> Caller:
-    return open_account(parts, "sender@example.com")
+def sender(container: Container) -> Caller:
+    return open_account(container, "sender@example.com")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def run(quillpost: Quillpost, tmp_path: Path, conninfo: str) -> Quillpost:
 
 
 def test_a_file_fills_a_new_list_and_the_rest_is_reported(
-    run: Quillpost, tmp_path: Path, parts: Parts, sender: Caller
+    run: Quillpost, tmp_path: Path, container: Container, sender: Caller
 ) -> None:
     file = tmp_path / "people.csv"
     maps = ("--map", "Wo=address", "--map", "Wer=name")
@@ -56,7 +56,7 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(
 
     exported = run("export", 1, tmp_path / "out.csv")
     assert (exported.code, exported.out) == (0, f"2 recipients: {tmp_path / 'out.csv'}\n")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         account_id, act = tx.execute(sa.select(audit_log.c.account_id, audit_log.c.act)).one()
     assert (account_id, act) == (sender.account_id, "list.exported")
     again = run("import", tmp_path / "out.csv", "--account", "sender@example.com", "--list", 1)
@@ -77,12 +77,12 @@ def test_a_file_fills_a_new_list_and_the_rest_is_reported(
     ],
 )
 def test_what_is_wrong_is_one_sentence(
-    run: Quillpost, tmp_path: Path, parts: Parts, words: tuple[str, ...], told: str
+    run: Quillpost, tmp_path: Path, container: Container, words: tuple[str, ...], told: str
 ) -> None:
     outcome = run("import", tmp_path / words[0], "--account", "sender@example.com", *words[1:])
     assert outcome.code == 1
     assert told in outcome.err
-    assert list(parts.shelf.store.keys("imports/")) == []
+    assert list(container.storage.store.keys("imports/")) == []
 
 
 def test_a_list_that_is_not_there_is_not_exported(run: Quillpost, tmp_path: Path) -> None:

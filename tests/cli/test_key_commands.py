@@ -18,19 +18,19 @@ from sealed_files import sealed_file
 from structlog.testing import capture_logs
 
 from makers import Account, make_operator
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
-from quillpost.app.runtime import warn_of_open_key
-from quillpost.cli.doctor.models import Finding
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
+from quillpost.app.runtime import warn_if_key_file_exposed
+from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import check_key
-from quillpost.cli.keys import Standing
+from quillpost.cli.keys import KeyUsage
 from quillpost.core.database import encrypted_columns
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.core.encryption import NAMELESS, Sealer, fingerprint
+from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, key_fingerprint
 from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.files import place_of
-from quillpost.notifications.webhooks.service import secret_context, unseal
+from quillpost.fulfillment.files import batch_file_key
+from quillpost.notifications.webhooks.service import decrypt_secret, secret_context
 
 Keys = Callable[..., Outcome]
 
@@ -57,30 +57,26 @@ def given(*keys: bytes) -> str:
     return " ".join(base64.b64encode(key).decode() for key in keys)
 
 
-def secret_of(parts: Parts, hook: int, sealer: Sealer) -> str:
-    with parts.db.work() as tx:
+def secret_of(container: Container, hook: int, encryptor: Encryptor) -> str:
+    with container.db.system_transaction() as tx:
         sealed = tx.execute(sa.select(webhooks.c.secret_sealed).where(webhooks.c.id == hook)).scalar_one()
-    return unseal(sealer, hook, bytes(sealed))
+    return decrypt_secret(encryptor, hook, bytes(sealed))
 
 
 def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
-    parts: Parts, owner: Account, hook: int, keys: Keys, home: Path, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, hook: int, keys: Keys, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    operator = make_operator(parts, owner.http)
+    operator = make_operator(container, owner.http)
     file = KeyFile(home / "secret.key")
-    [old] = file.read()
-    secret = secret_of(parts, hook, parts.sealer)
-    first = fingerprint(old)
+    [old] = file.read_keys()
+    secret = secret_of(container, hook, container.encryptor)
+    first = key_fingerprint(old)
     shown = keys("list")
-    assert (shown.code, "`quillpost keys new`" in shown.out, f"{first} (current)" in shown.out) == (
-        0,
-        True,
-        True,
-    )
+    assert (shown.code, "`quillpost keys new`" in shown.out, f"{first} (current)" in shown.out) == (0, True, True)
 
     assert keys("new").code == 0
-    new, kept = file.read()
-    second = fingerprint(new)
+    new, kept = file.read_keys()
+    second = key_fingerprint(new)
     assert kept == old
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     told = json.loads(keys("list", "--json").out)
@@ -101,21 +97,21 @@ def test_a_key_in_the_file_is_changed_and_the_former_one_forgotten(
     done = keys("reseal")
     assert (done.code, done.out.startswith(f"1 value sealed anew under {second}")) == (0, True), done
     assert f"keys forget {first}" in done.out
-    assert secret_of(parts, hook, Sealer.of([new])) == secret
+    assert secret_of(container, hook, Encryptor.from_keys([new])) == secret
 
-    monkeypatch.setattr(encrypted_columns, "LONGEST_WAIT", "50ms")
-    with parts.db.work() as tx:
+    monkeypatch.setattr(encrypted_columns, "LOCK_TIMEOUT", "50ms")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("lock table batch_files in row exclusive mode"))
         refuses(first, "writes to batch_files")
     monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
     asked = keys("forget", first)
-    assert (asked.code, len(file.read())) == (1, 2)
+    assert (asked.code, len(file.read_keys())) == (1, 2)
     for what in ("unsubscribe", "links to files", "pages", "browsers", "receiver", "FILE.key"):
         assert what in asked.out
     assert keys("forget", first, "--yes").code == 0
-    assert file.read() == [new]
-    with parts.db.work() as tx:
-        noted = [(entry.act, entry.about) for entry in read_log(tx, operator.id)]
+    assert file.read_keys() == [new]
+    with container.db.system_transaction() as tx:
+        noted = [(entry.act, entry.about) for entry in list_audit_entries(tx, operator.id)]
     assert noted == [
         ("key.forgotten", {"name": first}),
         ("key.resealed", {"name": second, "how_many": 1}),
@@ -130,15 +126,15 @@ def let_an_hour_pass(file: KeyFile) -> None:
     os.utime(file.path, (then.timestamp(), then.timestamp()))
 
 
-def test_keys_in_the_environment_are_changed_by_hand(parts: Parts, hook: int, keys: Keys, home: Path) -> None:
-    [old] = KeyFile(home / "secret.key").read()
+def test_keys_in_the_environment_are_changed_by_hand(container: Container, hook: int, keys: Keys, home: Path) -> None:
+    [old] = KeyFile(home / "secret.key").read_keys()
     new = b"n" * 32
     refused = keys("new", secret_key=given(old))
     assert (refused.is_one_sentence(), "as the last" in refused.err) == (True, True)
     done = keys("reseal", secret_key=given(new, old))
     assert (done.code, "remove it there" in done.out) == (0, True)
-    assert secret_of(parts, hook, Sealer.of([new]))
-    may = keys("forget", fingerprint(old), secret_key=given(new, old))
+    assert secret_of(container, hook, Encryptor.from_keys([new]))
+    may = keys("forget", key_fingerprint(old), secret_key=given(new, old))
     assert (may.code, "remove it from QUILLPOST_SECRET_KEY" in may.out) == (0, True)
 
 
@@ -156,7 +152,7 @@ def test_keys_in_the_environment_are_changed_by_hand(parts: Parts, hook: int, ke
 def test_at_each_moment_the_next_step_with_keys_in_the_environment_is_told(
     ids: tuple[str, ...], sealed_under: str, step: str
 ) -> None:
-    assert step in Standing(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_file=False).what_next()
+    assert step in KeyUsage(ids, {"webhooks.secret_sealed": {sealed_under: 1}}, is_key_file=False).describe_next_step()
 
 
 def test_a_key_that_is_gone_is_asked_for_and_no_other_made(hook: int, keys: Keys, home: Path) -> None:
@@ -166,56 +162,56 @@ def test_a_key_that_is_gone_is_asked_for_and_no_other_made(hook: int, keys: Keys
     assert not (home / "secret.key").exists()
 
 
-def test_a_key_that_others_may_read_is_told_at_every_start(parts: Parts, home: Path) -> None:
+def test_a_key_that_others_may_read_is_told_at_every_start(container: Container, home: Path) -> None:
     settings = Settings(home=home)
     with capture_logs() as logs:
-        warn_of_open_key(settings)
+        warn_if_key_file_exposed(settings)
         assert logs == []
         (home / "secret.key").chmod(0o644)
-        warn_of_open_key(settings)
+        warn_if_key_file_exposed(settings)
     assert [(line["event"], line["log_level"]) for line in logs] == [("keys.open_to_others", "warning")]
 
 
 def test_what_nobody_can_open_is_told_and_nothing_else_waits_for_it(
-    parts: Parts, owner: Account, hook: int, keys: Keys, home: Path
+    container: Container, owner: Account, hook: int, keys: Keys, home: Path
 ) -> None:
     other = int(owner.post("/webhooks", {"url": "https://example.com/2", "type": "*"}).json()["id"])
-    [key] = KeyFile(home / "secret.key").read()
-    strange = Sealer({NAMELESS: b"?" * 32}, NAMELESS).seal(b"x", context=secret_context(other))
-    with parts.db.work() as tx:
+    [key] = KeyFile(home / "secret.key").read_keys()
+    strange = Encryptor({LEGACY_KEY_ID: b"?" * 32}, LEGACY_KEY_ID).encrypt(b"x", context=secret_context(other))
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).where(webhooks.c.id == other).values(secret_sealed=strange))
     assert keys("new").code == 0
     done = keys("reseal")
     assert (done.code, "1 value could not be opened" in done.err) == (1, True)
-    assert secret_of(parts, hook, Sealer.of(KeyFile(home / "secret.key").read()[:1]))
+    assert secret_of(container, hook, Encryptor.from_keys(KeyFile(home / "secret.key").read_keys()[:1]))
     let_an_hour_pass(KeyFile(home / "secret.key"))
-    assert "may still need" in keys("forget", fingerprint(key), "--yes").err
+    assert "may still need" in keys("forget", key_fingerprint(key), "--yes").err
 
 
 def test_the_doctor_sees_that_a_former_key_is_still_needed(
-    parts: Parts, owner: Account, keys: Keys, home: Path
+    container: Container, owner: Account, keys: Keys, home: Path
 ) -> None:
     assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
-    batch = sealed_file(parts)
+    batch = sealed_file(container)
 
-    def finding() -> Finding:
-        with parts.db.work() as tx:
+    def finding() -> DoctorFinding:
+        with container.db.system_transaction() as tx:
             [found] = check_key(Settings(home=home), tx)
         return found
 
-    assert finding().verdict == "ok"
+    assert finding().status == "ok"
     assert keys("new").code == 0
     found = finding()
-    assert (found.verdict, "mailing_lists.key_sealed, print files" in found.what) == ("warning", True)
-    former = parts.shelf.store.get(place_of(batch, "print.pdf"))
+    assert (found.status, "mailing_lists.key_sealed, print files" in found.message) == ("warning", True)
+    former = container.storage.store.get(batch_file_key(batch, "print.pdf"))
     assert keys("reseal").code == 0
-    now = parts.shelf.store.get(place_of(batch, "print.pdf"))
-    parts.shelf.store.put(place_of(batch, "print.pdf"), former)
-    assert (finding().verdict, "and print files still need" in finding().what) == ("warning", True)
-    parts.shelf.store.put(place_of(batch, "print.pdf"), now)
-    assert (finding().verdict, "2 keys" in finding().what) == ("ok", True)
+    now = container.storage.store.get(batch_file_key(batch, "print.pdf"))
+    container.storage.store.put(batch_file_key(batch, "print.pdf"), former)
+    assert (finding().status, "and print files still need" in finding().message) == ("warning", True)
+    container.storage.store.put(batch_file_key(batch, "print.pdf"), now)
+    assert (finding().status, "2 keys" in finding().message) == ("ok", True)
     (home / "secret.key").write_text("00" * 32)
-    assert (finding().verdict, "does not open" in finding().what) == ("broken", True)
+    assert (finding().status, "does not open" in finding().message) == ("broken", True)
 
 
 def test_a_backup_in_the_middle_of_a_change_brings_everything_back(
@@ -230,7 +226,7 @@ def test_a_backup_in_the_middle_of_a_change_brings_everything_back(
     saved = file.with_name("b.qpb.key")
     assert saved.read_bytes() == (home / "secret.key").read_bytes()
     assert (stat.S_IMODE(saved.stat().st_mode), planted.read_bytes()) == (0o600, b"")
-    new, old = KeyFile(saved).read()
+    new, old = KeyFile(saved).read_keys()
     everything = gzip.decompress(file.read_bytes())
     assert not any(spelling in everything for key in (new, old) for spelling in (key, key.hex().encode()))
 
@@ -238,7 +234,7 @@ def test_a_backup_in_the_middle_of_a_change_brings_everything_back(
     restored = quillpost("restore", file, **place, secret_key=given(new))  # the current one alone
     assert (restored.code, "A former key" in restored.out) == (0, True), restored
     shown = quillpost("keys", "list", **place, secret_key=given(new))
-    assert f"bring the key {fingerprint(old)}" in shown.out
+    assert f"bring the key {key_fingerprint(old)}" in shown.out
 
     with psycopg.connect(conninfo, autocommit=True) as admin:
         admin.execute("drop database blank with (force)")

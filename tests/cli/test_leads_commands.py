@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from operator_commands import Outcome, Quillpost
 
-from quillpost.app.container import Parts
-from quillpost.integrations.leads.table import TableLeads
-from quillpost.recipients.leads.ports import LeadsAsked
+from quillpost.app.container import Container
+from quillpost.integrations.leads.table import TableLeadProvider
+from quillpost.recipients.leads.ports import LeadQuery
 from quillpost.recipients.leads.rules import RECORD_TYPES
 
 ROWS = """LON,LAT,NUMBER,STREET,POSTCODE
@@ -49,29 +49,27 @@ def test_files_are_imported_listed_and_forgotten(run: Quillpost, tmp_path: Path)
 def test_what_cannot_be_imported_is_one_sentence(run: Quillpost, tmp_path: Path) -> None:
     poem = tmp_path / "poem.txt"
     poem.write_text("Roses are red")
-    for words in (
-        (poem,),
-        (tmp_path / "missing.csv",),
-        (poem, "--country", "Texas"),
-        (poem, "--source", "sample"),
-    ):
+    for words in ((poem,), (tmp_path / "missing.csv",), (poem, "--country", "Texas"), (poem, "--source", "sample")):
         outcome = run("import", *words)
         assert outcome.code == 1
         assert outcome.err.startswith("quillpost: ")
         assert len(outcome.err.strip().splitlines()) == 1
 
 
-def test_the_sample_has_every_kind_of_record_around_austin(run: Quillpost, parts: Parts) -> None:
+def test_the_sample_has_every_kind_of_record_around_austin(run: Quillpost, container: Container) -> None:
     assert "made-up addresses are there" in run("sample").out
-    found = TableLeads(parts.db, samples=True, clock=parts.clock)
+    found = TableLeadProvider(container.db, use_samples=True, clock=container.clock)
     for kind in RECORD_TYPES:
-        leads = found.search(LeadsAsked(30.27, -97.74, 20, [kind]))
+        leads = found.search(LeadQuery(30.27, -97.74, 20, [kind]))
         assert len(leads) == 20, kind
         assert all("Sample" in (lead.resident.name or lead.resident.company or "") for lead in leads)
-    assert TableLeads(parts.db, samples=False, clock=parts.clock).search(LeadsAsked(30.27, -97.74, 20)) == []
+    assert (
+        TableLeadProvider(container.db, use_samples=False, clock=container.clock).search(LeadQuery(30.27, -97.74, 20))
+        == []
+    )
 
 
-def test_the_first_search_of_testing_mode_brings_the_sample(parts: Parts) -> None:
-    found = parts.leads["test"].search(LeadsAsked(30.27, -97.74, 5))
+def test_the_first_search_of_testing_mode_brings_the_sample(container: Container) -> None:
+    found = container.lead_providers["test"].search(LeadQuery(30.27, -97.74, 5))
     assert len(found) == 5
-    assert parts.leads["live"].search(LeadsAsked(30.27, -97.74, 5)) == []
+    assert container.lead_providers["live"].search(LeadQuery(30.27, -97.74, 5)) == []

@@ -11,11 +11,11 @@ from operator_commands import Outcome, Quillpost
 from signed_in import browser_of, make_person
 
 from makers import Account, make_sub_account
-from quillpost.accounts.audit.labels import told
-from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.audit.labels import describe_entry
+from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import second_factor
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.database.tables.users import people, sessions
 
@@ -40,9 +40,9 @@ def invite(command: People, email: str = DANA, role: str = "owner", *more: objec
     return command("invite", "--account", EMAIL, "--email", email, "--role", role, *more)
 
 
-def log_of(parts: Parts, account: Account) -> list[str]:
-    with parts.db.work() as tx:
-        return [told(entry) for entry in read_log(tx, account.id)]
+def log_of(container: Container, account: Account) -> list[str]:
+    with container.db.system_transaction() as tx:
+        return [describe_entry(entry) for entry in list_audit_entries(tx, account.id)]
 
 
 def listed(command: People) -> dict[str, list[dict[str, object]]]:
@@ -50,8 +50,8 @@ def listed(command: People) -> dict[str, list[dict[str, object]]]:
     return shown
 
 
-def mails(parts: Parts) -> list[str]:
-    with parts.db.work() as tx:
+def mails(container: Container) -> list[str]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(notices.c.address)).scalars())
 
 
@@ -60,9 +60,7 @@ def path_of(link: str) -> str:
     return link.strip().removeprefix("http://quillpost.test")
 
 
-def test_the_link_is_printed_alone_and_lets_somebody_in(
-    command: People, owner: Account, parts: Parts
-) -> None:
+def test_the_link_is_printed_alone_and_lets_somebody_in(command: People, owner: Account, container: Container) -> None:
     invited = invite(command)
     assert (invited.code, invited.err, invited.out.count("\n")) == (0, "", 1)
     browser = browser_of(owner.http)
@@ -70,18 +68,18 @@ def test_the_link_is_printed_alone_and_lets_somebody_in(
     assert joined.status_code == 200
     [member] = listed(command)["members"]
     assert (member["email"], member["role"], member["name"]) == (DANA, "owner", "Dana")
-    assert f"the command line invited somebody: {DANA} (owner)" in log_of(parts, owner)
+    assert f"the command line invited somebody: {DANA} (owner)" in log_of(container, owner)
 
 
-def test_it_goes_by_mail_too_unless_it_should_not(command: People, parts: Parts) -> None:
+def test_it_goes_by_mail_too_unless_it_should_not(command: People, container: Container) -> None:
     invite(command, "a@example.com", "member", "--no-mail")
-    assert mails(parts) == []
+    assert mails(container) == []
     invite(command, "b@example.com", "member")
-    assert mails(parts) == ["b@example.com"]
+    assert mails(container) == ["b@example.com"]
 
 
-def test_a_member_may_be_limited_to_a_sub_account(command: People, owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
+def test_a_member_may_be_limited_to_a_sub_account(command: People, owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
     invite(command, DANA, "member", "--sub-account", branch)
     [invited] = listed(command)["invited"]
     assert (invited["email"], invited["role"], invited["sub_account_id"]) == (DANA, "member", branch)
@@ -93,11 +91,11 @@ def test_a_member_may_be_limited_to_a_sub_account(command: People, owner: Accoun
 
 
 def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
-    command: People, owner: Account, parts: Parts
+    command: People, owner: Account, container: Container
 ) -> None:
     long = "dana.whitfield@north.example.com"
-    make_person(parts, owner.id, long, name="Dana Maria Whitfield")
-    branch = make_sub_account(parts, owner, "North Shop")
+    make_person(container, owner.id, long, name="Dana Maria Whitfield")
+    branch = make_sub_account(container, owner, "North Shop")
     invite(command, "kim.invited@north.example.com", "member", "--sub-account", branch)
     lines = command("list", "--account", EMAIL, columns=80).out.splitlines()
     assert max(map(len, lines)) <= 80
@@ -111,7 +109,7 @@ def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
 
 
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("words", "error"),
     [
         (("nobody", "member"), "This is not an e-mail address."),
         ((DANA, "operator"), "This account does not run the service"),
@@ -119,69 +117,63 @@ def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
         ((DANA, "member", "--sub-account", 4711), "There is no such sub account."),
     ],
 )
-def test_an_invitation_that_cannot_be_is_one_sentence(
-    command: People, words: tuple[object, ...], fault: str
-) -> None:
+def test_an_invitation_that_cannot_be_is_one_sentence(command: People, words: tuple[object, ...], error: str) -> None:
     outcome = invite(command, *words)  # type: ignore[arg-type]
     assert (outcome.code, outcome.out) == (1, "")
-    assert fault in outcome.err
+    assert error in outcome.err
 
 
 def test_an_account_without_anybody_says_so(command: People) -> None:
     assert command("list", "--account", EMAIL).out.startswith("Nobody is in it")
 
 
-def test_the_list_says_who_signs_in_and_as_what(command: People, owner: Account, parts: Parts) -> None:
-    make_person(parts, owner.id, DANA, name="Dana [bold]")
+def test_the_list_says_who_signs_in_and_as_what(command: People, owner: Account, container: Container) -> None:
+    make_person(container, owner.id, DANA, name="Dana [bold]")
     line = next(line for line in command("list", "--account", EMAIL).out.splitlines() if DANA in line)
     assert all(word in line for word in ("Dana [bold]", "owner", "off", "not lately"))
 
 
 def test_a_reset_link_is_printed_alone_and_sets_another_password(
-    command: People, owner: Account, parts: Parts
+    command: People, owner: Account, container: Container
 ) -> None:
-    make_person(parts, owner.id, DANA)
+    make_person(container, owner.id, DANA)
     link = command("reset", DANA.upper())
     assert (link.code, link.err, link.out.count("\n")) == (0, "", 1)
     browser = browser_of(owner.http)
     browser.post(path_of(link.out), password=PASSWORD, again=PASSWORD)
     browser.sign_in(DANA, PASSWORD)
     assert browser.get("/settings", follow=False).status_code == 200
-    assert any(
-        line.startswith("the command line asked for another password") for line in log_of(parts, owner)
-    )
+    assert any(line.startswith("the command line asked for another password") for line in log_of(container, owner))
 
 
-def test_a_second_factor_is_turned_off(command: People, owner: Account, parts: Parts) -> None:
-    person = make_person(parts, owner.id, DANA)
+def test_a_second_factor_is_turned_off(command: People, owner: Account, container: Container) -> None:
+    person = make_person(container, owner.id, DANA)
     refused = command("second-factor-off", DANA)
     assert refused.is_one_sentence()
     assert f"{DANA} has no second factor." in refused.err
-    with parts.db.work() as tx:
-        second_factor.begin(tx, parts.sealer, person, issuer="Quillpost", now=parts.clock())
-        tx.execute(sa.update(people).values(totp_since=parts.clock()))
+    with container.db.system_transaction() as tx:
+        second_factor.begin_enrollment(tx, container.encryptor, person, issuer="Quillpost", now=container.clock())
+        tx.execute(sa.update(people).values(totp_since=container.clock()))
     assert command("second-factor-off", DANA).out == f"{DANA} signs in with the password alone now.\n"
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         row = tx.execute(sa.select(people.c.totp_sealed, people.c.totp_since)).one()
     assert tuple(row) == (None, None)
-    assert mails(parts) == [DANA]
+    assert mails(container) == [DANA]
 
 
 def test_whoever_is_removed_takes_sessions_and_tokens_along(
-    command: People, owner: Account, parts: Parts
+    command: People, owner: Account, container: Container
 ) -> None:
-    make_person(parts, owner.id, "first@example.com")
-    person = make_person(parts, owner.id, DANA, role="member")
+    make_person(container, owner.id, "first@example.com")
+    person = make_person(container, owner.id, DANA, role="member")
     browser = browser_of(owner.http)
     browser.sign_in(DANA)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         _, token = insert_token(
-            tx, owner.id, name="hers", mode="test", scopes=None, person_id=person, now=parts.clock()
+            tx, owner.id, name="hers", mode="test", scopes=None, person_id=person, now=container.clock()
         )
-    assert (
-        command("remove", "--account", EMAIL, "--email", DANA).out == f"{DANA} is no longer in the account.\n"
-    )
-    with parts.db.work() as tx:
+    assert command("remove", "--account", EMAIL, "--email", DANA).out == f"{DANA} is no longer in the account.\n"
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(sessions.c.id).where(sessions.c.person_id == person)).all() == []
     ping = owner.http.get("/api/v2/ping", headers={"Authorization": f"Bearer {token}"})
     assert ping.status_code == 401
@@ -195,8 +187,8 @@ def test_an_invitation_is_taken_back(command: People, owner: Account) -> None:
     assert listed(command) == {"members": [], "invited": []}
 
 
-def test_the_last_owner_stays(command: People, owner: Account, parts: Parts) -> None:
-    make_person(parts, owner.id, DANA)
+def test_the_last_owner_stays(command: People, owner: Account, container: Container) -> None:
+    make_person(container, owner.id, DANA)
     outcome = command("remove", "--account", EMAIL, "--email", DANA)
     assert outcome.is_one_sentence()
     assert "keeps at least one owner" in outcome.err

@@ -11,10 +11,10 @@ from placing import open_account, place
 from pressing import READY, files_of
 
 from makers import Build, Clock, carry_on, people
-from quillpost.accounts import service as accounts
-from quillpost.accounts.audit.labels import told
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.accounts.audit.labels import describe_entry
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.print_room import batches, prints
@@ -24,8 +24,8 @@ from quillpost.core.database.tables.users import audit_log
 class PrintRoom:
     """A service with a batch that is with its printer, and the commands beside it."""
 
-    def __init__(self, quillpost: Quillpost, parts: Parts, **settings: object) -> None:
-        self.parts = parts
+    def __init__(self, quillpost: Quillpost, container: Container, **settings: object) -> None:
+        self.parts = container
         self._quillpost = quillpost
         self._settings = settings
 
@@ -38,24 +38,22 @@ class PrintRoom:
         return json.loads(outcome.out)
 
     def column(self, column: sa.ColumnElement[Any]) -> list[Any]:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             return list(tx.execute(sa.select(column).order_by(column.table.c[0])).scalars())
 
 
 @pytest.fixture
 def room(build: Build, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> PrintRoom:
-    parts = build(**READY, review_seconds=1)
-    place(parts, open_account(parts, mode="live"), people(3))
-    carry_on(parts, clock, seconds=12)
-    return PrintRoom(quillpost, parts, home=tmp_path / "home", database_url=conninfo, **READY)
+    container = build(**READY, review_seconds=1)
+    place(container, open_account(container, mode="live"), people(3))
+    carry_on(container, clock, seconds=12)
+    return PrintRoom(quillpost, container, home=tmp_path / "home", database_url=conninfo, **READY)
 
 
 def test_batches_are_listed_as_a_table_and_for_machines(room: PrintRoom) -> None:
     table = room("list")
     assert (table.code, table.err) == (0, "")
-    assert all(
-        word in table.out for word in ("batch-000001", "live", "handed", "postcard-4x6", "first", " 3 ")
-    )
+    assert all(word in table.out for word in ("batch-000001", "live", "handed", "postcard-4x6", "first", " 3 "))
     [batch] = room.told("list")
     assert (batch["id"], batch["reference"], batch["status"]) == (1, "batch-000001", "handed")
     assert batch["created_at"].startswith("2026-05-04T12:00:")
@@ -115,9 +113,7 @@ def test_a_spoiled_piece_is_named_by_its_item_too(room: PrintRoom) -> None:
     assert room.column(items.c.failure)[0] == "Spoiled in printing"
 
 
-@pytest.mark.parametrize(
-    "which", [("--piece", 1, "--piece", 2), ("--from", 1, "--to", 2), ("--item", 1, "--item", 2)]
-)
+@pytest.mark.parametrize("which", [("--piece", 1, "--piece", 2), ("--from", 1, "--to", 2), ("--item", 1, "--item", 2)])
 def test_pieces_are_printed_again(room: PrintRoom, which: tuple[object, ...]) -> None:
     said = room("reprint", 1, *which, "--reason", "Cut askew")
     assert (said.code, said.out) == (0, "Printed again in batch-000002: 2 pieces.\n"), said.err
@@ -153,7 +149,7 @@ def test_a_reprint_says_what_it_leaves_out(room: PrintRoom) -> None:
 
 
 def test_a_batch_in_trouble_is_shown_and_tried_again(room: PrintRoom) -> None:
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(trouble="The printer does not answer."))
     assert "The printer does not answer." in room("list", "--trouble").out
     assert "The printer does not answer." in room("show", 1).out
@@ -164,7 +160,7 @@ def test_a_batch_that_a_former_partner_does_not_have_is_offered_anew(room: Print
     refused = room("retry", 1, "--anew")
     assert refused.is_one_sentence()
     assert "The batch is handed: only one that is composed" in refused.err
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="composed", partner="https://old.example.com"))
     assert room("retry", 1).out == "batch-000001 is tried again.\n"
     assert room.column(batches.c.partner) == ["https://old.example.com"]
@@ -177,7 +173,7 @@ def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> No
     whose = open_account(room.parts, "second@example.com", mode="live")
     whom = [place(room.parts, whose, people(each)).id for each in (2, 1, 1)]
     waits_until = {whom[0]: "2099-05-06 20:00Z", whom[1]: "2099-05-06 20:00Z", whom[2]: "2099-05-07 20:00Z"}
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         for order, until in waits_until.items():
             tx.execute(sa.update(orders).where(orders.c.id == order).values(pool_at=sa.text(f"'{until}'")))
     told = "3 pieces of 2 orders wait until 2099-05-06 20:00 (UTC), 1 piece of 1 order longer.\n"
@@ -187,7 +183,7 @@ def test_what_waits_for_the_cutoff_is_told_below_the_list(room: PrintRoom) -> No
 
 
 def test_pieces_that_lie_in_a_batch_do_not_wait_for_one(room: PrintRoom) -> None:
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         # As where a mailer had too few barcodes: some are printed, the order waits for the rest.
         tx.execute(sa.update(orders).values(pool_at=sa.text("'2099-05-06 20:00Z'")))
         tx.execute(sa.delete(prints).where(prints.c.position == 3))
@@ -195,7 +191,7 @@ def test_pieces_that_lie_in_a_batch_do_not_wait_for_one(room: PrintRoom) -> None
 
 
 def test_lost_files_of_a_batch_are_made_again(room: PrintRoom) -> None:
-    before, store = files_of(room.parts, 1), room.parts.shelf.store
+    before, store = files_of(room.parts, 1), room.parts.storage.store
     for key in before:
         store.delete(key)
     said = room("remake", "batch-000001")
@@ -205,7 +201,7 @@ def test_lost_files_of_a_batch_are_made_again(room: PrintRoom) -> None:
 
 def test_files_that_would_differ_are_left_alone(room: PrintRoom) -> None:
     before = files_of(room.parts, 1)
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(items).values(name="Someone Else"))
     said = room("remake", 1)
     assert said.is_one_sentence()
@@ -215,7 +211,7 @@ def test_files_that_would_differ_are_left_alone(room: PrintRoom) -> None:
 
 
 def test_what_is_not_composed_is_not_made_again(room: PrintRoom) -> None:
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="new", indicia=None, qr_base=None))
     said = room("remake", 1)
     assert said.is_one_sentence()
@@ -224,26 +220,24 @@ def test_what_is_not_composed_is_not_made_again(room: PrintRoom) -> None:
 
 def test_what_is_done_is_in_the_log_of_whoever_runs_the_service(room: PrintRoom) -> None:
     now = room.parts.clock()
-    with room.parts.db.work() as tx:
-        operator = accounts.open_account(
+    with room.parts.db.system_transaction() as tx:
+        operator = account_service.create_account(
             tx, email="press@example.com", name="Press", is_operator=True, now=now
         )
     order = place(room.parts, open_account(room.parts, "second@example.com", mode="live"))
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id == order.id).values(pool_at=now))
     for words in (
         ("mark", 1, "acknowledged"), ("mark", 1, "printed"), ("mark", 1, "printed"),
         ("reprint", 1, "--piece", 2, "--reason", "Torn"), ("retry", 1), ("rush", order.id),
     ):  # fmt: skip
         assert room(*words).code == 0
-    with room.parts.db.work() as tx:
-        tx.execute(
-            sa.update(orders).where(orders.c.id == order.id).values(pool_at=sa.text("now() + '1 day'"))
-        )
+    with room.parts.db.system_transaction() as tx:
+        tx.execute(sa.update(orders).where(orders.c.id == order.id).values(pool_at=sa.text("now() + '1 day'")))
     for _ in range(2):
         assert room("pool").code == 0
     with room.parts.db.transaction(Tenant(operator)) as tx:
-        noted = [told(entry) for entry in reversed(read_log(tx, operator))]
+        noted = [describe_entry(entry) for entry in reversed(list_audit_entries(tx, operator))]
     assert [line.removeprefix("the command line ") for line in noted] == [
         "marked a print batch: batch-000001 (live, status: acknowledged)",
         "marked a print batch: batch-000001 (live, status: printed)",
@@ -252,7 +246,7 @@ def test_what_is_done_is_in_the_log_of_whoever_runs_the_service(room: PrintRoom)
         "rushed orders (live, how many: 1)",
         "made batches of what waited (live, how many: 1)",
     ]
-    with room.parts.db.work() as tx:
+    with room.parts.db.system_transaction() as tx:
         assert set(tx.execute(sa.select(audit_log.c.account_id)).scalars()) == {operator}
 
 
@@ -261,10 +255,8 @@ def test_orders_are_rushed_and_pooled(room: PrintRoom) -> None:
     assert room("rush", order.id).out == f"Rushed: {order.id}.\n"
     assert room.column(orders.c.rush) == [False, True]
     assert "rushed already" in room("rush", order.id).out
-    with room.parts.db.work() as tx:
-        tx.execute(
-            sa.update(orders).where(orders.c.id == order.id).values(pool_at=sa.text("now() + '1 day'"))
-        )
+    with room.parts.db.system_transaction() as tx:
+        tx.execute(sa.update(orders).where(orders.c.id == order.id).values(pool_at=sa.text("now() + '1 day'")))
     assert room("pool").out == "No longer waiting for the cut-off: 1 order.\n"
 
 

@@ -10,13 +10,13 @@ from placing import open_account, place
 from pressing import READY
 
 from makers import Build, Clock, carry_on
-from quillpost.accounts import service as accounts
-from quillpost.accounts.audit.labels import told
-from quillpost.accounts.audit.service import read_log
+from quillpost.accounts import service as account_service
+from quillpost.accounts.audit.labels import describe_entry
+from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.cli import print_files
 from quillpost.core.database.tables.print_room import batch_files
 from quillpost.core.errors import NotReady
-from quillpost.fulfillment.files import BatchStore, place_of
+from quillpost.fulfillment.files import BatchFileStorage, batch_file_key
 
 NAMES = ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
 
@@ -24,23 +24,24 @@ NAMES = ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
 def test_files_are_written_for_their_owner_alone_and_noted(
     build: Build, clock: Clock, conninfo: str, tmp_path: Path, quillpost: Quillpost
 ) -> None:
-    parts = build(**READY, review_seconds=1)
-    sender = open_account(parts, mode="live")
-    place(parts, sender)
-    place(parts, sender, size="6x9")
-    carry_on(parts, clock, seconds=12)
-    with parts.db.work() as tx:
-        operator = accounts.open_account(
-            tx, email="op@example.com", name="Op", is_operator=True, now=parts.clock()
+    container = build(**READY, review_seconds=1)
+    sender = open_account(container, mode="live")
+    place(container, sender)
+    place(container, sender, size="6x9")
+    carry_on(container, clock, seconds=12)
+    with container.db.system_transaction() as tx:
+        operator = account_service.create_account(
+            tx, email="op@example.com", name="Op", is_operator=True, now=container.clock()
         )
         known = {
-            f"batch-{row.batch_id:06d}-{row.name}": bytes(row.sha256)
-            for row in tx.execute(sa.select(batch_files))
+            f"batch-{row.batch_id:06d}-{row.name}": bytes(row.sha256) for row in tx.execute(sa.select(batch_files))
         }
         this = batch_files.c.batch_id == 1, batch_files.c.name == "print.pdf"
         tx.execute(sa.update(batch_files).where(*this).values(is_secret=True))
-    kept = BatchStore(parts.shelf.store, parts.sealer)
-    kept.put(1, {"print.pdf": parts.shelf.store.get(place_of(1, "print.pdf"))}, secret={"print.pdf"})
+    kept = BatchFileStorage(container.storage.store, container.encryptor)
+    kept.put_files(
+        1, {"print.pdf": container.storage.store.get(batch_file_key(1, "print.pdf"))}, secret_names={"print.pdf"}
+    )
     settings = {"home": tmp_path / "home", "database_url": conninfo, **READY}
     there = tmp_path / "there"
 
@@ -64,31 +65,24 @@ def test_files_are_written_for_their_owner_alone_and_noted(
     assert len([*other.iterdir()]) == 2
     assert (other / "batch-000001-print.pdf").read_text() == "open to all"
     assert not (tmp_path / "elsewhere").exists()
-    for words, why in (
-        ((1, "--file", "no.pdf"), "batch-000001 has no no.pdf."),
-        ((7,), "There is no batch 7."),
-    ):
+    for words, why in (((1, "--file", "no.pdf"), "batch-000001 has no no.pdf."), ((7,), "There is no batch 7.")):
         refused = quillpost("print", "download", *words, "--to", tmp_path / "none", **settings)
         assert refused.is_one_sentence(), refused
         assert why in refused.err
-    parts.shelf.store.delete(place_of(1, "print.pdf"))
-    assert (
-        "remake batch-000001" in quillpost("print", "download", 1, "--to", tmp_path / "none", **settings).err
-    )
+    container.storage.store.delete(batch_file_key(1, "print.pdf"))
+    assert "remake batch-000001" in quillpost("print", "download", 1, "--to", tmp_path / "none", **settings).err
     assert not (tmp_path / "none").exists()
 
-    with parts.db.work() as tx:
-        assert [told(entry) for entry in reversed(read_log(tx, operator))] == [
+    with container.db.system_transaction() as tx:
+        assert [describe_entry(entry) for entry in reversed(list_audit_entries(tx, operator))] == [
             f"the command line downloaded print files: batch-000001 (live, files: {', '.join(NAMES)})",
             f"the command line downloaded print files: batch-000002 (live, files: {', '.join(NAMES)})",
             "the command line downloaded print files: batch-000001 (live, files: print.pdf)",
         ]
 
 
-def test_where_one_file_cannot_be_written_none_is_left(
-    tmp_path: Path,
-) -> None:
+def test_where_one_file_cannot_be_written_none_is_left(tmp_path: Path) -> None:
     files = {tmp_path / "one": b"secret", tmp_path / "no such folder" / "two": b""}
     with pytest.raises(NotReady, match="cannot be written: No such file or directory"):
-        print_files._write(tmp_path, files)
+        print_files._write_files(tmp_path, files)
     assert [*tmp_path.iterdir()] == []

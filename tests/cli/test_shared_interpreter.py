@@ -19,10 +19,10 @@ def as_before() -> Iterator[None]:
 
 @pytest.mark.usefixtures("as_before")
 def test_threads_of_a_server_change_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "build", lambda *_: None)
-    monkeypatch.setattr(runtime, "warn_of_open_key", lambda *_: None)
+    monkeypatch.setattr(bootstrap, "build_container", lambda *_: None)
+    monkeypatch.setattr(runtime, "warn_if_key_file_exposed", lambda *_: None)
     monkeypatch.setattr(server, "create_app", lambda *_: None)
     monkeypatch.setenv("QUILLPOST_SERVE_JOBS", "no")
-    server._application(Settings(), "nowhere")
-    assert sys.getswitchinterval() == pytest.approx(server.SWITCH_SECONDS)
-    assert server.SWITCH_SECONDS < 0.001
+    server._create_application(Settings(), "nowhere")
+    assert sys.getswitchinterval() == pytest.approx(server.THREAD_SWITCH_SECONDS)
+    assert server.THREAD_SWITCH_SECONDS < 0.001

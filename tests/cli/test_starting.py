@@ -9,7 +9,7 @@ import typer
 from operator_commands import Quillpost
 
 from quillpost.cli import app
-from quillpost.cli.commands import MODULES, everything
+from quillpost.cli.commands import COMMANDS_BY_MODULE, build_full_app
 
 LIBRARIES = ("sqlalchemy", "pydantic", "alembic", "paramiko", "aiohttp", "numpy", "pikepdf", "fastapi")
 
@@ -29,14 +29,14 @@ print(json.dumps(found), file=sys.stderr)
 
 def test_help_says_of_every_command_what_the_command_says_of_itself() -> None:
     announced = typer.main.get_group(app).commands
-    real = typer.main.get_group(everything()).commands
+    real = typer.main.get_group(build_full_app()).commands
     assert {name: command.help for name, command in announced.items()} == {
         name: (command.help or "").partition("\n\n")[0].replace("\n", " ") for name, command in real.items()
     }
     assert list(announced) == list(real)
 
 
-@pytest.mark.parametrize("name", [name for commands in MODULES.values() for name in commands])
+@pytest.mark.parametrize("name", [name for commands in COMMANDS_BY_MODULE.values() for name in commands])
 def test_every_announced_command_can_be_called(quillpost: Quillpost, name: str) -> None:
     shown = quillpost(name, "--help")
     assert shown.code == 0

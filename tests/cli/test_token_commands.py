@@ -13,9 +13,9 @@ from operator_commands import Outcome, Quillpost
 from signed_in import make_person
 
 from makers import Account, make_sub_account
-from quillpost.accounts.audit.service import Actor, read_log
+from quillpost.accounts.audit.service import Actor, list_audit_entries
 from quillpost.accounts.tokens import service as token_service
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import tokens
@@ -38,55 +38,53 @@ def token(
     return run
 
 
-def acts(parts: Parts, account_id: int) -> list[tuple[str, str]]:
-    with parts.db.work() as tx:
-        return [(entry.act, entry.actor) for entry in read_log(tx, account_id)]
+def acts(container: Container, account_id: int) -> list[tuple[str, str]]:
+    with container.db.system_transaction() as tx:
+        return [(entry.act, entry.actor) for entry in list_audit_entries(tx, account_id)]
 
 
 def pings(owner: Account, token: str) -> int:
     return owner.http.get("/api/v2/ping", headers={"Authorization": f"Bearer {token}"}).status_code
 
 
-def test_a_token_is_printed_alone_and_works(token: Token, owner: Account, parts: Parts) -> None:
+def test_a_token_is_printed_alone_and_works(token: Token, owner: Account, container: Container) -> None:
     made = token("create", "--account", EMAIL, "--mode", "live", "--name", "Zapier")
     assert (made.code, made.err, made.out.count("\n")) == (0, "", 1)
     assert token_format.is_of_kind(made.out.strip(), "live")
     assert pings(owner, made.out.strip()) == 200
-    assert acts(parts, owner.id) == [("token.created", "the command line")]
+    assert acts(container, owner.id) == [("token.created", "the command line")]
 
 
 def test_a_token_may_be_limited_to_a_sub_account_scopes_and_days(
-    token: Token, owner: Account, parts: Parts
+    token: Token, owner: Account, container: Container
 ) -> None:
-    branch = make_sub_account(parts, owner)
+    branch = make_sub_account(container, owner)
     made = token(
         "create", "--account", EMAIL, "--mode", "test", "--scopes", "orders:read, lists:write",
         "--sub-account", branch, "--expires-days", 30,
     )  # fmt: skip
-    with parts.db.work() as tx:
-        row = tx.execute(
-            sa.select(tokens).where(tokens.c.digest == token_format.digest(made.out.strip()))
-        ).one()
+    with container.db.system_transaction() as tx:
+        row = tx.execute(sa.select(tokens).where(tokens.c.digest == token_format.hash_token(made.out.strip()))).one()
     assert (row.sub_account_id, row.scopes) == (branch, ["orders:read", "lists:write"])
     assert row.expires_at - row.created_at == timedelta(days=30)
 
 
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("words", "error"),
     [
         (["--scopes", "mail:read"], "Unknown scope mail:read"),
         (["--sub-account", "4711"], "There is no such sub account"),
         (["--name", ""], "name"),
     ],
 )
-def test_a_token_that_cannot_be_made_is_one_sentence(token: Token, words: list[str], fault: str) -> None:
+def test_a_token_that_cannot_be_made_is_one_sentence(token: Token, words: list[str], error: str) -> None:
     outcome = token("create", "--account", EMAIL, "--mode", "test", *words)
     assert outcome.is_one_sentence()
-    assert fault in outcome.err
+    assert error in outcome.err
 
 
-def test_another_accounts_sub_account_is_unknown(token: Token, stranger: Account, parts: Parts) -> None:
-    theirs = make_sub_account(parts, stranger)
+def test_another_accounts_sub_account_is_unknown(token: Token, stranger: Account, container: Container) -> None:
+    theirs = make_sub_account(container, stranger)
     outcome = token("create", "--account", EMAIL, "--mode", "test", "--sub-account", theirs)
     assert outcome.is_one_sentence()
     assert "There is no such sub account" in outcome.err
@@ -107,11 +105,11 @@ def test_the_list_tells_tokens_apart_and_shows_none(token: Token, owner: Account
 
 
 def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
-    token: Token, owner: Account, parts: Parts
+    token: Token, owner: Account, container: Container
 ) -> None:
-    maker = Actor(MAKER, person_id=make_person(parts, owner.id, MAKER))
-    now = parts.clock()
-    with parts.db.transaction(Tenant(owner.id)) as tx:
+    maker = Actor(MAKER, person_id=make_person(container, owner.id, MAKER))
+    now = container.clock()
+    with container.db.transaction(Tenant(owner.id)) as tx:
         token_service.create_token(
             tx,
             owner.id,
@@ -132,50 +130,50 @@ def test_the_list_breaks_no_word_on_a_terminal_of_eighty_letters(
     assert f"{now + timedelta(days=365):%Y-%m-%d}" in lines[at + 1]
 
 
-def test_a_revoked_token_is_unknown_from_the_next_call_on(token: Token, owner: Account, parts: Parts) -> None:
+def test_a_revoked_token_is_unknown_from_the_next_call_on(token: Token, owner: Account, container: Container) -> None:
     [mine] = json.loads(token("list", "--account", EMAIL, "--json").out)
     assert pings(owner, owner.token) == 200
     assert token("revoke", mine["id"], "--account", EMAIL).out == f"Token {mine['id']} is revoked.\n"
     assert pings(owner, owner.token) == 401
     assert token("list", "--account", EMAIL).out == "No token is in force.\n"
-    assert acts(parts, owner.id) == [("token.revoked", "the command line")]
+    assert acts(container, owner.id) == [("token.revoked", "the command line")]
     again = token("revoke", mine["id"], "--account", EMAIL)
     assert again.is_one_sentence()
     assert f"{EMAIL} has no token {mine['id']} that is in force." in again.err
 
 
-def test_another_accounts_token_stays(token: Token, stranger: Account, parts: Parts) -> None:
-    with parts.db.work() as tx:
+def test_another_accounts_token_stays(token: Token, stranger: Account, container: Container) -> None:
+    with container.db.system_transaction() as tx:
         theirs = tx.execute(sa.select(tokens.c.id).where(tokens.c.account_id == stranger.id)).scalar_one()
     assert token("revoke", theirs, "--account", EMAIL).is_one_sentence()
     assert pings(stranger, stranger.token) == 200
 
 
 def test_leaked_tokens_are_read_from_the_standard_input_wherever_they_stand(
-    token: Token, owner: Account, stranger: Account, parts: Parts
+    token: Token, owner: Account, stranger: Account, container: Container
 ) -> None:
     log = f'GET /?key={owner.token}&x=1 200\n{owner.token}\n{{"token":"{stranger.token}"}}\n'
     outcome = token("revoke", "--leaked", said=log)
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out == "2 tokens found. What was in force is revoked, and the owners are told.\n"
     assert [pings(each, each.token) for each in (owner, stranger)] == [401, 401]
-    assert acts(parts, owner.id) == [("token.leaked", "the command line")]
+    assert acts(container, owner.id) == [("token.leaked", "the command line")]
     again = token("revoke", "--leaked", said=owner.token)
     assert again.out == "1 token found. None was in force.\n"
 
 
-def test_a_leaked_refresh_token_ends_the_app(token: Token, owner: Account, parts: Parts) -> None:
-    refresh = connected_app(parts, owner.id)
+def test_a_leaked_refresh_token_ends_the_app(token: Token, owner: Account, container: Container) -> None:
+    refresh = connected_app(container, owner.id)
     assert "1 token found. What was in force is revoked" in token("revoke", "--leaked", said=refresh).out
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(oauth_grants.c.ended_by)).scalar_one() == "leak"
 
 
-def connected_app(parts: Parts, account_id: int) -> str:
+def connected_app(container: Container, account_id: int) -> str:
     """The refresh token of an app that somebody has connected."""
-    now = parts.clock()
-    refresh = token_format.mint("refresh", bytes(range(24)))
-    with parts.db.work() as tx:
+    now = container.clock()
+    refresh = token_format.mint_secret("refresh", bytes(range(24)))
+    with container.db.system_transaction() as tx:
         person = tx.execute(
             sa.text(
                 "insert into people (email, name, created_at, updated_at)"
@@ -201,7 +199,7 @@ def connected_app(parts: Parts, account_id: int) -> str:
         ).scalar_one()  # fmt: skip
         tx.execute(
             sa.insert(refresh_tokens).values(
-                digest=token_format.digest(refresh), grant_id=grant, created_at=now,
+                digest=token_format.hash_token(refresh), grant_id=grant, created_at=now,
                 expires_at=now + timedelta(days=365),
             )
         )  # fmt: skip
@@ -209,7 +207,7 @@ def connected_app(parts: Parts, account_id: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "fault"),
+    ("words", "said", "error"),
     [
         ([], "", "Say which token"),
         (["5"], "", "Say which token"),
@@ -220,9 +218,7 @@ def connected_app(parts: Parts, account_id: int) -> str:
         (["5", "--account", "who@example.com"], "", "There is no account with the e-mail"),
     ],
 )
-def test_what_cannot_be_revoked_is_one_sentence(
-    token: Token, words: list[str], said: str, fault: str
-) -> None:
+def test_what_cannot_be_revoked_is_one_sentence(token: Token, words: list[str], said: str, error: str) -> None:
     outcome = token("revoke", *words, said=said)
     assert outcome.is_one_sentence()
-    assert fault in outcome.err
+    assert error in outcome.err

@@ -11,14 +11,14 @@ from operator_commands import Outcome, Quillpost
 from placing import open_account
 from travelling import codes, journey, mailed
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
-def files(tmp_path: Path, parts: Parts) -> Path:
+def files(tmp_path: Path, container: Container) -> Path:
     """A folder with scans of one of our pieces, and of somebody else's."""
-    order = mailed(parts, open_account(parts))
-    scans = [json.loads(scan.raw) for scan in journey(parts, *codes(parts, order))]
+    order = mailed(container, open_account(container))
+    scans = [json.loads(scan.raw) for scan in journey(container, *codes(container, order))]
     others = {"imb": "00310555555000000001", "scanDatetime": "2026-05-05T12:00:00Z", "mailPhase": "1"}
     events = json.dumps({"events": [*scans, others, {"imb": "12"}]}).encode()
     (tmp_path / "scans.json").write_bytes(events)
@@ -40,16 +40,14 @@ def test_a_file_is_read_and_summed_up(quillpost: Quillpost, files: Path, conninf
     assert outcome.err == "  row 6: its barcode is not 20 or 31 digits\n"
 
 
-def test_a_file_that_was_read_before_changes_nothing(
-    quillpost: Quillpost, files: Path, conninfo: str
-) -> None:
+def test_a_file_that_was_read_before_changes_nothing(quillpost: Quillpost, files: Path, conninfo: str) -> None:
     outcome = ingest(quillpost, files, conninfo, files / "scans.json", files / "scans.json.gz")
     assert outcome.code == 0
     assert "6 rows read, 0 new, 0 of our pieces, 1 refused; moved: none" in outcome.out.splitlines()[1]
 
 
 def test_a_file_without_scans_is_told_and_the_others_are_read(
-    quillpost: Quillpost, files: Path, conninfo: str, parts: Parts
+    quillpost: Quillpost, files: Path, conninfo: str, container: Container
 ) -> None:
     outcome = ingest(quillpost, files, conninfo, files / "poem.txt", files / "scans.json")
     assert outcome.code == 1

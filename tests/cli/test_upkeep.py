@@ -10,13 +10,13 @@ from operator_commands import Outcome, Quillpost
 from structlog.testing import capture_logs
 
 from makers import Account
-from quillpost.app.container import Parts
-from quillpost.cli.demo_service import demo_service
-from quillpost.cli.progress import outsider
-from quillpost.cli.runtime import schema_of
+from quillpost.app.container import Container
+from quillpost.cli.demo_service import run_demo_service
+from quillpost.cli.progress import create_client
+from quillpost.cli.runtime import read_schema
 from quillpost.cli.server import warn_of_missing_scripts
 from quillpost.core.settings import Settings
-from quillpost.web.assets import PACKAGED
+from quillpost.web.assets import PACKAGE_FILES
 
 
 def test_migrate_fills_an_empty_database_and_then_has_nothing_to_do(
@@ -24,7 +24,7 @@ def test_migrate_fills_an_empty_database_and_then_has_nothing_to_do(
 ) -> None:
     first = quillpost("migrate", home=tmp_path, database_url=blank)
     assert (first.code, "was empty" in first.out) == (0, True)
-    assert schema_of(blank).verdict == "current"
+    assert read_schema(blank).status == "current"
     second = quillpost("migrate", home=tmp_path, database_url=blank)
     assert (second.code, "nothing to do" in second.out) == (0, True)
 
@@ -62,7 +62,7 @@ class Patient:
 
 
 @pytest.fixture
-def patient(parts: Parts, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Patient:
+def patient(container: Container, conninfo: str, tmp_path: Path, quillpost: Quillpost) -> Patient:
     return Patient(quillpost, tmp_path / "home", conninfo, _free_port())
 
 
@@ -101,7 +101,7 @@ def test_a_service_that_is_well_is_called_well(patient: Patient, owner: Account)
 
 
 def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: Path) -> None:
-    for place in PACKAGED.values():
+    for place in PACKAGE_FILES.values():
         file = tmp_path / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -110,7 +110,7 @@ def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: 
     with capture_logs() as logs:
         warn_of_missing_scripts(settings)
         assert logs == []
-        (tmp_path / PACKAGED["uplot.js"]).unlink()
+        (tmp_path / PACKAGE_FILES["uplot.js"]).unlink()
         warn_of_missing_scripts(settings)
     assert [(line["event"], line["missing"]) for line in logs] == [("pages.not_live", ["uplot"])]
     row = " ".join(_row(patient.see(font_packages=str(tmp_path)), "scripts").split())
@@ -197,9 +197,9 @@ def test_print_settings_that_do_not_fit_together_are_broken(patient: Patient) ->
     assert "QUILLPOST_PRINT_SECRET must be set" in " ".join(outcome.out.split())
 
 
-def test_files_of_the_carrier_that_could_not_be_read_are_shown(patient: Patient, parts: Parts) -> None:
-    parts.shelf.store.put("tracking/refused/poem", b"Roses are red")
-    parts.shelf.store.put("tracking/refused/poem.reason.txt", b"It is a poem.")
+def test_files_of_the_carrier_that_could_not_be_read_are_shown(patient: Patient, container: Container) -> None:
+    container.storage.store.put("tracking/refused/poem", b"Roses are red")
+    container.storage.store.put("tracking/refused/poem.reason.txt", b"It is a poem.")
     outcome = patient.see()
     assert outcome.code == 0
     assert "warning" in _row(outcome, "carrier")
@@ -362,9 +362,7 @@ def test_a_port_that_another_program_uses_is_broken(
 def test_a_home_that_was_never_used_is_not_touched(tmp_path: Path, quillpost: Quillpost) -> None:
     home = tmp_path / "never"
     # Faces are kept in the home as well, where no other folder is named.
-    outcome = quillpost(
-        "doctor", home=home, faces_folder=home / "faces", port=_free_port(), permit_first="PERMIT 1"
-    )
+    outcome = quillpost("doctor", home=home, faces_folder=home / "faces", port=_free_port(), permit_first="PERMIT 1")
     assert outcome.code == 0, outcome.out
     assert "there is none yet" in _row(outcome, "database")
     assert not home.exists()
@@ -374,7 +372,7 @@ def test_the_doctor_and_a_backup_leave_a_running_service_running(
     folder: Path, tmp_path: Path, quillpost: Quillpost
 ) -> None:
     home = folder / "home"
-    with demo_service(home) as service:
+    with run_demo_service(home) as service:
         port = service.base_url.rpartition(":")[2]
         seen = quillpost("doctor", home=home, port=port)
         assert seen.code == 0, seen.out
@@ -383,7 +381,7 @@ def test_the_doctor_and_a_backup_leave_a_running_service_running(
         assert service.token not in seen.out
         saved = quillpost("backup", tmp_path / "b.qpb", home=home)
         assert saved.code == 0, saved.err
-        with outsider(service.base_url, service.token) as caller:
+        with create_client(service.base_url, service.token) as caller:
             assert list(caller.orders.list()) == []
     stopped = quillpost("doctor", home=home, port=port)
     assert stopped.code == 0, stopped.out

@@ -6,11 +6,11 @@ import pytest
 from signed_in import browser_of
 
 from direct import TestClient
-from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.users import invitations
 from quillpost.accounts.users.members import list_members
-from quillpost.app.container import Parts
-from quillpost.cli.welcome import EMAIL, Welcome, prepare_welcome
+from quillpost.app.container import Container
+from quillpost.cli.welcome import ACCOUNT_EMAIL, Welcome, prepare_welcome
 from quillpost.core.database import Tx
 from quillpost.core.settings import Settings
 
@@ -18,13 +18,13 @@ PASSWORD = "a card for every neighbour"
 
 
 @pytest.fixture
-def start(parts: Parts, tmp_path: Path) -> "Starter":
-    return Starter(parts, tmp_path / "home")
+def start(container: Container, tmp_path: Path) -> "Starter":
+    return Starter(container, tmp_path / "home")
 
 
 class Starter:
-    def __init__(self, parts: Parts, home: Path) -> None:
-        self.parts, self.home = parts, home
+    def __init__(self, container: Container, home: Path) -> None:
+        self.parts, self.home = container, home
 
     def __call__(self) -> Welcome:
         settings = Settings(home=self.home, receiver=True, base_url="http://quillpost.test")
@@ -32,53 +32,53 @@ class Starter:
 
 
 def shown(greeting: Welcome, capsys: pytest.CaptureFixture[str]) -> str:
-    greeting.show()
+    greeting.print_message()
     return capsys.readouterr().out
 
 
 def test_the_greeting_has_a_link_until_somebody_has_joined(
-    start: Starter, http: TestClient, parts: Parts, capsys: pytest.CaptureFixture[str]
+    start: Starter, http: TestClient, container: Container, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = start(), start()
     assert first.join_url != second.join_url
     assert f"  Set password {second.join_url}\n" in shown(second, capsys)
     browser = browser_of(http)
     assert browser.get(str(first.join_url)).status_code == 404
-    assert EMAIL in browser.get(str(second.join_url)).text
+    assert ACCOUNT_EMAIL in browser.get(str(second.join_url)).text
     browser.post(str(second.join_url), name="You", password=PASSWORD, again=PASSWORD)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         account_id = read_account(tx)
         [member] = list_members(tx, account_id)
-    assert (member.email, member.role) == (EMAIL, "owner")
+    assert (member.email, member.role) == (ACCOUNT_EMAIL, "owner")
     after = start()
     assert after.join_url is None
     assert "  Sign in      http://quillpost.test/sign-in\n" in shown(after, capsys)
     assert after == second
 
 
-def test_the_first_account_begins_its_audit_log(start: Starter, parts: Parts) -> None:
+def test_the_first_account_begins_its_audit_log(start: Starter, container: Container) -> None:
     start()
-    with parts.db.work() as tx:
-        entries = list(reversed(read_log(tx, read_account(tx))))
+    with container.db.system_transaction() as tx:
+        entries = list(reversed(list_audit_entries(tx, read_account(tx))))
     assert [entry.act for entry in entries] == ["account.created", "token.created", "person.invited"]
     assert {entry.actor for entry in entries} == {"the command line"}
     assert dict(entries[1].about, id=1) == {"id": 1, "name": "first steps", "mode": "test"}
 
 
 def test_however_often_it_starts_there_is_a_link_and_one_line_of_it(
-    start: Starter, http: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    start: Starter, http: TestClient, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(invitations, "MOST_A_DAY", 2)
+    monkeypatch.setattr(invitations, "MAX_EMAILS_PER_DAY", 2)
     links = [start().join_url for _ in range(4)]
-    assert EMAIL in browser_of(http).get(str(links[-1])).text
-    with parts.db.work() as tx:
-        acts = [entry.act for entry in read_log(tx, read_account(tx))]
+    assert ACCOUNT_EMAIL in browser_of(http).get(str(links[-1])).text
+    with container.db.system_transaction() as tx:
+        acts = [entry.act for entry in list_audit_entries(tx, read_account(tx))]
     assert acts == ["person.invited", "token.created", "account.created"]
 
 
-def test_nothing_is_mailed_to_an_address_that_is_nobodys(start: Starter, parts: Parts) -> None:
+def test_nothing_is_mailed_to_an_address_that_is_nobodys(start: Starter, container: Container) -> None:
     start()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.exec_driver_sql("select count(*) from notices").scalar() == 0
 
 

@@ -14,24 +14,12 @@ from PIL import Image
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, count_rows, do_due_jobs, guest, guests, make_operator, person
-from quillpost.app.container import Parts
-from quillpost.client import (
-    AsyncQuillpost,
-    Conflict,
-    NotFound,
-    Quillpost,
-    Unauthenticated,
-    ValidationFailed,
-    about,
-)
+from quillpost.app.container import Container
+from quillpost.client import AsyncQuillpost, Conflict, NotFound, Quillpost, Unauthenticated, ValidationFailed, about
 from quillpost.client.recipients import NewRecipient
 from quillpost.client.send import GiftcardSend
 
-METADATA = {
-    "zeta": 1.0,
-    "alpha": [100.0, 123456789012345678901234567890],
-    "ü": {"nested": None, "flag": True},
-}
+METADATA = {"zeta": 1.0, "alpha": [100.0, 123456789012345678901234567890], "ü": {"nested": None, "flag": True}}
 
 
 @pytest.fixture
@@ -65,7 +53,7 @@ def test_an_order_from_its_preview_to_its_end(client: Quillpost) -> None:
 
 
 def test_a_gift_card_is_chosen_sent_and_taken_back(
-    client: Quillpost, http: TestClient, parts: Parts, clock: Clock
+    client: Quillpost, http: TestClient, container: Container, clock: Clock
 ) -> None:
     brand = client.giftcards.brands()["main"]["brands"][1]
     assert {**brand, "group": "Favourites"} in client.giftcards.brand_list()["brands"]
@@ -77,12 +65,12 @@ def test_a_gift_card_is_chosen_sent_and_taken_back(
     }
     assert client.estimate("giftcard", **card)["data"]["giftcard_total"] == 500
     sent = client.send.giftcard(**card)
-    carry_on(parts, clock, seconds=45)
+    carry_on(container, clock, seconds=45)
     [item] = client.orders.items(sent["id"])
     assert item["giftcard"] == {"brand": brand["brand_code"], "amount": 500}
     void = client.giftcards.invalidate(item["id"])
     assert (void["giftcard"], void["reissued_as"]) == (None, None)
-    token = make_operator(parts, http, mode="live").token
+    token = make_operator(container, http, mode="live").token
     with Quillpost(token, BASE, transport=Through(http)) as operator:
         assert operator.giftcards.put_brand(brand["brand_code"], title="Other")["title"] == "Other"
         assert operator.giftcards.delete_brand(brand["brand_code"]) == {"message": "success"}
@@ -122,12 +110,12 @@ def test_a_list_is_walked_through_all_its_pages_and_no_further_than_wanted(
     assert len(asked) == 1
 
 
-def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: TestClient, parts: Parts) -> None:
+def test_an_answer_that_is_lost_makes_no_second_order(owner: Account, http: TestClient, container: Container) -> None:
     slept: list[float] = []
     with Quillpost(owner.token, BASE, transport=LosingAnswers(http, 2), sleep=slept.append) as client:
         sent = client.send.postcard(recipients=[guest()], message="Hi!")
     assert len(slept) == 2
-    assert count_rows(parts)["orders"] == 1
+    assert count_rows(container)["orders"] == 1
     assert owner.get(f"/orders/{sent['id']}").status_code == 200
 
 
@@ -184,7 +172,7 @@ def test_subscriptions_come_and_go(client: Quillpost) -> None:
 
 
 def test_what_a_subscription_was_told_is_looked_through_and_told_again(
-    client: Quillpost, parts: Parts, clock: Clock
+    client: Quillpost, container: Container, clock: Clock
 ) -> None:
     hook = client.webhooks.create("https://example.com/hook")
     rotated = client.webhooks.rotate_secret(hook["id"])
@@ -199,7 +187,7 @@ def test_what_a_subscription_was_told_is_looked_through_and_told_again(
     clock.advance(minutes=1)
     replayed = client.webhooks.replay(hook["id"], started, clock.now())
     assert (replayed["from"], replayed["events"]) == ("2026-05-04T12:00:00Z", 2)
-    do_due_jobs(parts)
+    do_due_jobs(container)
     assert len(list(client.webhooks.deliveries(hook["id"], event_type="order_item.status_update"))) == 1
     with pytest.raises(ValidationFailed) as refused:
         client.webhooks.replay(hook["id"], "2020-01-01")
@@ -237,11 +225,11 @@ def test_a_front_is_uploaded_from_memory_and_from_a_file(client: Quillpost, tmp_
 
 
 def test_an_operator_walks_what_is_held_and_decides(
-    client: Quillpost, http: TestClient, parts: Parts, clock: Clock
+    client: Quillpost, http: TestClient, container: Container, clock: Clock
 ) -> None:
     sent = [client.send.postcard(recipients=[one], message="Hello %COMPANY%!")["id"] for one in guests(3)]
-    carry_on(parts, clock, seconds=11)
-    token = make_operator(parts, http).token
+    carry_on(container, clock, seconds=11)
+    token = make_operator(container, http).token
     with Quillpost(token, BASE, transport=Through(http)) as operator:
         held = list(operator.print_room.held(items_per_page=2))
         assert [order["id"] for order in held] == sent
@@ -255,15 +243,11 @@ def test_the_awaited_client_does_the_same(app: FastAPI, owner: Account) -> None:
     async def journey() -> None:
         transport = httpx2.ASGITransport(app=app)
         async with AsyncQuillpost(owner.token, BASE, transport=transport) as client:
-            pong, hands = await asyncio.gather(
-                client.ping(), client.handwriting_styles.list().pages().__anext__()
-            )
+            pong, hands = await asyncio.gather(client.ping(), client.handwriting_styles.list().pages().__anext__())
             assert pong["message"] == "pong"
             assert hands["data"]
             sent = await client.send.postcard(recipients=guests(3), message="Hi!", metadata=METADATA)
-            names = [
-                item["recipient"]["name"] async for item in client.orders.items(sent["id"], items_per_page=2)
-            ]
+            names = [item["recipient"]["name"] async for item in client.orders.items(sent["id"], items_per_page=2)]
             assert names == ["Person 1", "Person 2", "Person 3"]
             preview = await client.preview("postcard", recipients=[guest()], message="Hi!")
             assert (await client.download(preview["data"]["previews"][0])).startswith(b"\x89PNG")

@@ -121,9 +121,7 @@ def test_methods_take_the_fields_that_the_service_takes(
     for way in ways(found):
         operation = served[way]
         in_queries |= {
-            each["name"].partition("[")[0]
-            for each in operation.get("parameters", ())
-            if each["in"] == "query"
+            each["name"].partition("[")[0] for each in operation.get("parameters", ()) if each["in"] == "query"
         }
         for kind in ("application/json", "multipart/form-data"):
             body = operation.get("requestBody", {}).get("content", {}).get(kind, {})

@@ -11,11 +11,11 @@ from standardwebhooks import Webhook
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.client import Quillpost, WrongSignature, verify_webhook
 from quillpost.client.signatures import new_secret, sign
-from quillpost.notifications.ports import PostOutcome
-from quillpost.notifications.webhooks.dispatcher import Pump
+from quillpost.notifications.ports import PostResult
+from quillpost.notifications.webhooks.dispatcher import Dispatcher
 
 SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(range(32, 64)))
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -100,17 +100,17 @@ class Mailbox:
         self.taken: list[tuple[Mapping[str, str], bytes]] = []
         self.is_full = asyncio.Event()
 
-    async def post(self, _url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
+    async def post(self, _url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
         self.taken.append((headers, body))
         if len(self.taken) == 2:
             self.is_full.set()
-        return PostOutcome(200)
+        return PostResult(200)
 
     async def close(self) -> None: ...
 
 
 def test_what_our_own_pump_delivers_is_genuine(
-    owner: Account, http: TestClient, parts: Parts, clock: Clock
+    owner: Account, http: TestClient, container: Container, clock: Clock
 ) -> None:
     with Quillpost(owner.token, BASE, transport=Through(http)) as client:
         secret = client.webhooks.create("https://example.com/hook")["secret"]
@@ -118,7 +118,9 @@ def test_what_our_own_pump_delivers_is_genuine(
 
     async def deliver() -> list[tuple[Mapping[str, str], bytes]]:
         mailbox, stop = Mailbox(), asyncio.Event()
-        pump = Pump(parts.db, parts.sealer, mailbox, parts.clock, answer_within=timedelta(seconds=15))
+        pump = Dispatcher(
+            container.db, container.encryptor, mailbox, container.clock, response_timeout=timedelta(seconds=15)
+        )
         running = asyncio.create_task(pump.run(stop))
         async with asyncio.timeout(20):
             await mailbox.is_full.wait()
@@ -126,9 +128,7 @@ def test_what_our_own_pump_delivers_is_genuine(
         await running
         return mailbox.taken
 
-    events = [
-        verify_webhook(body, headers, secret, now=clock.now()) for headers, body in asyncio.run(deliver())
-    ]
+    events = [verify_webhook(body, headers, secret, now=clock.now()) for headers, body in asyncio.run(deliver())]
     assert {event["event_type"] for event in events} == {"order.status_update", "order_item.status_update"}
     for event in events:
         assert event["data"]["order.id"] == order_id

@@ -53,13 +53,7 @@ def test_trouble_that_passes_is_tried_again_with_the_very_same_request(call: Cal
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [
-        (400, QuillpostError),
-        (404, NotFound),
-        (409, Conflict),
-        (422, ValidationFailed),
-        (500, ServiceFailed),
-    ],
+    [(400, QuillpostError), (404, NotFound), (409, Conflict), (422, ValidationFailed), (500, ServiceFailed)],
 )
 def test_a_clear_answer_is_not_asked_for_again(call: Call, status: int, kind: type[QuillpostError]) -> None:
     slept: list[float] = []

@@ -9,8 +9,8 @@ from signed_in import Browser
 
 from direct import TestClient
 from makers import Account, make_operator
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import sessions
 
 RUNS_IT = "ops@example.com"
@@ -25,14 +25,14 @@ def said_on(text: str) -> str:
 class PrintHouse(House):
     """The house, and somebody who runs the service."""
 
-    def __init__(self, parts: Parts, http: TestClient) -> None:
-        super().__init__(parts, http)
-        self.runs = make_operator(parts, http)
+    def __init__(self, container: Container, http: TestClient) -> None:
+        super().__init__(container, http)
+        self.runs = make_operator(container, http)
         self.ops: Browser = self.browser(RUNS_IT, self.runs.id)
 
     def look_at(self, mode: str, browser: Browser | None = None) -> Browser:
         """The operator, in this mode."""
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             tx.execute(sa.update(sessions).values(mode=mode))
         looks = browser or self.ops
         looks._csrf = None  # it is of the other mode
@@ -46,6 +46,6 @@ class PrintHouse(House):
 
     def acts(self, account: Account | None = None) -> list[str]:
         """What the log of the operator's account tells, or of another, the newest first."""
-        with self.parts.db.work() as tx:
-            found = read_log(tx, (account or self.runs).id)
+        with self.parts.db.system_transaction() as tx:
+            found = list_audit_entries(tx, (account or self.runs).id)
         return [entry.act for entry in found if entry.act != "sign_in"]

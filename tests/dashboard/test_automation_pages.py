@@ -9,11 +9,11 @@ from settings_house import House
 
 from direct import TestClient
 from makers import make_live, make_teammate, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.orders.automations import queries as automation_queries
-from quillpost.web.csrf import new_key
-from quillpost.web.dashboard.automations.forms import describe
+from quillpost.web.csrf import create_one_time_key
+from quillpost.web.dashboard.automations.forms import describe_automation
 
 FORM: dict[str, Any] = {
     "name": "Birthdays",
@@ -31,8 +31,8 @@ FORM: dict[str, Any] = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def make_list(house: House, name: str = "Customers") -> int:
@@ -56,11 +56,9 @@ def read(house: House, automation: int) -> dict[str, Any]:
 
 def test_one_is_made_by_the_form_and_once(house: House) -> None:
     assert "Mail that sends itself" in house.owner.get("/automations").text
-    assert re.search(
-        r'<form class="form automation-form"[^>]* novalidate', house.owner.get("/automations/new").text
-    )
+    assert re.search(r'<form class="form automation-form"[^>]* novalidate', house.owner.get("/automations/new").text)
     customers = make_list(house)
-    typed = FORM | {"mailing_list_id": customers, "once": new_key()}
+    typed = FORM | {"mailing_list_id": customers, "once": create_one_time_key()}
     made = house.member.post("/automations/new", **typed)
     assert "The automation is made." in made.text
     assert house.member.post("/automations/new", **typed).status_code == 409
@@ -150,14 +148,14 @@ def test_it_is_looked_at_switched_and_ended(house: House) -> None:
     assert house.account.get(f"/automations/{automation}").status_code == 404
 
 
-def test_nobody_elses_are_there(house: House, parts: Parts) -> None:
+def test_nobody_elses_are_there(house: House, container: Container) -> None:
     customers = make_list(house)
     automation = make_automation(house, customers, name="Whole account")
-    dallas = make_teammate(parts, house.account, house.branch)
+    dallas = make_teammate(container, house.account, house.branch)
     theirs = dallas.post("/mailing-lists", {"description": "Dallas"}).json()["id"]
     body = {"trigger": "list_entry", "send": {"piece": "postcard", "message": "Hi!"}}
     dallas.post("/automations", body | {"name": "For Dallas", "mailing_list_id": theirs})
-    live = make_live(parts, house.account)
+    live = make_live(container, house.account)
     in_live = live.post(
         "/automations",
         body
@@ -188,10 +186,10 @@ def test_every_trigger_is_told_in_a_sentence(house: House) -> None:
     with house.parts.db.transaction(Tenant(house.account.id, None)) as tx:
         plain = automation_queries.read_automation(tx, automation)
     date = replace(plain, trigger="date", date_field="anniversary")
-    assert describe(replace(plain, trigger="scan"), None) == (
+    assert describe_automation(replace(plain, trigger="scan"), None) == (
         "When somebody scans the QR code of any of your mail: a postcard."
     )
-    assert describe(replace(date, days_offset=1), "Friends") == (
+    assert describe_automation(replace(date, days_offset=1), "Friends") == (
         "1 day after somebody on Friends has their anniversary: a postcard."
     )
-    assert describe(date, "Friends").startswith("On the day that somebody on Friends")
+    assert describe_automation(date, "Friends").startswith("On the day that somebody on Friends")

@@ -16,19 +16,19 @@ from uploads import upload
 from direct import TestClient
 from makers import Build, make_sub_account, person
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.orders import previews as true_previews
-from quillpost.orders.models import CARD_BUILDER
-from quillpost.orders.templates.images import Remembered
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
-from quillpost.rendering.samples import reduced
-from quillpost.web.api.send.service import draft_of
+from quillpost.orders.models import CARD_BUILDER_METHOD
+from quillpost.orders.templates.images import PreviewFetchCache
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
+from quillpost.rendering.samples import shrink_picture
+from quillpost.web.api.send.service import draft_order
 from quillpost.web.application import create_app
 from quillpost.web.dashboard.compose import forms as compose_forms
 from quillpost.web.dashboard.compose import previews
-from quillpost.web.dashboard.compose.forms import composed, draft
-from quillpost.web.dashboard.compose.pages import usual
+from quillpost.web.dashboard.compose.forms import compose_send, draft_composed_order
+from quillpost.web.dashboard.compose.pages import default_fields
 from quillpost.web.forms import Form
 
 UTC = ZoneInfo("UTC")
@@ -48,12 +48,12 @@ OF_A_PIECE: dict[str, dict[str, str]] = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def filled(**changes: Any) -> dict[str, Any]:
-    fields: dict[str, Any] = {name: values[0] for name, values in usual().items() if values}
+    fields: dict[str, Any] = {name: values[0] for name, values in default_fields().items() if values}
     return fields | {"message": "Hi %FIRST_NAME%,\r\nsee you soon!"} | JANE | changes
 
 
@@ -77,45 +77,51 @@ def preview(browser: Any, **changes: Any) -> Any:
     return browser.post("/compose/preview", headers=HTMX, **filled(**changes))
 
 
-def test_each_piece_s_form_is_the_body_that_the_api_would_take(house: House, parts: Parts) -> None:
-    assert list(OF_A_PIECE) == list(compose_forms.CHOICES)
-    who = Caller(account_id=house.account.id, mode="test")
+def test_each_piece_s_form_is_the_body_that_the_api_would_take(house: House, container: Container) -> None:
+    assert list(OF_A_PIECE) == list(compose_forms.PRODUCT_CHOICES)
+    caller = Caller(account_id=house.account.id, mode="test")
     for piece, own in OF_A_PIECE.items():
-        made = composed(form(piece=piece, **own), parts, UTC)
-        assert made.sent["message"] == "Hi %FIRST_NAME%,\nsee you soon!"
-        drafted = draft(made, who, parts)
-        choice = compose_forms.CHOICES[piece]
-        assert (drafted.wish.type, drafted.wish.size) == (choice.type, choice.size)
-        assert (drafted.wish.method, drafted.wish.metadata) == (CARD_BUILDER, None)
-        path = choice.offer.piece.paths[0]
-        estimated = house.account.post(f"/estimate/{path}", made.sent)
+        made = compose_send(form(piece=piece, **own), container, UTC)
+        assert made.payload["message"] == "Hi %FIRST_NAME%,\nsee you soon!"
+        drafted = draft_composed_order(made, caller, container)
+        choice = compose_forms.PRODUCT_CHOICES[piece]
+        assert (drafted.request.type, drafted.request.size) == (choice.type, choice.size)
+        assert (drafted.request.method, drafted.request.metadata) == (CARD_BUILDER_METHOD, None)
+        path = choice.offer.product.paths[0]
+        estimated = house.account.post(f"/estimate/{path}", made.payload)
         assert estimated.status_code == 200, (piece, estimated.text)
         assert "X-Ignored-Fields" not in estimated.headers, piece
-    letter = composed(form(piece="letter", pdf_url="https://example.com/a.pdf", **GIFT), parts, UTC).sent
+    letter = compose_send(form(piece="letter", pdf_url="https://example.com/a.pdf", **GIFT), container, UTC).payload
     assert letter["additional_pages_url"] == "https://example.com/a.pdf"
     assert "giftcard_brand" not in letter
-    whole = composed(
-        form(piece="letter", pdf_url="https://example.com/a.pdf", pdf_is="whole"), parts, UTC
-    ).sent
+    whole = compose_send(
+        form(piece="letter", pdf_url="https://example.com/a.pdf", pdf_is="whole"), container, UTC
+    ).payload
     assert whole["pdf_only_url"] == "https://example.com/a.pdf"
     with pytest.raises(Invalid) as wrong:
-        composed(form(piece="letter", image="url", style="none", audience=""), parts, UTC)
+        compose_send(form(piece="letter", image="url", style="none", audience=""), container, UTC)
     assert wrong.value.fields.keys() == {"style", "audience"}
 
 
-def test_the_picture_is_the_true_one_and_is_kept_nowhere(house: House, parts: Parts) -> None:
+def test_the_picture_is_the_true_one_and_is_kept_nowhere(house: House, container: Container) -> None:
     before = house.everything()
     shown = preview(house.owner)
     assert shown.status_code == 200, shown.text
     assert "For Jane Doe." in shown.text
     assert "which reads: Hi Jane,\nsee you soon!" in unescape(shown.text)
     assert "HX-Retarget" not in shown.headers
-    who = Caller(account_id=house.account.id, mode="test")
-    made = composed(form(), parts, UTC)
-    drafted = draft_of(made.offer.piece, made.body, who, parts)
-    press = parts.press
-    drawn = true_previews.draw(
-        parts.db, parts.studio, who, drafted, qr_base=press.qr_base, opt_out=press.opt_out, now=parts.clock()
+    caller = Caller(account_id=house.account.id, mode="test")
+    made = compose_send(form(), container, UTC)
+    drafted = draft_order(made.offer.product, made.body, caller, container)
+    production = container.production
+    drawn = true_previews.draw_preview(
+        container.db,
+        container.renderer,
+        caller,
+        drafted,
+        qr_base=production.qr_base,
+        opt_out=production.opt_out,
+        now=container.clock(),
     )
     assert pictures(shown.text) == list(drawn.sides.values())
     # Whoever has a picture already does not get it again, and another word is another picture of one side.
@@ -148,7 +154,7 @@ def test_before_anything_is_chosen_a_sample_stands_in(house: House) -> None:
 
 def test_what_is_wrong_is_told_beside_its_field_and_the_last_picture_stays(house: House) -> None:
     before = house.everything()
-    faults = {
+    errors = {
         "message": {"message": "far too long " * 300},
         "qrcode_url": {"qrcode_url": "nothing"},
         "style": {"style": "999"},
@@ -159,12 +165,12 @@ def test_what_is_wrong_is_told_beside_its_field_and_the_last_picture_stays(house
         "message_template_id": {"message_template_id": "999999"},
         "piece": {"piece": "parcel"},
     }
-    for field, typed in faults.items():
+    for field, typed in errors.items():
         shown = preview(house.owner, **typed)
         assert shown.status_code == 422, field
         assert told(shown.text, field), field
         assert (shown.headers["HX-Retarget"], pictures(shown.text)) == ("#preview-told", []), field
-        assert all(not told(shown.text, other) for other in faults if other != field), field
+        assert all(not told(shown.text, other) for other in errors if other != field), field
         whole = house.owner.post("/compose", **filled(**typed))
         assert whole.status_code == 422, field
         assert told(whole.text, field) == told(shown.text, field)
@@ -209,23 +215,17 @@ def test_a_picture_that_would_hold_the_order_is_told_of_in_people_s_words(house:
     assert "held until" not in preview(house.owner, image="template", image_template_id=str(soft)).text
 
 
-def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: House, parts: Parts) -> None:
+def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: House, container: Container) -> None:
     template = house.account.post(
         "/message-templates",
         {"type": "notecard", "name": "Thanks", "content": "Thank you, %FIRST_NAME%!", "font_color": "red"},
     ).json()["id"]
     image = upload(house.account, type="letter", name="Skyline").json()["id"]
     mailing_list = house.account.post("/mailing-lists", {"description": "Neighbors"}).json()["id"]
-    order = house.account.send(
-        "postcard", size="6x9", message="As before", handwriting_color="#112233"
-    ).json()
+    order = house.account.send("postcard", size="6x9", message="As before", handwriting_color="#112233").json()
     order_id = order["id"]
     starts = {
-        f"template={template}": [
-            "Thank you, %FIRST_NAME%!</textarea>",
-            'value="red" checked',
-            ">Thanks (Notecard)",
-        ],
+        f"template={template}": ["Thank you, %FIRST_NAME%!</textarea>", 'value="red" checked', ">Thanks (Notecard)"],
         f"image={image}": ["Skyline", f'value="{image}" checked', 'value="letter" data-images="letter"'],
         f"list={mailing_list}": ["Neighbors", 'value="lists" checked'],
         f"order={order_id}": ["As before</textarea>", 'value="own" checked', 'value="#112233"'],
@@ -250,7 +250,7 @@ def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: House, 
     # In the other mode that order is not there; and another branch's message is not a limited teammate's.
     house.owner.post("/session/switch", mode="live")
     assert house.owner.get(f"/compose?order={order_id}").status_code == 404
-    other = make_sub_account(parts, house.account, "Houston")
+    other = make_sub_account(container, house.account, "Houston")
     hidden = house.account.post(
         "/message-templates", {"type": "notecard", "name": "Theirs", "content": "x", "sub_account_id": other}
     ).json()["id"]
@@ -261,10 +261,10 @@ def test_it_starts_from_what_is_there_and_never_from_a_stranger_s(house: House, 
 def test_while_somebody_types_a_picture_is_fetched_once_and_for_them_alone(
     build: Build, art: ArtHouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(previews, "_remembered", Remembered(clock=lambda: 0.0))  # its time stands still
-    parts = build(allow_private_urls=True)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        house = House(parts, http)
+    monkeypatch.setattr(previews, "_fetch_cache", PreviewFetchCache(clock=lambda: 0.0))  # its time stands still
+    container = build(allow_private_urls=True)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        house = House(container, http)
         url = art.picture("orange")
         for n in range(3):
             shown = preview(house.owner, image="url", front_image_url=url, message=f"Hello {n}")
@@ -281,9 +281,9 @@ def test_while_somebody_types_a_picture_is_fetched_once_and_for_them_alone(
 
 def test_a_large_picture_is_made_as_small_as_a_screen_is() -> None:
     """And stands upright in its own colours; nothing of its shape is lost."""
-    small = reduced(LimitedSandbox(), picture("teal", (3000, 2000)), most=600)
+    small = shrink_picture(DecoderSandbox(), picture("teal", (3000, 2000)), max_pixels=600)
     with Image.open(BytesIO(small)) as seen:
         assert seen.size == (600, 400)
         assert seen.convert("RGB").getpixel((300, 200)) == (0, 128, 128)
     tiny = picture("teal", (60, 40))
-    assert reduced(LimitedSandbox(), tiny, most=600) == tiny
+    assert shrink_picture(DecoderSandbox(), tiny, max_pixels=600) == tiny

@@ -12,12 +12,12 @@ from signed_in import Browser
 from direct import TestClient
 from makers import Build
 from quillpost.accounts.billing.credit import deposit
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, orders
 from quillpost.core.database.tables.users import sessions
-from quillpost.web.csrf import new_key
+from quillpost.web.csrf import create_one_time_key
 from quillpost.web.dashboard.compose import estimates, recipients
-from quillpost.web.dashboard.compose.people import Pasted, map_of, read_people
+from quillpost.web.dashboard.compose.people import PastedPeople, draw_radius_map, parse_people
 
 LOOK: dict[str, Any] = {
     "piece": "postcard-4x6",
@@ -33,13 +33,13 @@ RADIUS: dict[str, Any] = {"radius_address": "1100 Congress Ave, Austin, TX 78701
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(credit_control=True)
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def pasted(text: str, **more: Any) -> dict[str, Any]:
@@ -47,13 +47,13 @@ def pasted(text: str, **more: Any) -> dict[str, Any]:
 
 
 def all_orders(house: House) -> list[Any]:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         return list(tx.execute(sa.select(orders).order_by(orders.c.id)))
 
 
 def goes_live(house: House, browser: Browser, *, cents: int = 0) -> None:
     home = {"return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX"}
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(sessions).values(mode="live"))
         tx.execute(sa.update(accounts).values(**home, return_postal_code="78701"))
         if cents:
@@ -74,13 +74,13 @@ def goes_live(house: House, browser: Browser, *, cents: int = 0) -> None:
     ids=["lines", "blocks", "csv", "tabs", "csv without a header", "a line too many"],
 )  # fmt: skip
 def test_people_are_read_as_they_are_pasted(text: str, names: list[str], lines: list[int]) -> None:
-    found = read_people(text)
+    found = parse_people(text)
     assert ([row.get("name") for row in found.rows], list(found.lines)) == (names, lines)
     assert all(row.get("postal_code") or "78701" in str(row["address"]) for row in found.rows)
 
 
 def test_a_send_is_one_order_however_often_its_form_is_sent(house: House) -> None:
-    key = new_key()
+    key = create_one_time_key()
     sent = house.owner.post("/compose/send", **pasted(f"{JANE}\n{BOB}", once=key), follow=False)
     [order] = all_orders(house)
     assert sent.headers["Location"] == f"/orders/{order.id}?said=composer_sent_test"
@@ -94,17 +94,13 @@ def test_a_send_is_one_order_however_often_its_form_is_sent(house: House) -> Non
 
 def test_what_is_wrong_is_told_beside_its_field_and_sends_nothing(house: House) -> None:
     before = house.everything()
-    lines = house.owner.post(
-        "/compose/send", **pasted(f"{JANE}\n\nno address here\n\nAnn, 5 Elm St, Nowhere")
-    )
+    lines = house.owner.post("/compose/send", **pasted(f"{JANE}\n\nno address here\n\nAnn, 5 Elm St, Nowhere"))
     assert lines.status_code == 422
     assert re.search(r'id="people-fault"[^>]*>Line 3: no street', lines.text)
     assert JANE in lines.text  # what was typed is still there
     unread = house.owner.post("/compose/send", **pasted(f"{JANE}\nAnn Poe, 5 Elm St, Nowhere, ZZ 99999"))
     assert "Line 2: " in unread.text
-    one = house.owner.post(
-        "/compose/send", **LOOK, audience="person", to_name="Jane", to_address="12 Main St"
-    )
+    one = house.owner.post("/compose/send", **LOOK, audience="person", to_name="Jane", to_address="12 Main St")
     assert 'id="to_city-fault"' in one.text
     assert 'id="to_postal_code-fault"' in one.text
     none = house.owner.post("/compose/send", **LOOK)
@@ -125,7 +121,7 @@ def test_everybody_who_cannot_be_mailed_to_is_told_by_line(house: House) -> None
         assert re.findall(r'class="fault"[^>]*>Line (\d+)', page) == ["2", "3"], path
     mended = house.owner.post("/compose/people", **pasted(f"{JANE}\n{BOB}")).text
     assert ("fault" in mended, "2 people" in mended) == (False, True)
-    blocks = read_people("Jane Doe, 12 Main St\nAustin, TX 78701\nAnn Poe\n5 Elm St\nNowhere")
+    blocks = parse_people("Jane Doe, 12 Main St\nAustin, TX 78701\nAnn Poe\n5 Elm St\nNowhere")
     assert (len(blocks.rows), blocks.lines) == (2, [1, 3])
 
 
@@ -134,12 +130,12 @@ def test_what_is_pasted_is_read_once_and_not_far_beyond_what_may_be(
 ) -> None:
     read: list[int] = []
 
-    def noted(text: str, *, most: int) -> Pasted:
-        found = read_people(text, most=most)
-        read.append(len(found.rows) + len(found.faults))
+    def noted(text: str, *, limit: int) -> PastedPeople:
+        found = parse_people(text, limit=limit)
+        read.append(len(found.rows) + len(found.errors))
         return found
 
-    monkeypatch.setattr(recipients, "read_people", noted)
+    monkeypatch.setattr(recipients, "parse_people", noted)
     most = house.parts.limits.inline_recipients
     unclosed, too_many = 'name,address\n"' + "x\n" * 80_000, "name,address\n" + "Jo,5 Elm St\n" * 20_000
     for path, text, told in (
@@ -170,15 +166,13 @@ def test_what_is_out_of_sight_stops_nobody(house: House) -> None:
 
 def test_a_return_address_that_is_lacking_is_asked_for_where_one_looks(house: House) -> None:
     goes_live(house, house.owner)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(return_address=None))
     page = house.owner.post("/compose/send", **pasted(JANE, returns="own")).text
     assert re.search(r'id="returns-fault"[^>]*>Live mail needs a return address', page)
     assert re.search(r'id="returns-other"[^>]* checked', page)
     assert 'id="return_address-fault"' not in page
-    half = house.owner.post(
-        "/compose/send", **pasted(JANE, returns="other", return_address="PO Box 1180")
-    ).text
+    half = house.owner.post("/compose/send", **pasted(JANE, returns="other", return_address="PO Box 1180")).text
     assert 'id="return_city-fault"' in half
 
 
@@ -186,9 +180,7 @@ def test_the_price_is_that_of_an_estimate(house: House) -> None:
     rows = [{"name": "Jane Doe", "address": "12 Main St, Austin TX 78701"}] * 2
     body = {"recipients": rows, "message": LOOK["message"]}
     data = house.account.post("/estimate/postcard", body).json()["data"]
-    shown = house.owner.post(
-        "/compose/price", **pasted(f"{JANE}\n{JANE}"), headers={"HX-Request": "true"}
-    ).text
+    shown = house.owner.post("/compose/price", **pasted(f"{JANE}\n{JANE}"), headers={"HX-Request": "true"}).text
     cents = data["authorization_total"]
     assert f"${cents // 100}.{cents % 100:02d}" in shown
     assert (data["duplicates"], "1 twice or just mailed to" in shown) == (1, True)
@@ -202,23 +194,12 @@ def test_the_price_is_that_of_an_estimate(house: House) -> None:
 
 
 def test_lists_are_found_by_name_and_only_ones_own(house: House) -> None:
-    own = {
-        name: house.account.post("/mailing-lists", {"description": name}).json()
-        for name in ("Spring", "Autumn")
-    }
-    barred = house.account.post(
-        "/mailing-lists", {"description": "Spring no", "is_suppression_list": True}
-    ).json()
+    own = {name: house.account.post("/mailing-lists", {"description": name}).json() for name in ("Spring", "Autumn")}
+    barred = house.account.post("/mailing-lists", {"description": "Spring no", "is_suppression_list": True}).json()
     theirs = house.others.post("/mailing-lists", {"description": "Spring of others"}).json()
-    person = {
-        "mailing_list_id": own["Spring"]["id"],
-        "name": "Jane Doe",
-        "address": "12 Main St, Austin TX 78701",
-    }
+    person = {"mailing_list_id": own["Spring"]["id"], "name": "Jane Doe", "address": "12 Main St, Austin TX 78701"}
     assert house.account.post("/recipients", person).status_code in (200, 201)
-    shown = house.owner.post(
-        "/compose/lists", list_search="spr", mailing_list_ids=str(own["Autumn"]["id"])
-    ).text
+    shown = house.owner.post("/compose/lists", list_search="spr", mailing_list_ids=str(own["Autumn"]["id"])).text
     ids = re.findall(r'name="mailing_list_ids" value="(\d+)"', shown)
     assert ids == [str(own[name]["id"]) for name in ("Autumn", "Spring")]  # what is ticked stays
     assert str(barred["id"]) not in ids
@@ -251,14 +232,14 @@ def test_a_radius_search_is_counted_and_drawn(house: House, monkeypatch: pytest.
 
 
 def test_north_is_up_and_the_ring_is_as_far_as_the_farthest() -> None:
-    found = map_of((30.0, -97.0), [(30.01, -97.0), (30.0, -96.995), None])
+    found = draw_radius_map((30.0, -97.0), [(30.01, -97.0), (30.0, -96.995), None])
     assert found is not None
     assert found.miles == pytest.approx(0.69)
     points = [tuple(map(int, each.split())) for each in found.dots.replace("h0", "").split("M")[1:]]
     assert (300, 40) in points
     assert any(x > 400 and y == 300 for x, y in points)
     assert found.bar / found.scale == pytest.approx(found.ring / found.miles, rel=0.01)
-    assert map_of((30.0, -97.0), [None]) is None
+    assert draw_radius_map((30.0, -97.0), [None]) is None
 
 
 def test_a_day_is_that_of_the_readers_clock(house: House) -> None:
@@ -271,7 +252,7 @@ def test_a_day_is_that_of_the_readers_clock(house: House) -> None:
 
 def test_live_mail_is_told_in_numbers_before_it_goes(house: House) -> None:
     goes_live(house, house.owner, cents=10_000)
-    key = new_key()
+    key = create_one_time_key()
     asked = house.owner.post("/compose/send", **pasted(f"{JANE}\n{BOB}", once=key))
     assert "2 real pieces" in asked.text
     assert all_orders(house) == []
@@ -280,9 +261,7 @@ def test_live_mail_is_told_in_numbers_before_it_goes(house: House) -> None:
     other = house.owner.post("/compose/send", **pasted(JANE, once=key, agreed=agreed))
     assert "1 real piece" in other.text  # what was agreed to was something else
     assert all_orders(house) == []
-    sent = house.owner.post(
-        "/compose/send", **pasted(f"{JANE}\n{BOB}", once=key, agreed=agreed), follow=False
-    )
+    sent = house.owner.post("/compose/send", **pasted(f"{JANE}\n{BOB}", once=key, agreed=agreed), follow=False)
     [order] = all_orders(house)
     assert (sent.status_code, order.mode) == (303, "live")
     assert "said=composer_sent_live" in sent.headers["Location"]

@@ -11,12 +11,12 @@ from pressing import sweep
 
 from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, make_live, make_operator, people, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, items, orders
 from quillpost.core.paging import PageRequest
-from quillpost.fulfillment.review import list_held
+from quillpost.fulfillment.review import list_paused_orders
 from quillpost.recipients.addresses.service import NO_ADDRESS
-from quillpost.recipients.rules import REPEATED, SAME_ADDRESS, SUPPRESSED
+from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED
 
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",
@@ -28,8 +28,8 @@ NOT_BILLED = ("scans", "multi_scans")
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> PrintHouse:
-    return PrintHouse(parts, http)
+def house(container: Container, http: TestClient) -> PrintHouse:
+    return PrintHouse(container, http)
 
 
 def make_list(who: Account, whom: list[dict[str, Any]], **how: Any) -> int:
@@ -115,7 +115,7 @@ def test_a_mixed_order_has_the_same_counts_everywhere(house: PrintHouse, clock: 
         assert (shown["pieces"], shown["not_mailed"], shown["reasons"]) == (mailed, left_out, left_out)
         assert f"{mailed} pieces, {left_out} not mailed" in shown["home"]
         assert f"{mailed} {left_out} not mailed" in shown["list"]
-    assert told["not_mailed"] == {SAME_ADDRESS: 2, REPEATED: 1, SUPPRESSED: 1, NO_ADDRESS: 1}
+    assert told["not_mailed"] == {SAME_ADDRESS: 2, RECENTLY_MAILED: 1, SUPPRESSED: 1, NO_ADDRESS: 1}
 
     # One of the addresses does not fit: that is found out when it is drawn.
     carry_on(house.parts, clock, seconds=60)
@@ -145,11 +145,11 @@ def test_a_cancelled_order_mails_to_nobody_everywhere(house: PrintHouse) -> None
 
 def test_the_print_room_counts_what_would_be_printed(house: PrintHouse, clock: Clock) -> None:
     live = make_live(house.parts, house.account)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(test_mode=False))
     order = int(live.post("/send/postcard", mixed(live)).json()["id"])
     do_due_jobs(house.parts)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id == order).values(due_at=clock.now()))
     sweep(house.parts, clock)
     house.look_at("live")
@@ -159,8 +159,8 @@ def test_the_print_room_counts_what_would_be_printed(house: PrintHouse, clock: C
     runs = make_operator(house.parts, house.http, "live@example.com", mode="live")
     [held] = [each for each in runs.get("/print/held").json()["data"] if each["id"] == order]
     assert (held["pieces"], held["recipient_count"]) == (mailed, GOOD + 7)
-    with house.parts.db.work() as tx:
-        [kept] = [each for each in list_held(tx, "live", PageRequest()).rows if each.id == order]
+    with house.parts.db.system_transaction() as tx:
+        [kept] = [each for each in list_paused_orders(tx, "live", PageRequest()).rows if each.id == order]
     assert kept.pieces == mailed
 
 
@@ -172,5 +172,5 @@ def test_what_is_lost_in_the_mail_was_mailed(house: PrintHouse, clock: Clock) ->
     assert (told["recipient_count"], told["total_recipients"]) == (3, 3)
     assert (told["errors"], shown["pieces"], shown["not_mailed"]) == (1, 3, 0)
     assert who.get("/orders/stats").json()["total_sent"] == 3
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).where(items.c.is_mailed)).scalar_one() == 3

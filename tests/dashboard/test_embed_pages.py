@@ -15,8 +15,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Clock, make_live, make_sub_account
-from quillpost.accounts.embedding import normal_origin
-from quillpost.app.container import Parts
+from quillpost.accounts.embedding import normalize_origin
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, stored_sends, tokens
 from quillpost.web.dashboard.embed import pages as embed_pages
 
@@ -28,8 +28,8 @@ FORM = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    made = House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    made = House(container, http)
     saved = made.owner.post("/settings/embed", origins=f"{SITE}/\nhttp://localhost:3000\n{SITE.upper()}:443")
     assert saved.status_code == 200
     return made
@@ -61,20 +61,14 @@ def test_owners_say_which_sites_may_show_it(house: House) -> None:
     page = house.owner.get("/settings/embed").text
     assert f"{SITE}\nhttp://localhost:3000</textarea>" in page  # normal, and each once
     before = house.everything()
-    for wrong in (
-        "example.com",
-        "http://example.com",
-        "https://example.com/path",
-        "https://a b",
-        "javascript:1",
-    ):
+    for wrong in ("example.com", "http://example.com", "https://example.com/path", "https://a b", "javascript:1"):
         refused = house.owner.post("/settings/embed", origins=wrong)
         assert (refused.status_code, 'id="origins-fault"' in refused.text) == (422, True), wrong
     many = "\n".join(f"https://n{n}.example.com" for n in range(21))
     assert house.owner.post("/settings/embed", origins=many).status_code == 422
     assert house.everything() == before
     assert "changed which sites may show the composer" in house.owner.get("/settings/audit").text
-    assert normal_origin("https://Müller.example") == "https://xn--mller-kva.example"
+    assert normalize_origin("https://Müller.example") == "https://xn--mller-kva.example"
 
 
 def test_it_is_framed_by_its_site_alone(house: House) -> None:
@@ -103,7 +97,7 @@ def test_what_is_written_is_stored_once_and_sent_once(house: House) -> None:
     [url] = re.findall(r'data-url="([^"]+)"', ready.text)
     assert f'data-origin="{SITE}"' in ready.text
     assert f'data-url="{url}"' in opened(house, f"{path}/send", FORM).text  # a double click
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(stored_sends)).scalar_one() == 1
     place = urlsplit(url).path.removeprefix("/api/v2")
     assert house.others.post(place).status_code == 404
@@ -128,10 +122,8 @@ def test_a_guest_says_no_more_than_a_guest_may(house: House) -> None:
         refused = opened(house, f"{path}/send", FORM | form)
         assert (refused.status_code, frames(refused)) == (422, SITE), form
     assert house.everything() == before
-    ready = opened(
-        house, f"{path}/send", FORM | {"sub_account_id": str(house.branch), "allow_duplicates": "on"}
-    )
-    with house.parts.db.work() as tx:
+    ready = opened(house, f"{path}/send", FORM | {"sub_account_id": str(house.branch), "allow_duplicates": "on"})
+    with house.parts.db.system_transaction() as tx:
         [kept] = tx.execute(sa.select(stored_sends))
     assert ready.status_code == 200
     assert kept.sub_account_id is None
@@ -152,15 +144,15 @@ def test_a_pass_opens_nothing_once_it_is_over(house: House, clock: Clock) -> Non
     assert (delisted.status_code, frames(delisted)) == (403, "'none'")
     house.owner.post("/settings/embed", origins=SITE)
     assert opened(house, path).status_code == 200
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         mine = tokens.c.account_id == house.account.id
         tx.execute(sa.update(tokens).where(mine).values(scopes=["orders:read"]))
     assert opened(house, path).status_code == 403
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(tokens).where(mine).values(scopes=None, revoked_at=house.parts.clock()))
     revoked = opened(house, f"{path}/send", FORM)
     assert (revoked.status_code, "not good any more" in revoked.text) == (403, True)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(stored_sends)).all() == []
 
 
@@ -174,9 +166,7 @@ def test_what_is_no_form_is_told_within_the_frame(house: House) -> None:
     assert house.account.post("/embeds", {"origin": SITE, "sub_account_id": theirs}).status_code == 400
 
 
-def test_nothing_is_read_of_whoever_is_not_let_in(
-    app: FastAPI, house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_is_read_of_whoever_is_not_let_in(app: FastAPI, house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     path = embed(house)
     asked: list[str] = []
     answered: list[Any] = []
@@ -199,18 +189,16 @@ def test_nothing_is_read_of_whoever_is_not_let_in(
         return int(answered[0])
 
     assert (asyncio.run(post("/embed/compose/x")), asked) == (403, [])
-    monkeypatch.setattr(embed_pages, "CALLS_OF_ONE", 0)
+    monkeypatch.setattr(embed_pages, "MAX_FRAME_CALLS_PER_MINUTE", 0)
     answered.clear()
     assert (asyncio.run(post(path)), asked) == (429, [])
 
 
-def test_one_guest_does_not_shut_the_frames_of_the_others(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_guest_does_not_shut_the_frames_of_the_others(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     greedy, other = embed(house), embed(house)
     assert greedy != other
-    monkeypatch.setattr(embed_pages, "CALLS_OF_ONE", 2)
-    monkeypatch.setattr(embed_pages, "CALLS_A_MINUTE", 4)
+    monkeypatch.setattr(embed_pages, "MAX_FRAME_CALLS_PER_MINUTE", 2)
+    monkeypatch.setattr(embed_pages, "MAX_CALLS_PER_MINUTE", 4)
     told = [opened(house, greedy) for _ in range(6)]
     assert [each.status_code for each in told] == [200] * 2 + [429] * 4
     assert (frames(told[-1]), "Retry-After" in told[-1].headers) == (SITE, True)
@@ -222,7 +210,7 @@ def test_a_guest_learns_nothing_of_the_accounts_credit_or_whom_it_bars(house: Ho
     barring = live.post("/mailing-lists", {"description": "Never again", "is_suppression_list": True}).json()
     barred = {"mailing_list_id": barring["id"], "name": "Lou Doe", "address": "9 Elm St, Austin TX 78701"}
     assert live.post("/recipients", barred).status_code in (200, 201)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         home = {"return_address": "PO Box 1180", "return_city": "Austin", "return_state": "TX"}
         tx.execute(sa.update(accounts).values(**home, return_postal_code="78701"))
     path = str(urlsplit(live.post("/embeds", {"origin": SITE}).json()["url"]).path)
@@ -241,17 +229,17 @@ def test_each_guest_has_previews_by_turns_of_their_own(house: House, monkeypatch
         asked.append(whose)
         return Empty(status_code=204)
 
-    monkeypatch.setattr(embed_pages, "in_turn", noted)
+    monkeypatch.setattr(embed_pages, "draw_latest", noted)
     for path in (embed(house), embed(house)):
         assert opened(house, path, FORM).status_code == opened(house, f"{path}/preview", FORM).status_code
     assert (len(asked), len(set(asked))) == (4, 2)
 
 
 def test_a_guest_stores_so_many_sends_and_no_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embed_pages, "KEPT_OF_ONE", 1)
+    monkeypatch.setattr(embed_pages, "MAX_STORED_SENDS_PER_FRAME", 1)
     path = embed(house)
     told = [opened(house, f"{path}/send", FORM | {"once": letter * 22}).status_code for letter in "abc"]
     assert told == [200, 429, 429]
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(stored_sends)).scalar_one() == 1
     assert opened(house, f"{embed(house)}/send", FORM).status_code == 200

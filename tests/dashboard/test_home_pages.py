@@ -13,16 +13,16 @@ from signed_in import Browser
 
 from direct import TestClient
 from makers import Build, Clock, make_live, make_teammate
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, items, ledger_moves, mailing_lists, orders
 from quillpost.core.database.tables.counters import hourly_counts
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.web.application import create_app
-from quillpost.web.cookies import COOKIE as ZONE
-from quillpost.web.live_updates import versions
+from quillpost.web.cookies import ZONE_COOKIE as ZONE
+from quillpost.web.live_updates import read_versions
 
 HOME: dict[str, Any] = {
     "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX",
@@ -31,8 +31,8 @@ HOME: dict[str, Any] = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def figures(page: str) -> list[str]:
@@ -53,27 +53,27 @@ def steps(page: str) -> dict[str, bool]:
 
 
 def count(
-    parts: Parts, account_id: int, what: str, n: int, *, mode: str = "test", sub_account_id: int = 0
+    container: Container, account_id: int, what: str, n: int, *, mode: str = "test", sub_account_id: int = 0
 ) -> None:
     row = {"account_id": account_id, "mode": mode, "sub_account_id": sub_account_id, "what": what, "n": n}
-    with parts.db.work() as tx:
-        tx.execute(sa.insert(hourly_counts).values(**row, hour=parts.clock() - timedelta(hours=1), shard=0))
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.insert(hourly_counts).values(**row, hour=container.clock() - timedelta(hours=1), shard=0))
 
 
 def go_live(browser: Browser) -> None:
     assert browser.post("/session/switch", mode="live").status_code == 200
 
 
-def test_it_shows_what_happened_to_those_whose_it_is(house: House, parts: Parts) -> None:
-    teammate = make_teammate(parts, house.account, house.branch)
+def test_it_shows_what_happened_to_those_whose_it_is(house: House, container: Container) -> None:
+    teammate = make_teammate(container, house.account, house.branch)
     first = house.account.send(message="Hello <b>you</b>").json()["id"]
     second = teammate.send().json()["id"]
     other = house.others.send().json()["id"]
     for what, n in (("sent", 1200), ("delivered", 1000), ("scans", 125)):
-        count(parts, house.account.id, what, n)
-    count(parts, house.account.id, "sent", 3, sub_account_id=house.branch)
-    count(parts, house.account.id, "sent", 7, mode="live")
-    count(parts, house.others.id, "sent", 9)
+        count(container, house.account.id, what, n)
+    count(container, house.account.id, "sent", 3, sub_account_id=house.branch)
+    count(container, house.account.id, "sent", 7, mode="live")
+    count(container, house.others.id, "sent", 9)
 
     page = house.owner.get("/").text
     assert figures(page) == ["1,203", "1,000", "125", "12.5%"]
@@ -96,8 +96,8 @@ def test_it_shows_what_happened_to_those_whose_it_is(house: House, parts: Parts)
     assert "Nothing was sent yet" in live
 
 
-def test_its_days_are_the_readers(house: House, parts: Parts, clock: Clock) -> None:
-    count(parts, house.account.id, "sent", 4)  # at 11:00 in Greenwich
+def test_its_days_are_the_readers(house: House, container: Container, clock: Clock) -> None:
+    count(container, house.account.id, "sent", 4)  # at 11:00 in Greenwich
     clock.advance(hours=1)
     house.owner.client.cookies.set(ZONE, "Pacific/Auckland")
     assert 'datetime="2026-05-05">5 May' in house.owner.get("/").text
@@ -107,9 +107,9 @@ def test_its_days_are_the_readers(house: House, parts: Parts, clock: Clock) -> N
     assert 'datetime="2026-05-05"' not in page
 
 
-def test_it_is_followed_in_its_own_account_alone(house: House, parts: Parts) -> None:
+def test_it_is_followed_in_its_own_account_alone(house: House, container: Container) -> None:
     path = f"/home/{house.account.id}/live?days=7"
-    count(parts, house.account.id, "scans", 17)
+    count(container, house.account.id, "scans", 17)
     told = house.owner.get(path)
     assert told.headers["Content-Type"].startswith("text/event-stream")
     named = re.findall(r"^event: (\w+)", told.text, re.MULTILINE)
@@ -123,22 +123,20 @@ def test_it_is_followed_in_its_own_account_alone(house: House, parts: Parts) -> 
 
 
 @pytest.fixture
-def in_trouble(house: House, parts: Parts) -> House:
+def in_trouble(house: House, container: Container) -> House:
     """An account with one of each."""
-    now = parts.clock()
+    now = container.clock()
     paused, failed = (house.account.send().json()["id"] for _ in range(2))
     mine: dict[str, Any] = {"account_id": house.account.id, "created_at": now, "updated_at": now}
     hook = {"url": "https://user:pass@hooks.example.com/key-1", "type": "order.status", "verb": "post"}
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         held = {"status": "paused", "hold_reasons": ["The address lacks its <ZIP> code."]}
         tx.execute(sa.update(orders).where(orders.c.id == paused).values(**held))
         broken = {"status": "fulfilled", "n_failed": 1, "n_processing": 0}
         tx.execute(sa.update(orders).where(orders.c.id == failed).values(**broken))
         sealed = {"secret_sealed": b"x", "invoke_count": 0, "mode": "test"}
         for status in ("failing", "active"):
-            tx.execute(
-                sa.insert(webhooks).values(**mine | hook | sealed, status=status, last_error="It said 500.")
-            )
+            tx.execute(sa.insert(webhooks).values(**mine | hook | sealed, status=status, last_error="It said 500."))
         made = tx.execute(
             sa.insert(mailing_lists)
             .values(
@@ -175,8 +173,8 @@ def test_what_begins_to_need_attention_is_heard_of(in_trouble: House) -> None:
     account, now = in_trouble.account.id, in_trouble.parts.clock()
 
     def heard() -> str:
-        with in_trouble.parts.db.work() as tx:
-            return versions(tx, [("account", account)], now=now)["account", account]
+        with in_trouble.parts.db.system_transaction() as tx:
+            return read_versions(tx, [("account", account)], now=now)["account", account]
 
     later = now + timedelta(minutes=1)
     known = [heard()]
@@ -187,14 +185,14 @@ def test_what_begins_to_need_attention_is_heard_of(in_trouble: House) -> None:
         (giftcards, {"reported_at": later}),
         (accounts, {"return_city": "Austin"}),
     ):
-        with in_trouble.parts.db.work() as tx:
+        with in_trouble.parts.db.system_transaction() as tx:
             tx.execute(sa.update(table).values(**news))
         known.append(heard())
     in_trouble.account.post("/mailing-lists", {"description": "Customers"})
     known.append(heard())
     assert len(set(known)) == len(known)
     assert heard() == known[-1]
-    with in_trouble.parts.db.work() as tx:
+    with in_trouble.parts.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(invoke_count=7))
     assert heard() == known[-1]  # a delivery that goes well is no news
 
@@ -208,15 +206,7 @@ def test_whatever_needs_attention_leads_to_where_it_is_mended(in_trouble: House)
     assert {re.sub(r"\d+", "1", title) for title in listed if " no mail" in title or "failed" in title} == {
         "1 recipient of order 1 got no mail", "The import of bad.csv failed",
     }  # fmt: skip
-    kinds = (
-        "/orders/",
-        "/orders/",
-        "/orders/",
-        "/automations/",
-        "/webhooks/",
-        "/lists/imports/",
-        "/lists/imports/",
-    )
+    kinds = ("/orders/", "/orders/", "/orders/", "/automations/", "/webhooks/", "/lists/imports/", "/lists/imports/")
     assert len(listed) == len(kinds)
     assert all(href.startswith(kind) for href, kind in zip(listed.values(), kinds, strict=True))
     assert "Deliveries to hooks.example.com fail" in listed
@@ -226,7 +216,7 @@ def test_whatever_needs_attention_leads_to_where_it_is_mended(in_trouble: House)
     assert needs(in_trouble.limited.get("/").text) == {}
     assert needs(in_trouble.stranger.get("/").text) == {}
     long_ago = in_trouble.parts.clock() - timedelta(days=31)  # what is over is not told any more
-    with in_trouble.parts.db.work() as tx:
+    with in_trouble.parts.db.system_transaction() as tx:
         for moment in (
             orders.c.created_at, giftcards.c.reported_at, automations.c.last_error_at, imports.c.finished_at,
         ):  # fmt: skip
@@ -237,13 +227,13 @@ def test_whatever_needs_attention_leads_to_where_it_is_mended(in_trouble: House)
 
 
 def test_live_mail_needs_a_return_address_and_credit(build: Build) -> None:
-    parts = build(credit_control=True, **READY)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        house = House(parts, http)
+    container = build(credit_control=True, **READY)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        house = House(container, http)
         assert needs(house.owner.get("/").text) == {}
         go_live(house.owner)
         assert needs(house.owner.get("/").text) == {"There is no return address": "/settings/account"}
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(**HOME))
         assert needs(house.owner.get("/").text) == {}
         for kind, books, cents in (
@@ -251,11 +241,11 @@ def test_live_mail_needs_a_return_address_and_credit(build: Build) -> None:
             ("authorise", ("credit", "held"), 9_000),
             ("capture", ("held", "earned"), 9_000),
         ):
-            with parts.db.work() as tx:
+            with container.db.system_transaction() as tx:
                 tx.execute(
                     sa.insert(ledger_moves).values(
                         account_id=house.account.id, mode="live", kind=kind, source=books[0], target=books[1],
-                        cents=cents, key=kind, at=parts.clock(),
+                        cents=cents, key=kind, at=container.clock(),
                     )
                 )  # fmt: skip
         assert needs(house.owner.get("/").text) == {"Your credit is down to $10.00": "/money"}
@@ -264,7 +254,7 @@ def test_live_mail_needs_a_return_address_and_credit(build: Build) -> None:
         assert needs(house.owner.get("/").text) == {}
 
 
-def test_first_steps_know_what_is_done_and_go(house: House, parts: Parts) -> None:
+def test_first_steps_know_what_is_done_and_go(house: House, container: Container) -> None:
     before = steps(house.owner.get("/").text)
     assert list(before.values()) == [False] * 7
     assert "/settings/account" not in house.member.get("/").text
@@ -273,25 +263,25 @@ def test_first_steps_know_what_is_done_and_go(house: House, parts: Parts) -> Non
     house.owner.post("/settings/account", name="Dana", **HOME)
     own_receiver = f"https://mail.example.com/receiver/{'0a' * 12}/hook"
     assert house.account.post("/webhooks", {"url": own_receiver, "type": "*"}).status_code == 201
-    count(parts, house.account.id, "delivered", 1)
+    count(container, house.account.id, "delivered", 1)
     after = steps(house.owner.get("/").text)
     assert [title for title, done in after.items() if not done] == [
         "Protect your sign-in", "Tell your other software", "Send real mail",
     ]  # fmt: skip
     assert "4 of 7 done" in house.owner.get("/").text
     for only_tests in (True, False):
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             mine = sa.update(accounts).where(accounts.c.id == house.account.id)
             tx.execute(mine.values(test_mode=only_tests))
         assert ("Send real mail" in steps(house.owner.get("/").text)) is not only_tests
-    sent = make_live(parts, house.account).send()
+    sent = make_live(container, house.account).send()
     assert sent.status_code == 200, sent.text
     assert steps(house.owner.get("/").text) == {}
     assert steps(house.stranger.get("/").text) == before
 
 
 class TestAccount:
-    def test_an_owner_says_who_they_are(self, house: House, parts: Parts) -> None:
+    def test_an_owner_says_who_they_are(self, house: House, container: Container) -> None:
         whole: dict[str, Any] = {"return_address": "500 Congress Ave, Austin, TX 78701"}
         saved = house.owner.post("/settings/account", name="Whitfield & Co", company="", **whole)
         assert "Saved." in saved.text
@@ -299,14 +289,14 @@ class TestAccount:
             assert re.search(rf'name="{field}"[^>]* value="{value}"', saved.text), field
         assert house.account.get("/account").json()["name"] == "Whitfield & Co"
         assert house.account.send().json()["return_city"] == "Austin"
-        with parts.db.work() as tx:
-            noted = read_log(tx, house.account.id)[0]
+        with container.db.system_transaction() as tx:
+            noted = list_audit_entries(tx, house.account.id)[0]
             assert (noted.act, noted.actor) == ("account.changed", "dana@example.com")
             assert noted.about == {"changed": ["the name", "the return address"]}
-            how_many = len(read_log(tx, house.account.id))
+            how_many = len(list_audit_entries(tx, house.account.id))
         house.owner.post("/settings/account", name="Whitfield & Co", **HOME)
-        with parts.db.work() as tx:
-            assert len(read_log(tx, house.account.id)) == how_many  # nothing was another
+        with container.db.system_transaction() as tx:
+            assert len(list_audit_entries(tx, house.account.id)) == how_many  # nothing was another
 
     def test_faults_stand_beside_their_fields_and_nothing_is_kept(self, house: House) -> None:
         before = house.everything()
@@ -327,7 +317,7 @@ class TestAccount:
 
 class TestDocs:
     def test_an_owner_has_a_token_of_their_own_filled_in(
-        self, house: House, parts: Parts, clock: Clock
+        self, house: House, container: Container, clock: Clock
     ) -> None:
         plain = house.owner.get("/docs").text
         examples = plain.count("Bearer $TOKEN")
@@ -343,8 +333,8 @@ class TestDocs:
         assert house.owner.post("/docs", once=once).status_code == 409
         assert token not in house.owner.get("/docs").text
         assert house.http.get("/docs").text.count("Bearer $TOKEN") == examples
-        with parts.db.work() as tx:
-            made = [entry.about for entry in read_log(tx, house.account.id) if entry.act == "token.created"]
+        with container.db.system_transaction() as tx:
+            made = [entry.about for entry in list_audit_entries(tx, house.account.id) if entry.act == "token.created"]
         assert [(each["name"], each["mode"]) for each in made] == [("docs", "test")]
         clock.advance(hours=25)
         assert house.ping(token) == 401

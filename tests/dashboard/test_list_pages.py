@@ -8,8 +8,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import do_due_jobs, make_teammate, people, person
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 
 PASTED = """Customer\tStreet\tTown\tST\tZIP code
@@ -19,8 +19,8 @@ Nobody\t\tAustin\tTX\t78701
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def make_list(house: House, name: str = "Customers", how_many: int = 0, **fields: object) -> int:
@@ -39,7 +39,7 @@ def add(house: House, list_id: int, **fields: object) -> int:
 
 def acts(house: House) -> list[str]:
     with house.parts.db.transaction(Tenant(house.account.id, None)) as tx:
-        return [entry.act for entry in read_log(tx, house.account.id, most=50)]
+        return [entry.act for entry in list_audit_entries(tx, house.account.id, limit=50)]
 
 
 def test_the_page_shows_all_lists_and_teaches_whoever_has_none(house: House) -> None:
@@ -99,7 +99,7 @@ def test_people_are_found_by_any_part_on_a_short_list_and_by_beginnings_on_a_lon
     for sought in ("hara", "zoë", "example.com", "7 north-gate rd, austin, tx 78701", "7 north gate"):
         assert found(sought) == {"Zoë O"}, sought
     assert (found("1 MAIN"), found("%")) == ({"Person 1"}, set())
-    monkeypatch.setattr("quillpost.recipients.search.SHORT", 1)
+    monkeypatch.setattr("quillpost.recipients.search.SHORT_LIST_LENGTH", 1)
     for sought in ("ZOË o", "zoe@example.COM", "7 North-Gate Rd, Austin, TX 78701", "7 north"):
         assert found(sought) == {"Zoë O"}, sought
     assert (found("1 Main"), found("person")) == ({"Person 1"}, {"Person 1", "Person 2"})
@@ -111,15 +111,11 @@ def test_people_are_found_by_any_part_on_a_short_list_and_by_beginnings_on_a_lon
 def test_somebody_is_added_changed_and_taken_off_with_every_field(house: House) -> None:
     list_id = make_list(house)
     new = f"/lists/{list_id}/people/new"
-    half = house.owner.post(
-        new, name="Jane", postal_code="12", address="12 Main St", city="Austin", province="TX"
-    )
+    half = house.owner.post(new, name="Jane", postal_code="12", address="12 Main St", city="Austin", province="TX")
     assert (half.status_code, 'id="postal_code-fault"' in half.text) == (422, True)
     nothing = house.owner.post(new, name="Jane", dob="tomorrow")
     assert {'id="address-fault"' in nothing.text, 'id="dob-fault"' in nothing.text} == {True}
-    fields = person(
-        email="jane@example.com", dob="1980-02-29", anniversary="2001-05-04", custom10="a blue door"
-    )
+    fields = person(email="jane@example.com", dob="1980-02-29", anniversary="2001-05-04", custom10="a blue door")
     added = house.owner.post(new, follow=False, **fields, then="another")
     assert added.headers["Location"] == f"{new}?said=recipient_added"
     again = house.owner.post(new, **fields)
@@ -173,9 +169,7 @@ def test_settings_keep_what_was_typed_merge_and_end(house: House) -> None:
     wrong = house.owner.post(settings, description="x", is_suppression_list="on", suppress_by="email")
     assert wrong.status_code == 422
     assert "2 on this list have no e-mail" in wrong.text
-    house.owner.post(
-        settings, description="Spring 2026", qrcode_url="https://example.com/w", is_suppression_list=""
-    )
+    house.owner.post(settings, description="Spring 2026", qrcode_url="https://example.com/w", is_suppression_list="")
     now = house.account.get(f"/mailing-lists/{list_id}").json()
     assert (now["description"], now["qrcode_url"], now["is_suppression_list"]) == (
         "Spring 2026", "https://example.com/w", False,
@@ -218,16 +212,10 @@ def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_wen
     assert wrong.status_code == 422
     assert 'id="column-1-fault" role="alert">Another column is “Street address” already.<' in wrong.text
     nowhere: dict[str, Any] = dict.fromkeys(twice, "")
-    vague = house.owner.post(
-        "/lists/paste", description="P", rows=rows, step="import", header="on", **nowhere
-    )
+    vague = house.owner.post("/lists/paste", description="P", rows=rows, step="import", header="on", **nowhere)
     assert "Choose which column is the street, or at least the e-mail." in vague.text
     chosen: dict[str, Any] = dict(
-        zip(
-            (f"column-{n}" for n in range(5)),
-            ("name", "address", "city", "province", "postal_code"),
-            strict=True,
-        )
+        zip((f"column-{n}" for n in range(5)), ("name", "address", "city", "province", "postal_code"), strict=True)
     )
     unnamed = house.owner.post("/lists/paste", rows=rows, step="import", header="on", **chosen)
     assert (unnamed.status_code, 'id="description-fault"' in unnamed.text) == (422, True)
@@ -252,12 +240,7 @@ def test_rows_are_pasted_looked_at_and_imported_with_a_page_that_says_how_it_wen
     assert (made["description"], made["total_recipients"]) == ("Pasted", 1)
     assert page in house.owner.get(f"/lists/{made['id']}/imports").text
     more = house.owner.post(
-        "/lists/paste",
-        list=made["id"],
-        rows="Jane,3 Oak St,Austin,TX,78701",
-        step="import",
-        follow=False,
-        **chosen,
+        "/lists/paste", list=made["id"], rows="Jane,3 Oak St,Austin,TX,78701", step="import", follow=False, **chosen
     )
     stopped = house.owner.post(f"{more.headers['Location']}/cancel").text
     assert "The import is stopped." in stopped
@@ -289,34 +272,29 @@ def test_whether_somebody_is_barred_is_answered_in_words(house: House) -> None:
     assert "No: mail to them goes out." in no
     wrong = house.owner.post("/lists/suppression", email="jane")
     assert (wrong.status_code, 'id="email-fault"' in wrong.text) == (422, True)
-    assert (
-        "Yes: nothing"
-        in house.limited.post("/lists/suppression", address="12 Main St, Austin, TX 78701").text
-    )
+    assert "Yes: nothing" in house.limited.post("/lists/suppression", address="12 Main St, Austin, TX 78701").text
     assert "Never again" not in house.limited.get("/lists/suppression").text
-    assert (
-        "No: mail" in house.stranger.post("/lists/suppression", address="12 Main St, Austin, TX 78701").text
-    )
+    assert "No: mail" in house.stranger.post("/lists/suppression", address="12 Main St, Austin, TX 78701").text
 
 
 def test_addresses_nearby_are_counted_and_bought_once_for_the_price_that_was_shown(house: House) -> None:
-    wish: dict[str, Any] = {
+    order_request: dict[str, Any] = {
         "address": "1100 Congress Ave, Austin, TX 78701",
         "record_count": "3",
         "condos": "on",
         "businesses": "on",
     }
-    refused = house.owner.post("/lists/radius", **wish | {"record_count": "no"})
+    refused = house.owner.post("/lists/radius", **order_request | {"record_count": "no"})
     assert (refused.status_code, 'id="record_count-fault"' in refused.text) == (422, True)
-    counted = house.owner.post("/lists/radius", **wish).text
+    counted = house.owner.post("/lists/radius", **order_request).text
     assert "3 addresses for $0.15" in counted
     buying = counted.split('action="/lists/radius/buy"')[1].split("</form>")[0]
-    assert f'name="address" value="{wish["address"]}"' in buying
+    assert f'name="address" value="{order_request["address"]}"' in buying
     before = house.everything()["mailing_lists"]
-    dearer = house.owner.post("/lists/radius/buy", **wish, shown="10")
+    dearer = house.owner.post("/lists/radius/buy", **order_request, shown="10")
     assert "The price has changed" in dearer.text
     assert house.everything()["mailing_lists"] == before
-    how: dict[str, Any] = wish | {"shown": "15", "once": "b" * 22}
+    how: dict[str, Any] = order_request | {"shown": "15", "once": "b" * 22}
     bought = house.owner.post("/lists/radius/buy", follow=False, **how)
     assert bought.status_code == 303
     assert house.owner.post("/lists/radius/buy", **how).status_code == 409
@@ -333,10 +311,7 @@ def test_whoever_is_another_or_limited_sees_nothing_of_it(house: House) -> None:
         content=b"Name,Email\nA,a@example.com\n",
     ).json()["id"]
     pages = [
-        *(
-            f"/lists/{list_id}{tab}"
-            for tab in ("", "/imports", "/settings", "/merge", "/key", "/delete", "/dedupe")
-        ),
+        *(f"/lists/{list_id}{tab}" for tab in ("", "/imports", "/settings", "/merge", "/key", "/delete", "/dedupe")),
         *(f"/lists/{list_id}{tab}" for tab in ("/export.csv", "/people/new")),
         *(f"/lists/{list_id}/people/{one['id']}{act}" for act in ("", "/remove", "/erase")),
     ]
@@ -350,19 +325,8 @@ def test_whoever_is_another_or_limited_sees_nothing_of_it(house: House) -> None:
             assert house.is_as_if_unknown(browser, page, work), page
         for page in ("/lists/import", "/lists/paste", "/lists/radius"):
             assert browser.get(f"{page}?list={list_id}").status_code == 404
-        for act in (
-            "settings",
-            "merge",
-            "key",
-            "delete",
-            "dedupe",
-            "people/new",
-            f"people/{one['id']}/remove",
-        ):
-            assert (
-                browser.post(f"/lists/{list_id}/{act}", description="x", into="1", name="x").status_code
-                == 404
-            )
+        for act in ("settings", "merge", "key", "delete", "dedupe", "people/new", f"people/{one['id']}/remove"):
+            assert browser.post(f"/lists/{list_id}/{act}", description="x", into="1", name="x").status_code == 404
         assert browser.post(f"/lists/imports/{work}/cancel").status_code == 404
         assert "Secret customers" not in browser.get("/lists").text
     assert house.everything() == before

@@ -10,7 +10,7 @@ from pressing import sweep
 
 from direct import TestClient
 from makers import Clock, carry_on
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, orders
 from quillpost.core.database.tables.users import sessions
 
@@ -31,9 +31,9 @@ NO_PARTNER = "No print partner is connected."
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> PrintHouse:
-    house = PrintHouse(parts, http)
-    with parts.db.work() as tx:
+def house(container: Container, http: TestClient) -> PrintHouse:
+    house = PrintHouse(container, http)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(sessions).values(mode="live"))
         tx.execute(sa.update(accounts).values(**HOME))
     house.owner._csrf = house.ops._csrf = None
@@ -60,7 +60,7 @@ def test_whoever_sends_is_told_before_and_after_and_while_it_waits(house: PrintH
     assert sent.url.path.startswith("/orders/"), said_on(sent.text)
     assert f"{PAUSES} There is no public web address" in said_on(sent.text)
 
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(due_at=clock.now()))
     sweep(house.parts, clock)
     held = said_on(house.owner.get(sent.url.path).text)

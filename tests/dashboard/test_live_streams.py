@@ -14,23 +14,23 @@ from gifted import move, pieces_of
 from settings_house import House
 
 from direct import TestClient
-from quillpost.accounts.users.sessions import Belonging, SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser, UserMembership
+from quillpost.app.container import Container
 from quillpost.cli.protocol import QuillpostProtocol
 from quillpost.core.database.tables.users import sessions
 from quillpost.core.errors import Unavailable
 from quillpost.orders.rules import ItemStatus
 from quillpost.web import live_updates
 from quillpost.web.cookies import SESSION
-from quillpost.web.live_updates import Live, Rhythm, Topic
+from quillpost.web.live_updates import LiveUpdates, StreamTiming, Topic
 
 ABOUT: Topic = ("order", 1)
-QUICK = Rhythm(look=0.05, heartbeat=0.2, session=0.1, lasts=30)
+QUICK = StreamTiming(poll=0.05, heartbeat=0.2, session_check=0.1, lifetime=30)
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 @pytest.fixture
@@ -84,17 +84,17 @@ async def listening(app: FastAPI, house: House, path: str) -> AsyncIterator[Stre
 
 
 def test_an_event_arrives_once_something_has_changed_and_only_what_has(
-    app: FastAPI, house: House, order: int, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    app: FastAPI, house: House, order: int, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = app.state.live = Live(parts.db, parts.clock, QUICK)
+    hub = app.state.live = LiveUpdates(container.db, container.clock, QUICK)
     asked: list[int] = []
-    ask = hub._ask
+    ask = hub._read_versions
 
     def noted(topics: set[Topic]) -> dict[Topic, str]:
         asked.append(len(topics))
         return ask(topics)
 
-    monkeypatch.setattr(hub, "_ask", noted)
+    monkeypatch.setattr(hub, "_read_versions", noted)
 
     async def watch() -> None:
         async with listening(app, house, f"/orders/{order}/live") as stream:
@@ -107,12 +107,12 @@ def test_an_event_arrives_once_something_has_changed_and_only_what_has(
             assert stream.text.count("event: ") == 3
             before = len(stream.text)
             await asyncio.to_thread(
-                move, parts, pieces_of(parts, order), ItemStatus.PRINTED, ItemStatus.IN_TRANSIT
+                move, container, pieces_of(container, order), ItemStatus.PRINTED, ItemStatus.IN_TRANSIT
             )
             await stream.until(lambda: "In Transit" in stream.text)
             assert "event: history" not in stream.text[before:]
         await asyncio.sleep(0.3)
-        assert hub.watched == 0
+        assert hub.stream_count == 0
         quiet = len(asked)
         await asyncio.sleep(0.3)
         assert len(asked) == quiet > 0  # nobody watches, so nobody asks
@@ -121,9 +121,9 @@ def test_an_event_arrives_once_something_has_changed_and_only_what_has(
 
 
 def test_a_stream_ends_with_its_session_or_when_its_reader_looks_elsewhere(
-    app: FastAPI, house: House, order: int, parts: Parts
+    app: FastAPI, house: House, order: int, container: Container
 ) -> None:
-    app.state.live = Live(parts.db, parts.clock, QUICK)
+    app.state.live = LiveUpdates(container.db, container.clock, QUICK)
 
     async def watch(statement: Any) -> None:
         async with listening(app, house, f"/orders/{order}/live") as stream:
@@ -134,7 +134,7 @@ def test_a_stream_ends_with_its_session_or_when_its_reader_looks_elsewhere(
             await stream.until(lambda: stream.is_over)
 
     def change(statement: Any) -> None:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(statement)
 
     asyncio.run(watch(sa.update(sessions).values(mode="live")))
@@ -143,53 +143,51 @@ def test_a_stream_ends_with_its_session_or_when_its_reader_looks_elsewhere(
 
 
 def test_strangers_and_too_many_get_no_stream(
-    app: FastAPI, house: House, order: int, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    app: FastAPI, house: House, order: int, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = int(house.others.send().json()["id"])
     assert house.is_as_if_unknown(house.owner, f"/orders/{other}/live", other)
     once = house.owner.get(f"/orders/{order}/live")
     assert (once.status_code, once.text.count("event: ")) == (200, 3)
-    monkeypatch.setattr(live_updates, "MOST_OF_ONE", 0)
+    monkeypatch.setattr(live_updates, "MAX_STREAMS_PER_SESSION", 0)
     refused = house.owner.get(f"/orders/{order}/live", headers={"Accept": "text/event-stream"})
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
-    hub: Live = app.state.live
+    hub: LiveUpdates = app.state.live
     hub.end()
     with pytest.raises(Unavailable):
-        hub.take_place(reader(1), ABOUT)
+        hub.register(reader(1), ABOUT)
 
 
-def test_nobody_takes_the_places_of_all_however_fast_they_ask(parts: Parts) -> None:
-    hub = Live(parts.db, parts.clock)
+def test_nobody_takes_the_places_of_all_however_fast_they_ask(container: Container) -> None:
+    hub = LiveUpdates(container.db, container.clock)
 
-    def taken(*readers: SignedIn) -> list[Any]:
+    def taken(*readers: SignedInUser) -> list[Any]:
         places = []
         for who in readers:
             with suppress(Unavailable):
-                places.append(hub.take_place(who, ABOUT))
+                places.append(hub.register(who, ABOUT))
         return places
 
     first = taken(*[reader(1)] * 30)
     more = taken(*[reader(2 + n) for n in range(30)])
     of_others = taken(*[reader(100 + n, person=100 + n) for n in range(120)])
     assert [len(first), len(first + more), len(first + more + of_others)] == [
-        live_updates.MOST_OF_ONE,
-        live_updates.MOST_OF_A_PERSON,
-        live_updates.MOST_OF_AN_ACCOUNT,
+        live_updates.MAX_STREAMS_PER_SESSION,
+        live_updates.MAX_STREAMS_PER_PERSON,
+        live_updates.MAX_STREAMS_PER_ACCOUNT,
     ]
     assert len(taken(reader(300, person=300, account=2))) == 1
     del first, more, of_others  # they left before their streams began
-    assert (hub.watched, len(taken(reader(1)))) == (0, 1)
+    assert (hub.stream_count, len(taken(reader(1)))) == (0, 1)
 
 
-def reader(session: int, *, person: int = 1, account: int = 1) -> SignedIn:
-    here = Belonging(person, account, "Acme", "owner", None, None, False, False)
+def reader(session: int, *, person: int = 1, account: int = 1) -> SignedInUser:
+    here = UserMembership(person, account, "Acme", "owner", None, None, False, False)
     now = datetime(2026, 7, 1, tzinfo=UTC)
-    return SignedIn(session, person, "dana@example.com", "Dana", here, (), "test", False, now)
+    return SignedInUser(session, person, "dana@example.com", "Dana", here, (), "test", False, now)
 
 
-def test_a_server_that_stops_waits_for_no_stream(
-    app: FastAPI, house: House, order: int, parts: Parts
-) -> None:
+def test_a_server_that_stops_waits_for_no_stream(app: FastAPI, house: House, order: int, container: Container) -> None:
     """A real server, as the command runs it."""
     config = uvicorn.Config(
         app, port=0, http=QuillpostProtocol, log_config=None, lifespan="on", timeout_graceful_shutdown=15

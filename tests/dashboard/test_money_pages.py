@@ -14,7 +14,7 @@ from direct import TestClient
 from makers import Clock, carry_on, make_live
 from quillpost.accounts.billing import credit
 from quillpost.accounts.billing import queries as billing_queries
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import ledger_moves, prices
 from quillpost.core.database.tables.counters import account_credit
@@ -30,12 +30,12 @@ HOME: dict[str, Any] = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def deposit(house: House, cents: int, note: str | None = None) -> None:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         key = f"{cents} {note}"
         credit.deposit(tx, house.account.id, cents=cents, key=key, note=note, now=house.parts.clock())
 
@@ -51,9 +51,7 @@ def figures(page: str) -> dict[str, str]:
 
 
 def lines(page: str) -> list[str]:
-    return [
-        re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r'class="told">(.*?)</td>', page, re.S)
-    ]
+    return [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r'class="told">(.*?)</td>', page, re.S)]
 
 
 def test_what_there_is_and_what_was_spent(house: House, clock: Clock) -> None:
@@ -103,9 +101,7 @@ def test_every_move_in_words_with_what_there_was_after_it(house: House, clock: C
     assert len(lines(house.owner.get(f"/money/ledger?order={order}").text)) == 2
     day = clock.now().date()
     assert len(lines(house.owner.get(f"/money/ledger?since={day}").text)) == 3
-    assert lines(house.owner.get(f"/money/ledger?until={day - timedelta(days=1)}").text) == [
-        "Credit added=1+1"
-    ]
+    assert lines(house.owner.get(f"/money/ledger?until={day - timedelta(days=1)}").text) == ["Credit added=1+1"]
     assert "No money moved that fits" in house.owner.get("/money/ledger?kind=refund").text
     odd = house.owner.get("/money/ledger?since=yesterday&order=none&kind=nonsense")
     assert odd.status_code == 422
@@ -152,7 +148,7 @@ def test_what_is_held_is_what_the_moves_add_up_to(house: House, clock: Clock) ->
     clock.advance(hours=2)
     carry_on(house.parts, clock, seconds=2)
     whose = Tenant(house.account.id, None, "test")
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         held = tx.execute(
             sa.select(
                 sa.func.coalesce(
@@ -169,19 +165,17 @@ def test_what_is_held_is_what_the_moves_add_up_to(house: House, clock: Clock) ->
         ).scalar_one()
         has = tx.execute(sa.select(sa.func.sum(account_credit.c.cents))).scalar_one()
     with house.parts.db.transaction(whose) as tx:
-        sums = billing_queries.read_sums(tx, whose)
+        sums = billing_queries.read_balance(tx, whose)
     assert (sums.held, sums.credit) == (held, has)
     assert sums.spent + sums.held == -sums.credit > 0
 
 
 def test_prices_are_those_in_force_and_those_to_come(house: House) -> None:
     now = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US"}
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.insert(prices).values(**now, unit_cents=111, valid_from=date(2026, 5, 4)))
         tx.execute(sa.insert(prices).values(**now, unit_cents=127, valid_from=date(2026, 7, 1)))
-        tx.execute(
-            sa.insert(prices).values(**now | {"country": "CA"}, unit_cents=175, valid_from=date(2026, 1, 1))
-        )
+        tx.execute(sa.insert(prices).values(**now | {"country": "CA"}, unit_cents=175, valid_from=date(2026, 1, 1)))
     page = house.member.get("/money/prices").text
     table, _, coming = page.partition("Coming changes")
     assert "$1.11" in table

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from settings_house import House
 
 from direct import TestClient
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 
 BEYOND, SQUARED = "9" * 20, "²"
@@ -25,17 +25,14 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
         for part in ("", "/preview", "/price", "/send")
         for odd in ("0001-01-01T00:00+14:00", "9999-12-31T23:59-12:00")
     ],
-    (
-        "/print-room/accounts/{account}/credit",
-        {"amount": "9" + ",999" * 70, "way": "give", "note": "Invoice 12"},
-    ),
+    ("/print-room/accounts/{account}/credit", {"amount": "9" + ",999" * 70, "way": "give", "note": "Invoice 12"}),
 ]
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    house = House(parts, http)
-    with parts.db.work() as tx:
+def house(container: Container, http: TestClient) -> House:
+    house = House(container, http)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(is_operator=True))
     house.owner.post("/session/switch", mode="live")
     house.owner.client.cookies.set("quillpost_zone", "Pacific/Kiritimati")

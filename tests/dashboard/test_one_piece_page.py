@@ -9,14 +9,14 @@ from settings_house import House
 
 from direct import TestClient
 from makers import people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Moves
-from quillpost.web.cookies import COOKIE as ZONE
-from quillpost.web.live_updates import versions
+from quillpost.orders.status import MoveItemsStatement
+from quillpost.web.cookies import ZONE_COOKIE as ZONE
+from quillpost.web.live_updates import read_versions
 
 S = ItemStatus
-AT_ITS_DOOR = Moves(
+AT_ITS_DOOR = MoveItemsStatement(
     """
     select cast(:item as bigint) as item_id, 'Delivered' as target, cast(:day as date) as day,
            cast(null as text) as reason, cast(:seen_at as timestamptz) as seen_at,
@@ -26,8 +26,8 @@ AT_ITS_DOOR = Moves(
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def send(house: House, n: int) -> tuple[int, list[int]]:
@@ -37,11 +37,11 @@ def send(house: House, n: int) -> tuple[int, list[int]]:
     return order, pieces_of(house.parts, order)
 
 
-def deliver(parts: Parts, item: int, day: str, seen_at: str | None, *, now: str | None = None) -> None:
+def deliver(container: Container, item: int, day: str, seen_at: str | None, *, now: str | None = None) -> None:
     """As the carrier tells it, or without a word of it."""
     told = {"item": item, "day": day, "seen_at": seen_at}
-    with parts.db.work() as tx:
-        AT_ITS_DOOR.run(tx, told, now=datetime.fromisoformat(now) if now else parts.clock())
+    with container.db.system_transaction() as tx:
+        AT_ITS_DOOR.run(tx, told, now=datetime.fromisoformat(now) if now else container.clock())
 
 
 def test_a_piece_was_delivered_on_the_day_that_its_way_tells(house: House) -> None:
@@ -71,30 +71,30 @@ def test_a_piece_was_delivered_on_the_day_that_its_way_tells(house: House) -> No
     ]  # fmt: skip
 
 
-def test_a_piece_is_followed_by_its_own_account_and_to_its_end(house: House, parts: Parts) -> None:
+def test_a_piece_is_followed_by_its_own_account_and_to_its_end(house: House, container: Container) -> None:
     order, [piece, other] = send(house, 2)
     path = f"/orders/{order}/items/{piece}/live"
     assert f'sse-connect="{path}"' in house.owner.get(path.removesuffix("/live")).text
     before = house.owner.get(path).text
     assert re.findall(r"^event: (\w+)", before, re.MULTILINE) == ["state", "way", "numbers", "card"]
-    was = version(parts, piece)
-    move(parts, [other], S.PRINTED)
-    assert version(parts, piece) == was
-    move(parts, [piece], S.PRINTED, S.IN_TRANSIT)
-    assert version(parts, piece) != was
+    was = version(container, piece)
+    move(container, [other], S.PRINTED)
+    assert version(container, piece) == was
+    move(container, [piece], S.PRINTED, S.IN_TRANSIT)
+    assert version(container, piece) != was
     state, _, way = house.owner.get(path).text.partition("event: way")
     assert "In Transit" not in before
     assert ("In Transit" in state, "Printed" in state, "Printed" in way) == (True, False, True)
     assert house.owner.get(f"/orders/{order + 1}/items/{piece}/live").status_code == 404
 
 
-def test_what_becomes_of_its_gift_card_is_heard_too(house: House, parts: Parts) -> None:
-    piece = mailed(parts, house.account)
-    was = version(parts, piece)
-    claim(parts, piece)
-    assert version(parts, piece) != was
+def test_what_becomes_of_its_gift_card_is_heard_too(house: House, container: Container) -> None:
+    piece = mailed(container, house.account)
+    was = version(container, piece)
+    claim(container, piece)
+    assert version(container, piece) != was
 
 
-def version(parts: Parts, item: int) -> str:
-    with parts.db.work() as tx:
-        return versions(tx, [("item", item)], now=parts.clock())["item", item]
+def version(container: Container, item: int) -> str:
+    with container.db.system_transaction() as tx:
+        return read_versions(tx, [("item", item)], now=container.clock())["item", item]

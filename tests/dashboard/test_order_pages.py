@@ -13,8 +13,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import make_live, make_teammate, people, person
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items, orders
 from quillpost.orders.rules import ItemStatus
@@ -28,8 +28,8 @@ HOME = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def send(house: House, piece: str = "postcard", **changes: object) -> int:
@@ -131,8 +131,8 @@ def test_an_order_shows_what_was_agreed_and_where_its_pieces_stand(
     assert "Austin, TX: 3 delivered" in drawn
     assert "3 pieces: not mailed yet" in drawn
     assert "Drawn from" not in drawn
-    monkeypatch.setattr(maps, "MOST", 4)
-    monkeypatch.setattr(maps, "RUNS", 2)
+    monkeypatch.setattr(maps, "MAX_ITEMS_SAMPLED", 4)
+    monkeypatch.setattr(maps, "SAMPLE_RUNS", 2)
     move(house.parts, pieces[3:], S.PRINTED)
     assert "Drawn from 4 of 6 pieces" in house.owner.get(f"/orders/{order}/map").text
 
@@ -152,7 +152,7 @@ def test_what_is_lost_in_the_mail_was_mailed_and_what_is_spoiled_was_not(house: 
 
 def test_why_an_order_waits_and_where_its_pieces_are_is_shown_as_it_changes(house: House) -> None:
     order = send(house)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         held = {"status": "paused", "hold_reasons": ["Too <large>."], "warnings": ["The picture is soft."]}
         tx.execute(sa.update(orders).where(orders.c.id == order).values(**held))
     told = house.owner.get(f"/orders/{order}/live").text
@@ -198,7 +198,7 @@ def test_an_order_is_cancelled_after_a_question_while_that_can_be(house: House) 
     done = house.member.post(f"/orders/{order}/cancel")
     assert "The order is cancelled." in done.text
     assert status_of(house, order) == "Cancelled"
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id == late).values(status="processing"))
     refused = house.owner.post(f"/orders/{late}/cancel")
     assert (refused.status_code, "can no longer be cancelled" in refused.text) == (400, True)
@@ -206,13 +206,11 @@ def test_an_order_is_cancelled_after_a_question_while_that_can_be(house: House) 
     assert "can no longer be changed" in house.owner.get(f"/orders/{late}/change").text
 
 
-def test_what_cancelling_costs_is_the_same_everywhere_and_what_is_called_off_has_not_failed(
-    house: House,
-) -> None:
+def test_what_cancelling_costs_is_the_same_everywhere_and_what_is_called_off_has_not_failed(house: House) -> None:
     """Addresses stay bought; a test costs nothing either way."""
     test = send(house, recipients=people(2))
     live = make_live(house.parts, house.account).send(**HOME).json()["id"]
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id.in_([test, live])).values(leads_fee=100))
     shown = house.owner.get(f"/orders/{test}").text
     assert "Total in live mode</dt>\n<dd>$3.18<small>a test: nothing is billed<" in shown
@@ -230,9 +228,7 @@ def test_what_cancelling_costs_is_the_same_everywhere_and_what_is_called_off_has
     assert "Cancelled</span> <strong>2<" in house.owner.get("/").text
 
     house.owner.post("/session/switch", mode="live")
-    assert (
-        "held until it is printed, $1.00 of it paid for addresses<" in house.owner.get(f"/orders/{live}").text
-    )
+    assert "held until it is printed, $1.00 of it paid for addresses<" in house.owner.get(f"/orders/{live}").text
     asked = house.owner.get(f"/orders/{live}/cancel").text
     assert "It is not printed or billed: what was held for that is credit again." in asked
     assert "Its addresses stay billed, $1.00." in asked
@@ -264,10 +260,8 @@ def test_an_order_that_waits_can_be_changed_and_faults_are_beside_their_field(ho
     assert "Nothing was different" in same.text
     done = house.owner.post(f"/orders/{order}/change", **words | {"send_on": "2026-05-20T10:00"})
     assert "The order is changed." in done.text
-    house.owner.post(
-        f"/orders/{order}/change", message="Hello there", when="later", send_on="2026-05-20T10:00"
-    )
-    with house.parts.db.work() as tx:
+    house.owner.post(f"/orders/{order}/change", message="Hello there", when="later", send_on="2026-05-20T10:00")
+    with house.parts.db.system_transaction() as tx:
         row = tx.execute(sa.select(orders).where(orders.c.id == order)).one()
     assert (row.message, row.schedule_for.isoformat()) == ("Hello there", "2026-05-20T15:00:00+00:00")
 
@@ -299,7 +293,7 @@ def test_an_order_is_sent_again_at_the_price_that_was_shown_and_once(house: Hous
 def test_what_a_large_order_costs_anew_is_worked_out_when_it_is_asked_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actions, "PRICED_AT_ONCE", 2)
+    monkeypatch.setattr(actions, "MAX_RECIPIENTS_PRICED_ON_OPEN", 2)
     order = send(house, recipients=people(3))
     move(house.parts, pieces_of(house.parts, order), S.PRINTED)
     shown = house.owner.get(f"/orders/{order}/again").text
@@ -315,7 +309,7 @@ def test_pieces_are_listed_filtered_and_shown_one_by_one(house: House) -> None:
     order = send(house, recipients=[*people(3), person(name="Zoë Quill", custom1="gold")])
     pieces = pieces_of(house.parts, order)
     move(house.parts, pieces[:1], S.PRINTED, S.IN_TRANSIT, S.RETURNED_TO_SENDER)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(
             sa.update(items)
             .where(items.c.id == pieces[3])
@@ -343,9 +337,9 @@ def test_pieces_are_listed_filtered_and_shown_one_by_one(house: House) -> None:
         assert words in shown
 
 
-def test_a_gift_card_is_taken_back_and_sent_anew_and_that_is_noted(house: House, parts: Parts) -> None:
-    first, second = mailed(parts, house.account), mailed(parts, house.account)
-    with parts.db.work() as tx:
+def test_a_gift_card_is_taken_back_and_sent_anew_and_that_is_noted(house: House, container: Container) -> None:
+    first, second = mailed(container, house.account), mailed(container, house.account)
+    with container.db.system_transaction() as tx:
         of = {row.id: row.order_id for row in tx.execute(sa.select(items.c.id, items.c.order_id))}
     page = f"/orders/{of[first]}/items/{first}"
     assert f'href="{page}/take-back"' in house.owner.get(page).text
@@ -359,8 +353,8 @@ def test_a_gift_card_is_taken_back_and_sent_anew_and_that_is_noted(house: House,
     anew = house.owner.post(f"/orders/{of[second]}/items/{second}/take-back", reissue="on")
     assert "this order brings another" in anew.text
     assert len(listed(house)) == 3
-    with parts.db.transaction(Tenant(house.account.id, None)) as tx:
-        noted = [(entry.act, entry.actor) for entry in read_log(tx, house.account.id, most=9)]
+    with container.db.transaction(Tenant(house.account.id, None)) as tx:
+        noted = [(entry.act, entry.actor) for entry in list_audit_entries(tx, house.account.id, limit=9)]
     assert noted == [("giftcard.invalidated", "dana@example.com")] * 2
 
 

@@ -8,7 +8,7 @@ from settings_house import House
 
 from direct import TestClient
 from makers import make_live
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 
 HOME = {
@@ -18,8 +18,8 @@ HOME = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def live_order(house: House) -> int:
@@ -76,7 +76,7 @@ def test_what_is_not_there_in_either_mode_is_missing(house: House) -> None:
 
 def test_a_test_account_is_told_why_it_cannot_see_its_live_orders(house: House) -> None:
     order = live_order(house)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(test_mode=True))
     shown = house.owner.get(f"/orders/{order}")
     assert "This order is in live mode Your account is a test account now" in said_on(shown.text)

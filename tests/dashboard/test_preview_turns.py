@@ -9,55 +9,55 @@ import pytest
 from settings_house import OWNER, House
 
 from direct import TestClient
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.dashboard import previews
-from quillpost.web.dashboard.previews import AT_ONCE, Overtaken, Turns
+from quillpost.web.dashboard.previews import MAX_CONCURRENT_PREVIEWS, PreviewLimiter, PreviewSuperseded
 
 
-def until_one_waits(line: Turns, whose: Hashable) -> None:
+def until_one_waits(line: PreviewLimiter, whose: Hashable) -> None:
     ends = time.monotonic() + 10
-    while line.waiting(whose) != 1 and time.monotonic() < ends:
+    while line.count_waiting(whose) != 1 and time.monotonic() < ends:
         time.sleep(0.005)
-    assert line.waiting(whose) == 1
+    assert line.count_waiting(whose) == 1
 
 
 def test_the_newest_waits_and_those_before_it_are_let_go() -> None:
-    line, told = Turns(), list[str]()
+    line, told = PreviewLimiter(), list[str]()
 
     def ask(name: str) -> None:
         try:
-            with line.turn("dana"):
+            with line.slot("dana"):
                 told.append(f"{name} drawn")
-        except Overtaken:
+        except PreviewSuperseded:
             told.append(f"{name} overtaken")
 
     older, newer = (threading.Thread(target=ask, args=[name]) for name in ("older", "newer"))
     with ExitStack() as busy:
-        for _ in range(AT_ONCE):
-            busy.enter_context(line.turn("dana"))
+        for _ in range(MAX_CONCURRENT_PREVIEWS):
+            busy.enter_context(line.slot("dana"))
         older.start()
         until_one_waits(line, "dana")
         newer.start()
         older.join(10)
         assert told == ["older overtaken"]
         until_one_waits(line, "dana")
-        with line.turn("finn"):
+        with line.slot("finn"):
             pass  # another reader waits for none of them
     newer.join(10)
     assert told == ["older overtaken", "newer drawn"]
-    assert line._lines == {}
+    assert line._queues == {}
 
 
 def test_a_preview_that_was_overtaken_changes_nothing_that_is_shown(
-    parts: Parts, http: TestClient, monkeypatch: pytest.MonkeyPatch
+    container: Container, http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house, asked = House(parts, http), list[Hashable]()
+    house, asked = House(container, http), list[Hashable]()
 
     def overtaken(whose: Hashable) -> None:
         asked.append(whose)
-        raise Overtaken
+        raise PreviewSuperseded
 
-    monkeypatch.setattr(previews.turns, "turn", overtaken)
+    monkeypatch.setattr(previews.preview_limiter, "slot", overtaken)
     for path in ("/compose", "/compose/preview", "/templates/messages/preview"):
         answer = house.owner.post(path, message="Hi", headers={"HX-Request": "true"})
         assert (answer.status_code, answer.text) == (204, ""), path

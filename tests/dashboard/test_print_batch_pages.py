@@ -12,21 +12,21 @@ from print_floor import HOME, held
 
 from direct import TestClient
 from makers import Build, Clock, carry_on, make_live, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.print_room import batches, order_verdicts
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.rules import batch_reference
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Live mail may be printed, by a printer who says nothing by itself."""
     return build(**READY, review_seconds=1)
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> PrintHouse:
-    return PrintHouse(parts, http)
+def house(container: Container, http: TestClient) -> PrintHouse:
+    return PrintHouse(container, http)
 
 
 def handed(house: PrintHouse, clock: Clock, how_many: int = 5) -> int:
@@ -35,30 +35,24 @@ def handed(house: PrintHouse, clock: Clock, how_many: int = 5) -> int:
     assert sent.status_code == 200, sent.text
     carry_on(house.parts, clock, seconds=4)
     house.look_at("live")
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         return int(tx.execute(sa.select(sa.func.max(batches.c.id))).scalar_one())
 
 
 def status_of(house: PrintHouse, batch_id: int) -> str:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         return str(tx.execute(sa.select(batches.c.status).where(batches.c.id == batch_id)).scalar_one())
 
 
 def item_statuses(house: PrintHouse) -> list[str]:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         return list(tx.execute(sa.select(items.c.status).order_by(items.c.id)).scalars())
 
 
 def test_batches_are_found_and_one_is_shown_with_all_that_is_known(house: PrintHouse, clock: Clock) -> None:
     number = handed(house, clock)
-    name, page = reference(number), f"/print-room/batches/{number}"
-    for query in (
-        "",
-        "?show=open",
-        "?piece=postcard-4x6",
-        "?since=2026-05-04&until=2026-05-04",
-        "?page=x&since=x",
-    ):
+    name, page = batch_reference(number), f"/print-room/batches/{number}"
+    for query in ("", "?show=open", "?piece=postcard-4x6", "?since=2026-05-04&until=2026-05-04", "?page=x&since=x"):
         listed = house.words(f"/print-room/batches{query}")
         assert name in listed, query
         assert "Postcard 4 × 6, first class" in listed, query
@@ -85,10 +79,10 @@ def test_files_and_the_ticket_are_taken_along_and_that_is_noted(house: PrintHous
     pdf = house.ops.get(f"{page}/files/print.pdf")
     assert pdf.content.startswith(b"%PDF")
     assert pdf.headers["Cache-Control"] == "no-store"
-    assert pdf.headers["Content-Disposition"] == f'attachment; filename="{reference(number)}-print.pdf"'
+    assert pdf.headers["Content-Disposition"] == f'attachment; filename="{batch_reference(number)}-print.pdf"'
     assert house.ops.get(f"{page}/files/manifest.csv").text.count("\r\n") == 6
     ticket = json.loads(house.ops.get(f"{page}/ticket/ticket.json").content)
-    assert (ticket["reference"], ticket["pieces"]) == (reference(number), 5)
+    assert (ticket["reference"], ticket["pieces"]) == (batch_reference(number), 5)
     assert house.acts() == ["print_file.downloaded"] * 3
     for nothing in ("files/ticket.json", "files/..%2Fsecret.key", "ticket/print.pdf"):
         assert house.ops.get(f"{page}/{nothing}").status_code == 404
@@ -102,11 +96,11 @@ def test_a_batch_is_marked_and_a_stale_form_is_told_so(house: PrintHouse, clock:
     page = f"/print-room/batches/{number}"
     before = house.everything()
     soon = clock.now() + timedelta(minutes=1)  # in UTC; an hour ago, were it in Paris
-    for at, fault in ((f"{soon:%Y-%m-%dT%H:%M}", "must not lie in the future"), ("soon", "Choose a day")):
+    for at, error in ((f"{soon:%Y-%m-%dT%H:%M}", "must not lie in the future"), ("soon", "Choose a day")):
         house.ops.client.cookies.set("quillpost_zone", "Europe/Paris")
         wrong = house.ops.post(f"{page}/mark", status="printed", at=at, seen="handed", zone="UTC")
         assert wrong.status_code == 422
-        assert fault in wrong.text
+        assert error in wrong.text
         assert 'id="at-fault"' in wrong.text
     assert (house.everything(), status_of(house, number)) == (before, "handed")
     done = house.ops.post(f"{page}/mark", status="printed", seen="handed")
@@ -126,7 +120,7 @@ def test_spoiled_pieces_are_given_up(house: PrintHouse, clock: Clock) -> None:
     number = handed(house, clock)
     page = f"/print-room/batches/{number}/spoiled"
     assert "is given up" in house.words(page)
-    for which, fault in (
+    for which, error in (
         ("", "Say which pieces"),
         ("two", "two is no number"),
         ("5-2", "runs backward"),
@@ -135,7 +129,7 @@ def test_spoiled_pieces_are_given_up(house: PrintHouse, clock: Clock) -> None:
     ):
         wrong = house.ops.post(page, which=which, by="places", reason="Torn")
         assert wrong.status_code == 422, which
-        assert fault in said_on(wrong.text), which
+        assert error in said_on(wrong.text), which
         assert 'id="which-fault"' in wrong.text
         assert 'value="Torn"' in wrong.text
     assert "Failed" not in item_statuses(house)
@@ -143,12 +137,12 @@ def test_spoiled_pieces_are_given_up(house: PrintHouse, clock: Clock) -> None:
     assert "The spoiled pieces are marked." in done.text
     assert item_statuses(house).count("Failed") == 3
     assert "Torn" in done.text
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         left = tx.execute(sa.select(sa.func.max(items.c.id)).where(items.c.status != "Failed")).scalar_one()
     assert "Mark spoiled" in done.text
     gone = house.ops.post(page, which=str(left), by="items").text
     assert item_statuses(house).count("Failed") == 4
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.status != "Failed").values(status="In Transit"))
     for words in ("Print again", "Mark spoiled"):
         assert words in gone
@@ -160,31 +154,29 @@ def test_pieces_are_printed_again_once_it_is_said_how_many(house: PrintHouse, cl
     number = handed(house, clock)
     page = f"/print-room/batches/{number}/reprint"
     house.ops.post(f"/print-room/batches/{number}/spoiled", which="1", by="places")
-    wish: dict[str, Any] = {"which": "1-3", "by": "places", "reason": "Cut askew"}
-    for changes, fault in (
+    order_request: dict[str, Any] = {"which": "1-3", "by": "places", "reason": "Cut askew"}
+    for changes, error in (
         ({"reason": " "}, "Give a reason"),
-        ({"which": "2, 9"}, f"{reference(number)} has no piece 9."),
+        ({"which": "2, 9"}, f"{batch_reference(number)} has no piece 9."),
         ({"which": "1"}, "None of these can be printed again. 1: Ended already (Failed)."),
     ):
-        wrong = house.ops.post(page, **wish | changes)
-        assert wrong.status_code == 422, fault
-        assert fault in said_on(wrong.text), fault
-    asks = house.ops.post(page, **wish)
+        wrong = house.ops.post(page, **order_request | changes)
+        assert wrong.status_code == 422, error
+        assert error in said_on(wrong.text), error
+    asks = house.ops.post(page, **order_request)
     assert "Print 2 pieces again?" in asks.text
     assert "Left out: 1. Ended already" in said_on(asks.text)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(batches)).scalar_one() == 1
     key = "k" * 22
-    done = house.ops.post(page, **wish, sure="yes", once=key)
+    done = house.ops.post(page, **order_request, sure="yes", once=key)
     assert "printed again in this batch" in done.text
-    assert f"Reprint of {reference(number)}" in said_on(done.text)
-    again = house.ops.post(page, **wish | {"which": "4"}, sure="yes", once=key)
+    assert f"Reprint of {batch_reference(number)}" in said_on(done.text)
+    again = house.ops.post(page, **order_request | {"which": "4"}, sure="yes", once=key)
     assert again.status_code == 409
     assert "This was done already" in again.text
-    with house.parts.db.work() as tx:
-        made = (
-            tx.execute(sa.select(batches.c.item_count).where(batches.c.reprint_of == number)).scalars().all()
-        )
+    with house.parts.db.system_transaction() as tx:
+        made = tx.execute(sa.select(batches.c.item_count).where(batches.c.reprint_of == number)).scalars().all()
     assert made == [2]
     assert "Void 2 pieces" in house.words(f"/print-room/batches/{number}")
     assert house.acts() == ["batch.reprinted", "batch.marked"]
@@ -198,13 +190,8 @@ def test_pieces_are_printed_again_once_it_is_said_how_many(house: PrintHouse, cl
 
 def test_a_batch_in_trouble_is_seen_and_tried_again(house: PrintHouse, clock: Clock) -> None:
     number = handed(house, clock)
-    stuck = {
-        "status": "composed",
-        "handed_at": None,
-        "trouble": "The printer is away.",
-        "partner": "ftp://old",
-    }
-    with house.parts.db.work() as tx:
+    stuck = {"status": "composed", "handed_at": None, "trouble": "The printer is away.", "partner": "ftp://old"}
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(**stuck))
     page = f"/print-room/batches/{number}"
     assert "1 batch cannot go on." in house.words("/print-room")
@@ -216,7 +203,7 @@ def test_a_batch_in_trouble_is_seen_and_tried_again(house: PrintHouse, clock: Cl
     assert "The batch is tried again now." in done.text
     assert "people are mailed twice" in house.words(f"{page}/anew")
     house.ops.post(f"{page}/anew", seen="composed")
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(batches.c.partner)).scalar_one() is None
     assert house.acts() == ["batch.retried", "batch.retried"]
 
@@ -236,13 +223,13 @@ def test_held_orders_are_released_or_refused_with_a_reason(house: PrintHouse, cl
     assert late.status_code == 409
     assert "Only a paused order can be released" in late.text
     page = f"/print-room/held/{second}/refuse"
-    for reason, fault in (("", "Give a reason: the sender reads it."), ("x" * 501, "At most 500 characters")):
+    for reason, error in (("", "Give a reason: the sender reads it."), ("x" * 501, "At most 500 characters")):
         wrong = house.ops.post(page, reason=reason)
         assert wrong.status_code == 422
-        assert fault in wrong.text
+        assert error in wrong.text
         assert 'id="reason-fault"' in wrong.text
     assert house.ops.post(page, reason="Not yours to print.").status_code == 200
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         told = tx.execute(sa.select(order_verdicts.c.verdict, order_verdicts.c.reason)).all()
         status = tx.execute(sa.select(orders.c.status).where(orders.c.id == second)).scalar_one()
     assert told == [("released", "They like it so."), ("refused", "Not yours to print.")]
@@ -254,24 +241,24 @@ def test_held_orders_are_released_or_refused_with_a_reason(house: PrintHouse, cl
         assert house.is_as_if_unknown(house.ops, f"/print-room/held/{second}/{way}", second)
 
 
-def test_what_waits_is_pooled_or_rushed(parts: Parts, build: Build, clock: Clock, http: TestClient) -> None:
-    house = PrintHouse(parts, http)
-    order = make_live(parts, house.account).send(recipients=people(4), **HOME).json()["id"]
-    with parts.db.work() as tx:
+def test_what_waits_is_pooled_or_rushed(container: Container, build: Build, clock: Clock, http: TestClient) -> None:
+    house = PrintHouse(container, http)
+    order = make_live(container, house.account).send(recipients=people(4), **HOME).json()["id"]
+    with container.db.system_transaction() as tx:
         waiting = {"status": "processing", "pool_at": clock.now().replace(hour=20), "n_processing": 4}
         tx.execute(sa.update(orders).values(**waiting))
     house.look_at("live")
     words = house.words("/print-room")
     assert "4 pieces of 1 order." in words
     assert "Postcard 4 × 6, first class 1 4" in words
-    for typed, fault in (("", "Say which"), ("abc", "abc is no number"), ("999", "There is no order 999.")):
+    for typed, error in (("", "Say which"), ("abc", "abc is no number"), ("999", "There is no order 999.")):
         wrong = house.ops.post("/print-room/rush", orders=typed)
         assert wrong.status_code == 422
-        assert fault in wrong.text
+        assert error in wrong.text
         assert 'id="orders-fault"' in wrong.text
     assert "go before all others now" in house.ops.post("/print-room/rush", orders=f"{order}").text
     assert "Nothing changed" in house.ops.post("/print-room/rush", orders=f"{order}").text
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(pool_at=clock.now().replace(hour=20)))
     assert "batches are made of it now" in house.ops.post("/print-room/pool").text
     assert "nothing to bring forward" in house.ops.post("/print-room/pool").text

@@ -9,8 +9,8 @@ from operators_house import PrintHouse, said_on
 
 from direct import TestClient
 from makers import Clock, carry_on
-from quillpost.accounts.billing.prices import tariff_on
-from quillpost.app.container import Parts
+from quillpost.accounts.billing.prices import read_tariff
+from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.core.database.tables.base import ledger_moves, prices
 from quillpost.core.database.tables.giftcards import giftcard_brands
@@ -22,8 +22,8 @@ JOBS = sa.text("select task_name, status, attempts, args from procrastinate_jobs
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> PrintHouse:
-    return PrintHouse(parts, http)
+def house(container: Container, http: TestClient) -> PrintHouse:
+    return PrintHouse(container, http)
 
 
 def test_feeds_tell_what_is_set_up_and_what_was_heard(house: PrintHouse, clock: Clock) -> None:
@@ -50,7 +50,7 @@ def test_webhooks_in_trouble_are_seen_and_resumed(house: PrintHouse) -> None:
     assert "Every webhook answers" in house.words("/print-room/webhooks")
     made = house.others.post("/webhooks", {"url": "https://hooks.example.com/s3cret", "type": "*"})
     assert made.status_code in (200, 201), made.text
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         number = tx.execute(sa.select(webhooks.c.id)).scalar_one()
         ill = {"status": "failing", "failing_since": house.parts.clock(), "last_error": "Timed out."}
         tx.execute(sa.update(webhooks).values(**ill))
@@ -68,36 +68,36 @@ def test_webhooks_in_trouble_are_seen_and_resumed(house: PrintHouse) -> None:
     assert "The webhook is resumed." in house.ops.post(page).text
     assert house.acts() == ["webhook.resumed"]
     assert house.acts(house.others)[0] == "webhook.resumed"
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(sa.select(webhooks.c.status)).scalar_one() == "active"
 
 
 def test_failed_jobs_run_again_one_or_all_of_a_kind(house: PrintHouse) -> None:
     assert "No job has failed" in house.words("/print-room/jobs")
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs"))
         for batch in (7, 8):
-            jobs.defer(tx, "fulfilment.follow", batch_id=batch)
+            jobs.enqueue(tx, "fulfilment.follow", batch_id=batch)
         for tick in (100, 160, 220):
-            jobs.defer(tx, "fulfilment.pool_again", timestamp=tick)
+            jobs.enqueue(tx, "fulfilment.pool_again", timestamp=tick)
         for task in ("fulfilment.follow", "fulfilment.pool_again"):
             tx.execute(FAIL, {"task": task})
-        jobs.defer(tx, "fulfilment.follow", batch_id=8)  # booked anew meanwhile
+        jobs.enqueue(tx, "fulfilment.follow", batch_id=8)  # booked anew meanwhile
     assert "5 jobs failed for good." in house.words("/print-room")
     words = house.words("/print-room/jobs")
     assert "fulfilment.pool_again 3" in words
     assert "batch-000007" in words
     assert "1 to 5 of 5 jobs" in words
     assert "1 to 2 of 2 jobs" in house.words("/print-room/jobs?task=fulfilment.follow")
-    with house.parts.db.work() as tx:
-        [newest, *_] = jobs.failed(tx, PageRequest(), task="fulfilment.follow").rows
-        oldest = jobs.failed(tx, PageRequest(), task="fulfilment.follow").rows[-1]
+    with house.parts.db.system_transaction() as tx:
+        [newest, *_] = jobs.list_failed_jobs(tx, PageRequest(), task="fulfilment.follow").rows
+        oldest = jobs.list_failed_jobs(tx, PageRequest(), task="fulfilment.follow").rows[-1]
     assert "They run again." in house.ops.post(f"/print-room/jobs/{oldest.id}/retry").text
     assert house.ops.post(f"/print-room/jobs/{oldest.id}/retry").status_code == 404
     house.ops.post(f"/print-room/jobs/{newest.id}/retry")
     house.ops.post("/print-room/jobs/retry", task="fulfilment.pool_again")
     assert house.ops.post("/print-room/jobs/retry", task="nonsense").status_code == 404
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         left = {(row.task_name, row.status, row.attempts, str(row.args)) for row in tx.execute(JOBS)}
     assert left == {
         ("fulfilment.follow", "todo", 0, "{'batch_id': 7}"),
@@ -121,28 +121,28 @@ def test_accounts_are_found_and_credit_is_moved_once(house: PrintHouse, clock: C
     assert "Test orders 1" in words
     assert "authorise" in words
     assert "Switch to live" in words
-    wish: dict[str, Any] = {"amount": "$1,250.00", "way": "give", "note": "Invoice 12"}
-    assert house.ops.post(f"{page}/credit", **wish).status_code == 403
+    order_request: dict[str, Any] = {"amount": "$1,250.00", "way": "give", "note": "Invoice 12"}
+    assert house.ops.post(f"{page}/credit", **order_request).status_code == 403
     house.look_at("live")
     before = house.everything()
-    for changes, fault in (
+    for changes, error in (
         ({"amount": "0"}, "Write dollars and cents above zero"),
         ({"way": "keep"}, "Choose whether to add it"),
         ({"note": ""}, "Say what it is for"),
         ({"way": "take"}, "does not cover a withdrawal of $1,250.00"),
     ):
-        wrong = house.ops.post(f"{page}/credit", **wish | changes)
-        assert wrong.status_code == 422, fault
-        assert fault in said_on(wrong.text), fault
+        wrong = house.ops.post(f"{page}/credit", **order_request | changes)
+        assert wrong.status_code == 422, error
+        assert error in said_on(wrong.text), error
     assert house.everything() == before
     key = "k" * 22
-    assert "The credit is added." in house.ops.post(f"{page}/credit", **wish, once=key).text
-    assert house.ops.post(f"{page}/credit", **wish, once=key).status_code == 409
-    house.ops.post(f"{page}/credit", **wish | {"way": "take", "amount": "50"})
+    assert "The credit is added." in house.ops.post(f"{page}/credit", **order_request, once=key).text
+    assert house.ops.post(f"{page}/credit", **order_request, once=key).status_code == 409
+    house.ops.post(f"{page}/credit", **order_request | {"way": "take", "amount": "50"})
     words = house.words(page)
     assert "Live credit $1,200.00" in words
     assert "Invoice 12" in words
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         moved = tx.execute(
             sa.select(ledger_moves.c.kind, ledger_moves.c.cents)
             .where(ledger_moves.c.mode == "live")
@@ -165,7 +165,7 @@ def test_brands_are_made_changed_and_withdrawn(house: PrintHouse) -> None:
         assert house.ops.post(f"/print-room/brands/{page}").status_code == 403
     house.look_at("live")
     assert "Brindlewick" in house.words("/print-room/brands")
-    wish: dict[str, Any] = {
+    order_request: dict[str, Any] = {
         "brand_code": "river-cafe", "title": "River Café", "group": "food", "available_amounts": "25, 10.50",
         "color": "#5B3A29", "issuer_code": "",
     }  # fmt: skip
@@ -178,27 +178,22 @@ def test_brands_are_made_changed_and_withdrawn(house: PrintHouse) -> None:
         ({"available_amounts": ""}, "available_amounts"),
         ({"color": "red"}, "color"),
     ):
-        wrong = house.ops.post("/print-room/brands/new", **wish | changes)
+        wrong = house.ops.post("/print-room/brands/new", **order_request | changes)
         assert wrong.status_code == 422, changes
         assert f'id="{at}-fault"' in wrong.text, changes
-    assert "The brand is saved." in house.ops.post("/print-room/brands/new", **wish).text
+    assert "The brand is saved." in house.ops.post("/print-room/brands/new", **order_request).text
     page = "/print-room/brands/river-cafe"
     assert 'value="10.50, 25.00"' in house.ops.get(f"{page}/change").text
-    house.ops.post(f"{page}/change", **wish | {"title": "River"})
-    with house.parts.db.work() as tx:
+    house.ops.post(f"{page}/change", **order_request | {"title": "River"})
+    with house.parts.db.system_transaction() as tx:
         one = sa.select(giftcard_brands).where(giftcard_brands.c.code == "river-cafe")
         brand = tx.execute(one).one()
-    assert (brand.title, brand.amounts, brand.accent, brand.is_offered) == (
-        "River",
-        [1050, 2500],
-        "#5b3a29",
-        True,
-    )
+    assert (brand.title, brand.amounts, brand.accent, brand.is_offered) == ("River", [1050, 2500], "#5b3a29", True)
     assert "Withdraw River?" in house.words(f"{page}/withdraw")
     assert "offered no more" in house.ops.post(f"{page}/withdraw").text
     assert "withdrawn" in house.words("/print-room/brands")
-    house.ops.post(f"{page}/change", **wish)
-    with house.parts.db.work() as tx:
+    house.ops.post(f"{page}/change", **order_request)
+    with house.parts.db.system_transaction() as tx:
         assert tx.execute(one).one().is_offered
     assert house.acts() == ["brand.changed", "brand.retired", "brand.changed", "brand.changed"]
     assert house.ops.get("/print-room/brands/nothing/change").status_code == 404
@@ -209,7 +204,7 @@ def test_a_price_is_looked_at_set_and_taken_back_and_the_past_stays(house: Print
     house.look_at("live")
     tomorrow = clock.now().date() + timedelta(days=1)
     page = "/print-room/prices/new"
-    wish: dict[str, Any] = {
+    order_request: dict[str, Any] = {
         "piece": "postcard 4x6", "mail_class": "first", "country": "us", "price": "1.19",
         "valid_from": tomorrow.isoformat(),
     }  # fmt: skip
@@ -226,26 +221,26 @@ def test_a_price_is_looked_at_set_and_taken_back_and_the_past_stays(house: Print
         ({"valid_from": ""}, "valid_from"),
         ({"valid_from": "2040-01-01"}, "valid_from"),
     ):
-        wrong = house.ops.post(page, **wish | changes, sure="yes")
+        wrong = house.ops.post(page, **order_request | changes, sure="yes")
         assert wrong.status_code == 422, changes
         assert f'id="{at}-fault"' in wrong.text, changes
-    asks = said_on(house.ops.post(page, **wish).text)
+    asks = said_on(house.ops.post(page, **order_request).text)
     assert "Postcard 4 × 6, first class, within the US: $1.19 a piece from 5 May 2026" in asks
     assert "Until then it costs $1.09." in asks
     assert "$0.10 a piece, or +9.2%" in asks
     assert house.everything() == before
     key = "k" * 22
-    assert "The price is on the list." in house.ops.post(page, **wish, sure="yes", once=key).text
-    assert house.ops.post(page, **wish | {"price": "9"}, sure="yes", once=key).status_code == 409
-    twice = house.ops.post(page, **wish, sure="yes")
+    assert "The price is on the list." in house.ops.post(page, **order_request, sure="yes", once=key).text
+    assert house.ops.post(page, **order_request | {"price": "9"}, sure="yes", once=key).status_code == 409
+    twice = house.ops.post(page, **order_request, sure="yes")
     assert twice.status_code == 422
     assert "There is a price from that day on already" in twice.text
-    canada = said_on(house.ops.post(page, **wish | {"country": "CA"}).text)
+    canada = said_on(house.ops.post(page, **order_request | {"country": "CA"}).text)
     assert "Until then it costs $2.19." in canada
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         asked = {"type": "postcard", "size": "4x6", "mail_class": "first"}
-        assert tariff_on(tx, **asked, on=clock.now().date()).unit_cents("US") == 109
-        assert tariff_on(tx, **asked, on=tomorrow).unit_cents("US") == 119
+        assert read_tariff(tx, **asked, on=clock.now().date()).unit_cents("US") == 109
+        assert read_tariff(tx, **asked, on=tomorrow).unit_cents("US") == 119
         newest = tx.execute(sa.select(sa.func.max(prices.c.id))).scalar_one()
         first = tx.execute(sa.select(sa.func.min(prices.c.id))).scalar_one()
     assert "$1.19 from 5 May 2026" in house.words("/print-room/prices")

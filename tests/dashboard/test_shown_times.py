@@ -7,8 +7,8 @@ from settings_house import House
 
 import quillpost.web
 from direct import TestClient
-from quillpost.app.container import Parts
-from quillpost.web.cookies import COOKIE
+from quillpost.app.container import Container
+from quillpost.web.cookies import ZONE_COOKIE
 
 TEMPLATES = Path(quillpost.web.__file__).parent / "templates"
 SHOWN = re.compile(r"{{((?:[^}]|}(?!}))*)}}")
@@ -27,13 +27,13 @@ def test_no_template_writes_a_time_by_itself() -> None:
     assert written == []
 
 
-def test_settings_tell_times_in_the_readers_zone(parts: Parts, http: TestClient) -> None:
+def test_settings_tell_times_in_the_readers_zone(container: Container, http: TestClient) -> None:
     """It is noon in UTC."""
-    house = House(parts, http)
+    house = House(container, http)
     house.owner.post("/settings/tokens/new", name="Shop", mode="test", limits="all", lasts="never")
     in_utc = house.owner.get("/settings/audit").text
     assert 'data-moment="year">4 May 2026, 12:00</time>' in in_utc
-    house.owner.client.cookies.set(COOKIE, "Pacific/Auckland")
+    house.owner.client.cookies.set(ZONE_COOKIE, "Pacific/Auckland")
     there = house.owner.get("/settings/audit").text
     assert 'title="5 May 2026, 00:00 NZST" data-moment="year">5 May 2026, 00:00</time>' in there
     for page in ("/settings/tokens", "/settings/people", "/settings"):

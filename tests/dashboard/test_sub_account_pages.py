@@ -11,8 +11,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Build
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import sub_accounts
 
@@ -26,19 +26,19 @@ HOME: dict[str, Any] = {
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Pictures may be on loopback here."""
     return build(allow_private_urls=True)
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def acts(house: House) -> list[str]:
     with house.parts.db.transaction(Tenant(house.account.id)) as tx:
-        return [entry.act for entry in read_log(tx, house.account.id)]
+        return [entry.act for entry in list_audit_entries(tx, house.account.id)]
 
 
 def test_one_is_made_looked_at_changed_and_deleted(house: House) -> None:
@@ -113,8 +113,7 @@ def test_its_front_is_drawn_as_it_would_print(house: House, art: ArtHouse) -> No
 
 def test_what_it_still_has_keeps_it_and_the_page_says_so(house: House) -> None:
     house.account.post(
-        "/message-templates",
-        {"type": "postcard", "name": "Hi", "content": "Hi", "sub_account_id": house.branch},
+        "/message-templates", {"type": "postcard", "name": "Hi", "content": "Hi", "sub_account_id": house.branch}
     )
     answer = house.owner.post(f"/sub-accounts/{house.branch}/delete")
     assert answer.status_code == 400
@@ -123,7 +122,7 @@ def test_what_it_still_has_keeps_it_and_the_page_says_so(house: House) -> None:
 
 
 def test_the_list_tells_what_each_has_sent(house: House) -> None:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(
             sa.insert(sub_accounts),
             [

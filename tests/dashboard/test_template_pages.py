@@ -12,30 +12,28 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Build
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import message_templates
 
 SPRING: dict[str, Any] = {"type": "postcard", "name": "Spring", "content": "Hi %FIRST_NAME%, spring is here!"}
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     """Pictures may be on loopback here."""
     return build(allow_private_urls=True)
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def saved(house: House) -> list[tuple[str, str, str, int | None]]:
     table = message_templates
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         rows = tx.execute(
-            sa.select(table.c.name, table.c.type, table.c.content, table.c.sub_account_id).order_by(
-                table.c.id
-            )
+            sa.select(table.c.name, table.c.type, table.c.content, table.c.sub_account_id).order_by(table.c.id)
         )
         return [(row[0], row[1], row[2], row[3]) for row in rows]
 
@@ -74,11 +72,7 @@ class TestMessages:
         assert len(saved(house)) == 1
 
     def test_what_is_wrong_stands_beside_its_field_and_nothing_is_kept(self, house: House) -> None:
-        wrong: dict[str, Any] = {
-            "content": "Hi %NOBODY%",
-            "font_color": "own",
-            "qrcode_url": "ftp://example.com",
-        }
+        wrong: dict[str, Any] = {"content": "Hi %NOBODY%", "font_color": "own", "qrcode_url": "ftp://example.com"}
         answer = house.owner.post("/templates/messages/new", **SPRING | wrong, font_color_own="mauve-ish")
         assert answer.status_code == 422
         for name in wrong:

@@ -11,10 +11,10 @@ from settings_house import House
 
 from direct import TestClient
 from makers import person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.orders.rules import ItemStatus
-from quillpost.web.cookies import COOKIE
+from quillpost.web.cookies import ZONE_COOKIE
 
 TEN = "2026-06-01T10:00"
 IN_UTC, IN_CHICAGO = (datetime(2026, 6, 1, hour, tzinfo=UTC) for hour in (10, 15))
@@ -26,16 +26,14 @@ CARD: dict[str, Any] = {
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def due(house: House) -> datetime | None:
     """For when the newest order is scheduled."""
-    with house.parts.db.work() as tx:
-        found: datetime | None = tx.scalar(
-            sa.select(orders.c.schedule_for).order_by(orders.c.id.desc()).limit(1)
-        )
+    with house.parts.db.system_transaction() as tx:
+        found: datetime | None = tx.scalar(sa.select(orders.c.schedule_for).order_by(orders.c.id.desc()).limit(1))
     return found
 
 
@@ -65,7 +63,7 @@ def test_what_was_typed_beside_utc_stays_utc_though_the_zone_is_known_by_then(
     path, leads_to, filled = form
     zone, words = zone_on(house.owner.get(path).text)
     assert (zone, words) == ("UTC", "UTC")
-    house.owner.client.cookies.set(COOKIE, "America/Chicago")
+    house.owner.client.cookies.set(ZONE_COOKIE, "America/Chicago")
     wrong = house.owner.post(leads_to, **filled, **LATER | {"send_on": "soon"}, zone=zone)
     assert (wrong.status_code, zone_on(wrong.text)) == (422, ("UTC", "UTC"))
     sent = house.owner.post(leads_to, **filled, **LATER, zone=zone, follow=False)

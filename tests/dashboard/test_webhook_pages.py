@@ -13,11 +13,11 @@ from told import settle
 
 from direct import TestClient
 from makers import Clock, make_live, make_teammate
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.web.csrf import new_key
+from quillpost.web.csrf import create_one_time_key
 
 URL = "https://example.com/hook"
 BODY = '{"event_type":"order.status_update","data":{"order.id":0,"order.metadata":{"n":1.50}}}'
@@ -25,8 +25,8 @@ SECRET = re.compile(r"whsec_[A-Za-z0-9+/=]+")
 
 
 @pytest.fixture
-def house(parts: Parts, http: TestClient) -> House:
-    return House(parts, http)
+def house(container: Container, http: TestClient) -> House:
+    return House(container, http)
 
 
 def hook_of(house: House, **fields: object) -> int:
@@ -51,18 +51,18 @@ def replay(browser: Browser, hook: int, since: str, until: str = "", zone: str =
 
 def acts(house: House) -> list[tuple[str, str]]:
     with house.parts.db.transaction(Tenant(house.account.id, None)) as tx:
-        entries = read_log(tx, house.account.id, most=50)
+        entries = list_audit_entries(tx, house.account.id, limit=50)
     return [(entry.act, entry.actor) for entry in entries if entry.act.startswith("webhook.")]
 
 
-def test_the_secret_of_a_new_one_is_shown_once_and_signs(house: House, parts: Parts) -> None:
+def test_the_secret_of_a_new_one_is_shown_once_and_signs(house: House, container: Container) -> None:
     assert "Nobody is told yet" in house.owner.get("/webhooks").text
     typed: dict[str, Any] = {
         "url": URL,
         "type": "order_item.delivered",
         "verb": "post",
         "description": "CRM",
-        "once": new_key(),
+        "once": create_one_time_key(),
     }
     made = house.member.post("/webhooks/new", **typed)
     [shown] = SECRET.findall(unescape(made.text))
@@ -100,12 +100,7 @@ def test_what_is_wrong_stands_beside_its_field_and_nothing_is_made(house: House)
 def test_it_is_changed_paused_resumed_and_ended(house: House) -> None:
     hook = hook_of(house)
     assert f'value="{URL}"' in house.owner.get(f"/webhooks/{hook}/change").text
-    fields: dict[str, Any] = {
-        "url": f"{URL}/new",
-        "type": "scans.scan_update",
-        "verb": "get",
-        "description": "",
-    }
+    fields: dict[str, Any] = {"url": f"{URL}/new", "type": "scans.scan_update", "verb": "get", "description": ""}
     assert "The webhook is changed." in house.owner.post(f"/webhooks/{hook}/change", **fields).text
     webhook = house.account.get(f"/webhooks/{hook}").json()
     assert (webhook["url"], webhook["verb"], webhook["description"]) == (f"{URL}/new", "get", None)
@@ -125,11 +120,9 @@ def test_it_is_changed_paused_resumed_and_ended(house: House) -> None:
     ]  # fmt: skip
 
 
-def test_a_test_is_followed_until_its_outcome(house: House, parts: Parts) -> None:
+def test_a_test_is_followed_until_its_outcome(house: House, container: Container) -> None:
     hook = hook_of(house)
-    part = house.owner.post(
-        f"/webhooks/{hook}/test", event_type="scans.scan_update", headers={"HX-Request": "true"}
-    )
+    part = house.owner.post(f"/webhooks/{hook}/test", event_type="scans.scan_update", headers={"HX-Request": "true"})
     asks = re.search(r'hx-get="([^"]+)"', part.text)
     assert "<html" not in part.text
     assert asks
@@ -137,8 +130,8 @@ def test_a_test_is_followed_until_its_outcome(house: House, parts: Parts) -> Non
     assert "hx-get" not in house.owner.get(asks[1].replace("look=1", "look=40")).text
     delivery = int(asks[1].split("/")[4])
     settle(
-        parts, delivery, status="delivered", attempts=1, body=BODY, response_status=200,
-        response_body="<b>Thanks</b>", next_at=None, delivered_at=parts.clock(),
+        container, delivery, status="delivered", attempts=1, body=BODY, response_status=200,
+        response_body="<b>Thanks</b>", next_at=None, delivered_at=container.clock(),
     )  # fmt: skip
     done = house.owner.get(asks[1]).text
     assert "200 OK in 1 ms" in done
@@ -148,11 +141,11 @@ def test_a_test_is_followed_until_its_outcome(house: House, parts: Parts) -> Non
     assert "    &#34;order.metadata&#34;: {\n      &#34;n&#34;: 1.50\n    }" in page
 
 
-def test_the_log_tells_what_came_of_each_is_filtered_and_retried(house: House, parts: Parts) -> None:
+def test_the_log_tells_what_came_of_each_is_filtered_and_retried(house: House, container: Container) -> None:
     hook = hook_of(house)
     arrived, lost, waits = (try_it(house, hook) for _ in range(3))
-    settle(parts, arrived, status="delivered", attempts=2, response_status=204, next_at=None)
-    settle(parts, lost, status="failed", attempts=10, response_status=500, next_at=None)
+    settle(container, arrived, status="delivered", attempts=2, response_status=204, next_at=None)
+    settle(container, lost, status="failed", attempts=10, response_status=500, next_at=None)
     links = {each: f'/deliveries/{each}"' for each in (arrived, lost, waits)}
     shown = house.owner.get(f"/webhooks/{hook}?page=nonsense").text
     assert [link in shown for link in links.values()] == [True] * 3
@@ -190,23 +183,16 @@ def test_a_time_is_told_again_in_the_readers_zone(house: House, clock: Clock) ->
     assert re.search(r'id="from-fault"[^>]*>A replay from .* is under way', second.text)
 
 
-def test_nobody_elses_are_there(house: House, parts: Parts) -> None:
+def test_nobody_elses_are_there(house: House, container: Container) -> None:
     hook = hook_of(house)
     delivery = try_it(house, hook)
-    live = make_live(parts, house.account).post("/webhooks", {"url": f"{URL}/live", "type": "*"}).json()["id"]
+    live = make_live(container, house.account).post("/webhooks", {"url": f"{URL}/live", "type": "*"}).json()["id"]
     theirs = (
-        make_teammate(parts, house.account, house.branch)
+        make_teammate(container, house.account, house.branch)
         .post("/webhooks", {"url": f"{URL}/dallas", "type": "*"})
         .json()["id"]
     )
-    pages = (
-        "",
-        "/change",
-        "/delete",
-        "/secret",
-        f"/deliveries/{delivery}",
-        f"/deliveries/{delivery}/outcome",
-    )
+    pages = ("", "/change", "/delete", "/secret", f"/deliveries/{delivery}", f"/deliveries/{delivery}/outcome")
     for rest in pages:
         for browser in (house.stranger, house.limited):
             assert browser.get(f"/webhooks/{hook}{rest}").status_code == 404, rest
@@ -225,9 +211,9 @@ def test_nobody_elses_are_there(house: House, parts: Parts) -> None:
     assert f"{URL}/live" not in house.owner.get("/webhooks").text
 
 
-def test_a_secret_that_is_shown_is_the_one_that_signs(house: House, parts: Parts) -> None:
+def test_a_secret_that_is_shown_is_the_one_that_signs(house: House, container: Container) -> None:
     made = house.owner.post("/webhooks/new", url=URL, type="*", verb="post")
     [shown] = SECRET.findall(unescape(made.text))
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         sealed = tx.execute(sa.text("select id, secret_sealed from webhooks")).one()
-    assert webhook_service.unseal(parts.sealer, sealed.id, sealed.secret_sealed) == shown
+    assert webhook_service.decrypt_secret(container.encryptor, sealed.id, sealed.secret_sealed) == shown

@@ -28,9 +28,7 @@ def _pages() -> list[str]:
 def _documented_in(path: str) -> str:
     if path.startswith("/print-room"):
         return OPERATE
-    doors = {
-        route.path for router in sign_in.ROUTERS for route in router.routes if isinstance(route, APIRoute)
-    }
+    doors = {route.path for router in sign_in.ROUTERS for route in router.routes if isinstance(route, APIRoute)}
     return PEOPLE if path in doors else SENDERS
 
 
@@ -48,6 +46,6 @@ def test_no_page_is_documented_that_does_not_exist() -> None:
 
 
 def test_the_cookies_of_pages_are_documented_and_the_page_is_found() -> None:
-    assert f"| `{cookies.COOKIE}` | 365 days |" in OPERATE
+    assert f"| `{cookies.ZONE_COOKIE}` | 365 days |" in OPERATE
     assert "](docs/dashboard.md)" in README
     assert "](embed.md)" in SENDERS

@@ -8,17 +8,17 @@ import typer
 
 from quillpost.accounts.models import SCOPES
 from quillpost.app import tasks as app_tasks
-from quillpost.app.container import Parts
-from quillpost.cli.commands import everything
+from quillpost.app.container import Container
+from quillpost.cli.commands import build_full_app
 from quillpost.core.jobs import Task
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.qr_scans.rules import BROWSERS, kind_of
+from quillpost.fulfillment.qr_scans.rules import BROWSER_PREFIXES, classify_visitor
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.rendering.text.variables import KNOWN
+from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web import api
-from quillpost.web.api.errors import PLAIN, STATUS
-from quillpost.web.api.openapi import draw
+from quillpost.web.api.errors import DEFAULT_MESSAGES, STATUS_BY_ERROR
+from quillpost.web.api.openapi import build_description
 
 DOCS = Path(__file__).parents[2] / "docs"
 OPERATE, API, TRAVELS, START = (
@@ -51,12 +51,12 @@ def _commands(app: typer.Typer, prefix: str = "quillpost") -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", _commands(everything()))
+@pytest.mark.parametrize("command", _commands(build_full_app()))
 def test_every_command_is_documented(command: str) -> None:
     assert f"`{command}`" in OPERATE
 
 
-@pytest.mark.parametrize("status", sorted({*STATUS.values(), *PLAIN, 500}))
+@pytest.mark.parametrize("status", sorted({*STATUS_BY_ERROR.values(), *DEFAULT_MESSAGES, 500}))
 def test_every_error_is_documented(status: int) -> None:
     assert re.search(rf"^\| {status} \| ", API, re.MULTILINE)
 
@@ -66,7 +66,7 @@ def test_every_event_is_documented(event: str) -> None:
     assert f"| `{event}` |" in API
 
 
-@pytest.mark.parametrize("variable", [name for name in KNOWN if not name.startswith("CUSTOM")])
+@pytest.mark.parametrize("variable", [name for name in VARIABLE_NAMES if not name.startswith("CUSTOM")])
 def test_every_variable_is_documented(variable: str) -> None:
     assert f"`%{variable}%`" in API
 
@@ -83,16 +83,14 @@ def test_every_scope_is_documented(scope: str) -> None:
 
 def test_a_scan_tried_as_the_page_says_counts_and_one_with_curls_own_name_does_not() -> None:
     [agent] = re.findall(r'-A "(.+)"', START)
-    assert (kind_of(agent, {}), kind_of("curl/8.5.0", {})) == ("person", "bot")
-    assert all(f"`{start.title()}`" in API for start in BROWSERS)
-    paths = draw(api.routes)["paths"]
-    assert {
-        f"/api/v2/orders/{{order_id}}/{name}" for name in re.findall(r"orders/1/(\w+)", START)
-    } <= paths.keys()
+    assert (classify_visitor(agent, {}), classify_visitor("curl/8.5.0", {})) == ("person", "bot")
+    assert all(f"`{start.title()}`" in API for start in BROWSER_PREFIXES)
+    paths = build_description(api.routes)["paths"]
+    assert {f"/api/v2/orders/{{order_id}}/{name}" for name in re.findall(r"orders/1/(\w+)", START)} <= paths.keys()
 
 
-def test_every_task_is_documented(parts: Parts) -> None:
-    tasks: list[Task] = app_tasks.tasks(parts)
+def test_every_task_is_documented(container: Container) -> None:
+    tasks: list[Task] = app_tasks.build_tasks(container)
     assert [task.name for task in tasks if f"`{task.name}`" not in OPERATE] == []
 
 

@@ -10,19 +10,19 @@ import jsonschema_rs
 import pytest
 
 from quillpost.notifications.webhooks import rules as webhook_rules
-from quillpost.notifications.webhooks.payloads import sample
+from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.web import api
-from quillpost.web.api.openapi import draw
+from quillpost.web.api.openapi import build_description
 
 API = (Path(__file__).parents[2] / "docs" / "api.md").read_text()
-DRAWN = draw(api.routes)
+DRAWN = build_description(api.routes)
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 RANGE = re.compile(r"`(\S+_)(\d+)` to `\S+_(\d+)`")
 
 
 def documented(event_type: str) -> dict[str, str]:
     """Each key of the page's table for this event, with its type."""
-    kind = "orders" if event_type == webhook_rules.ORDER_STATUS else "pieces and scans"
+    kind = "orders" if event_type == webhook_rules.ORDER_STATUS_EVENT else "pieces and scans"
     _, _, after = API.partition(f"**`data` of events of {kind}**")
     rows = re.findall(r"^\| (`.*`) \| ([^|]+) \|", after.partition("\n**")[0], re.MULTILINE)
     return {key: kind for names, kind in rows for key in re.findall(r"`(\S+)`", RANGE.sub(_whole, names))}
@@ -39,19 +39,19 @@ def described(event_type: str) -> dict[str, Any]:
 
 
 def kinds(schema: dict[str, Any]) -> str:
-    names = (
-        f"{each['type']}{' (URI)' if 'format' in each else ''}" for each in schema.get("anyOf", [schema])
-    )
+    names = (f"{each['type']}{' (URI)' if 'format' in each else ''}" for each in schema.get("anyOf", [schema]))
     return " or ".join(names)
 
 
-def told(event_type: str, sub_account_id: int | None = 7) -> webhook_rules.Told:
-    return sample(event_type, "0e4b6f0a-6c3f-4d4e-9a5e-2f1d7c1c9b7a", sub_account_id=sub_account_id, at=NOON)
+def told(event_type: str, sub_account_id: int | None = 7) -> webhook_rules.WebhookEvent:
+    return build_sample_event(
+        event_type, "0e4b6f0a-6c3f-4d4e-9a5e-2f1d7c1c9b7a", sub_account_id=sub_account_id, at=NOON
+    )
 
 
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
 def test_the_page_has_exactly_the_keys_of_the_event(event_type: str) -> None:
-    assert documented(event_type).keys() == webhook_rules.data(told(event_type)).keys()
+    assert documented(event_type).keys() == webhook_rules.build_data(told(event_type)).keys()
 
 
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
@@ -63,9 +63,9 @@ def test_the_page_and_the_description_agree_on_every_type(event_type: str) -> No
 @pytest.mark.parametrize("event_type", webhook_rules.EVENT_TYPES)
 def test_an_event_is_as_the_description_has_it_and_nothing_may_be_missing_or_added(event_type: str) -> None:
     schema = jsonschema_rs.validator_for(described(event_type))
-    message = json.loads(webhook_rules.body(told(event_type)))
+    message = json.loads(webhook_rules.build_body(told(event_type)))
     assert schema.is_valid(message)
-    assert schema.is_valid(json.loads(webhook_rules.body(told(event_type, sub_account_id=None))))
+    assert schema.is_valid(json.loads(webhook_rules.build_body(told(event_type, sub_account_id=None))))
     assert not schema.is_valid(message | {"more": 1})
     assert not schema.is_valid(message | {"data": message["data"] | {"more": 1}})
     for key in message["data"]:

@@ -26,8 +26,8 @@ from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth import clients as redirect_addresses
 from quillpost.accounts.oauth import tokens as app_tokens
-from quillpost.accounts.tokens.rules import WORDS
-from quillpost.app.container import Parts
+from quillpost.accounts.tokens.rules import SCOPE_LABELS
+from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.database import Tenant
 from quillpost.web import forms as web_forms
@@ -89,12 +89,12 @@ class Integrator:
 
 
 @pytest.fixture
-def integrator(owner: Account, http: TestClient, parts: Parts) -> Iterator[Integrator]:
-    make_person(parts, owner.id, DANA)
-    with parts.db.transaction(Tenant(owner.id)) as tx:
-        wish = clients.Registration(name="Example", redirect_uris=[BACK])
-        client, secret = clients.register(
-            tx, owner.id, wish, is_public=False, actor=Actor(DANA), now=parts.clock()
+def integrator(owner: Account, http: TestClient, container: Container) -> Iterator[Integrator]:
+    make_person(container, owner.id, DANA)
+    with container.db.transaction(Tenant(owner.id)) as tx:
+        order_request = clients.ClientRegistration(name="Example", redirect_uris=[BACK])
+        client, secret = clients.register_client(
+            tx, owner.id, order_request, is_public=False, actor=Actor(DANA), now=container.clock()
         )
     assert secret is not None
     browser = browser_of(http)
@@ -121,9 +121,7 @@ def test_the_flow_by_hand_works_as_it_is_written(integrator: Integrator) -> None
     assert gone == {"message": "Unauthenticated."}
 
 
-def test_the_example_in_python_works_as_it_is_written(
-    integrator: Integrator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_example_in_python_works_as_it_is_written(integrator: Integrator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
     lines = blocks("python")
     kept: list[dict[str, str]] = []
@@ -150,25 +148,25 @@ def test_the_example_in_python_works_as_it_is_written(
 
 def test_a_token_is_reported_as_the_page_says(integrator: Integrator, owner: Account) -> None:
     told = json.loads(integrator.run(blocks("shell")["leaked"], LEAKED=owner.token))
-    assert told == {"message": leaked_tokens.DONE}
+    assert told == {"message": leaked_tokens.DONE_MESSAGE}
     assert owner.get("/ping").status_code == 401
 
 
 @pytest.mark.parametrize("kind", ["live", "test", "refresh", "secret", "session"])
-def test_scanners_find_our_secrets_by_the_page_alone(kind: tokens.Kind) -> None:
+def test_scanners_find_our_secrets_by_the_page_alone(kind: tokens.SecretKind) -> None:
     known: dict[str, Any] = {}
     exec(blocks("python")["checksum"], known)
     [pattern] = re.findall(r"^qp_\(live.*$", PAGE, re.MULTILINE)
-    secret = tokens.mint(kind, bytes(range(24)))
+    secret = tokens.mint_secret(kind, bytes(range(24)))
     for length in (24, 32, 64):
-        assert re.fullmatch(pattern, tokens.mint(kind, bytes(range(length))))
+        assert re.fullmatch(pattern, tokens.mint_secret(kind, bytes(range(length))))
     assert known["is_real"](secret)
     assert not known["is_real"](secret[:-1] + ("0" if secret[-1] != "0" else "1"))
 
 
 @pytest.mark.parametrize("scope", SCOPES)
 def test_every_scope_is_documented_in_the_words_that_people_see(scope: str) -> None:
-    words = WORDS[scope]
+    words = SCOPE_LABELS[scope]
     assert f"| `{scope}` | {words[0].lower()}{words[1:]} |" in PAGE
 
 
@@ -178,11 +176,7 @@ def errors_in_code() -> set[str]:
     named = set(re.findall(r"""["']?error["']?\s*[:=]\s*["'](\w+)["']""", text))
     for name in set(re.findall(r"\b(\w+Error)\b", text)):
         kind: Any = getattr(rfc6749, name, None)
-        if (
-            inspect.isclass(kind)
-            and issubclass(kind, rfc6749.OAuth2Error)
-            and kind is not rfc6749.OAuth2Error
-        ):
+        if inspect.isclass(kind) and issubclass(kind, rfc6749.OAuth2Error) and kind is not rfc6749.OAuth2Error:
             named.add(str(getattr(kind, "error", "")))
     return named | {"access_denied"}
 
@@ -200,19 +194,17 @@ def test_no_error_is_documented_that_is_never_told() -> None:
 @pytest.mark.parametrize(
     "fact",
     [
-        f"| code | {app_tokens.USUAL.code.seconds} seconds, once (`QUILLPOST_CODE_SECONDS`) |",
-        f"| access token | {app_tokens.USUAL.access.days} days (`QUILLPOST_ACCESS_TOKEN_DAYS`);"
-        f" {app_tokens.OVERLAP.seconds // 60} minutes more",
-        f"| refresh token | {app_tokens.USUAL.refresh.days} days, once (`QUILLPOST_REFRESH_TOKEN_DAYS`) |",
-        f"| clients of an account | {clients.MOST_CLIENTS} |",
-        f"| redirect addresses of a client | {clients.MOST_REDIRECTS} |",
-        f"`/oauth/revoke` from one network | {oauth_endpoints.FAILURES_A_MINUTE} a minute, then 429;"
-        " good ones",
-        f"| {web_forms.LARGEST_FORM:,} bytes, {requests.MOST_PARAMETERS} fields, each once |",
-        f"at most {redirect_addresses.LONGEST:,} characters",
-        f'"expires_in": {int(app_tokens.USUAL.access.total_seconds())}',
-        f"{leaked_tokens.MOST_TOKENS:,} in one report at most,"
-        f" and {leaked_tokens.OF_ONE_NETWORK} reports a minute",
+        f"| code | {app_tokens.DEFAULT_LIFETIMES.code.seconds} seconds, once (`QUILLPOST_CODE_SECONDS`) |",
+        f"| access token | {app_tokens.DEFAULT_LIFETIMES.access.days} days (`QUILLPOST_ACCESS_TOKEN_DAYS`);"
+        f" {app_tokens.REFRESH_OVERLAP.seconds // 60} minutes more",
+        f"| refresh token | {app_tokens.DEFAULT_LIFETIMES.refresh.days} days, once (`QUILLPOST_REFRESH_TOKEN_DAYS`) |",
+        f"| clients of an account | {clients.MAX_CLIENTS} |",
+        f"| redirect addresses of a client | {clients.MAX_REDIRECT_URIS} |",
+        f"`/oauth/revoke` from one network | {oauth_endpoints.MAX_FAILURES_PER_MINUTE} a minute, then 429; good ones",
+        f"| {web_forms.MAX_FORM_BYTES:,} bytes, {requests.MAX_PARAMETERS} fields, each once |",
+        f"at most {redirect_addresses.MAX_REDIRECT_URI_LENGTH:,} characters",
+        f'"expires_in": {int(app_tokens.DEFAULT_LIFETIMES.access.total_seconds())}',
+        f"{leaked_tokens.MAX_TOKENS:,} in one report at most, and {leaked_tokens.MAX_PER_NETWORK} reports a minute",
     ],
 )
 def test_every_number_is_the_real_one(fact: str) -> None:

@@ -8,19 +8,17 @@ from typing import Any, get_args
 import pytest
 
 from direct import TestClient
-from quillpost.accounts.audit.service import ACTS
-from quillpost.accounts.models import OWNERS_ALONE, Role
+from quillpost.accounts.audit.service import ACTION_LABELS
+from quillpost.accounts.models import OWNER_ONLY_SCOPES, Role
 from quillpost.accounts.users import invitations, password_resets, passwords, second_factor, sessions, sign_in
 from quillpost.accounts.users import queries as user_queries
-from quillpost.accounts.users.rate_limits import of_email, of_network
-from quillpost.core.tokens import Kind
-from quillpost.web.cookies import KNOWN, SESSION, VISITOR
+from quillpost.accounts.users.rate_limits import get_email_buckets, get_network_buckets
+from quillpost.core.tokens import SecretKind
+from quillpost.web.cookies import KNOWN_BROWSER, SESSION, VISITOR
 from quillpost.web.dashboard.settings import users
 
 ROOT = Path(__file__).parents[2]
-PEOPLE, OAUTH, OPERATE = (
-    (ROOT / "docs" / f"{name}.md").read_text() for name in ("people", "oauth", "operate")
-)
+PEOPLE, OAUTH, OPERATE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("people", "oauth", "operate"))
 
 PAGES = ("/sign-in", "/sign-out", "/forgot", "/reset", "/join", "/settings", "/session", "/oauth", "/tokens")
 """Where whoever signs in, or connects an app, comes by."""
@@ -34,24 +32,24 @@ def spelled(lasts: timedelta) -> str:
     return "an hour" if minutes == 60 else f"{minutes} minutes" if minutes else f"{lasts.seconds} seconds"
 
 
-@pytest.mark.parametrize(("act", "words"), ACTS.items())
+@pytest.mark.parametrize(("act", "words"), ACTION_LABELS.items())
 def test_every_act_of_the_audit_log_is_documented(act: str, words: str) -> None:
     assert f"| `{act}` | {words} |" in PEOPLE
 
 
 def test_no_act_is_documented_that_is_not_noted() -> None:
     table = PEOPLE.partition("| act |")[2]
-    assert set(re.findall(r"^\| `([a-z_.]+)` \|", table, re.MULTILINE)) == set(ACTS)
+    assert set(re.findall(r"^\| `([a-z_.]+)` \|", table, re.MULTILINE)) == set(ACTION_LABELS)
 
 
 @pytest.mark.parametrize("role", get_args(Role))
 def test_every_role_is_a_column(role: str) -> None:
     header = next(line for line in PEOPLE.splitlines() if line.startswith("| may |"))
     assert f" {role} " in header
-    assert role in users.ROLES
+    assert role in users.ROLE_DESCRIPTIONS
 
 
-@pytest.mark.parametrize("scope", sorted(OWNERS_ALONE))
+@pytest.mark.parametrize("scope", sorted(OWNER_ONLY_SCOPES))
 def test_what_only_owners_may_do_is_said(scope: str) -> None:
     row = next(line for line in PEOPLE.splitlines() if f"(`{scope}`)" in line)
     assert row.endswith("| yes | no | no |")
@@ -70,33 +68,34 @@ def test_every_page_is_documented(http: TestClient) -> None:
 @pytest.mark.parametrize(
     ("page", "fact"),
     [
-        (PEOPLE, f"good once and for {spelled(invitations.LASTS)}"),
+        (PEOPLE, f"good once and for {spelled(invitations.INVITATION_LIFETIME)}"),
         (
             PEOPLE,
-            f"{invitations.MOST_WAITING} may wait in one account,"
-            f" and {invitations.MOST_A_DAY} are mailed a day at most",
+            f"{invitations.MAX_PENDING} may wait in one account,"
+            f" and {invitations.MAX_EMAILS_PER_DAY} are mailed a day at most",
         ),
-        (PEOPLE, f"good once, for {spelled(password_resets.LINK_LASTS)}"),
+        (PEOPLE, f"good once, for {spelled(password_resets.LINK_LIFETIME)}"),
         (
             PEOPLE,
-            f"A session lasts {spelled(sessions.LASTS)}, and ends after {sessions.IDLE.days} without a visit",
+            f"A session lasts {spelled(sessions.SESSION_LIFETIME)}, and ends after {sessions.IDLE_TIMEOUT.days} "
+            "without a visit",
         ),
-        (PEOPLE, f"a token of {spelled(sessions.PAGE_TOKEN_LASTS)} that ends with the session"),
-        (PEOPLE, f"the last {spelled(sessions.CONFIRMED_FOR)}"),
-        (PEOPLE, f"{second_factor.RECOVERY_CODES} recovery codes"),
-        (PEOPLE, f"{passwords.SHORTEST} to {passwords.LONGEST:,} characters"),
-        (PEOPLE, "Five wrong codes" if sign_in.MOST_CODES == 5 else "another number"),
-        (PEOPLE, f"{of_email('x')[0].most} in 15 minutes and {of_email('x')[1].most} a day"),
-        (PEOPLE, f"{of_network('192.0.2.1')[0].most} failed ones an hour"),
-        (OPERATE, f"| `{SESSION}` | {spelled(sessions.LASTS)} |"),
+        (PEOPLE, f"a token of {spelled(sessions.PAGE_TOKEN_LIFETIME)} that ends with the session"),
+        (PEOPLE, f"the last {spelled(sessions.CONFIRMATION_LIFETIME)}"),
+        (PEOPLE, f"{second_factor.RECOVERY_CODE_COUNT} recovery codes"),
+        (PEOPLE, f"{passwords.MIN_PASSWORD_LENGTH} to {passwords.MAX_PASSWORD_LENGTH:,} characters"),
+        (PEOPLE, "Five wrong codes" if sign_in.MAX_WRONG_CODES == 5 else "another number"),
+        (PEOPLE, f"{get_email_buckets('x')[0].limit} in 15 minutes and {get_email_buckets('x')[1].limit} a day"),
+        (PEOPLE, f"{get_network_buckets('192.0.2.1')[0].limit} failed ones an hour"),
+        (OPERATE, f"| `{SESSION}` | {spelled(sessions.SESSION_LIFETIME)} |"),
         (OPERATE, f"| `{VISITOR}` | until the browser is closed |"),
-        (OPERATE, f"| `{KNOWN}` | {spelled(user_queries.LASTS)} |"),
+        (OPERATE, f"| `{KNOWN_BROWSER}` | {spelled(user_queries.BROWSER_TOKEN_LIFETIME)} |"),
     ],
 )
 def test_every_number_is_the_real_one(page: str, fact: str) -> None:
     assert " ".join(fact.split()) in " ".join(page.split())
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", get_args(SecretKind))
 def test_every_kind_of_secret_is_documented_for_scanners(kind: str) -> None:
     assert f"`qp_{kind}_`" in OAUTH

@@ -10,16 +10,16 @@ from settings_house import LIMITED, MEMBER, OWNER, STRANGER, House
 
 from makers import Account, Clock
 from quillpost.accounts.tokens.queries import insert_token
-from quillpost.accounts.tokens.rules import EVERYTHING, WORDS
-from quillpost.app.container import Parts
+from quillpost.accounts.tokens.rules import ALL_SCOPES_LABEL, SCOPE_LABELS
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import oauth_clients, oauth_grants
 
 PAGE = "/settings/apps"
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    return House(container, http)
 
 
 def connect(
@@ -34,7 +34,7 @@ def connect(
 ) -> tuple[int, str]:
     """A connected app of somebody's; the connection's number and its token."""
     now = house.parts.clock()
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         known = sa.select(oauth_clients.c.id).where(oauth_clients.c.name == name)
         client = tx.scalar(known) or tx.execute(
             sa.insert(oauth_clients)
@@ -63,15 +63,13 @@ def connect(
 
 def test_an_app_is_told_by_all_that_was_allowed(house: House, clock: Clock) -> None:
     house.limited  # noqa: B018 (is somebody by now)
-    _, token = connect(
-        house, house.account, LIMITED, sub_account_id=house.branch, scopes=["orders:read"], mode="live"
-    )
+    _, token = connect(house, house.account, LIMITED, sub_account_id=house.branch, scopes=["orders:read"], mode="live")
     clock.advance(hours=3)
     page = unescape(house.owner.get(PAGE).text)
     for words in ("Zapier", "Live", "https://app.example.com/", "3 hours ago", f"by {LIMITED}",
-                  "Dallas alone", WORDS["orders:read"], "Not used yet"):  # fmt: skip
+                  "Dallas alone", SCOPE_LABELS["orders:read"], "Not used yet"):  # fmt: skip
         assert words in page
-    assert WORDS["send:write"] not in page
+    assert SCOPE_LABELS["send:write"] not in page
     house.ping(token)
     assert "Last used" in house.owner.get(PAGE).text
 
@@ -79,7 +77,7 @@ def test_an_app_is_told_by_all_that_was_allowed(house: House, clock: Clock) -> N
 def test_one_that_may_do_everything_is_told_as_such(house: House) -> None:
     connect(house, house.account, OWNER)
     page = house.owner.get(PAGE).text
-    assert EVERYTHING in page
+    assert ALL_SCOPES_LABEL in page
     assert "the whole account" in page
     assert "by you" in page
 
@@ -107,16 +105,16 @@ def test_an_app_that_was_let_in_several_times_is_one_thing(house: House, clock: 
     page = unescape(house.owner.get(PAGE).text)
     assert re.findall(rf"{PAGE}/(\d+)/disconnect", page) == [str(newest)]
     for words in ("6 hours ago", "Let in 2 times since, the last time", "1 hour ago", "Last used",
-                  WORDS["orders:read"], WORDS["lists:read"]):  # fmt: skip
+                  SCOPE_LABELS["orders:read"], SCOPE_LABELS["lists:read"]):  # fmt: skip
         assert words in page
     connect(house, house.account, OWNER)
-    assert EVERYTHING in house.owner.get(PAGE).text
+    assert ALL_SCOPES_LABEL in house.owner.get(PAGE).text
 
 
 def test_disconnecting_an_app_ends_it_wherever_it_was_let_in(house: House) -> None:
     oldest, first = connect(house, house.account, OWNER)
     _, second = connect(house, house.account, OWNER)
-    with house.parts.db.work() as tx:  # a code that waits to be exchanged
+    with house.parts.db.system_transaction() as tx:  # a code that waits to be exchanged
         waiting = connect(house, house.account, OWNER)[0]
         tx.execute(sa.update(oauth_grants).where(oauth_grants.c.id == waiting).values(connected_at=None))
     path = f"{PAGE}/{oldest}/disconnect"
@@ -124,7 +122,7 @@ def test_disconnecting_an_app_ends_it_wherever_it_was_let_in(house: House) -> No
     house.owner.post(path)
     assert (house.ping(first), house.ping(second)) == (401, 401)
     assert "No app is connected" in house.owner.get(PAGE).text
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         assert tx.scalar(sa.select(sa.func.count()).where(oauth_grants.c.ended_at.is_(None))) == 0
     log = house.owner.get("/settings/audit").text
     assert log.count("disconnected an app: Zapier") == 1
@@ -155,9 +153,7 @@ def test_members_see_and_disconnect_their_own_alone(house: House) -> None:
     member, limited = house.member, house.limited
     of_owner, owners_token = connect(house, house.account, OWNER, "Owners")
     of_member, members_token = connect(house, house.account, MEMBER, "Members")
-    of_limited, limiteds_token = connect(
-        house, house.account, LIMITED, "Limited", sub_account_id=house.branch
-    )
+    of_limited, limiteds_token = connect(house, house.account, LIMITED, "Limited", sub_account_id=house.branch)
     seen = {
         browser_name: {name for name in ("Owners", "Members", "Limited") if name in browser.get(PAGE).text}
         for browser_name, browser in (("owner", house.owner), ("member", member), ("limited", limited))

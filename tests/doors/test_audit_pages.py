@@ -10,8 +10,8 @@ import pytest
 from settings_house import OWNER, House
 
 from makers import Account, Clock, make_sub_account
-from quillpost.accounts.audit.service import ACTS, Actor, note
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import ACTION_LABELS, Actor, record_audit_entry
+from quillpost.app.container import Container
 from quillpost.web.dashboard.settings import pages as setting_pages
 
 PAGE = "/settings/audit"
@@ -20,14 +20,14 @@ ROW = re.compile(r'<td class="told" data-label="What">([^<]*?)\n', re.DOTALL)
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    return House(container, http)
 
 
 def write(house: House, account: Account, *names: str, act: str = "token.created", **how: Any) -> None:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         for name in names:
-            note(
+            record_audit_entry(
                 tx, account.id, act, how.get("actor", Actor(OWNER, address="192.0.2.7")),
                 about={"name": name, "mode": "live"}, sub_account_id=how.get("sub_account_id"),
                 now=house.parts.clock(),
@@ -82,7 +82,7 @@ def test_beyond_the_oldest_there_is_nothing(house: House) -> None:
 
 
 def test_every_act_can_be_shown(house: House) -> None:
-    for act in ACTS:
+    for act in ACTION_LABELS:
         write(house, house.account, "it", act=act)
     pages = house.owner.get(PAGE).text
     while older := OLDER.findall(pages)[-1:]:
@@ -90,7 +90,7 @@ def test_every_act_can_be_shown(house: House) -> None:
         pages += page
         if not OLDER.search(page):
             break
-    for words in ACTS.values():
+    for words in ACTION_LABELS.values():
         assert words.replace("'", "&#39;") in pages
 
 
@@ -103,10 +103,8 @@ def test_another_accounts_lines_are_on_no_page_of_ours(house: House) -> None:
     assert "Ours" not in house.stranger.get(f"{PAGE}.csv").text
 
 
-def test_the_file_holds_the_whole_log_however_long(
-    house: House, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(setting_pages, "AT_ONCE", 10)
+def test_the_file_holds_the_whole_log_however_long(house: House, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setting_pages, "CSV_CHUNK_LINES", 10)
     write(house, house.account, *(f"T{number}" for number in range(30)))
     clock.advance(hours=1)
     write(house, house.account, "Ümlaut, Inc.", sub_account_id=make_sub_account(house.parts, house.account))

@@ -10,14 +10,14 @@ from signed_in import PASSWORD, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account
-from quillpost.accounts.tokens.rules import WORDS
-from quillpost.app.container import Parts
+from quillpost.accounts.tokens.rules import SCOPE_LABELS
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, tokens
 
 
 @pytest.fixture
-def app_(parts: Parts, http: TestClient, owner: Account) -> App:
-    return connect(parts, http, owner, website="https://letterhead.example")
+def app_(container: Container, http: TestClient, owner: Account) -> App:
+    return connect(container, http, owner, website="https://letterhead.example")
 
 
 def words_of(page: str) -> str:
@@ -32,28 +32,28 @@ def test_the_page_says_who_asks_for_what_and_where_it_leads(app_: App) -> None:
     assert "Let Letterhead act for Dana Whitfield?" in words
     assert "that Dana Whitfield has registered here. We have not verified" in words
     assert "https://letterhead.example" in words
-    assert WORDS["orders:read"] in words
-    assert WORDS["lists:write"] in words
-    assert WORDS["send:write"] not in words
+    assert SCOPE_LABELS["orders:read"] in words
+    assert SCOPE_LABELS["lists:write"] in words
+    assert SCOPE_LABELS["send:write"] not in words
     assert "led back to app.example" in words
     assert "signed in as dana@example.com" in words
 
 
 def test_without_scopes_all_that_the_client_may_have_is_asked_for(
-    parts: Parts, http: TestClient, owner: Account
+    container: Container, http: TestClient, owner: Account
 ) -> None:
-    app = connect(parts, http, owner, scopes=["send:write", "orders:read"])
+    app = connect(container, http, owner, scopes=["send:write", "orders:read"])
     words = words_of(app.browser.get(app.link()).text)
-    assert [scope for scope, sentence in WORDS.items() if sentence in words] == ["send:write", "orders:read"]
+    assert [scope for scope, sentence in SCOPE_LABELS.items() if sentence in words] == ["send:write", "orders:read"]
 
 
-def test_allowed_it_leads_back_with_a_code_the_state_and_the_issuer(app_: App, parts: Parts) -> None:
+def test_allowed_it_leads_back_with_a_code_the_state_and_the_issuer(app_: App, container: Container) -> None:
     answer = app_.consent()
     told = query_of(answer)
     assert answer.headers["location"].startswith(f"{BACK}?")
     assert answer.headers["cache-control"] == "no-store"
     assert told["code"].startswith("qp_code_")
-    assert (told["state"], told["iss"]) == (STATE, parts.base_url)
+    assert (told["state"], told["iss"]) == (STATE, container.base_url)
     assert set(told) == {"code", "state", "iss"}
 
 
@@ -61,29 +61,29 @@ def test_without_a_state_none_comes_back(app_: App) -> None:
     assert set(query_of(app_.consent(app_.link(state=None)))) == {"code", "iss"}
 
 
-def test_a_query_of_the_apps_own_address_is_kept(parts: Parts, http: TestClient, owner: Account) -> None:
-    app = connect(parts, http, owner, redirect_uris=(f"{BACK}?shop=7&empty=",))
+def test_a_query_of_the_apps_own_address_is_kept(container: Container, http: TestClient, owner: Account) -> None:
+    app = connect(container, http, owner, redirect_uris=(f"{BACK}?shop=7&empty=",))
     told = query_of(app.consent())
     assert (told["shop"], told["empty"], told["state"]) == ("7", "", STATE)
 
 
 def test_an_app_on_a_device_is_led_back_to_by_its_own_scheme(
-    parts: Parts, http: TestClient, owner: Account
+    container: Container, http: TestClient, owner: Account
 ) -> None:
-    app = connect(parts, http, owner, is_public=True, redirect_uris=("com.example.letters:/back",))
+    app = connect(container, http, owner, is_public=True, redirect_uris=("com.example.letters:/back",))
     page = app.browser.get(app.link())
     assert "an app on your device (com.example.letters)" in words_of(page.text)
     assert "form-action 'self' com.example.letters:;" in page.headers["content-security-policy"]
     assert app.consent().headers["location"].startswith("com.example.letters:/back?code=qp_code_")
 
 
-def test_denied_it_leads_back_with_access_denied(app_: App, parts: Parts) -> None:
+def test_denied_it_leads_back_with_access_denied(app_: App, container: Container) -> None:
     told = query_of(app_.consent(decision="deny", mode=None))
-    assert (told["error"], told["state"], told["iss"]) == ("access_denied", STATE, parts.base_url)
+    assert (told["error"], told["state"], told["iss"]) == ("access_denied", STATE, container.base_url)
     assert "code" not in told
 
 
-def test_whoever_is_not_signed_in_signs_in_and_comes_back(parts: Parts, http: TestClient, app_: App) -> None:
+def test_whoever_is_not_signed_in_signs_in_and_comes_back(container: Container, http: TestClient, app_: App) -> None:
     browser = browser_of(http)
     sent_away = browser.get(app_.link(), follow=False)
     assert sent_away.status_code == 303
@@ -91,12 +91,7 @@ def test_whoever_is_not_signed_in_signs_in_and_comes_back(parts: Parts, http: Te
     page = browser.get(sent_away.headers["location"])
     wanted = re.search(r'name="next" value="([^"]+)"', page.text)
     assert wanted is not None
-    back = browser.post(
-        "/sign-in",
-        email="dana@example.com",
-        password=PASSWORD,
-        next=unescape(wanted[1]),
-    )
+    back = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next=unescape(wanted[1]))
     assert "Let Letterhead act for" in words_of(back.text)
 
 
@@ -123,19 +118,19 @@ def test_consent_is_asked_each_time(app_: App) -> None:
     ],
 )
 def test_other_faults_go_back_to_the_app(
-    parts: Parts, http: TestClient, owner: Account, changes: dict[str, str | None], error: str
+    container: Container, http: TestClient, owner: Account, changes: dict[str, str | None], error: str
 ) -> None:
-    app = connect(parts, http, owner, scopes=["send:write", "orders:read"])
+    app = connect(container, http, owner, scopes=["send:write", "orders:read"])
     for answer in (app.browser.get(app.link(**changes), follow=False), app.consent(app.link(**changes))):
         told = query_of(answer)
         assert answer.headers["location"].startswith(f"{BACK}?")
-        assert (told["error"], told["state"], told["iss"]) == (error, STATE, parts.base_url)
+        assert (told["error"], told["state"], told["iss"]) == (error, STATE, container.base_url)
         assert told["error_description"].isascii()
         assert "code" not in told
 
 
-def test_sub_accounts_of_one_title_are_told_apart(parts: Parts, app_: App, owner: Account) -> None:
-    first, second = (make_sub_account(parts, owner, "North Shop") for _ in range(2))
+def test_sub_accounts_of_one_title_are_told_apart(container: Container, app_: App, owner: Account) -> None:
+    first, second = (make_sub_account(container, owner, "North Shop") for _ in range(2))
     page = app_.browser.get(app_.link()).text
     for number in (first, second):
         assert f'<option value="{number}">North Shop ({number}) alone</option>' in page
@@ -144,17 +139,14 @@ def test_sub_accounts_of_one_title_are_told_apart(parts: Parts, app_: App, owner
 @pytest.mark.parametrize(
     ("scope", "words"),
     [
-        (
-            "orders:read lists:read",
-            "The client is not registered for: lists:read. It may ask for: orders:read",
-        ),
+        ("orders:read lists:read", "The client is not registered for: lists:read. It may ask for: orders:read"),
         ("orders:delete", "A scope is unknown: orders:delete. Known scopes: send:read send:write"),
     ],
 )
 def test_the_wrong_scope_is_named(
-    parts: Parts, http: TestClient, owner: Account, scope: str, words: str
+    container: Container, http: TestClient, owner: Account, scope: str, words: str
 ) -> None:
-    app = connect(parts, http, owner, scopes=["orders:read"])
+    app = connect(container, http, owner, scopes=["orders:read"])
     told = query_of(app.browser.get(app.link(scope=scope), follow=False))
     assert told["error_description"].startswith(words)
 
@@ -164,17 +156,11 @@ def test_a_program_learns_of_a_fault_without_signing_in(app_: App, http: TestCli
     assert query_of(answer)["error"] == "invalid_scope"
 
 
-def test_a_person_who_is_not_signed_in_is_not_carried_off_to_another_site(
-    app_: App, http: TestClient
-) -> None:
+def test_a_person_who_is_not_signed_in_is_not_carried_off_to_another_site(app_: App, http: TestClient) -> None:
     answer = browser_of(http).get(app_.link(scope="everything"), follow=False)
     assert (answer.status_code, "location" in answer.headers) == (400, False)
-    assert "The app's request is wrong. A scope is unknown: everything. Known scopes:" in words_of(
-        answer.text
-    )
-    back = re.search(
-        r'<a class="button" href="([^"]+)" rel="noreferrer">Back to app.example</a>', answer.text
-    )
+    assert "The app's request is wrong. A scope is unknown: everything. Known scopes:" in words_of(answer.text)
+    back = re.search(r'<a class="button" href="([^"]+)" rel="noreferrer">Back to app.example</a>', answer.text)
     assert back is not None
     assert unescape(back[1]).startswith(f"{BACK}?error=invalid_scope&")
 
@@ -187,8 +173,8 @@ def test_a_parameter_that_is_there_twice_is_refused(app_: App, name: str) -> Non
     assert ("state" in told) == (name != "state")
 
 
-def test_an_owner_may_lend_one_sub_account(app_: App, parts: Parts, owner: Account) -> None:
-    branch = make_sub_account(parts, owner, "North")
+def test_an_owner_may_lend_one_sub_account(app_: App, container: Container, owner: Account) -> None:
+    branch = make_sub_account(container, owner, "North")
     assert "North alone" in words_of(app_.browser.get(app_.link()).text)
     token = app_.tokens(sub_account_id=str(branch))["access_token"]
     header = {"Authorization": f"Bearer {token}"}
@@ -197,8 +183,8 @@ def test_an_owner_may_lend_one_sub_account(app_: App, parts: Parts, owner: Accou
     assert made.json()["sub_account_id"] == branch
 
 
-def test_another_accounts_sub_account_is_no_choice(app_: App, parts: Parts, stranger: Account) -> None:
-    theirs = make_sub_account(parts, stranger)
+def test_another_accounts_sub_account_is_no_choice(app_: App, container: Container, stranger: Account) -> None:
+    theirs = make_sub_account(container, stranger)
     refused = app_.consent(sub_account_id=str(theirs))
     assert refused.status_code == 422
     assert "Choose one that is on the list." in words_of(refused.text)
@@ -214,8 +200,8 @@ def test_a_page_that_was_not_filled_in_says_what_is_missing(app_: App) -> None:
     assert "Allow it, or do not." in words_of(undecided.text)
 
 
-def test_an_account_in_test_mode_lends_testing_alone(app_: App, parts: Parts, owner: Account) -> None:
-    with parts.db.work() as tx:
+def test_an_account_in_test_mode_lends_testing_alone(app_: App, container: Container, owner: Account) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == owner.id).values(test_mode=True))
     assert "This account is in testing mode" in words_of(app_.browser.get(app_.link()).text)
     assert app_.consent(mode="live").status_code == 422
@@ -223,22 +209,22 @@ def test_an_account_in_test_mode_lends_testing_alone(app_: App, parts: Parts, ow
 
 
 def test_a_member_lends_no_more_than_they_may(
-    parts: Parts, http: TestClient, owner: Account, app_: App
+    container: Container, http: TestClient, owner: Account, app_: App
 ) -> None:
-    make_person(parts, owner.id, "member@example.com", role="member")
+    make_person(container, owner.id, "member@example.com", role="member")
     app_.browser = browser_of(http)
     app_.browser.sign_in("member@example.com")
     words = words_of(app_.browser.get(app_.link()).text)
-    assert words.index("what your role in this account does not allow") < words.index(WORDS["account:write"])
+    assert words.index("what your role in this account does not allow") < words.index(SCOPE_LABELS["account:write"])
     told = app_.tokens()
     assert "account:write" not in told["scope"].split()
     assert "send:write" in told["scope"].split()
 
 
 def test_what_a_role_does_not_allow_at_all_is_denied(
-    parts: Parts, http: TestClient, owner: Account, app_: App
+    container: Container, http: TestClient, owner: Account, app_: App
 ) -> None:
-    make_person(parts, owner.id, "member@example.com", role="member")
+    make_person(container, owner.id, "member@example.com", role="member")
     app_.browser = browser_of(http)
     app_.browser.sign_in("member@example.com")
     link = app_.link(scope="account:write")
@@ -249,74 +235,74 @@ def test_what_a_role_does_not_allow_at_all_is_denied(
 
 
 def test_a_member_of_one_sub_account_lends_that_alone(
-    parts: Parts, http: TestClient, owner: Account, app_: App
+    container: Container, http: TestClient, owner: Account, app_: App
 ) -> None:
-    north, south = make_sub_account(parts, owner, "North"), make_sub_account(parts, owner, "South")
-    make_person(parts, owner.id, "north@example.com", role="member", sub_account_id=north)
+    north, south = make_sub_account(container, owner, "North"), make_sub_account(container, owner, "South")
+    make_person(container, owner.id, "north@example.com", role="member", sub_account_id=north)
     app_.browser = browser_of(http)
     app_.browser.sign_in("north@example.com")
     assert "acts for the sub account North alone" in words_of(app_.browser.get(app_.link()).text)
     app_.tokens(sub_account_id=str(south))
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.scalar(sa.select(tokens.c.sub_account_id).where(tokens.c.grant_id.is_not(None))) == north
 
 
 def test_somebody_in_several_accounts_chooses_one(
-    parts: Parts, http: TestClient, stranger: Account, app_: App
+    container: Container, http: TestClient, stranger: Account, app_: App
 ) -> None:
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == stranger.id).values(name="Second Shop"))
-    make_person(parts, stranger.id, "dana@example.com", role="member")
+    make_person(container, stranger.id, "dana@example.com", role="member")
     page = app_.browser.get(app_.link()).text
     other = re.search(r'<a href="([^"]+)">Second Shop</a>', page)
     assert other is not None
     link = unescape(other[1])
     assert "Let Letterhead act for Second Shop?" in words_of(app_.browser.get(link).text)
     token = app_.tokens(link)["access_token"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         whose = tx.scalar(sa.select(tokens.c.account_id).where(tokens.c.name == "Letterhead"))
     assert whose == stranger.id
     assert app_.ping(token).status_code == 200
 
 
 def test_an_account_that_is_not_ones_own_cannot_be_chosen(
-    parts: Parts, http: TestClient, stranger: Account, app_: App
+    container: Container, http: TestClient, stranger: Account, app_: App
 ) -> None:
-    make_person(parts, stranger.id, "stranger@example.com")
+    make_person(container, stranger.id, "stranger@example.com")
     for membership in range(1, 5):
         page = app_.browser.get(app_.link(account=str(membership))).text
         assert "act for Dana Whitfield?" in words_of(page)
     app_.tokens(app_.link(account="2"))
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         whose = tx.scalar(sa.select(tokens.c.account_id).where(tokens.c.name == "Letterhead"))
     assert whose != stranger.id
 
 
 def test_an_app_of_another_account_connects_to_mine(
-    parts: Parts, http: TestClient, stranger: Account, app_: App
+    container: Container, http: TestClient, stranger: Account, app_: App
 ) -> None:
-    client, secret = register_client(parts, stranger.id, name="Of a stranger")
+    client, secret = register_client(container, stranger.id, name="Of a stranger")
     theirs = App(http, client, secret, app_.browser)
     token = theirs.tokens()["access_token"]
     header = {"Authorization": f"Bearer {token}"}
     assert http.get("/api/v2/account", headers=header).status_code == 200
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         whose = tx.scalar(sa.select(tokens.c.account_id).where(tokens.c.name == "Of a stranger"))
     assert whose == app_.client.account_id
 
 
-def test_an_app_has_no_operators_powers(parts: Parts, http: TestClient) -> None:
-    office = make_account(parts, http, "office@example.com")
-    with parts.db.work() as tx:
+def test_an_app_has_no_operators_powers(container: Container, http: TestClient) -> None:
+    office = make_account(container, http, "office@example.com")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == office.id).values(is_operator=True))
-    app = connect(parts, http, office)
+    app = connect(container, http, office)
     header = {"Authorization": f"Bearer {app.tokens()['access_token']}"}
     assert http.get("/api/v2/print/batches", headers=header).status_code == 403
     assert office.get("/print/batches").status_code == 200
 
 
-def test_names_are_shown_and_never_obeyed(parts: Parts, http: TestClient, owner: Account) -> None:
-    app = connect(parts, http, owner, name="<script>alert(1)</script>", website="https://a.example/<b>\"'")
+def test_names_are_shown_and_never_obeyed(container: Container, http: TestClient, owner: Account) -> None:
+    app = connect(container, http, owner, name="<script>alert(1)</script>", website="https://a.example/<b>\"'")
     page = app.browser.get(app.link()).text
     assert "<script>alert" not in page
     assert "/<b>" not in page

@@ -8,13 +8,13 @@ from PIL import Image
 
 from direct import TestClient
 from makers import Account, rows_of_all
-from quillpost.app.container import Parts
-from quillpost.orders.giftcards import brands as catalogue
-from quillpost.orders.giftcards.rules import Brand
+from quillpost.app.container import Container
+from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards.rules import GiftcardBrand
 from quillpost.web.public import files as door
 
 COFFEE = "/giftcards/brindlewick.png"
-OURS = Brand("our-cafe", "Our Café", "food", (2500,), "#1f6f54")
+OURS = GiftcardBrand("our-cafe", "Our Café", "food", (2500,), "#1f6f54")
 
 
 def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
@@ -22,10 +22,10 @@ def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
         return np.asarray(picture.convert("RGB"))
 
 
-def put(parts: Parts, **changes: str) -> None:
-    brand = Brand(**{name: getattr(OURS, name) for name in Brand.__slots__} | changes)
-    with parts.db.work() as tx:
-        catalogue.put_brand(tx, brand, now=parts.clock())
+def put(container: Container, **changes: str) -> None:
+    brand = GiftcardBrand(**{name: getattr(OURS, name) for name in GiftcardBrand.__slots__} | changes)
+    with container.db.system_transaction() as tx:
+        brand_catalog.save_brand(tx, brand, now=container.clock())
 
 
 def test_it_shows_the_brands_name_in_its_colour(http: TestClient) -> None:
@@ -54,41 +54,41 @@ def test_a_brand_that_is_not_there_is_not_found(http: TestClient, code: str) -> 
     assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})
 
 
-def test_it_is_drawn_once(http: TestClient, parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_drawn_once(http: TestClient, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     first = http.get(COFFEE)
-    before = rows_of_all(parts)
+    before = rows_of_all(container)
 
     def draw_again(*_: object) -> bytes:
         raise AssertionError("drawn again")
 
-    monkeypatch.setattr(door, "brand_picture", draw_again)
+    monkeypatch.setattr(door, "render_brand_picture", draw_again)
     assert http.get(COFFEE).content == first.content
-    assert rows_of_all(parts) == before
+    assert rows_of_all(container) == before
 
 
-def test_a_changed_brand_has_a_changed_picture(http: TestClient, parts: Parts) -> None:
+def test_a_changed_brand_has_a_changed_picture(http: TestClient, container: Container) -> None:
     seen = []
     for changes in ({}, {"title": "Our Bistro"}, {"accent": "#7a1f3d"}, {}):
-        put(parts, **changes)
+        put(container, **changes)
         seen.append(http.get("/giftcards/our-cafe.png").content)
     assert seen[0] == seen[3]
     assert len(set(seen)) == 3
 
 
-def test_what_was_sent_still_shows_a_brand_that_is_offered_no_more(http: TestClient, parts: Parts) -> None:
-    put(parts)
+def test_what_was_sent_still_shows_a_brand_that_is_offered_no_more(http: TestClient, container: Container) -> None:
+    put(container)
     offered = http.get("/giftcards/our-cafe.png")
-    with parts.db.work() as tx:
-        catalogue.retire(tx, "our-cafe", now=parts.clock())
+    with container.db.system_transaction() as tx:
+        brand_catalog.retire_brand(tx, "our-cafe", now=container.clock())
     assert http.get("/giftcards/our-cafe.png").content == offered.content
 
 
-def test_whoever_has_it_already_is_spared_the_bytes(http: TestClient, parts: Parts) -> None:
-    put(parts)
+def test_whoever_has_it_already_is_spared_the_bytes(http: TestClient, container: Container) -> None:
+    put(container)
     first = http.get("/giftcards/our-cafe.png")
     assert first.headers["cache-control"] == "public, max-age=3600"
     known = {"If-None-Match": first.headers["etag"]}
     again = http.get("/giftcards/our-cafe.png", headers=known)
     assert (again.status_code, again.content) == (304, b"")
-    put(parts, title="Our Bistro")
+    put(container, title="Our Bistro")
     assert http.get("/giftcards/our-cafe.png", headers=known).status_code == 200

@@ -14,7 +14,7 @@ from travelling import codes, journey, mailed, statuses
 
 from direct import TestClient
 from makers import Build, Clock, do_due_jobs
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 PATH = "/hooks/carrier/iv-mtr"
@@ -24,13 +24,13 @@ INBOX = "tracking/inbox/"
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(carrier_token=TOKEN, body_bytes=100_000)
 
 
 @pytest.fixture
-def http(parts: Parts) -> Iterator[TestClient]:
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as client:
+def http(container: Container) -> Iterator[TestClient]:
+    with TestClient(create_app(container), base_url="http://quillpost.test") as client:
         yield client
 
 
@@ -43,40 +43,38 @@ def basic(password: str, name: str = "usps") -> str:
     return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()
 
 
-def in_inbox(parts: Parts) -> list[str]:
-    return list(parts.shelf.store.keys(INBOX))
+def in_inbox(container: Container) -> list[str]:
+    return list(container.storage.store.keys(INBOX))
 
 
-def test_scans_that_are_pushed_move_their_pieces(parts: Parts, http: TestClient, clock: Clock) -> None:
-    order = mailed(parts, open_account(parts))
-    scans = [json.loads(scan.raw) for scan in journey(parts, *codes(parts, order))]
+def test_scans_that_are_pushed_move_their_pieces(container: Container, http: TestClient, clock: Clock) -> None:
+    order = mailed(container, open_account(container))
+    scans = [json.loads(scan.raw) for scan in journey(container, *codes(container, order))]
     answer = push(http, {"events": scans})
     assert (answer.status_code, answer.json()) == (202, {"message": "Accepted"})
-    assert len(in_inbox(parts)) == 1
-    assert statuses(parts, order) == ["Printed"]
+    assert len(in_inbox(container)) == 1
+    assert statuses(container, order) == ["Printed"]
     clock.advance(days=5)
-    do_due_jobs(parts)
-    assert statuses(parts, order) == ["Delivered"]
-    assert in_inbox(parts) == []
+    do_due_jobs(container)
+    assert statuses(container, order) == ["Delivered"]
+    assert in_inbox(container) == []
 
 
-def test_the_same_push_twice_is_one_file_and_one_poll(parts: Parts, http: TestClient) -> None:
+def test_the_same_push_twice_is_one_file_and_one_poll(container: Container, http: TestClient) -> None:
     for _ in range(2):
         assert push(http, {"events": [EVENT]}).status_code == 202
-    assert len(in_inbox(parts)) == 1
-    with parts.db.work() as tx:
+    assert len(in_inbox(container)) == 1
+    with container.db.system_transaction() as tx:
         polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
         assert tx.execute(polls).scalar_one() == 1
 
 
-@pytest.mark.parametrize(
-    "authorization", [f"Bearer {TOKEN}", f"bearer  {TOKEN}", basic(TOKEN), basic(TOKEN, name="")]
-)
+@pytest.mark.parametrize("authorization", [f"Bearer {TOKEN}", f"bearer  {TOKEN}", basic(TOKEN), basic(TOKEN, name="")])
 def test_the_token_comes_as_bearer_or_as_the_password_of_basic(
-    parts: Parts, http: TestClient, authorization: str
+    container: Container, http: TestClient, authorization: str
 ) -> None:
     assert push(http, [EVENT], Authorization=authorization).status_code == 202
-    assert len(in_inbox(parts)) == 1
+    assert len(in_inbox(container)) == 1
 
 
 @pytest.mark.parametrize(
@@ -84,26 +82,24 @@ def test_the_token_comes_as_bearer_or_as_the_password_of_basic(
     ["", "Bearer", "Bearer ", "Bearer wrong", f"Bearer {TOKEN}x", TOKEN, basic("wrong"), basic("", TOKEN),
      "Basic ???", f"Digest {TOKEN}", "Bearer sésame"],
 )  # fmt: skip
-def test_nobody_else_is_let_in(parts: Parts, http: TestClient, authorization: str) -> None:
-    answer = http.post(
-        PATH, content=json.dumps([EVENT]), headers={b"Authorization": authorization.encode("latin-1")}
-    )
+def test_nobody_else_is_let_in(container: Container, http: TestClient, authorization: str) -> None:
+    answer = http.post(PATH, content=json.dumps([EVENT]), headers={b"Authorization": authorization.encode("latin-1")})
     assert (answer.status_code, answer.json()) == (401, {"message": "Unauthenticated."})
     assert answer.headers["WWW-Authenticate"] == "Bearer"
-    assert in_inbox(parts) == []
+    assert in_inbox(container) == []
 
 
 def test_whoever_guesses_for_long_is_told_to_wait(build: Build) -> None:
-    parts = build(carrier_token=TOKEN, calls_a_minute=3)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+    container = build(carrier_token=TOKEN, calls_a_minute=3)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         codes = [push(http, [EVENT], Authorization="Bearer guess").status_code for _ in range(5)]
         assert codes == [401, 401, 401, 429, 429]
         assert push(http, [EVENT]).status_code == 202
 
 
 def test_without_a_token_the_door_is_closed(build: Build) -> None:
-    parts = build()
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
+    container = build()
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
         answer = push(http, [EVENT])
         assert answer.status_code == 404
         assert "QUILLPOST_CARRIER_TOKEN" in answer.json()["message"]
@@ -115,27 +111,25 @@ def test_without_a_token_the_door_is_closed(build: Build) -> None:
     [b"", b"hello", b"imb,scanDatetime\n1,2\n", b"{}", b"[1, 2]", b'{"events": [{"imb": "12"}]}',
      b'{"events":', b"\x1f\x8bdamaged", b"\xff\xfe\x00"],
 )  # fmt: skip
-def test_a_body_without_a_scan_is_refused_with_a_sentence(
-    parts: Parts, http: TestClient, body: bytes
-) -> None:
+def test_a_body_without_a_scan_is_refused_with_a_sentence(container: Container, http: TestClient, body: bytes) -> None:
     answer = push(http, body)
     assert answer.status_code == 422
     assert answer.json()["errors"].keys() == {"body"}
     assert answer.json()["message"].endswith(".")
-    assert in_inbox(parts) == []
+    assert in_inbox(container) == []
 
 
-def test_an_empty_list_of_events_is_a_sign_of_life(parts: Parts, http: TestClient) -> None:
+def test_an_empty_list_of_events_is_a_sign_of_life(container: Container, http: TestClient) -> None:
     assert push(http, {"events": []}).status_code == 202
-    assert in_inbox(parts) == []
+    assert in_inbox(container) == []
 
 
-def test_one_good_row_is_enough(parts: Parts, http: TestClient) -> None:
+def test_one_good_row_is_enough(container: Container, http: TestClient) -> None:
     assert push(http, {"events": [{"imb": "12"}, EVENT]}).status_code == 202
-    assert len(in_inbox(parts)) == 1
+    assert len(in_inbox(container)) == 1
 
 
-def test_a_packed_body_is_taken_and_one_that_is_too_large_is_not(parts: Parts, http: TestClient) -> None:
+def test_a_packed_body_is_taken_and_one_that_is_too_large_is_not(container: Container, http: TestClient) -> None:
     assert push(http, gzip.compress(json.dumps([EVENT]).encode())).status_code == 202
     assert push(http, [EVENT] * 2_000).status_code == 413
-    assert len(in_inbox(parts)) == 1
+    assert len(in_inbox(container)) == 1

@@ -9,8 +9,8 @@ from signed_in import PASSWORD, browser_of, make_person
 from direct import TestClient
 from makers import Account, Build
 from quillpost.accounts.users import queries as user_queries
-from quillpost.app.container import Parts
-from quillpost.core.encryption import fingerprint
+from quillpost.app.container import Container
+from quillpost.core.encryption import key_fingerprint
 from quillpost.core.key_files import KeyFile
 from quillpost.notifications import unsubscribe as refusals
 
@@ -18,37 +18,37 @@ DANA = "dana@example.com"
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(receiver=True)
 
 
 def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
-    parts: Parts, http: TestClient, owner: Account, tmp_path: Path
+    container: Container, http: TestClient, owner: Account, tmp_path: Path
 ) -> None:
-    file, now = KeyFile(tmp_path / "home" / "secret.key"), parts.clock()
-    [old] = file.read()
-    person = make_person(parts, owner.id, DANA)
-    link = parts.shelf.path("proof-1", expires=now + timedelta(days=1)).rpartition("/")[2]
-    unsubscribe = f"/unsubscribe/{refusals.token_of(parts.sealer, refusals.Reader(owner.id, DANA))}"
-    receiver = f"/receiver/{parts.receiver_key}"
-    known = user_queries.remember(parts.sealer, person, DANA, password_changed_at=None, now=now)
+    file, now = KeyFile(tmp_path / "home" / "secret.key"), container.clock()
+    [old] = file.read_keys()
+    person = make_person(container, owner.id, DANA)
+    link = container.storage.signed_path("proof-1", expires_at=now + timedelta(days=1)).rpartition("/")[2]
+    unsubscribe = f"/unsubscribe/{refusals.encode_token(container.encryptor, refusals.NoticeReader(owner.id, DANA))}"
+    receiver = f"/receiver/{container.receiver_key}"
+    known = user_queries.create_browser_token(container.encryptor, person, DANA, password_changed_at=None, now=now)
     browser = browser_of(http)
     browser.get("/sign-in")
     word = browser.csrf()
 
     def are_good() -> list[bool]:
-        who = user_queries.identity(parts.sealer, known, person, DANA, password_changed_at=None, now=now)
+        who = user_queries.identify_browser(container.encryptor, known, person, DANA, password_changed_at=None, now=now)
         signed_in = browser.post("/sign-in", email=DANA, password="wrong " + PASSWORD, csrf=word)
         return [
-            parts.shelf.subject(link, now=now) == "proof-1",
+            container.storage.verify_token(link, now=now) == "proof-1",
             http.get(unsubscribe).status_code == 200,
             http.get(receiver).status_code == 200,
             who is not None,
             signed_in.status_code != 403,
         ]
 
-    file.add()
+    file.add_key()
     assert are_good() == [True] * 5
-    file.forget(fingerprint(old))
+    file.delete_key(key_fingerprint(old))
     assert are_good() == [False] * 5
-    assert http.get(f"/receiver/{parts.receiver_key}").status_code == 200, "a dead address is shown"
+    assert http.get(f"/receiver/{container.receiver_key}").status_code == 200, "a dead address is shown"

@@ -10,11 +10,11 @@ from httpx2 import Response
 from settings_house import House
 
 from makers import Clock
-from quillpost.accounts.audit.service import read_log
+from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.apps import Leave
-from quillpost.accounts.tokens.rules import WORDS
-from quillpost.app.container import Parts
+from quillpost.accounts.oauth.apps import AppGrant
+from quillpost.accounts.tokens.rules import SCOPE_LABELS
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.users import oauth_grants
 
@@ -24,36 +24,36 @@ BACK = "https://app.example.com/back"
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    return House(container, http)
 
 
 def register(house: House, **changes: Any) -> Response:
-    wish = {"name": "Zapier", "redirect_uris": BACK, "kind": "confidential", "limits": "all"}
-    return house.owner.post(f"{PAGE}/new", **wish | changes)
+    order_request = {"name": "Zapier", "redirect_uris": BACK, "kind": "confidential", "limits": "all"}
+    return house.owner.post(f"{PAGE}/new", **order_request | changes)
 
 
-def registered(house: House, **changes: Any) -> tuple[clients.Client, str | None]:
+def registered(house: House, **changes: Any) -> tuple[clients.OAuthClient, str | None]:
     answer = register(house, **changes)
     assert answer.status_code == 200
     secret = SECRET.search(answer.text)
     return own(house)[0], secret and secret[0]
 
 
-def own(house: House) -> list[clients.Client]:
+def own(house: House) -> list[clients.OAuthClient]:
     with house.parts.db.transaction(Tenant(house.account.id)) as tx:
         return clients.list_clients(tx, house.account.id)
 
 
-def is_secret(house: House, client: clients.Client, secret: str) -> bool:
-    with house.parts.db.work() as tx:
-        return clients.is_secret(tx, client, secret)
+def is_secret(house: House, client: clients.OAuthClient, secret: str) -> bool:
+    with house.parts.db.system_transaction() as tx:
+        return clients.is_client_secret(tx, client, secret)
 
 
-def connect(house: House, client: clients.Client, account_id: int, person_id: int) -> int:
+def connect(house: House, client: clients.OAuthClient, account_id: int, person_id: int) -> int:
     now = house.parts.clock()
-    leave = Leave(account_id, None, "test", person_id, None)
-    with house.parts.db.work() as tx:
+    leave = AppGrant(account_id, None, "test", person_id, None)
+    with house.parts.db.system_transaction() as tx:
         made = sa.insert(oauth_grants).values(
             account_id=leave.account_id, mode=leave.mode, client_id=client.id, person_id=leave.person_id,
             created_at=now, connected_at=now,
@@ -88,7 +88,7 @@ def test_the_form_is_empty_and_says_of_every_scope_what_it_allows(house: House) 
     page = unescape(house.owner.get(f"{PAGE}/new").text)
     assert "></textarea>" in page.replace(">\n</textarea>", "></textarea>")
     assert set(re.findall(r'value="([^"]*)" checked', page)) == {"confidential", "all"}
-    for words in WORDS.values():
+    for words in SCOPE_LABELS.values():
         assert words in page
 
 
@@ -104,10 +104,7 @@ def test_a_client_is_kept_as_it_was_filled_in(house: House) -> None:
     assert client.redirect_uris == [BACK, "com.example.app:/back"]
     assert client.scopes == frozenset({"orders:read", "send:write"})
     page = unescape(house.owner.get(f"{PAGE}/{client.id}").text)
-    assert (
-        "Send mail, by itself or by automations, and pay for it from your credit <code>send:write</code>"
-        in page
-    )
+    assert "Send mail, by itself or by automations, and pay for it from your credit <code>send:write</code>" in page
     assert "<code>orders:read</code>" in page
     assert "<code>lists:read</code>" not in page
     assert "com.example.app:/back" in page
@@ -143,7 +140,7 @@ def test_a_form_with_a_fault_comes_back_and_leaves_nothing_behind(
 
 
 def test_an_account_has_only_so_many_clients(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "MOST_CLIENTS", 1)
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 1)
     register(house)
     answer = register(house)
     assert answer.status_code == 422
@@ -218,8 +215,8 @@ def test_every_act_is_noted_without_the_secret(house: House) -> None:
         assert f"dana@example.com {words}" in log
     assert str(first) not in log
     assert second not in log
-    with house.parts.db.work() as tx:
-        acts = [entry.act for entry in read_log(tx, house.account.id)]
+    with house.parts.db.system_transaction() as tx:
+        acts = [entry.act for entry in list_audit_entries(tx, house.account.id)]
     assert acts == ["client.deleted", "client.changed", "client.secret", "client.created"]
 
 
@@ -242,9 +239,7 @@ def test_a_stranger_a_teammate_and_another_accounts_owner_do_nothing_here(house:
     client, secret = registered(house)
     one = f"{PAGE}/{client.id}"
     forms = [f"{method} {one}/{act}" for act in ("change", "secret", "delete") for method in ("GET", "POST")]
-    house.refuses_others(
-        f"GET {PAGE}", f"GET {PAGE}/new", f"POST {PAGE}/new", f"GET {one}", *forms, another=client.id
-    )
+    house.refuses_others(f"GET {PAGE}", f"GET {PAGE}/new", f"POST {PAGE}/new", f"GET {one}", *forms, another=client.id)
     assert own(house) == [client]
     assert is_secret(house, client, str(secret))
 
@@ -255,8 +250,8 @@ def test_a_client_that_is_merely_connected_here_is_not_ones_own(house: House) ->
     connect(house, client, house.others.id, house.person("sam@example.org"))
     for path in (f"{PAGE}/{client.id}", f"{PAGE}/{client.id}/change", f"{PAGE}/{client.id}/delete"):
         assert house.stranger.get(path).status_code == 404
-    wish: dict[str, Any] = {"name": "Mine", "redirect_uris": "https://evil.example.com/", "limits": "all"}
-    assert house.stranger.post(f"{PAGE}/{client.id}/change", **wish).status_code == 404
+    order_request: dict[str, Any] = {"name": "Mine", "redirect_uris": "https://evil.example.com/", "limits": "all"}
+    assert house.stranger.post(f"{PAGE}/{client.id}/change", **order_request).status_code == 404
     assert house.stranger.post(f"{PAGE}/{client.id}/secret").status_code == 404
     assert house.stranger.post(f"{PAGE}/{client.id}/delete").status_code == 404
     assert client.name not in house.stranger.get(PAGE).text

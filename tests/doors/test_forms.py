@@ -9,17 +9,17 @@ from signed_in import ACCEPTS, Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
-from quillpost.core.tokens import mint
-from quillpost.web.forms import LARGEST_FORM, MOST_FIELDS, Form
+from quillpost.core.tokens import mint_secret
+from quillpost.web.forms import MAX_FIELDS, MAX_FORM_BYTES, Form
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
     browser = browser_of(http)
     browser.sign_in("dana@example.com")
     return browser
@@ -52,9 +52,7 @@ def test_the_word_of_another_session_is_worth_nothing(browser: Browser, http: Te
     assert name_in(browser) == "Dana"
 
 
-def test_the_word_from_before_signing_in_is_worth_nothing_after_it(
-    http: TestClient, browser: Browser
-) -> None:
+def test_the_word_from_before_signing_in_is_worth_nothing_after_it(http: TestClient, browser: Browser) -> None:
     new = browser_of(http)
     before = new.csrf()
     new.sign_in("dana@example.com")
@@ -75,18 +73,16 @@ def test_the_word_from_before_signing_in_is_worth_nothing_after_it(
         {"Origin": "null", "Sec-Fetch-Site": "same-origin"},
     ],
 )
-def test_a_form_that_another_site_sends_is_refused_whatever_it_holds(
-    browser: Browser, headers: dict[str, str]
-) -> None:
+def test_a_form_that_another_site_sends_is_refused_whatever_it_holds(browser: Browser, headers: dict[str, str]) -> None:
     refused = browser.post("/settings/name", name="Another", headers=headers)
     assert refused.status_code == 403
     assert "sent by another site" in refused.text
     assert name_in(browser) == "Dana"
 
 
-def test_the_configured_address_is_ours_too(parts: Parts, browser: Browser) -> None:
+def test_the_configured_address_is_ours_too(container: Container, browser: Browser) -> None:
     """Behind a proxy that ends https and is not trusted to say so, the request itself looks plain."""
-    taken = browser.post("/settings/name", name="Another", headers={"Origin": parts.base_url})
+    taken = browser.post("/settings/name", name="Another", headers={"Origin": container.base_url})
     assert taken.status_code == 200
 
 
@@ -112,15 +108,13 @@ def test_whoever_is_not_signed_in_is_told_so_before_the_form_is_looked_at(http: 
         assert (led.status_code, led.headers["Location"]) == (303, "/sign-in"), path
 
 
-@pytest.mark.parametrize(
-    "page", ["/settings/tokens/new", "/settings/clients/new", "/settings/name", "/sign-in"]
-)
+@pytest.mark.parametrize("page", ["/settings/tokens/new", "/settings/clients/new", "/settings/name", "/sign-in"])
 def test_a_secret_that_is_typed_where_it_does_not_belong_is_not_shown_again(
     browser: Browser, http: TestClient, page: str
 ) -> None:
     if page == "/sign-in":
         browser = browser_of(http)
-    secret = mint("live", b"0" * 24)
+    secret = mint_secret("live", b"0" * 24)
     name = f"{secret} " + "x" * 400
     typed: dict[str, Any] = {
         "name": name,
@@ -148,7 +142,7 @@ def test_a_form_of_another_type_is_refused(browser: Browser, kind: str) -> None:
 def test_a_form_that_is_too_large_is_refused_however_it_comes(browser: Browser) -> None:
     word = browser.csrf()
     headers = {"Content-Type": FORM_TYPE, "Accept": ACCEPTS}
-    body = f"csrf={word}&name=" + "a" * LARGEST_FORM
+    body = f"csrf={word}&name=" + "a" * MAX_FORM_BYTES
     answer = browser.client.post("/settings/name", content=body, headers=headers)
     assert answer.status_code == 413
     assert "too much at once" in answer.text
@@ -159,7 +153,7 @@ def test_a_form_that_is_too_large_is_refused_however_it_comes(browser: Browser) 
     [
         ("name=%ff%fe", "UTF-8"),
         (b"name=\xff\xfe", "UTF-8"),
-        ("&".join(f"f{n}=1" for n in range(MOST_FIELDS + 1)), f"send {MOST_FIELDS} at most"),
+        ("&".join(f"f{n}=1" for n in range(MAX_FIELDS + 1)), f"send {MAX_FIELDS} at most"),
     ],
     ids=["encoded letters that are none", "letters that are none", "too many fields"],
 )
@@ -178,13 +172,11 @@ def test_letters_that_cannot_be_stored_are_told_and_not_stored(browser: Browser)
 
 
 def test_fields_are_read_as_they_are_meant() -> None:
-    form = Form(
-        {"name": [" Dana "], "password": [" two  words "], "scopes": ["a", " b"], "id": ["12"], "no": [""]}
-    )
+    form = Form({"name": [" Dana "], "password": [" two  words "], "scopes": ["a", " b"], "id": ["12"], "no": [""]})
     assert form.text("name") == "Dana"
     assert form.text("missing") == ""
     assert form.secret("password") == " two  words "
-    assert form.many("scopes") == ["a", "b"]
+    assert form.values("scopes") == ["a", "b"]
     assert (form.number("id"), form.number("no"), form.number("missing")) == (12, None, None)
 
 
@@ -196,6 +188,6 @@ def test_a_number_that_is_no_id_is_refused(written: str) -> None:
 
 def test_too_much_of_anything_is_refused() -> None:
     with pytest.raises(Invalid, match="At most 5"):
-        Form({"name": ["toolong"]}).text("name", most=5)
+        Form({"name": ["toolong"]}).text("name", max_length=5)
     with pytest.raises(Invalid, match="At most 2"):
-        Form({"scopes": ["a", "b", "c"]}).many("scopes", most=2)
+        Form({"scopes": ["a", "b", "c"]}).values("scopes", max_count=2)

@@ -9,28 +9,28 @@ from playwright.sync_api import Page, Request, expect
 from raw_http import real_server
 
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.rules import spelled
+from quillpost.orders.giftcards.rules import format_claim
 
 pytestmark = pytest.mark.costly
 
 
 @pytest.fixture
-def piece(parts: Parts, owner: Account) -> int:
-    [piece] = issued(parts, send_gifts(owner))
+def piece(container: Container, owner: Account) -> int:
+    [piece] = issued(container, send_gifts(owner))
     return piece
 
 
-def code_of(parts: Parts, piece: int) -> str:
-    sealed = bytes(card_row(parts, piece).card_sealed)
-    return str(issuance.open_card(parts.sealer, issuance.card_context(piece), sealed).code)
+def code_of(container: Container, piece: int) -> str:
+    sealed = bytes(card_row(container, piece).card_sealed)
+    return str(issuance.decrypt_card(container.encryptor, issuance.card_context(piece), sealed).code)
 
 
-def put_landing_page(parts: Parts, piece: int, url: str) -> None:
-    with parts.db.work() as tx:
-        order = sa.update(orders).where(orders.c.id == card_row(parts, piece).order_id)
+def put_landing_page(container: Container, piece: int, url: str) -> None:
+    with container.db.system_transaction() as tx:
+        order = sa.update(orders).where(orders.c.id == card_row(container, piece).order_id)
         tx.execute(order.values(landing_page_url=url))
 
 
@@ -42,18 +42,18 @@ def fits(page: Page, width: int) -> None:
 
 
 def test_from_the_typed_code_by_way_of_the_senders_page_to_the_card(
-    parts: Parts, app: FastAPI, piece: int
+    container: Container, app: FastAPI, piece: int
 ) -> None:
-    claim, width = claim_of(parts, piece), 390
+    claim, width = claim_of(container, piece), 390
     left: list[Request] = []
     with real_server(app) as port, new_page(width=width) as page:
         # Another name of this machine is another site to the browser.
-        put_landing_page(parts, piece, f"http://localhost:{port}/health")
+        put_landing_page(container, piece, f"http://localhost:{port}/health")
         page.context.on("request", lambda each: left.append(each) if "localhost" in each.url else None)
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         page.goto(f"http://127.0.0.1:{port}/gift")
         fits(page, width)
-        page.get_by_label("The code on the card").fill(spelled(claim).lower())
+        page.get_by_label("The code on the card").fill(format_claim(claim).lower())
         page.keyboard.press("Enter")
         expect(page.get_by_text("First, visit localhost.")).to_be_visible()
         expect(page.get_by_role("button", name="Show my gift card")).to_have_count(0)
@@ -68,11 +68,11 @@ def test_from_the_typed_code_by_way_of_the_senders_page_to_the_card(
         page.bring_to_front()
         page.evaluate("window.dispatchEvent(new Event('focus'))")  # nobody sits before this one
         page.get_by_role("button", name="Show my gift card").click()
-        expect(page.locator(".secret code").first).to_have_text(code_of(parts, piece))
+        expect(page.locator(".secret code").first).to_have_text(code_of(container, piece))
         fits(page, width)
         page.get_by_role("button", name="Copy").first.click()
         expect(page.get_by_text("Copied.")).to_be_visible()
-        assert page.evaluate("navigator.clipboard.readText()") == code_of(parts, piece)
+        assert page.evaluate("navigator.clipboard.readText()") == code_of(container, piece)
     assert left
     for each in left:
         assert claim not in each.url + str(each.headers)
@@ -80,11 +80,11 @@ def test_from_the_typed_code_by_way_of_the_senders_page_to_the_card(
 
 @pytest.mark.long
 def test_without_a_script_a_button_leads_on_and_a_report_locks_the_card(
-    parts: Parts, app: FastAPI, piece: int
+    container: Container, app: FastAPI, piece: int
 ) -> None:
-    claim = claim_of(parts, piece)
+    claim = claim_of(container, piece)
     with real_server(app) as port, new_page() as other:
-        put_landing_page(parts, piece, f"http://localhost:{port}/health")
+        put_landing_page(container, piece, f"http://localhost:{port}/health")
         browser = other.context.browser
         assert browser is not None
         agent = str(other.evaluate("navigator.userAgent"))

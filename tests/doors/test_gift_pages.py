@@ -14,16 +14,16 @@ from httpx2 import Response
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, people, rows_of_all
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.tokens import hide_secrets
 from quillpost.orders.giftcards import issuance, returns
-from quillpost.orders.giftcards.ports import GiftCard
-from quillpost.orders.giftcards.rules import SPECIMEN, claim_code, read_claim, spelled
+from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, encode_claim, format_claim, parse_claim
 from quillpost.web.application import create_app
-from quillpost.web.rendering import POLICY
+from quillpost.web.rendering import CONTENT_SECURITY_POLICY
 
 SHOP = "https://shop.example/thänks?from=mail"
 SHOP_LED_TO = "https://shop.example/th%C3%A4nks?from=mail"
@@ -35,9 +35,9 @@ PAGE = {"Accept": "text/html", "User-Agent": PHONE}
 class Piece:
     """A piece in somebody's hand."""
 
-    def __init__(self, parts: Parts, http: TestClient, item_id: int) -> None:
-        self.parts, self.http, self.id = parts, http, item_id
-        self.claim = claim_of(parts, item_id)
+    def __init__(self, container: Container, http: TestClient, item_id: int) -> None:
+        self.parts, self.http, self.id = container, http, item_id
+        self.claim = claim_of(container, item_id)
         self.path = f"/gift/{self.claim}"
 
     def get(self, path: str = "", **headers: str) -> Response:
@@ -51,26 +51,26 @@ class Piece:
         return card_row(self.parts, self.id)
 
     @property
-    def card(self) -> GiftCard:
+    def card(self) -> CardSecret:
         sealed = bytes(self.row.card_sealed)
-        return issuance.open_card(self.parts.sealer, issuance.card_context(self.id), sealed)
+        return issuance.decrypt_card(self.parts.encryptor, issuance.card_context(self.id), sealed)
 
     def put(self, **columns: Any) -> None:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             tx.execute(sa.update(giftcards).where(giftcards.c.item_id == self.id).values(columns))
 
-    def put_card(self, card: GiftCard) -> None:
-        self.put(card_sealed=issuance.seal_card(self.parts.sealer, issuance.card_context(self.id), card))
+    def put_card(self, card: CardSecret) -> None:
+        self.put(card_sealed=issuance.encrypt_card(self.parts.encryptor, issuance.card_context(self.id), card))
 
 
-def piece_of(parts: Parts, sender: Account, **changes: Any) -> Piece:
-    [item_id] = issued(parts, send_gifts(sender, **changes))
-    return Piece(parts, sender.http, item_id)
+def piece_of(container: Container, sender: Account, **changes: Any) -> Piece:
+    [item_id] = issued(container, send_gifts(sender, **changes))
+    return Piece(container, sender.http, item_id)
 
 
 @pytest.fixture
-def piece(parts: Parts, owner: Account) -> Piece:
-    return piece_of(parts, owner)
+def piece(container: Container, owner: Account) -> Piece:
+    return piece_of(container, owner)
 
 
 def words(answer: Response) -> str:
@@ -80,7 +80,7 @@ def words(answer: Response) -> str:
 
 
 @pytest.mark.parametrize(
-    "write", [str, str.lower, spelled, lambda code: f"  {code[:13]}\n\t{code[13:].lower()}\n"]
+    "write", [str, str.lower, format_claim, lambda code: f"  {code[:13]}\n\t{code[13:].lower()}\n"]
 )
 def test_a_code_typed_from_paper_leads_to_its_page(http: TestClient, write: Any) -> None:
     typed = write("7ZZZ" * 6 + "01")
@@ -90,14 +90,14 @@ def test_a_code_typed_from_paper_leads_to_its_page(http: TestClient, write: Any)
 
 @pytest.mark.parametrize("typed", ["", "7ZZZ", "7" * 27, "U" * 26, "é" * 26, "<b>" * 9])
 def test_what_cannot_be_a_code_is_told_so_and_not_looked_for(
-    http: TestClient, parts: Parts, typed: str
+    http: TestClient, container: Container, typed: str
 ) -> None:
-    before = rows_of_all(parts)
+    before = rows_of_all(container)
     told = http.post("/gift", data={"code": typed}, follow_redirects=False)
     assert (told.status_code, "That cannot be the code." in told.text) == (422, True)
     assert "<b>" not in told.text
     assert http.get("/gift/7ZZZ").status_code == 404
-    assert rows_of_all(parts) == before
+    assert rows_of_all(container) == before
 
 
 def test_bodies_that_are_no_form_are_no_code(http: TestClient) -> None:
@@ -122,7 +122,7 @@ def test_every_page_is_private_and_under_the_policy(http: TestClient, piece: Pie
     answers = [http.get("/gift"), http.get(f"/gift/{NOBODYS}"), piece.get(), piece.get("/report"),
                piece.post("/claim"), piece.post("/report")]  # fmt: skip
     for page in answers:
-        assert page.headers["Content-Security-Policy"] == POLICY
+        assert page.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
         assert "style=" not in page.text
         assert "<script>" not in page.text
         assert not re.search(r"""(src|href)=["']?(https?:)?//""", page.text)
@@ -153,19 +153,19 @@ def test_the_button_shows_what_the_card_is_redeemed_with_as_often_as_asked(piece
 
 
 def test_a_card_may_be_a_page_of_its_issuer(piece: Piece) -> None:
-    piece.put_card(GiftCard(url="https://issuer.example/c/abc?x=1&y=2"))
+    piece.put_card(CardSecret(url="https://issuer.example/c/abc?x=1&y=2"))
     shown = piece.post("/claim")
     link = '<a class="button first" href="https://issuer.example/c/abc?x=1&amp;y=2" target="_blank" rel="nor'
     assert link in shown.text
     assert "PIN" not in words(shown)
-    piece.put_card(GiftCard(code="<i>1</i>", url="javascript:alert(1)"))
+    piece.put_card(CardSecret(code="<i>1</i>", url="javascript:alert(1)"))
     shown = piece.post("/claim")
     assert "&lt;i&gt;1&lt;/i&gt;" in shown.text
     assert "javascript:" not in shown.text
 
 
-def test_nothing_is_noted_for_programs_that_come_ahead(parts: Parts, owner: Account) -> None:
-    piece = piece_of(parts, owner, landing_page_url=SHOP)
+def test_nothing_is_noted_for_programs_that_come_ahead(container: Container, owner: Account) -> None:
+    piece = piece_of(container, owner, landing_page_url=SHOP)
     before = piece.row
     for headers in ({"Sec-Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}, {"X-Moz": "prefetch"},
                     {"X-Purpose": "preview"}, {"User-Agent": "WhatsApp/2.23.20.0"},
@@ -198,9 +198,9 @@ def test_a_card_whose_seal_does_not_open_has_a_page_that_says_so(piece: Piece) -
 
 
 def test_whoever_must_visit_a_page_first_does_so_and_it_learns_nothing(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
-    piece = piece_of(parts, owner, landing_page_url=SHOP)
+    piece = piece_of(container, owner, landing_page_url=SHOP)
     page = piece.get()
     assert "First, visit shop.example ." in words(page)
     assert f'href="{piece.path}/visit" target="_blank" rel="noreferrer noopener"' in page.text
@@ -228,9 +228,9 @@ def test_without_a_page_to_visit_there_is_nothing_to_visit(piece: Piece) -> None
     assert piece.row.visited_at is None
 
 
-def test_a_card_that_is_no_longer_good_says_whom_to_ask(parts: Parts, piece: Piece) -> None:
-    with parts.db.work() as tx:
-        returns.void(tx, [piece.id], why="Lost", now=parts.clock())
+def test_a_card_that_is_no_longer_good_says_whom_to_ask(container: Container, piece: Piece) -> None:
+    with container.db.system_transaction() as tx:
+        returns.void_cards(tx, [piece.id], reason="Lost", now=container.clock())
     page = piece.get()
     assert page.status_code == 410
     assert "This gift card is no longer valid." in words(page)
@@ -249,7 +249,7 @@ def test_a_card_that_is_not_issued_is_not_ready(piece: Piece, status: str) -> No
 
 
 def test_a_sample_is_told_to_be_one(http: TestClient) -> None:
-    for code in (SPECIMEN, SPECIMEN.lower(), spelled(SPECIMEN)):
+    for code in (SPECIMEN_CLAIM, SPECIMEN_CLAIM.lower(), format_claim(SPECIMEN_CLAIM)):
         page = http.get(f"/gift/{code}")
         assert (page.status_code, "This is a sample." in page.text) == (200, True)
         assert http.post(f"/gift/{code}/claim").text == page.text
@@ -261,7 +261,7 @@ def test_only_testing_mode_says_so(piece: Piece) -> None:
     assert "not worth anything" not in piece.get().text
 
 
-def test_a_report_locks_a_card_that_nobody_has_seen(parts: Parts, piece: Piece) -> None:
+def test_a_report_locks_a_card_that_nobody_has_seen(container: Container, piece: Piece) -> None:
     form = piece.get("/report")
     assert "It was lost or stolen" in form.text
     assert "The card will be locked." in form.text
@@ -276,7 +276,7 @@ def test_a_report_locks_a_card_that_nobody_has_seen(parts: Parts, piece: Piece) 
     refused = piece.post("/claim")
     assert (refused.status_code, str(piece.card.code) in refused.text) == (409, False)
     piece.post("/report", what="broken")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [letter] = tx.execute(sa.select(notices)).all()
     assert "It was lost or stolen" in letter.words
     assert piece.claim not in str(letter)
@@ -292,7 +292,7 @@ def test_a_report_of_a_card_that_was_shown_is_told_and_no_more(piece: Piece) -> 
     assert piece.get("/report").headers["Location"] == piece.path
 
 
-def test_a_token_changes_nothing_here(parts: Parts, owner: Account, stranger: Account, piece: Piece) -> None:
+def test_a_token_changes_nothing_here(container: Container, owner: Account, stranger: Account, piece: Piece) -> None:
     page = piece.get().text
     for who in (owner, stranger):
         assert piece.get(Authorization=f"Bearer {who.token}").text == page
@@ -301,9 +301,9 @@ def test_a_token_changes_nothing_here(parts: Parts, owner: Account, stranger: Ac
         assert who.get(f"/gift/{piece.claim}").status_code == 404
 
 
-def test_the_claim_of_one_piece_shows_no_other(parts: Parts, owner: Account) -> None:
+def test_the_claim_of_one_piece_shows_no_other(container: Container, owner: Account) -> None:
     first, second = (
-        Piece(parts, owner.http, each) for each in issued(parts, send_gifts(owner, recipients=people(2)))
+        Piece(container, owner.http, each) for each in issued(container, send_gifts(owner, recipients=people(2)))
     )
     shown = first.post("/claim").text
     assert str(first.card.code) in shown
@@ -311,15 +311,15 @@ def test_the_claim_of_one_piece_shows_no_other(parts: Parts, owner: Account) -> 
     assert second.row.claimed_at is second.row.opened_at is None
 
 
-def test_an_unknown_code_can_be_compared_with_the_paper(http: TestClient, parts: Parts) -> None:
-    before = count_rows(parts)
+def test_an_unknown_code_can_be_compared_with_the_paper(http: TestClient, container: Container) -> None:
+    before = count_rows(container)
     page = http.get(f"/gift/{NOBODYS}")
-    assert (page.status_code, spelled(NOBODYS) in page.text) == (404, True)
+    assert (page.status_code, format_claim(NOBODYS) in page.text) == (404, True)
     for answer in (http.get(f"/gift/{NOBODYS}/visit"), http.post(f"/gift/{NOBODYS}/claim"),
                    http.get(f"/gift/{NOBODYS}/report"),
                    http.post(f"/gift/{NOBODYS}/report", data={"what": "lost"})):  # fmt: skip
         assert (answer.status_code, answer.text) == (404, page.text)
-    assert count_rows(parts) == before
+    assert count_rows(container) == before
 
 
 def test_a_code_behind_a_question_mark_is_not_read(http: TestClient, piece: Piece) -> None:
@@ -335,38 +335,38 @@ def test_no_log_line_and_no_metric_has_a_secret(
     """Not even where the page breaks in the middle."""
     http = TestClient(create_app(build()), raise_server_exceptions=False)
     code, pin, lines = str(piece.card.code), str(piece.card.pin), io.StringIO()
-    configure_logs(as_json=True, level="debug")
+    configure_logging(as_json=True, level="debug")
     structlog.configure(logger_factory=structlog.WriteLoggerFactory(lines))
     for path in ("", "/visit", "/report"):
         http.get(piece.path + path, follow_redirects=False)
     assert code in http.post(f"{piece.path}/claim").text
 
-    def broken(_sealer: object, context: str, _sealed: bytes) -> GiftCard:
-        raise ValueError(f"{context} of {http.base_url}{piece.path} in {spelled(piece.claim)}: {piece.claim}")
+    def broken(_sealer: object, context: str, _sealed: bytes) -> CardSecret:
+        raise ValueError(f"{context} of {http.base_url}{piece.path} in {format_claim(piece.claim)}: {piece.claim}")
 
-    monkeypatch.setattr(issuance, "open_card", broken)
+    monkeypatch.setattr(issuance, "decrypt_card", broken)
     assert http.post(f"{piece.path}/claim").status_code == 500
     logged = lines.getvalue()
     assert '"route": "/gift/{code}/claim"' in logged
     assert "/gift/[hidden] in [hidden]: [hidden]" in logged
     metrics = http.get("/metrics").text
-    for secret in (piece.claim, spelled(piece.claim), code, f'"{pin}"'):
+    for secret in (piece.claim, format_claim(piece.claim), code, f'"{pin}"'):
         assert secret not in logged
         assert secret not in metrics
 
 
 def test_no_claim_begins_as_the_ids_do_that_logs_show(monkeypatch: pytest.MonkeyPatch) -> None:
     timed, good = b"\x01" * 16, b"\x41" * 16
-    assert claim_code(timed).startswith("01")
+    assert encode_claim(timed).startswith("01")
     drawn = iter([timed, timed, good])
     monkeypatch.setattr(secrets, "token_bytes", lambda _: next(drawn))
-    assert issuance.new_claim() == claim_code(good)
+    assert issuance.new_claim() == encode_claim(good)
 
 
 def test_claims_are_hidden_wherever_they_stand_and_nothing_else_is() -> None:
     for _ in range(100):
         claim = issuance.new_claim()
-        printed = spelled(claim)
+        printed = format_claim(claim)
         for shown in (claim, claim.lower(), printed, printed.replace("-", " "), f"/gift/{claim[:-3]}",
                       f"/gift/{printed[:12]}", f"%2Fgift%2F{claim}", f"{printed[:15]} / {printed[16:]}",
                       f"{printed[:15]}\\n{printed[16:]}", printed.replace("-", "\u2011"),
@@ -400,7 +400,7 @@ def test_claims_are_hidden_wherever_they_stand_and_nothing_else_is() -> None:
     ],
 )
 def test_what_can_be_read_as_a_claim_is_hidden_however_it_is_written(written: str) -> None:
-    assert read_claim("".join(written.replace("\\n", "\n").split())) is not None
+    assert parse_claim("".join(written.replace("\\n", "\n").split())) is not None
     assert hide_secrets(f'In the letter of May 4 it is "{written}", they say') == (
         'In the letter of May 4 it is "[hidden]", they say'
     )

@@ -9,11 +9,11 @@ from PIL import Image
 
 from direct import TestClient
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.rendering import samples
 from quillpost.web.public import files as door
-from quillpost.web.public.files import WAITING_AT_ONCE
+from quillpost.web.public.files import MAX_WAITING
 
 
 def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
@@ -37,14 +37,14 @@ def test_a_sample_is_one_line_of_blue_ink_on_white(http: TestClient) -> None:
     assert blue > max(red, green)
 
 
-def test_every_hand_has_a_sample_of_its_own(http: TestClient, parts: Parts) -> None:
-    numbers = [style.number for style in parts.studio.hands.styles.values() if style.kind != "AI"]
+def test_every_hand_has_a_sample_of_its_own(http: TestClient, container: Container) -> None:
+    numbers = [style.number for style in container.renderer.hands.styles.values() if style.kind != "AI"]
     drawn = [http.get(f"/hands/{number}.png").content for number in [1, *numbers]]
     assert len(set(drawn)) == len(drawn)
 
 
-def test_it_is_the_same_however_often_it_is_drawn(parts: Parts) -> None:
-    assert samples.sample(parts.studio, 1) == samples.sample(parts.studio, 1)
+def test_it_is_the_same_however_often_it_is_drawn(container: Container) -> None:
+    assert samples.render_sample(container.renderer, 1) == samples.render_sample(container.renderer, 1)
 
 
 @pytest.mark.parametrize("name", ["0", "20", "999999999999999999999", "one", "-1", "1.5", "%00"])
@@ -60,7 +60,7 @@ def test_it_is_drawn_once(http: TestClient, monkeypatch: pytest.MonkeyPatch) -> 
     def draw_again(*_: object) -> bytes:
         raise AssertionError("drawn again")
 
-    monkeypatch.setattr(door, "sample", draw_again)
+    monkeypatch.setattr(door, "render_sample", draw_again)
     assert http.get("/hands/1.png").content == first.content
 
 
@@ -80,14 +80,14 @@ def test_only_the_address_that_names_its_look_is_kept_for_ever(http: TestClient,
         assert http.get(other).headers["cache-control"] == "public, max-age=3600"
 
 
-def test_many_who_wait_for_an_unready_hand_do_not_take_every_thread(parts: Parts) -> None:
-    waiting = door.remembered_samples(parts.studio)
-    for _ in range(WAITING_AT_ONCE):
-        assert waiting._places.acquire(blocking=False)
+def test_many_who_wait_for_an_unready_hand_do_not_take_every_thread(container: Container) -> None:
+    waiting = door.create_sample_cache(container.renderer)
+    for _ in range(MAX_WAITING):
+        assert waiting._waiting_slots.acquire(blocking=False)
     with pytest.raises(Unavailable):
-        waiting.of(1)
-    for _ in range(WAITING_AT_ONCE):
-        waiting._places.release()
-    with ThreadPoolExecutor(WAITING_AT_ONCE) as crowd:
-        drawn = set(crowd.map(waiting.of, [1] * WAITING_AT_ONCE))
+        waiting.get(1)
+    for _ in range(MAX_WAITING):
+        waiting._waiting_slots.release()
+    with ThreadPoolExecutor(MAX_WAITING) as crowd:
+        drawn = set(crowd.map(waiting.get, [1] * MAX_WAITING))
     assert len(drawn) == 1

@@ -11,7 +11,7 @@ from raw_http import real_server
 from signed_in import PASSWORD, make_person
 
 from makers import Account, Clock, do_due_jobs
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
@@ -33,11 +33,11 @@ Jane Again,12 Main Street,Austin,TX,78701,38
 """
 
 
-def test_a_file_becomes_a_list_on_the_page(parts: Parts, owner: Account, tmp_path: Path) -> None:
+def test_a_file_becomes_a_list_on_the_page(container: Container, owner: Account, tmp_path: Path) -> None:
     file = tmp_path / "Spring customers.csv"
     file.write_text(PEOPLE)
-    make_person(parts, owner.id, EMAIL)
-    with real_server(create_app(parts)) as port, new_page() as page:
+    make_person(container, owner.id, EMAIL)
+    with real_server(create_app(container)) as port, new_page() as page:
         page.goto(f"http://127.0.0.1:{port}/")
         page.get_by_role("link", name="Import people").click()
         refused(page)
@@ -47,33 +47,28 @@ def test_a_file_becomes_a_list_on_the_page(parts: Parts, owner: Account, tmp_pat
         guesses_can_be_changed(page)
         page.get_by_role("button", name="Import", exact=True).click()
         expect(page.get_by_role("status")).to_have_text("Waiting for its turn")
-        do_due_jobs(parts)
+        do_due_jobs(container)
         rejected = finished(page, tmp_path)
     [made] = owner.get("/mailing-lists").json()["data"]
     assert (made["description"], made["type"], made["processed"]) == ("Spring customers", "csv", True)
     people = owner.get(f"/mailing-lists/{made['id']}/recipients").json()["data"]
-    assert sorted((one["name"], one["custom1"]) for one in people) == [
-        ("Jane Doe", "38"),
-        ("Roe, Rick", "44"),
-    ]
+    assert sorted((one["name"], one["custom1"]) for one in people) == [("Jane Doe", "38"), ("Roe, Rick", "44")]
     assert [(row["line"], row["Customer"]) for row in rejected] == [("5", "Half A Home"), ("6", "Jane Again")]
 
 
 def test_a_file_that_cannot_be_imported_leaves_no_list_behind(
-    parts: Parts, owner: Account, tmp_path: Path
+    container: Container, owner: Account, tmp_path: Path
 ) -> None:
     file = tmp_path / "shoes.csv"
     file.write_text("Shoe,Size\nred,9\n")
-    make_person(parts, owner.id, EMAIL)
-    with real_server(create_app(parts)) as port, new_page(width=390) as page:
+    make_person(container, owner.id, EMAIL)
+    with real_server(create_app(container)) as port, new_page(width=390) as page:
         page.goto(f"http://127.0.0.1:{port}/lists/import")
         sign_in(page)
         begin(page, file)
         expect(page.get_by_text("No column is the street: nobody of these can be mailed to.")).to_be_visible()
         page.get_by_role("button", name="Import", exact=True).click()
-        expect(page.get_by_role("alert")).to_have_text(
-            "Choose which column is the street, or at least the e-mail."
-        )
+        expect(page.get_by_role("alert")).to_have_text("Choose which column is the street, or at least the e-mail.")
         expect(page.get_by_role("button", name="Import", exact=True)).to_be_enabled()
         page.get_by_role("button", name="Another file").click()
         expect(page.get_by_label("Name of the new list")).to_be_visible()
@@ -81,13 +76,13 @@ def test_a_file_that_cannot_be_imported_leaves_no_list_behind(
 
 
 def test_a_file_chosen_before_the_script_has_come_names_the_new_list(
-    parts: Parts, owner: Account, tmp_path: Path
+    container: Container, owner: Account, tmp_path: Path
 ) -> None:
     file = tmp_path / "shoes.csv"
     file.write_text("Shoe,Size\nred,9\n")
-    make_person(parts, owner.id, EMAIL)
+    make_person(container, owner.id, EMAIL)
     scripts: list[Route] = []
-    with real_server(create_app(parts)) as port, new_page() as page:
+    with real_server(create_app(container)) as port, new_page() as page:
         page.route("**/import*.js*", lambda script: scripts.append(script))
         page.goto(f"http://127.0.0.1:{port}/lists/import")
         with page.expect_request("**/import*.js*"):
@@ -99,15 +94,15 @@ def test_a_file_chosen_before_the_script_has_come_names_the_new_list(
 
 
 def test_a_token_that_runs_out_is_fetched_anew_and_whoever_has_moved_on_or_is_signed_out_is_told(
-    parts: Parts, owner: Account, stranger: Account, clock: Clock, tmp_path: Path
+    container: Container, owner: Account, stranger: Account, clock: Clock, tmp_path: Path
 ) -> None:
     """The page's clock and the service's go on while the reader looks for their file. Then they go on to
     another account, in another tab."""
     file = tmp_path / "Spring customers.csv"
     file.write_text(PEOPLE)
-    make_person(parts, owner.id, EMAIL)
-    make_person(parts, stranger.id, EMAIL)
-    with real_server(create_app(parts)) as port, new_page() as page:
+    make_person(container, owner.id, EMAIL)
+    make_person(container, stranger.id, EMAIL)
+    with real_server(create_app(container)) as port, new_page() as page:
         page.clock.install()
         page.goto(f"http://127.0.0.1:{port}/lists/import")
         sign_in(page)
@@ -119,7 +114,7 @@ def test_a_token_that_runs_out_is_fetched_anew_and_whoever_has_moved_on_or_is_si
         page.evaluate(SWITCH_ELSEWHERE)
         page.get_by_role("button", name="Import", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("You have gone on to another account meanwhile")
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.exec_driver_sql("delete from sessions")
         page.get_by_role("button", name="Import", exact=True).click()
         expect(page.get_by_role("alert")).to_contain_text("You are signed out.")
@@ -154,13 +149,7 @@ def begin(page: Page, file: Path) -> None:
 
 
 def guesses_can_be_changed(page: Page) -> None:
-    guessed = {
-        "Street": "address",
-        "Town": "city",
-        "ST": "province",
-        "ZIP code": "postal_code",
-        "Shoe size": "",
-    }
+    guessed = {"Street": "address", "Town": "city", "ST": "province", "ZIP code": "postal_code", "Shoe size": ""}
     for column, field in guessed.items():
         expect(page.get_by_label(f"What {column} is", exact=True)).to_have_value(field)
     expect(page.get_by_label("The first row names the columns")).to_be_checked()

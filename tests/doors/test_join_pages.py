@@ -5,11 +5,11 @@ from signed_in import PASSWORD, Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_sub_account
-from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.models import Role
 from quillpost.accounts.users import invitations
-from quillpost.app.container import Parts
-from quillpost.core.tokens import mint
+from quillpost.app.container import Container
+from quillpost.core.tokens import mint_secret
 
 NEW = "a brand new set of words"
 
@@ -20,7 +20,7 @@ def browser(http: TestClient) -> Browser:
 
 
 def invite(
-    parts: Parts,
+    container: Container,
     owner: Account,
     email: str = "mel@example.com",
     *,
@@ -28,26 +28,24 @@ def invite(
     sub_account_id: int | None = None,
 ) -> str:
     """The link's path."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         link = invitations.invite(
             tx,
-            parts.sealer,
+            container.encryptor,
             owner.id,
             email=email,
             role=role,
             sub_account_id=sub_account_id,
-            actor=AT_THE_COMMAND_LINE,
-            base_url=parts.base_url,
-            now=parts.clock(),
-            is_mailed=False,
+            actor=COMMAND_LINE_ACTOR,
+            base_url=container.base_url,
+            now=container.clock(),
+            send_email=False,
         )
-    return link.removeprefix(parts.base_url)
+    return link.removeprefix(container.base_url)
 
 
-def test_somebody_new_joins_with_a_name_and_a_password(
-    parts: Parts, owner: Account, browser: Browser
-) -> None:
-    path = invite(parts, owner)
+def test_somebody_new_joins_with_a_name_and_a_password(container: Container, owner: Account, browser: Browser) -> None:
+    path = invite(container, owner)
     shown = browser.get(path)
     assert shown.status_code == 200
     assert "mel@example.com" in shown.text
@@ -62,9 +60,9 @@ def test_somebody_new_joins_with_a_name_and_a_password(
 
 
 def test_what_will_not_do_is_told_and_the_link_stays_good(
-    parts: Parts, owner: Account, browser: Browser
+    container: Container, owner: Account, browser: Browser
 ) -> None:
-    path = invite(parts, owner)
+    path = invite(container, owner)
     for name, password, again, field in (
         ("Mel Ortiz", "short", "short", "password"),
         ("Mel Ortiz", NEW, "another", "again"),
@@ -80,17 +78,15 @@ def test_what_will_not_do_is_told_and_the_link_stays_good(
 
 
 def test_somebody_known_signs_in_and_accepts(
-    parts: Parts, owner: Account, stranger: Account, browser: Browser
+    container: Container, owner: Account, stranger: Account, browser: Browser
 ) -> None:
-    make_person(parts, stranger.id, "mel@example.com", name="Mel Ortiz")
-    branch = make_sub_account(parts, owner, "Branch")
-    path = invite(parts, owner, "Mel@example.com", sub_account_id=branch)
+    make_person(container, stranger.id, "mel@example.com", name="Mel Ortiz")
+    branch = make_sub_account(container, owner, "Branch")
+    path = invite(container, owner, "Mel@example.com", sub_account_id=branch)
     shown = browser.get(path).text
     assert "There is somebody with this e-mail here already." in shown
     assert 'name="password"' not in shown
-    assert (
-        browser.post(path, name="Eve", password=NEW, again=NEW).text.count("somebody with this e-mail") == 1
-    )
+    assert browser.post(path, name="Eve", password=NEW, again=NEW).text.count("somebody with this e-mail") == 1
     assert browser.sign_in("mel@example.com", NEW).status_code == 422
     browser.post("/sign-in", email="mel@example.com", password=PASSWORD, next=path)
     assert browser.shown is not None
@@ -102,16 +98,12 @@ def test_somebody_known_signs_in_and_accepts(
 
 
 def test_somebody_else_is_told_whom_it_is_for_and_joins_nothing(
-    parts: Parts, owner: Account, stranger: Account, browser: Browser
+    container: Container, owner: Account, stranger: Account, browser: Browser
 ) -> None:
-    make_person(parts, stranger.id, "eve@example.com", name="Eve")
-    path = invite(parts, owner)
+    make_person(container, stranger.id, "eve@example.com", name="Eve")
+    path = invite(container, owner)
     browser.sign_in("eve@example.com")
-    for shown in (
-        browser.get(path),
-        browser.post(path),
-        browser.post(path, name="Eve", password=NEW, again=NEW),
-    ):
+    for shown in (browser.get(path), browser.post(path), browser.post(path, name="Eve", password=NEW, again=NEW)):
         assert "this invitation is for somebody else" in shown.text
     assert "Other accounts" not in browser.get("/").text
     out = browser.post("/sign-out", next=path)
@@ -120,12 +112,12 @@ def test_somebody_else_is_told_whom_it_is_for_and_joins_nothing(
 
 
 def test_old_used_unknown_and_broken_links_look_alike(
-    parts: Parts, owner: Account, browser: Browser, clock: Clock
+    container: Container, owner: Account, browser: Browser, clock: Clock
 ) -> None:
-    first = invite(parts, owner)
-    second = invite(parts, owner)
+    first = invite(container, owner)
+    second = invite(container, owner)
     assert browser.get(second).status_code == 200
-    told = [browser.get(each) for each in (first, "/join/" + mint("invitation", bytes(32)), "/join/nonsense")]
+    told = [browser.get(each) for each in (first, "/join/" + mint_secret("invitation", bytes(32)), "/join/nonsense")]
     clock.advance(days=7, seconds=1)
     told.append(browser.get(second))
     told.append(browser.post(second, name="Mel Ortiz", password=NEW, again=NEW))
@@ -135,10 +127,10 @@ def test_old_used_unknown_and_broken_links_look_alike(
 
 
 def test_the_name_of_an_account_is_shown_as_it_is_written(
-    parts: Parts, owner: Account, browser: Browser
+    container: Container, owner: Account, browser: Browser
 ) -> None:
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.exec_driver_sql("update accounts set name = '<script>alert(1)</script>'")
-    shown = browser.get(invite(parts, owner)).text
+    shown = browser.get(invite(container, owner)).text
     assert "<script>alert" not in shown
     assert "&lt;script&gt;alert(1)" in shown

@@ -12,49 +12,47 @@ from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.database.tables.users import audit_log
-from quillpost.core.tokens import mint
+from quillpost.core.tokens import mint_secret
 from quillpost.web.public import leaked_tokens
 
-DONE = (202, {"message": leaked_tokens.DONE})
+DONE = (202, {"message": leaked_tokens.DONE_MESSAGE})
 
 
 def report(http: TestClient, *tokens: Any, **how: Any) -> Response:
     return http.post("/tokens/leaked", json={"tokens": list(tokens)}, **how)
 
 
-def letters(parts: Parts) -> list[Any]:
-    with parts.db.work() as tx:
+def letters(container: Container) -> list[Any]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(notices).where(notices.c.kind == "people").order_by(notices.c.id)))
 
 
-def log_lines(parts: Parts, account_id: int) -> list[Any]:
-    with parts.db.work() as tx:
+def log_lines(container: Container, account_id: int) -> list[Any]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(audit_log).where(audit_log.c.account_id == account_id)))
 
 
 def test_a_token_that_is_reported_is_unknown_from_the_next_call_on(
-    http: TestClient, parts: Parts, owner: Account, stranger: Account
+    http: TestClient, container: Container, owner: Account, stranger: Account
 ) -> None:
     assert owner.get("/ping").status_code == 200
     told = report(http, owner.token)
     assert (told.status_code, told.json()) == DONE
     assert owner.get("/ping").status_code == 401
     assert stranger.get("/ping").status_code == 200
-    (line,) = log_lines(parts, owner.id)
+    (line,) = log_lines(container, owner.id)
     assert (line.act, line.about["name"]) == ("token.leaked", "test")
     assert owner.token not in str(line)
 
 
 def test_nobody_learns_whether_a_token_was_good(http: TestClient, owner: Account) -> None:
-    unknown = mint("live", secrets.token_bytes(24))
+    unknown = mint_secret("live", secrets.token_bytes(24))
     for shown in ([owner.token], [owner.token], [unknown], ["nonsense", "", "qp_live_"], [], ["\ud800", "ü"]):
         told = http.post(
-            "/tokens/leaked",
-            content=json.dumps({"tokens": shown}),
-            headers={"Content-Type": "application/json"},
+            "/tokens/leaked", content=json.dumps({"tokens": shown}), headers={"Content-Type": "application/json"}
         )
         assert (told.status_code, told.json()) == DONE, shown
 
@@ -67,35 +65,35 @@ def test_it_is_enough_to_show_it_and_a_wrong_credential_changes_nothing(
     assert (owner.get("/ping").status_code, stranger.get("/ping").status_code) == (401, 200)
 
 
-def test_many_are_ended_at_once_whosever_they_are(http: TestClient, parts: Parts, owner: Account) -> None:
-    others = [make_account(parts, http, f"{n}@example.com") for n in range(3)]
-    limited = make_teammate(parts, owner, make_sub_account(parts, owner))
+def test_many_are_ended_at_once_whosever_they_are(http: TestClient, container: Container, owner: Account) -> None:
+    others = [make_account(container, http, f"{n}@example.com") for n in range(3)]
+    limited = make_teammate(container, owner, make_sub_account(container, owner))
     found = [owner.token, limited.token, *(each.token for each in others)]
     assert report(http, *found, f" {found[0]}\n").status_code == 202
     assert {each.get("/ping").status_code for each in (owner, limited, *others)} == {401}
 
 
-def test_every_owner_has_a_letter_and_nobody_else(http: TestClient, parts: Parts, owner: Account) -> None:
-    make_person(parts, owner.id, "dana@example.com")
-    make_person(parts, owner.id, "second@example.com")
-    make_person(parts, owner.id, "member@example.com", role="member")
-    other = make_teammate(parts, owner, make_sub_account(parts, owner))
+def test_every_owner_has_a_letter_and_nobody_else(http: TestClient, container: Container, owner: Account) -> None:
+    make_person(container, owner.id, "dana@example.com")
+    make_person(container, owner.id, "second@example.com")
+    make_person(container, owner.id, "member@example.com", role="member")
+    other = make_teammate(container, owner, make_sub_account(container, owner))
     report(http, owner.token)
     report(http, other.token)
     report(http, owner.token)
-    told = letters(parts)
+    told = letters(container)
     assert [letter.address for letter in told] == ["dana@example.com", "second@example.com"]
     assert owner.token not in str(told)
     assert other.get("/ping").status_code == 401, "within the minute it is ended all the same"
 
 
 def test_a_report_of_nothing_that_is_good_writes_to_nobody(
-    http: TestClient, parts: Parts, owner: Account
+    http: TestClient, container: Container, owner: Account
 ) -> None:
-    make_person(parts, owner.id, "dana@example.com")
-    report(http, mint("test", secrets.token_bytes(24)))
-    assert letters(parts) == []
-    assert log_lines(parts, owner.id) == []
+    make_person(container, owner.id, "dana@example.com")
+    report(http, mint_secret("test", secrets.token_bytes(24)))
+    assert letters(container) == []
+    assert log_lines(container, owner.id) == []
 
 
 @pytest.mark.parametrize(
@@ -117,14 +115,14 @@ def test_what_is_no_report_is_told_so(http: TestClient, body: bytes, field: str)
 
 
 def test_a_body_without_end_is_not_read(http: TestClient) -> None:
-    told = http.post("/tokens/leaked", content=b" " * (leaked_tokens.LARGEST + 1))
+    told = http.post("/tokens/leaked", content=b" " * (leaked_tokens.MAX_BODY_BYTES + 1))
     assert told.status_code == 413
 
 
 def test_a_network_that_reports_too_often_waits(
     http: TestClient, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaked_tokens, "OF_ONE_NETWORK", 2)
+    monkeypatch.setattr(leaked_tokens, "MAX_PER_NETWORK", 2)
     assert [report(http, "x").status_code for _ in range(2)] == [202, 202]
     told = report(http, owner.token)
     assert told.status_code == 429

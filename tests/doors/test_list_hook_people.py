@@ -12,9 +12,9 @@ from list_hook import Hook, hook_of
 from waiting import wait_until
 
 from makers import Account, Clock, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.recipients.suppression import BARS_NOBODY
+from quillpost.recipients.suppression import INEFFECTIVE_ENTRY
 
 EMAIL = {"email": "jane@example.com"}
 DOOR = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
@@ -57,9 +57,7 @@ def test_an_address_completes_whoever_had_only_an_email(hook: Hook) -> None:
     [first] = hook.rows(EMAIL | {"name": "Jane", "phone": "1"})
     [second] = hook.rows({"email": "JANE@example.com", "name": "Jane Doe", **DOOR})
     assert (first["id"], second["result"]) == (second["id"], "changed")
-    assert shown(hook.people(), "name", "address", "phone", "can_deliver") == [
-        ("Jane Doe", "12 Main St", "1", True)
-    ]
+    assert shown(hook.people(), "name", "address", "phone", "can_deliver") == [("Jane Doe", "12 Main St", "1", True)]
     assert hook.lister.read(hook.list_id)["total_recipients"] == 1
 
 
@@ -136,9 +134,7 @@ def test_twenty_who_send_the_same_person_at_once_make_one(hook: Hook) -> None:
         rows = [row for [row] in pool.map(send, range(20))]
     assert len({row["id"] for row in rows}) == 1
     assert Counter(row["result"] for row in rows)["added"] == 1
-    assert shown(hook.people(), "name", "address", "email") == [
-        ("Jane Doe", "12 Main St", "jane@example.com")
-    ]
+    assert shown(hook.people(), "name", "address", "email") == [("Jane Doe", "12 Main St", "jane@example.com")]
 
 
 def test_five_thousand_come_in_one_call(hook: Hook) -> None:
@@ -154,7 +150,7 @@ def test_a_suppression_list_takes_whoever_it_can_bar(owner: Account) -> None:
     hook = hook_of(owner, "Never", is_suppression_list=True)
     answer = hook.rows([JANE, {"address": "9 Elm St"}, {"email": "x@example.com", "address": "9 Elm St"}])
     assert [row["result"] for row in answer] == ["added", "refused", "added"]
-    assert answer[1]["error"] == f"address: {BARS_NOBODY}"
+    assert answer[1]["error"] == f"address: {INEFFECTIVE_ENTRY}"
 
 
 def test_on_a_suppression_list_an_email_alone_stays_an_entry_of_its_own(owner: Account) -> None:
@@ -213,9 +209,9 @@ def test_a_list_of_another_type_keeps_it_and_an_unknown_source_in_the_query_is_t
 
 
 def test_someone_new_by_the_key_is_mailed_once_by_the_automation_of_the_list(
-    hook: Hook, parts: Parts, owner: Account, clock: Clock
+    hook: Hook, container: Container, owner: Account, clock: Clock
 ) -> None:
-    automator = Automator(owner, parts, clock)
+    automator = Automator(owner, container, clock)
     automator.make(plan(hook.list_id))
     clock.advance(seconds=1)
     for row in (JANE, JANE | {"phone": "1"}):
@@ -226,21 +222,17 @@ def test_someone_new_by_the_key_is_mailed_once_by_the_automation_of_the_list(
     assert (item["recipient"]["name"], item["recipient"]["address"]) == ("Jane Doe", "12 Main St")
 
 
-def test_a_key_that_is_rotated_while_a_call_waits_for_the_list_opens_nothing(
-    hook: Hook, parts: Parts
-) -> None:
+def test_a_key_that_is_rotated_while_a_call_waits_for_the_list_opens_nothing(hook: Hook, container: Container) -> None:
     with ThreadPoolExecutor(1) as pool:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(sa.select(mailing_lists).where(mailing_lists.c.id == hook.list_id).with_for_update())
             waiting = pool.submit(hook.send, JANE)
-            wait_until(lambda: _someone_waits(parts))
-            tx.execute(
-                sa.update(mailing_lists).where(mailing_lists.c.id == hook.list_id).values(key_digest=b"other")
-            )
+            wait_until(lambda: _someone_waits(container))
+            tx.execute(sa.update(mailing_lists).where(mailing_lists.c.id == hook.list_id).values(key_digest=b"other"))
         assert waiting.result(timeout=60).status_code == 404
     assert hook.people() == []
 
 
-def _someone_waits(parts: Parts) -> bool:
-    with parts.db.work() as tx:
+def _someone_waits(container: Container) -> bool:
+    with container.db.system_transaction() as tx:
         return bool(tx.execute(sa.text("select count(*) from pg_locks where not granted")).scalar_one())

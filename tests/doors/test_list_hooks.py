@@ -10,7 +10,7 @@ from traces import logged, traces
 
 from direct import TestClient
 from makers import Account, Build, make_account, make_sub_account, make_teammate, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 KNOWN = {"id", "mailing_list_id", "result", "ignored"}
@@ -114,15 +114,15 @@ def test_it_may_also_come_as_a_form_with_parts_and_without_a_label(hook: Hook) -
     ],
 )  # fmt: skip
 def test_a_body_that_cannot_be_read_is_refused_with_a_sentence(
-    hook: Hook, parts: Parts, body: bytes, kind: str, status: int, field: str | None, sentence: str
+    hook: Hook, container: Container, body: bytes, kind: str, status: int, field: str | None, sentence: str
 ) -> None:
-    before = traces(parts)
+    before = traces(container)
     answer = hook.send_raw(body, kind)
     assert answer.status_code == status
     told = answer.json()
     assert told["message"].startswith(sentence)
     assert list(told.get("errors", {})) == ([] if field is None else [field])
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_a_form_may_say_a_thing_twice_and_have_several_of_what_is_not_ours(hook: Hook) -> None:
@@ -131,22 +131,22 @@ def test_a_form_may_say_a_thing_twice_and_have_several_of_what_is_not_ours(hook:
     assert (row["name"], row["result"], row["ignored"]) == ("Eve", "added", ["tag"])
 
 
-def test_files_are_refused(hook: Hook, parts: Parts) -> None:
-    before = traces(parts)
+def test_files_are_refused(hook: Hook, container: Container) -> None:
+    before = traces(container)
     answer = hook.http.post(hook.path, files={"people": ("people.csv", b"name\nJane", "text/csv")})
     assert answer.status_code == 422
     assert answer.json()["errors"] == {"people": ["No files are taken here: send the fields of a person."]}
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
-def test_nobody_at_all_is_nobody(hook: Hook, parts: Parts) -> None:
-    before = traces(parts)
+def test_nobody_at_all_is_nobody(hook: Hook, container: Container) -> None:
+    before = traces(container)
     bodies: list[Any] = [[], {"recipients": []}, {"data": []}]
     for body in bodies:
         assert hook.rows(body) == []
     [row] = hook.rows({})  # an object without such an array is one person
     assert row["error"] == "address: Give an address, or at least an email."
-    assert traces(parts) == before
+    assert traces(container) == before
 
 
 def test_everyone_is_taken_from_all_arrays_and_what_is_beside_them_is_named(hook: Hook) -> None:
@@ -174,15 +174,13 @@ def test_an_unknown_key_opens_nothing(http: TestClient, hook: Hook, key: str) ->
         assert (answer.status_code, answer.json()) == (404, {"message": "Not Found"})
 
 
-def test_a_rotated_key_is_dead_at_once_and_the_new_one_opens(
-    hook: Hook, parts: Parts, owner: Account
-) -> None:
+def test_a_rotated_key_is_dead_at_once_and_the_new_one_opens(hook: Hook, container: Container, owner: Account) -> None:
     assert hook.results(JANE) == ["added"]
     rotated = owner.post(f"/mailing-lists/{hook.list_id}/rotate-key").json()["api_key"]
-    before = traces(parts)
+    before = traces(container)
     refused = hook.send(JANE | {"phone": "5"})
     assert (refused.status_code, refused.json()) == (404, {"message": "Not Found"})
-    assert traces(parts) == before
+    assert traces(container) == before
     assert Hook(hook.lister, hook.list_id, rotated).results(JANE) == ["unchanged"]
 
 
@@ -191,12 +189,10 @@ def test_the_key_of_a_deleted_list_opens_nothing(hook: Hook) -> None:
     assert hook.send(JANE).status_code == 404
 
 
-def test_a_key_reaches_its_own_list_alone(
-    hook: Hook, parts: Parts, owner: Account, stranger: Account
-) -> None:
+def test_a_key_reaches_its_own_list_alone(hook: Hook, container: Container, owner: Account, stranger: Account) -> None:
     """Whatever list a row names: another of the account, a sub account's or a stranger's."""
-    branch = make_sub_account(parts, owner)
-    teammate = make_teammate(parts, owner, branch)
+    branch = make_sub_account(container, owner)
+    teammate = make_teammate(container, owner, branch)
     others = [hook_of(owner, "Others"), hook_of(teammate, "Branch"), hook_of(stranger, "Strangers")]
     for other in others:
         assert hook.results(person(mailing_list_id=other.list_id)) in (["added"], ["unchanged"])
@@ -204,11 +200,9 @@ def test_a_key_reaches_its_own_list_alone(
     assert [one["mailing_list_id"] for one in hook.people()] == [hook.list_id]
 
 
-def test_those_on_a_sub_account_s_list_are_the_sub_account_s(parts: Parts, owner: Account) -> None:
-    branch = make_sub_account(parts, owner)
-    teammate, elsewhere = (
-        make_teammate(parts, owner, one) for one in (branch, make_sub_account(parts, owner))
-    )
+def test_those_on_a_sub_account_s_list_are_the_sub_account_s(container: Container, owner: Account) -> None:
+    branch = make_sub_account(container, owner)
+    teammate, elsewhere = (make_teammate(container, owner, one) for one in (branch, make_sub_account(container, owner)))
     hook = hook_of(teammate)
     assert hook.results(JANE) == ["added"]
     [row] = hook.rows(JANE | {"phone": "1"})
@@ -217,9 +211,9 @@ def test_those_on_a_sub_account_s_list_are_the_sub_account_s(parts: Parts, owner
 
 
 def test_guessers_are_told_to_wait_and_good_keys_are_not(build: Build) -> None:
-    parts = build(calls_a_minute=6)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        hook = hook_of(make_account(parts, http, "owner@example.com"))
+    container = build(calls_a_minute=6)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        hook = hook_of(make_account(container, http, "owner@example.com"))
         guesses = [http.post(f"/hooks/lists/ql_{n:043}", json=JANE) for n in range(8)]
         assert [guess.status_code for guess in guesses] == [404] * 6 + [429] * 2
         assert 1 <= int(guesses[-1].headers["Retry-After"]) <= 60
@@ -227,9 +221,9 @@ def test_guessers_are_told_to_wait_and_good_keys_are_not(build: Build) -> None:
 
 
 def test_a_key_has_a_limit_of_its_own_that_a_rotation_does_not_lift(build: Build) -> None:
-    parts = build(hook_calls_a_minute=3)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "owner@example.com")
+    container = build(hook_calls_a_minute=3)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "owner@example.com")
         hook, other = hook_of(owner), hook_of(owner, "Others")
         answers = [hook.send(JANE) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
@@ -243,15 +237,15 @@ def test_a_key_has_a_limit_of_its_own_that_a_rotation_does_not_lift(build: Build
 
 
 def test_too_much_at_once_is_refused_and_leaves_nothing(build: Build) -> None:
-    parts = build(inline_recipients=3, body_bytes=2_000)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        hook = hook_of(make_account(parts, http, "owner@example.com"))
-        before = traces(parts)
+    container = build(inline_recipients=3, body_bytes=2_000)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        hook = hook_of(make_account(container, http, "owner@example.com"))
+        before = traces(container)
         many = hook.send([{"email": f"{n}@example.com"} for n in range(4)])
         assert many.status_code == 422
         assert many.json()["errors"] == {"recipients": ["At most 3 recipients in one call, please."]}
         assert hook.send(JANE | {"note": "x" * 2_000}).status_code == 413
-        assert traces(parts) == before
+        assert traces(container) == before
         assert hook.results([{"email": f"{n}@example.com"} for n in range(3)]) == ["added"] * 3
 
 

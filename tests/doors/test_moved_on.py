@@ -11,7 +11,7 @@ from every_route import PAGE_NEEDS
 from settings_house import OWNER, House
 from signed_in import CSRF, Browser
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.users import memberships, sessions
 
@@ -29,9 +29,9 @@ Going = Callable[[House], None]
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
+def house(container: Container, http: Any) -> House:
     """Whose owner owns the others' account too, and looks at their own."""
-    house = House(parts, http)
+    house = House(container, http)
     house.join(OWNER, house.others.id)
     return house
 
@@ -40,15 +40,13 @@ def place(house: House, account_id: int) -> int:
     who = sa.select(memberships.c.id).where(
         memberships.c.account_id == account_id, memberships.c.person_id == house.person(OWNER)
     )
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         return int(tx.execute(who).scalar_one())
 
 
 def looked_at(house: House) -> int | None:
-    with house.parts.db.work() as tx:
-        return tx.scalar(
-            sa.select(sessions.c.membership_id).where(sessions.c.person_id == house.person(OWNER))
-        )
+    with house.parts.db.system_transaction() as tx:
+        return tx.scalar(sa.select(sessions.c.membership_id).where(sessions.c.person_id == house.person(OWNER)))
 
 
 def word_on(browser: Browser, page: str) -> str:
@@ -66,15 +64,13 @@ def go_on(house: House) -> None:
 def be_removed(house: House) -> None:
     """Taken out of the account that is looked at; the other is left."""
     house.owner.post("/session/switch", membership=place(house, house.account.id))
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.delete(memberships).where(memberships.c.id == place(house, house.account.id)))
 
 
 @pytest.mark.parametrize("leave", [go_on, be_removed])
 @pytest.mark.parametrize("page", FORMS)
-def test_what_was_begun_in_one_account_is_not_finished_in_another(
-    house: House, page: str, leave: Going
-) -> None:
+def test_what_was_begun_in_one_account_is_not_finished_in_another(house: House, page: str, leave: Going) -> None:
     word = word_on(house.owner, page)
     leave(house)
     before = house.everything()
@@ -96,7 +92,7 @@ def test_back_in_the_account_its_page_is_good_again(house: House) -> None:
 
 
 def test_no_form_of_any_page_is_finished_in_another_account(house: House) -> None:
-    with house.parts.db.work() as tx:  # so that the print room is there, too
+    with house.parts.db.system_transaction() as tx:  # so that the print room is there, too
         tx.execute(sa.update(accounts).values(is_operator=True))
     word = word_on(house.owner, "/settings")
     go_on(house)
@@ -113,7 +109,7 @@ def test_no_form_of_any_page_is_finished_in_another_account(house: House) -> Non
 
 
 def test_what_was_begun_in_test_mode_is_not_done_in_live_mode(house: House) -> None:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).values(is_operator=True))
     word = word_on(house.owner, "/automations/new")
     house.owner.post("/session/switch", mode="live")
@@ -125,12 +121,7 @@ def test_what_was_begun_in_test_mode_is_not_done_in_live_mode(house: House) -> N
     }
     refused = house.owner.post("/automations/new", csrf=word, **filled)
     assert refused.status_code == 409
-    for words in (
-        "You are in live mode now.",
-        "opened in test mode",
-        "Nothing was done",
-        "thank you &lt;all",
-    ):
+    for words in ("You are in live mode now.", "opened in test mode", "Nothing was done", "thank you &lt;all"):
         assert words in refused.text
     assert "plum orchard" not in refused.text
     posts = [path for method, path in PAGE_NEEDS if method == "POST" and path not in EXPLICIT]

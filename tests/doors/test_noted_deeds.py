@@ -14,9 +14,9 @@ from signed_in import PASSWORD, Browser, browser_of
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.accounts.audit.service import ACTS, AT_THE_COMMAND_LINE, read_log
+from quillpost.accounts.audit.service import ACTION_LABELS, COMMAND_LINE_ACTOR, list_audit_entries
 from quillpost.accounts.users import invitations, password_resets
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.database.tables.users import invitations as invited
 from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
@@ -29,7 +29,7 @@ NEW = "a brand new set of words"
 class Scene:
     """An account, its owner Dana in her browser, and an app of hers."""
 
-    parts: Parts
+    container: Container
     http: TestClient
     account: Account
     clock: Clock
@@ -40,23 +40,23 @@ class Scene:
         return self.app.browser
 
     def newest(self, column: sa.ColumnElement[int]) -> int:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return int(tx.execute(sa.select(sa.func.max(column))).scalar_one())
 
     def join_path(self) -> str:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             link = invitations.invite(
-                tx, self.parts.sealer, self.account.id, email=MEL, role="member", sub_account_id=None,
-                actor=AT_THE_COMMAND_LINE, base_url=self.parts.base_url, now=self.clock.now(),
-                is_mailed=False,
+                tx, self.container.encryptor, self.account.id, email=MEL, role="member", sub_account_id=None,
+                actor=COMMAND_LINE_ACTOR, base_url=self.container.base_url, now=self.clock.now(),
+                send_email=False,
             )  # fmt: skip
-        return link.removeprefix(self.parts.base_url)
+        return link.removeprefix(self.container.base_url)
 
     def reset_path(self) -> str:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             who = tx.execute(sa.select(people.c.id).where(people.c.email == DANA)).scalar_one()
-            link = password_resets.link_for(tx, who, base_url=self.parts.base_url, now=self.clock.now())
-        return link.removeprefix(self.parts.base_url)
+            link = password_resets.create_reset_link(tx, who, base_url=self.container.base_url, now=self.clock.now())
+        return link.removeprefix(self.container.base_url)
 
     def turn_on(self) -> Response:
         page = self.dana.get("/settings/second-factor").text
@@ -171,18 +171,18 @@ DEEDS: list[tuple[str, Callable[[Scene], Response], int]] = [
 
 
 def test_every_act_is_done_somewhere() -> None:
-    assert {act for act, _, _ in DEEDS} == ACTS.keys() - BY_CALLS - BY_COMMANDS - BY_OPERATORS
+    assert {act for act, _, _ in DEEDS} == ACTION_LABELS.keys() - BY_CALLS - BY_COMMANDS - BY_OPERATORS
 
 
 def test_each_deed_is_noted_when_it_is_done(
-    parts: Parts, http: TestClient, owner: Account, clock: Clock
+    container: Container, http: TestClient, owner: Account, clock: Clock
 ) -> None:
-    scene = Scene(parts, http, owner, clock, connect(parts, http, owner))
+    scene = Scene(container, http, owner, clock, connect(container, http, owner))
     for act, deed, status in DEEDS:
-        with parts.db.work() as tx:
-            known = {entry.id for entry in read_log(tx, owner.id, most=1_000)}
+        with container.db.system_transaction() as tx:
+            known = {entry.id for entry in list_audit_entries(tx, owner.id, limit=1_000)}
         answer = deed(scene)
         assert answer.status_code == status, (act, answer.text)
-        with parts.db.work() as tx:
-            new = [entry.act for entry in read_log(tx, owner.id, most=1_000) if entry.id not in known]
+        with container.db.system_transaction() as tx:
+            new = [entry.act for entry in list_audit_entries(tx, owner.id, limit=1_000) if entry.id not in known]
         assert act in new, (act, new)

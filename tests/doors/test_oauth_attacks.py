@@ -10,14 +10,14 @@ from signed_in import browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_operator
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
 
 
-def test_an_apps_token_at_an_operators_call_is_told_that_no_app_may(parts: Parts, http: TestClient) -> None:
-    app = connect(parts, http, make_operator(parts, http))
+def test_an_apps_token_at_an_operators_call_is_told_that_no_app_may(container: Container, http: TestClient) -> None:
+    app = connect(container, http, make_operator(container, http))
     token = app.tokens()["access_token"]
     refused = http.get("/api/v2/print/held", headers={"Authorization": f"Bearer {token}"})
     assert refused.status_code == 403
@@ -25,16 +25,14 @@ def test_an_apps_token_at_an_operators_call_is_told_that_no_app_may(parts: Parts
 
 
 @pytest.fixture
-def app_(parts: Parts, http: TestClient, owner: Account) -> App:
-    return connect(parts, http, owner)
+def app_(container: Container, http: TestClient, owner: Account) -> App:
+    return connect(container, http, owner)
 
 
 @pytest.fixture
-def other(parts: Parts, http: TestClient, stranger: Account, app_: App) -> App:
+def other(container: Container, http: TestClient, stranger: Account, app_: App) -> App:
     """Another integrator's app, which the same person uses."""
-    client, secret = register_client(
-        parts, stranger.id, name="Other", redirect_uris=("https://other.example/",)
-    )
+    client, secret = register_client(container, stranger.id, name="Other", redirect_uris=("https://other.example/",))
     return App(http, client, secret, app_.browser)
 
 
@@ -42,13 +40,13 @@ def error_of(answer: Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["error"]
 
 
-def acts(parts: Parts, account_id: int) -> list[str]:
-    with parts.db.work() as tx:
-        return [entry.act for entry in read_log(tx, account_id)]
+def acts(container: Container, account_id: int) -> list[str]:
+    with container.db.system_transaction() as tx:
+        return [entry.act for entry in list_audit_entries(tx, account_id)]
 
 
-def letters(parts: Parts) -> list[str]:
-    with parts.db.work() as tx:
+def letters(container: Container) -> list[str]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(notices.c.subject).order_by(notices.c.id)).scalars())
 
 
@@ -90,9 +88,7 @@ def test_a_redirect_uri_that_is_there_twice(app_: App) -> None:
         assert (answer.status_code, "location" in answer.headers) == (400, False)
 
 
-@pytest.mark.parametrize(
-    "client_id", [None, "", "unknown", "1", "00000000-0000-0000-0000-000000000000", "a\0b"]
-)
+@pytest.mark.parametrize("client_id", [None, "", "unknown", "1", "00000000-0000-0000-0000-000000000000", "a\0b"])
 def test_an_unregistered_client(app_: App, client_id: str | None) -> None:
     for answer in (
         app_.browser.get(app_.link(client_id=client_id), follow=False),
@@ -103,7 +99,7 @@ def test_an_unregistered_client(app_: App, client_id: str | None) -> None:
         assert error_of(app_.exchange(app_.code(), client_id=client_id)) == (401, "invalid_client")
 
 
-def test_a_replayed_code_and_its_tokens_are_revoked(app_: App, parts: Parts, owner: Account) -> None:
+def test_a_replayed_code_and_its_tokens_are_revoked(app_: App, container: Container, owner: Account) -> None:
     code = app_.code()
     told = app_.exchange(code).json()
     told = app_.refresh(told["refresh_token"]).json()
@@ -111,8 +107,8 @@ def test_a_replayed_code_and_its_tokens_are_revoked(app_: App, parts: Parts, own
     assert app_.ping(told["access_token"]).status_code == 401
     assert error_of(app_.refresh(told["refresh_token"])) == (400, "invalid_grant")
     assert error_of(app_.exchange(code)) == (400, "invalid_grant")
-    assert acts(parts, owner.id).count("app.replayed") == 1
-    assert letters(parts).count("“Letterhead” was disconnected") == 1
+    assert acts(container, owner.id).count("app.replayed") == 1
+    assert letters(container).count("“Letterhead” was disconnected") == 1
 
 
 def test_an_expired_code(app_: App, clock: Clock) -> None:
@@ -137,9 +133,9 @@ def test_a_code_of_another_client_which_does_not_burn_it(app_: App, other: App) 
     "verifier", [None, "", "w" * 43, "short", CHALLENGE, "v" * 42, "v" * 44, "é" * 43, "v" * 43 + " "]
 )
 def test_a_wrong_or_missing_verifier(
-    parts: Parts, http: TestClient, owner: Account, verifier: str | None
+    container: Container, http: TestClient, owner: Account, verifier: str | None
 ) -> None:
-    app = connect(parts, http, owner, is_public=True)
+    app = connect(container, http, owner, is_public=True)
     code = app.code()
     status, error = error_of(app.exchange(code, code_verifier=verifier))
     assert status == 400
@@ -158,16 +154,16 @@ def test_a_wrong_or_missing_verifier(
 )
 @pytest.mark.parametrize("is_public", [True, False])
 def test_a_downgrade_to_plain_pkce(
-    parts: Parts, http: TestClient, owner: Account, is_public: bool, changes: dict[str, str | None]
+    container: Container, http: TestClient, owner: Account, is_public: bool, changes: dict[str, str | None]
 ) -> None:
-    app = connect(parts, http, owner, is_public=is_public)
+    app = connect(container, http, owner, is_public=is_public)
     link = app.link(**{"code_challenge": CHALLENGE, **changes})
     for answer in (app.browser.get(link, follow=False), app.consent(link)):
         assert query_of(answer)["error"] == "invalid_request"
 
 
-def test_a_public_client_without_pkce(parts: Parts, http: TestClient, owner: Account) -> None:
-    app = connect(parts, http, owner, is_public=True)
+def test_a_public_client_without_pkce(container: Container, http: TestClient, owner: Account) -> None:
+    app = connect(container, http, owner, is_public=True)
     bare = app.link(code_challenge=None, code_challenge_method=None)
     assert query_of(app.browser.get(bare, follow=False))["error"] == "invalid_request"
     assert query_of(app.consent(bare))["error"] == "invalid_request"
@@ -178,7 +174,7 @@ def test_a_verifier_where_no_challenge_was(app_: App) -> None:
     assert error_of(app_.exchange(app_.code(), code_verifier="v" * 43)) == (400, "invalid_request")
 
 
-def test_a_stolen_refresh_token_that_is_used_twice(app_: App, parts: Parts, owner: Account) -> None:
+def test_a_stolen_refresh_token_that_is_used_twice(app_: App, container: Container, owner: Account) -> None:
     stolen = app_.tokens()
     second = app_.refresh(stolen["refresh_token"]).json()
     third = app_.refresh(second["refresh_token"]).json()
@@ -186,8 +182,8 @@ def test_a_stolen_refresh_token_that_is_used_twice(app_: App, parts: Parts, owne
     for pair in (stolen, second, third):
         assert app_.ping(pair["access_token"]).status_code == 401
         assert error_of(app_.refresh(pair["refresh_token"])) == (400, "invalid_grant")
-    assert acts(parts, owner.id).count("app.reused") == 1
-    assert letters(parts).count("“Letterhead” was disconnected") == 1
+    assert acts(container, owner.id).count("app.reused") == 1
+    assert letters(container).count("“Letterhead” was disconnected") == 1
 
 
 def test_reuse_is_seen_even_after_the_token_ran_out(app_: App, clock: Clock) -> None:
@@ -230,12 +226,12 @@ def test_a_mixed_up_client_secret(app_: App, other: App) -> None:
     assert app_.exchange(code).status_code == 200
 
 
-def test_a_public_clients_made_up_secret(parts: Parts, http: TestClient, owner: Account) -> None:
-    app = connect(parts, http, owner, is_public=True)
+def test_a_public_clients_made_up_secret(container: Container, http: TestClient, owner: Account) -> None:
+    app = connect(container, http, owner, is_public=True)
     assert error_of(app.exchange(app.code(), client_secret="made up")) == (401, "invalid_client")
 
 
-def test_csrf_on_consent(app_: App, parts: Parts) -> None:
+def test_csrf_on_consent(app_: App, container: Container) -> None:
     link = app_.link()
     elsewhere = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}
     for how in ({"csrf": None}, {"csrf": "x" * 64}, {"headers": elsewhere}):
@@ -244,78 +240,74 @@ def test_csrf_on_consent(app_: App, parts: Parts) -> None:
         assert "location" not in refused.headers
     # Nor does the page that asks give leave, whatever its address says.
     app_.browser.get(f"{link}&decision=allow&mode=test", follow=False)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(oauth_grants)).all() == []
 
 
-def test_csrf_word_of_another_session(app_: App, http: TestClient, parts: Parts, stranger: Account) -> None:
-    make_person(parts, stranger.id, "evil@example.com")
+def test_csrf_word_of_another_session(app_: App, http: TestClient, container: Container, stranger: Account) -> None:
+    make_person(container, stranger.id, "evil@example.com")
     evil = browser_of(http)
     evil.sign_in("evil@example.com")
     assert app_.consent(csrf=evil.csrf()).status_code == 403
 
 
-def granted(parts: Parts) -> list[int]:
+def granted(container: Container) -> list[int]:
     """The accounts that apps act for."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(oauth_grants.c.account_id)).scalars())
 
 
-def memberships_of(parts: Parts, email: str) -> dict[int, int]:
+def memberships_of(container: Container, email: str) -> dict[int, int]:
     """By account."""
-    of = sa.select(memberships.c.account_id, memberships.c.id).join(
-        people, people.c.id == memberships.c.person_id
-    )
-    with parts.db.work() as tx:
+    of = sa.select(memberships.c.account_id, memberships.c.id).join(people, people.c.id == memberships.c.person_id)
+    with container.db.system_transaction() as tx:
         return {row.account_id: row.id for row in tx.execute(of.where(people.c.email == email))}
 
 
 @pytest.mark.parametrize("is_chosen", [False, True])
 def test_consent_for_another_account_than_the_page_names(
-    app_: App, parts: Parts, owner: Account, stranger: Account, is_chosen: bool
+    app_: App, container: Container, owner: Account, stranger: Account, is_chosen: bool
 ) -> None:
     """A page stands open, and its reader goes on to another of their accounts in another tab."""
-    make_person(parts, stranger.id, "dana@example.com")
-    places = memberships_of(parts, "dana@example.com")
+    make_person(container, stranger.id, "dana@example.com")
+    places = memberships_of(container, "dana@example.com")
     link = app_.link(account=str(places[owner.id])) if is_chosen else app_.link()
     shown = hidden_in(app_.browser.get(link))
     app_.browser.post("/session/switch", membership=places[stranger.id])
     answer = app_.browser.post(link, follow=False, decision="allow", mode="test", **shown)
     app_.exchange(query_of(answer)["code"])
-    assert granted(parts) == [owner.id]
+    assert granted(container) == [owner.id]
 
 
 def test_consent_for_an_account_that_one_was_removed_from(
-    app_: App, parts: Parts, owner: Account, stranger: Account
+    app_: App, container: Container, owner: Account, stranger: Account
 ) -> None:
-    make_person(parts, stranger.id, "dana@example.com")
+    make_person(container, stranger.id, "dana@example.com")
     shown = hidden_in(app_.browser.get(app_.link()))
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(memberships).where(memberships.c.account_id == owner.id))
     refused = app_.browser.post(app_.link(), follow=False, decision="allow", mode="test", **shown)
     assert (refused.status_code, "location" in refused.headers) == (409, False)
     assert "You have gone on to another account meanwhile" in refused.text
-    assert granted(parts) == []
+    assert granted(container) == []
 
 
-def test_consent_that_names_no_account_or_another_person_s(
-    app_: App, parts: Parts, stranger: Account
-) -> None:
-    make_person(parts, stranger.id, "sam@example.com")
-    theirs = memberships_of(parts, "sam@example.com")[stranger.id]
+def test_consent_that_names_no_account_or_another_person_s(app_: App, container: Container, stranger: Account) -> None:
+    make_person(container, stranger.id, "sam@example.com")
+    theirs = memberships_of(container, "sam@example.com")[stranger.id]
     for account in (None, "", "0", "x", str(theirs), f" {theirs}", "1 or 1=1"):
         refused = app_.consent(app_.link(account=str(theirs)), account=account)
         assert (refused.status_code, "location" in refused.headers) == (409, False), account
-    assert granted(parts) == []
+    assert granted(container) == []
 
 
 def test_an_app_that_asks_for_more_while_its_page_is_read(
-    parts: Parts, http: TestClient, owner: Account
+    container: Container, http: TestClient, owner: Account
 ) -> None:
-    app = connect(parts, http, owner, scopes=["orders:read"])
+    app = connect(container, http, owner, scopes=["orders:read"])
     shown = hidden_in(app.browser.get(app.link()))
     assert shown["scopes"] == "orders:read"
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(oauth_clients).values(scopes=["orders:read", "send:write"]))
     assert app.tokens(**shown)["scope"] == "orders:read"
     refused = app.consent(scopes="")
@@ -330,22 +322,19 @@ def test_clickjacking(app_: App) -> None:
         assert "default-src 'none'" in policy
         assert page.headers["x-frame-options"] == "DENY"
         assert page.headers["cache-control"] == "no-store"
-    assert (
-        "form-action 'self' https://app.example;"
-        in app_.browser.get(app_.link()).headers["content-security-policy"]
-    )
+    assert "form-action 'self' https://app.example;" in app_.browser.get(app_.link()).headers["content-security-policy"]
 
 
-def test_a_removed_person_takes_their_apps_along(app_: App, parts: Parts, owner: Account) -> None:
+def test_a_removed_person_takes_their_apps_along(app_: App, container: Container, owner: Account) -> None:
     told = app_.tokens()
     waiting = app_.code()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from memberships where account_id = :it"), {"it": owner.id})
     assert error_of(app_.refresh(told["refresh_token"])) == (400, "invalid_grant")
     assert error_of(app_.exchange(waiting)) == (400, "invalid_grant")
 
 
-def test_two_exchanges_of_one_code_at_once_leave_no_pair(app_: App, parts: Parts) -> None:
+def test_two_exchanges_of_one_code_at_once_leave_no_pair(app_: App, container: Container) -> None:
     code = app_.code()
     with ThreadPoolExecutor(2) as both:
         answers = list(both.map(lambda _: app_.exchange(code), range(2)))
@@ -354,11 +343,11 @@ def test_two_exchanges_of_one_code_at_once_leave_no_pair(app_: App, parts: Parts
     for pair in good:
         assert app_.ping(pair["access_token"]).status_code == 401
         assert error_of(app_.refresh(pair["refresh_token"])) == (400, "invalid_grant")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.scalar(sa.select(oauth_grants.c.ended_by)) == "replay"
 
 
-def test_two_refreshes_at_once_leave_no_pair(app_: App, parts: Parts) -> None:
+def test_two_refreshes_at_once_leave_no_pair(app_: App, container: Container) -> None:
     told = app_.tokens()
     with ThreadPoolExecutor(2) as both:
         answers = list(both.map(lambda _: app_.refresh(told["refresh_token"]), range(2)))
@@ -366,5 +355,5 @@ def test_two_refreshes_at_once_leave_no_pair(app_: App, parts: Parts) -> None:
     assert len(good) <= 1
     for pair in (told, *good):
         assert app_.ping(pair["access_token"]).status_code == 401
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert tx.scalar(sa.select(oauth_grants.c.ended_by)) == "reuse"

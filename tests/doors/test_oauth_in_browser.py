@@ -15,7 +15,7 @@ from signed_in import PASSWORD, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, make_sub_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
@@ -58,11 +58,11 @@ def site_of_app() -> Iterator[tuple[Site, str]]:
         server.server_close()
 
 
-def test_from_an_apps_site_to_consent_and_back(parts: Parts, http: TestClient, owner: Account) -> None:
-    make_sub_account(parts, owner, "North")
-    make_person(parts, owner.id, "dana@example.com")
-    with site_of_app() as (site, place), real_server(create_app(parts)) as port, new_page(width=390) as page:
-        client, _ = register_client(parts, owner.id, is_public=True, redirect_uris=(f"{place}/back",))
+def test_from_an_apps_site_to_consent_and_back(container: Container, http: TestClient, owner: Account) -> None:
+    make_sub_account(container, owner, "North")
+    make_person(container, owner.id, "dana@example.com")
+    with site_of_app() as (site, place), real_server(create_app(container)) as port, new_page(width=390) as page:
+        client, _ = register_client(container, owner.id, is_public=True, redirect_uris=(f"{place}/back",))
         asked = {
             "response_type": "code",
             "client_id": client.client_id,
@@ -83,6 +83,6 @@ def test_from_an_apps_site_to_consent_and_back(parts: Parts, http: TestClient, o
         page.get_by_role("button", name="Allow", exact=True).click()
         expect(page.get_by_text("Welcome back")).to_be_visible()
     [told] = site.came_back
-    assert (told["state"], told["iss"]) == ([STATE], [parts.base_url])
+    assert (told["state"], told["iss"]) == ([STATE], [container.base_url])
     answer = App(http, client, None, browser_of(http)).exchange(told["code"][0], code_verifier=VERIFIER)
     assert answer.status_code == 200, answer.text

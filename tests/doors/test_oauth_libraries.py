@@ -17,7 +17,7 @@ from signed_in import Browser, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 WITHOUT_TLS = ("OAUTHLIB_INSECURE_TRANSPORT", "AUTHLIB_INSECURE_TRANSPORT")
@@ -46,9 +46,9 @@ class Service:
 
 
 @pytest.fixture
-def service(parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    make_person(parts, owner.id, "dana@example.com")
-    with real_server(create_app(parts)) as port:
+def service(container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    make_person(container, owner.id, "dana@example.com")
+    with real_server(create_app(container)) as port:
         home = f"http://127.0.0.1:{port}"
         with httpx2.Client(base_url=home) as client:
             browser = Browser(cast(TestClient, client))
@@ -59,13 +59,10 @@ def service(parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 @pytest.mark.parametrize(
-    ("by", "has_pkce"),
-    [("basic", True), ("basic", False), ("form", True), ("form", False), ("public", True)],
+    ("by", "has_pkce"), [("basic", True), ("basic", False), ("form", True), ("form", False), ("public", True)]
 )
-def test_by_requests_oauthlib(
-    parts: Parts, owner: Account, service: Service, by: str, has_pkce: bool
-) -> None:
-    client, secret = register_client(parts, owner.id, is_public=by == "public")
+def test_by_requests_oauthlib(container: Container, owner: Account, service: Service, by: str, has_pkce: bool) -> None:
+    client, secret = register_client(container, owner.id, is_public=by == "public")
     proofs: dict[str, dict[str, Any]] = {
         "basic": {"auth": HTTPBasicAuth(client.client_id, secret or "")},
         "form": {"client_secret": secret, "include_client_id": True},
@@ -73,10 +70,7 @@ def test_by_requests_oauthlib(
     }
     proof = proofs[by]
     session = OAuth2Session(
-        client.client_id,
-        redirect_uri=BACK,
-        scope=["orders:read", "send:write"],
-        pkce="S256" if has_pkce else None,
+        client.client_id, redirect_uri=BACK, scope=["orders:read", "send:write"], pkce="S256" if has_pkce else None
     )
     link, _state = session.authorization_url(f"{service.home}/oauth/authorize")
     token_url = f"{service.home}/oauth/token"
@@ -106,9 +100,9 @@ def test_by_requests_oauthlib(
     ],
 )
 def test_by_authlibs_client(
-    parts: Parts, owner: Account, service: Service, method: str, has_pkce: bool
+    container: Container, owner: Account, service: Service, method: str, has_pkce: bool
 ) -> None:
-    client, secret = register_client(parts, owner.id, is_public=method == "none")
+    client, secret = register_client(container, owner.id, is_public=method == "none")
     metadata = requests.get(f"{service.home}/.well-known/oauth-authorization-server", timeout=20).json()
     assert method in metadata["token_endpoint_auth_methods_supported"]
     session = AuthlibSession(
@@ -123,9 +117,7 @@ def test_by_authlibs_client(
     path = urlsplit(metadata["authorization_endpoint"]).path
     link, state = session.create_authorization_url(service.home + path, **verifier)
     token_url = service.home + urlsplit(metadata["token_endpoint"]).path
-    told = session.fetch_token(
-        token_url, authorization_response=service.consent(link), state=state, **verifier
-    )
+    told = session.fetch_token(token_url, authorization_response=service.consent(link), state=state, **verifier)
     assert set(told) == {"token_type", "expires_in", "access_token", "refresh_token", "expires_at"}
     assert session.get(f"{service.home}/api/v2/ping").json()["message"] == "pong"
     again = session.refresh_token(token_url)

@@ -9,14 +9,14 @@ from oauth_app import STATE, VERIFIER, WITH_PKCE, connect, query_of
 from direct import TestClient
 from makers import Account, Build, make_account
 from quillpost.accounts.models import SCOPES
-from quillpost.app.container import Parts
-from quillpost.core.logging import configure_logs
+from quillpost.app.container import Container
+from quillpost.core.logging import configure_logging
 from quillpost.web.application import create_app
 
 
 def test_the_metadata_says_what_the_server_does(build: Build) -> None:
-    parts = build(base_url="https://mail.example/")
-    answer = TestClient(create_app(parts)).get("/.well-known/oauth-authorization-server")
+    container = build(base_url="https://mail.example/")
+    answer = TestClient(create_app(container)).get("/.well-known/oauth-authorization-server")
     told = answer.json()
     assert answer.status_code == 200
     assert told["issuer"] == "https://mail.example"
@@ -34,25 +34,25 @@ def test_the_metadata_says_what_the_server_does(build: Build) -> None:
 
 
 def test_the_issuer_is_the_one_that_answers_name(build: Build) -> None:
-    parts = build(base_url="https://mail.example/")
-    http = TestClient(create_app(parts), base_url="https://mail.example")
-    app = connect(parts, http, make_account(parts, http, "owner@example.com"))
+    container = build(base_url="https://mail.example/")
+    http = TestClient(create_app(container), base_url="https://mail.example")
+    app = connect(container, http, make_account(container, http, "owner@example.com"))
     told = http.get("/.well-known/oauth-authorization-server").json()
     assert query_of(app.consent())["iss"] == told["issuer"]
 
 
 def test_no_log_line_of_a_whole_flow_holds_a_secret(
-    parts: Parts,
+    container: Container,
     http: TestClient,
     owner: Account,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """At the level debug, which Authlib uses to write tokens."""
-    configure_logs(as_json=True, level="debug")
+    configure_logging(as_json=True, level="debug")
     caplog.set_level(logging.DEBUG)
     try:
-        app = connect(parts, http, owner)
+        app = connect(container, http, owner)
         code = app.code(app.link(**WITH_PKCE))
         app.exchange(code, code_verifier="w" * 43)
         first = app.exchange(code, code_verifier=VERIFIER).json()
@@ -60,14 +60,12 @@ def test_no_log_line_of_a_whole_flow_holds_a_secret(
         app.revoke(second["access_token"])
         app.refresh(first["refresh_token"])
     finally:
-        configure_logs(as_json=True, level="warning")
+        configure_logging(as_json=True, level="warning")
     written = "".join(f"{record.getMessage()}{record.__dict__}" for record in caplog.records)
     written += "".join(capsys.readouterr())
     assert "/oauth/token" in written, "the requests themselves are logged"
     assert app.secret is not None
     secrets = [app.secret, code, VERIFIER, STATE, *first.values(), *second.values()]
-    leaked = [
-        secret for secret in secrets if isinstance(secret, str) and len(secret) > 9 and secret in written
-    ]
+    leaked = [secret for secret in secrets if isinstance(secret, str) and len(secret) > 9 and secret in written]
     assert leaked == []
     assert not [record for record in caplog.records if record.name.startswith("authlib")]

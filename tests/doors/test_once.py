@@ -10,23 +10,18 @@ import pytest
 from settings_house import OWNER, House
 from signed_in import Browser, turn_on_second_factor
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 ONCE = re.compile(r'name="once" value="([^"]+)"')
 TOKEN: dict[str, Any] = {"name": "Zapier", "mode": "test", "limits": "all", "lasts": "never"}
 BACK = "https://app.example/back"
-CLIENT: dict[str, Any] = {
-    "name": "Letterhead",
-    "redirect_uris": BACK,
-    "kind": "confidential",
-    "limits": "all",
-}
+CLIENT: dict[str, Any] = {"name": "Letterhead", "redirect_uris": BACK, "kind": "confidential", "limits": "all"}
 GUEST: dict[str, Any] = {"email": "guest@example.com", "role": "member"}
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    return House(container, http)
 
 
 def with_client(house: House) -> str:
@@ -52,12 +47,7 @@ ACTS: dict[str, tuple[Callable[[House], str], str, dict[str, Any], str]] = {
     "a client": (lambda _: "/settings/clients/new", "/settings/clients/new", CLIENT, "/settings/clients"),
     "a client's new secret": (with_client, "", {}, "/settings/clients/"),
     "recovery codes": (with_codes, "/settings/second-factor", {}, "/settings/second-factor"),
-    "an invitation": (
-        lambda _: "/settings/people/invite",
-        "/settings/people/invite",
-        GUEST,
-        "/settings/people",
-    ),
+    "an invitation": (lambda _: "/settings/people/invite", "/settings/people/invite", GUEST, "/settings/people"),
     "an invitation again": (with_guest, "/settings/people", {}, "/settings/people"),
 }
 """What comes first and tells the form's path, the page on which the form stands (its own), what is filled in,

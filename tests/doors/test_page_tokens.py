@@ -6,14 +6,14 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Clock, make_operator, make_sub_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
     browser = browser_of(http)
     browser.sign_in("dana@example.com")
     return browser
@@ -27,9 +27,7 @@ def call(http: TestClient, token: str, path: str, method: str = "GET") -> Respon
     return http.request(method, f"/api/v2{path}", headers={"Authorization": f"Bearer {token}"})
 
 
-def test_a_page_gets_a_token_for_a_quarter_of_an_hour(
-    http: TestClient, browser: Browser, clock: Clock
-) -> None:
+def test_a_page_gets_a_token_for_a_quarter_of_an_hour(http: TestClient, browser: Browser, clock: Clock) -> None:
     answer = browser.post("/session/token", headers=JSON)
     told = answer.json()
     assert (set(told), told["expires_in"], told["mode"]) == ({"token", "expires_in", "mode"}, 900, "test")
@@ -78,10 +76,10 @@ def test_a_page_that_was_made_for_another_account_or_mode_gets_none(browser: Bro
 
 
 def test_a_member_of_one_sub_account_gets_one_for_it_alone(
-    parts: Parts, http: TestClient, owner: Account
+    container: Container, http: TestClient, owner: Account
 ) -> None:
-    branch, other = make_sub_account(parts, owner, "Branch"), make_sub_account(parts, owner, "Other")
-    make_person(parts, owner.id, "mel@example.com", role="member", sub_account_id=branch)
+    branch, other = make_sub_account(container, owner, "Branch"), make_sub_account(container, owner, "Other")
+    make_person(container, owner.id, "mel@example.com", role="member", sub_account_id=branch)
     mel = browser_of(http)
     assert "Branch" in mel.sign_in("mel@example.com").text
     token = token_of(mel)
@@ -90,15 +88,11 @@ def test_a_member_of_one_sub_account_gets_one_for_it_alone(
     assert call(http, token, f"/sub-accounts/{other}").status_code == 404
 
 
-def test_only_who_runs_the_service_gets_one_that_does(parts: Parts, http: TestClient) -> None:
-    operator = make_operator(parts, http)
+def test_only_who_runs_the_service_gets_one_that_does(container: Container, http: TestClient) -> None:
+    operator = make_operator(container, http)
     answers = {}
-    for email, role in (
-        ("ann@example.com", "owner"),
-        ("ben@example.com", "operator"),
-        ("cy@example.com", "member"),
-    ):
-        make_person(parts, operator.id, email, role=role)  # type: ignore[arg-type]
+    for email, role in (("ann@example.com", "owner"), ("ben@example.com", "operator"), ("cy@example.com", "member")):
+        make_person(container, operator.id, email, role=role)  # type: ignore[arg-type]
         browser = browser_of(http)
         browser.sign_in(email)
         answers[role] = call(http, token_of(browser), "/print/batches").status_code
@@ -107,13 +101,13 @@ def test_only_who_runs_the_service_gets_one_that_does(parts: Parts, http: TestCl
 
 
 def test_nobody_switches_to_an_account_that_is_not_theirs(
-    parts: Parts, stranger: Account, browser: Browser
+    container: Container, stranger: Account, browser: Browser
 ) -> None:
-    make_person(parts, stranger.id, "eve@example.com")
+    make_person(container, stranger.id, "eve@example.com")
     for membership in range(1, 6):
         browser.post("/session/switch", membership=membership)
         assert "dana@example.com" in browser.get("/").text
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         seen = tx.exec_driver_sql(
             "select count(*) from sessions s join memberships m on m.id = s.membership_id"
             " where m.person_id <> s.person_id"

@@ -8,10 +8,10 @@ from reading import Seen
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 from quillpost.web.assets import ASSETS
-from quillpost.web.rendering import POLICY
+from quillpost.web.rendering import CONTENT_SECURITY_POLICY
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 HERE = ("127.0.0.1", 50_000)
@@ -19,11 +19,11 @@ COMMENT = re.compile(r"(?:^|\s)// [A-Z0-9a-z].*")
 
 
 @pytest.fixture
-def with_receiver(build: Build) -> Parts:
+def with_receiver(build: Build) -> Container:
     return build(receiver=True)
 
 
-def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None:
+def test_every_page_is_safe_and_complete_in_itself(with_receiver: Container) -> None:
     visitor = TestClient(create_app(with_receiver), base_url="http://localhost", client=HERE)
     receiver = f"/receiver/{with_receiver.receiver_key}"
     for path, status in {
@@ -40,7 +40,7 @@ def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None
         shown = visitor.get(path, headers=BROWSER)
         assert shown.status_code == status, path
         assert shown.headers["Content-Type"] == "text/html; charset=utf-8"
-        assert shown.headers["Content-Security-Policy"] == POLICY
+        assert shown.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
         seen = Seen.of(shown.text)
         assert seen.inline_code == []
         assert not [name for name in seen.attributes if name == "style" or name.startswith("on")]
@@ -53,13 +53,11 @@ def test_every_page_is_safe_and_complete_in_itself(with_receiver: Parts) -> None
                 assert not address.startswith("//")
 
 
-def test_what_a_page_points_to_is_there(with_receiver: Parts) -> None:
+def test_what_a_page_points_to_is_there(with_receiver: Container) -> None:
     visitor = TestClient(create_app(with_receiver), base_url="http://localhost", client=HERE, headers=BROWSER)
     receiver = f"/receiver/{with_receiver.receiver_key}"
     addresses = {
-        a
-        for path in ("/", "/docs", "/sign-in", "/forgot", receiver)
-        for a in Seen.of(visitor.get(path).text).addresses
+        a for path in ("/", "/docs", "/sign-in", "/forgot", receiver) for a in Seen.of(visitor.get(path).text).addresses
     }
     assert receiver in addresses
     # /ready is 503 here: no worker runs in this test.
@@ -68,7 +66,7 @@ def test_what_a_page_points_to_is_there(with_receiver: Parts) -> None:
 
 
 def test_the_policy_lets_pages_reach_this_service_alone() -> None:
-    assert POLICY == (
+    assert CONTENT_SECURITY_POLICY == (
         "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     )
@@ -107,14 +105,10 @@ def test_home_says_the_release_and_leads_to_the_docs(app: FastAPI, http: TestCli
 
 
 @pytest.mark.parametrize(
-    ("host", "client"),
-    [
-        ("http://localhost", ("203.0.113.9", 50_000)),
-        ("http://rebound.example", HERE),
-    ],
+    ("host", "client"), [("http://localhost", ("203.0.113.9", 50_000)), ("http://rebound.example", HERE)]
 )
 def test_home_tells_the_receivers_key_to_nobody_from_elsewhere(
-    with_receiver: Parts, host: str, client: tuple[str, int]
+    with_receiver: Container, host: str, client: tuple[str, int]
 ) -> None:
     shown = TestClient(create_app(with_receiver), base_url=host, client=client).get("/").text
     assert with_receiver.receiver_key is not None

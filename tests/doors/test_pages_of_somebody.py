@@ -6,8 +6,8 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.app.container import Parts
-from quillpost.web.rendering import POLICY
+from quillpost.app.container import Container
+from quillpost.web.rendering import CONTENT_SECURITY_POLICY
 
 PAGES = (
     "/",
@@ -24,9 +24,9 @@ PAGES = (
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account, stranger: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
-    make_person(parts, stranger.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account, stranger: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
+    make_person(container, stranger.id, "dana@example.com")
     browser = browser_of(http)
     browser.sign_in("dana@example.com")
     return browser
@@ -37,7 +37,7 @@ def test_every_page_is_safe_and_complete_in_itself(browser: Browser) -> None:
     for path in PAGES:
         shown = browser.get(path, follow=False)
         assert shown.status_code == 200, path
-        assert shown.headers["Content-Security-Policy"] == POLICY
+        assert shown.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
         assert shown.headers["Cache-Control"] == "no-store"
         seen = Seen.of(shown.text)
         assert seen.inline_code == []

@@ -14,9 +14,9 @@ from signed_in import PASSWORD as THEIRS
 from signed_in import make_person
 
 from makers import Account, Clock
-from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.users import invitations
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 pytestmark = pytest.mark.costly
@@ -24,21 +24,21 @@ pytestmark = pytest.mark.costly
 PASSWORD = "a few words in a row"
 
 
-def test_a_persons_way_through_the_pages(parts: Parts, owner: Account, clock: Clock) -> None:
-    with parts.db.work() as tx:
+def test_a_persons_way_through_the_pages(container: Container, owner: Account, clock: Clock) -> None:
+    with container.db.system_transaction() as tx:
         link = invitations.invite(
             tx,
-            parts.sealer,
+            container.encryptor,
             owner.id,
             email="mel@example.com",
             role="owner",
             sub_account_id=None,
-            actor=AT_THE_COMMAND_LINE,
+            actor=COMMAND_LINE_ACTOR,
             base_url="",
             now=clock.now(),
-            is_mailed=False,
+            send_email=False,
         )
-    with real_server(create_app(parts)) as port, new_page() as page:
+    with real_server(create_app(container)) as port, new_page() as page:
         here = f"http://127.0.0.1:{port}"
         page.goto(here + link)
         join(page)
@@ -58,15 +58,11 @@ def test_a_persons_way_through_the_pages(parts: Parts, owner: Account, clock: Cl
         end_second_factor(page, here)
 
 
-def test_no_other_site_shows_a_page_of_ours_within_its_own(parts: Parts, owner: Account) -> None:
+def test_no_other_site_shows_a_page_of_ours_within_its_own(container: Container, owner: Account) -> None:
     """Clickjacking. The session's cookie would come along: for a browser another port is the same site."""
-    make_person(parts, owner.id, "dana@example.com")
+    make_person(container, owner.id, "dana@example.com")
     paths, refusals = ("/settings", "/sign-in/confirm", "/"), list[str]()
-    with (
-        real_server(create_app(parts)) as port,
-        another_site() as elsewhere,
-        new_page(refusals=refusals) as page,
-    ):
+    with real_server(create_app(container)) as port, another_site() as elsewhere, new_page(refusals=refusals) as page:
         here = f"http://127.0.0.1:{port}"
         page.goto(f"{here}/sign-in")
         sign_in(page, THEIRS, email="dana@example.com")

@@ -16,9 +16,9 @@ from pressing import READY, batch_rows, composed_batch, print_rows, sweep
 from direct import TestClient
 from makers import Build, Clock, people
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.client import signatures
-from quillpost.core.clock import iso
+from quillpost.core.clock import format_iso
 from quillpost.core.database.tables.print_room import batches
 from quillpost.fulfillment import production
 from quillpost.orders.models import Order
@@ -37,7 +37,7 @@ class Partner:
     """Signs as it should, unless it is told otherwise."""
 
     http: TestClient
-    parts: Parts
+    container: Container
     clock: Clock
     batch_id: int = 0
     order: Order | None = None
@@ -47,43 +47,41 @@ class Partner:
         return f"batch-{self.batch_id:06d}"
 
     def call(self, event: str, **changes: Any) -> Response:
-        body = {"reference": self.reference, "event": event, "at": iso(self.clock.now())} | changes
+        body = {"reference": self.reference, "event": event, "at": format_iso(self.clock.now())} | changes
         return self.send(json.dumps(body).encode())
 
-    def send(
-        self, body: bytes, *, secret: str = SECRET, path: str = PATH, late: timedelta = timedelta(0)
-    ) -> Response:
+    def send(self, body: bytes, *, secret: str = SECRET, path: str = PATH, late: timedelta = timedelta(0)) -> Response:
         at = self.clock.now() - late
         headers = signatures.sign([secret], message_id="msg_1", at=at, body=body)
         return self.http.post(path, content=body, headers=headers)
 
     def batch(self) -> sa.Row[Any]:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return next(row for row in batch_rows(tx) if row.id == self.batch_id)
 
     def statuses(self) -> list[tuple[str, str | None]]:
         assert self.order is not None
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return [(item.status, item.failure) for item in item_rows(tx, self.order)]
 
 
 @pytest.fixture
 def partner(build: Build, clock: Clock) -> Iterator[Partner]:
     """With one batch of three pieces in its hands."""
-    parts = build(**SETTINGS)
-    owner = open_account(parts, mode="live")
-    with TestClient(create_app(parts), raise_server_exceptions=False) as http:
-        batch_id, order = _composed(parts, clock, owner)
-        production.hand_over(parts.press, batch_id, now=parts.clock())
-        yield Partner(http, parts, clock, batch_id, order)
+    container = build(**SETTINGS)
+    owner = open_account(container, mode="live")
+    with TestClient(create_app(container), raise_server_exceptions=False) as http:
+        batch_id, order = _composed(container, clock, owner)
+        production.hand_over_batch(container.production, batch_id, now=container.clock())
+        yield Partner(http, container, clock, batch_id, order)
 
 
-def _composed(parts: Parts, clock: Clock, owner: Caller) -> tuple[int, Order]:
-    order = place(parts, owner, people(3))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def _composed(container: Container, clock: Clock, owner: Caller) -> tuple[int, Order]:
+    order = place(container, owner, people(3))
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         batch_id = int(batch_rows(tx)[-1].id)
-    production.compose(parts.press, batch_id, now=parts.clock())
+    production.compose_batch(container.production, batch_id, now=container.clock())
     return batch_id, order
 
 
@@ -102,7 +100,7 @@ def test_a_batch_goes_from_word_to_word(partner: Partner) -> None:
 
 def test_spoiled_pieces_are_named_by_item_barcode_or_place(partner: Partner) -> None:
     assert partner.order is not None
-    with partner.parts.db.work() as tx:
+    with partner.container.db.system_transaction() as tx:
         first, second, third = print_rows(tx, partner.order)
     spoiled = [
         {"item_id": first.item_id, "reason": "Torn"},
@@ -121,19 +119,19 @@ def test_what_is_said_twice_happens_once(partner: Partner) -> None:
         assert partner.call("spoiled", spoiled=spoiled).status_code == 202
     for _ in range(2):
         assert partner.call("printed").status_code == 202
-    with partner.parts.db.work() as tx:
+    with partner.container.db.system_transaction() as tx:
         assert partner.order is not None
         once = balances(tx, partner.order)
     for event in ("printed", "acknowledged", "mailed", "printed"):
         assert partner.call(event, spoiled=spoiled).status_code == 202
-    with partner.parts.db.work() as tx:
+    with partner.container.db.system_transaction() as tx:
         assert balances(tx, partner.order) == once
     assert partner.statuses() == [("Failed", "Torn"), ("Printed", None), ("Printed", None)]
     assert partner.batch().status == "mailed"
 
 
 def test_both_secrets_are_believed_while_one_is_changed(partner: Partner) -> None:
-    body = {"reference": partner.reference, "event": "printed", "at": iso(partner.clock.now())}
+    body = {"reference": partner.reference, "event": "printed", "at": format_iso(partner.clock.now())}
     for secret in (SECRET, NEW):
         assert partner.send(json.dumps(body).encode(), secret=secret).status_code == 202
 
@@ -141,7 +139,7 @@ def test_both_secrets_are_believed_while_one_is_changed(partner: Partner) -> Non
 @pytest.mark.parametrize("late", [timedelta(minutes=6), -timedelta(minutes=6)])
 def test_a_stranger_or_an_old_call_changes_nothing(partner: Partner, late: timedelta) -> None:
     body = json.dumps(
-        {"reference": partner.reference, "event": "printed", "at": iso(partner.clock.now())}
+        {"reference": partner.reference, "event": "printed", "at": format_iso(partner.clock.now())}
     ).encode()
     signed = signatures.sign([SECRET], message_id="m", at=partner.clock.now(), body=body)
     answers = [
@@ -175,28 +173,26 @@ def test_a_reference_of_nobody_is_not_found(partner: Partner) -> None:
 
 
 def test_a_batch_of_testing_mode_is_none_of_the_partners(partner: Partner) -> None:
-    with partner.parts.db.work() as tx:
+    with partner.container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(mode="test"))
     assert partner.call("printed").status_code == 404
     assert partner.statuses() == [("Processing", None)] * 3
 
 
-def test_a_word_that_comes_before_the_batch_is_handed_over_is_asked_for_again(
-    build: Build, clock: Clock
-) -> None:
-    parts = build(**SETTINGS)
-    batch_id = composed_batch(parts, clock, open_account(parts, mode="live"), people(1))
-    with TestClient(create_app(parts), raise_server_exceptions=False) as http:
-        partner = Partner(http, parts, clock, batch_id)
+def test_a_word_that_comes_before_the_batch_is_handed_over_is_asked_for_again(build: Build, clock: Clock) -> None:
+    container = build(**SETTINGS)
+    batch_id = composed_batch(container, clock, open_account(container, mode="live"), people(1))
+    with TestClient(create_app(container), raise_server_exceptions=False) as http:
+        partner = Partner(http, container, clock, batch_id)
         answer = partner.call("acknowledged")
         assert (answer.status_code, answer.headers["Retry-After"]) == (409, "5")
-        production.hand_over(parts.press, batch_id, now=parts.clock())
+        production.hand_over_batch(container.production, batch_id, now=container.clock())
         assert partner.call("acknowledged").status_code == 202
 
 
 def test_a_clock_that_runs_ahead_loses_nothing(partner: Partner) -> None:
     ahead = partner.clock.now() + timedelta(minutes=4)
-    assert partner.call("printed", at=iso(ahead)).status_code == 202
+    assert partner.call("printed", at=format_iso(ahead)).status_code == 202
     assert partner.batch().printed_at == partner.clock.now()
 
 
@@ -243,7 +239,7 @@ def test_a_signed_body_that_is_no_call_is_a_422(partner: Partner) -> None:
 
 
 def test_a_body_without_end_is_cut_off(partner: Partner) -> None:
-    assert partner.send(b" " * (door.LARGEST_BODY + 1)).status_code == 413
+    assert partner.send(b" " * (door.MAX_BODY_BYTES + 1)).status_code == 413
 
 
 def test_the_door_takes_nothing_but_calls(partner: Partner) -> None:
@@ -258,12 +254,9 @@ def test_a_call_that_names_no_time_means_now(partner: Partner) -> None:
 
 
 def test_a_partner_says_nothing_of_batches_that_another_has(partner: Partner) -> None:
-    with partner.parts.db.work() as tx:
+    with partner.container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(partner="sftp://press@print.example.com/in"))
     answer = partner.call("printed")
-    assert (answer.status_code, answer.json()["message"]) == (
-        409,
-        "This batch was handed to another partner.",
-    )
+    assert (answer.status_code, answer.json()["message"]) == (409, "This batch was handed to another partner.")
     assert "Retry-After" not in answer.headers  # it is final
     assert partner.batch().status == "handed"

@@ -12,7 +12,7 @@ from signed_in import PASSWORD, Browser, browser_of, make_person, turn_on_second
 from direct import TestClient
 from makers import Account, Clock
 from quillpost.accounts.audit import service as audit_service
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.cookies import SESSION
 from quillpost.web.dashboard.settings.profile import browser_name
 from quillpost.web.dashboard.settings.second_factor import qr_svg
@@ -23,16 +23,16 @@ RUN = re.compile(r"M(\d+) (\d+)h(\d+)v1h-\d+z")
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
     browser = browser_of(http)
     browser.sign_in("dana@example.com")
     return browser
 
 
-def acts(parts: Parts, owner: Account) -> list[str]:
-    with parts.db.work() as tx:
-        return [entry.act for entry in audit_service.read_log(tx, owner.id)]
+def acts(container: Container, owner: Account) -> list[str]:
+    with container.db.system_transaction() as tx:
+        return [entry.act for entry in audit_service.list_audit_entries(tx, owner.id)]
 
 
 def test_a_name_is_changed_and_none_is_refused(browser: Browser) -> None:
@@ -47,7 +47,7 @@ def test_a_name_is_changed_and_none_is_refused(browser: Browser) -> None:
 
 
 def test_another_password_takes_the_present_one_and_ends_other_sessions(
-    parts: Parts, http: TestClient, owner: Account, browser: Browser
+    container: Container, http: TestClient, owner: Account, browser: Browser
 ) -> None:
     elsewhere = browser_of(http)
     elsewhere.sign_in("dana@example.com")
@@ -68,11 +68,11 @@ def test_another_password_takes_the_present_one_and_ends_other_sessions(
     assert elsewhere.get("/settings", follow=False).status_code == 303
     assert browser.get("/settings", follow=False).status_code == 200
     assert elsewhere.sign_in("dana@example.com", NEW).url.path == "/"
-    assert "password.changed" in acts(parts, owner)
+    assert "password.changed" in acts(container, owner)
 
 
 def test_the_second_factor_is_turned_on_by_a_code_of_the_app(
-    parts: Parts, owner: Account, browser: Browser, clock: Clock
+    container: Container, owner: Account, browser: Browser, clock: Clock
 ) -> None:
     page = browser.get("/settings/second-factor")
     found = re.search(r"<code>([A-Z2-7]{32})</code>", page.text)
@@ -88,11 +88,11 @@ def test_the_second_factor_is_turned_on_by_a_code_of_the_app(
     assert codes.headers["Cache-Control"] == "no-store"
     assert "You have 10 unused" in browser.get("/settings").text
     assert found[1] not in browser.get("/settings/second-factor").text
-    assert "second_factor.on" in acts(parts, owner)
+    assert "second_factor.on" in acts(container, owner)
 
 
-def test_a_recovery_code_lets_one_in_once(parts: Parts, http: TestClient, browser: Browser) -> None:
-    turn_on_second_factor(parts, "dana@example.com")
+def test_a_recovery_code_lets_one_in_once(container: Container, http: TestClient, browser: Browser) -> None:
+    turn_on_second_factor(container, "dana@example.com")
     [code, *_] = RECOVERY_CODE.findall(browser.post("/settings/second-factor/codes").text)
     other = browser_of(http)
     other.sign_in("dana@example.com")
@@ -103,15 +103,15 @@ def test_a_recovery_code_lets_one_in_once(parts: Parts, http: TestClient, browse
     assert other.post("/sign-in/code", code=code).status_code == 422
 
 
-def test_turning_it_off_takes_the_password(parts: Parts, owner: Account, browser: Browser) -> None:
-    turn_on_second_factor(parts, "dana@example.com")
+def test_turning_it_off_takes_the_password(container: Container, owner: Account, browser: Browser) -> None:
+    turn_on_second_factor(container, "dana@example.com")
     wrong = browser.post("/settings/second-factor/off", password="another")
     assert wrong.status_code == 422
     assert "That is not your password." in wrong.text
-    assert "second_factor.off" not in acts(parts, owner)
+    assert "second_factor.off" not in acts(container, owner)
     off = browser.post("/settings/second-factor/off", password=PASSWORD)
     assert "The second factor is off." in off.text
-    assert "second_factor.off" in acts(parts, owner)
+    assert "second_factor.off" in acts(container, owner)
 
 
 def test_codes_are_made_for_nobody_whose_second_factor_is_off(browser: Browser) -> None:
@@ -121,9 +121,7 @@ def test_codes_are_made_for_nobody_whose_second_factor_is_off(browser: Browser) 
 
 
 def test_the_picture_of_the_secret_is_read_by_a_camera() -> None:
-    uri = (
-        "otpauth://totp/Quillpost:dana%40example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Quillpost"
-    )
+    uri = "otpauth://totp/Quillpost:dana%40example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=Quillpost"
     svg = qr_svg(uri, label='A "code" & more')
     assert 'aria-label="A &#34;code&#34; &amp; more"' in svg
     assert "style=" not in svg
@@ -136,7 +134,7 @@ def test_the_picture_of_the_secret_is_read_by_a_camera() -> None:
 
 
 def test_one_session_or_all_others_can_be_ended(
-    parts: Parts, http: TestClient, owner: Account, browser: Browser
+    container: Container, http: TestClient, owner: Account, browser: Browser
 ) -> None:
     others = [browser_of(http, address=f"192.0.2.{n}") for n in (7, 8, 9)]
     for each in others:
@@ -152,16 +150,16 @@ def test_one_session_or_all_others_can_be_ended(
     assert "All your other sessions have ended." in browser.post("/settings/sessions/end-others").text
     assert {each.get("/settings", follow=False).status_code for each in others} == {303}
     assert browser.get("/settings", follow=False).status_code == 200
-    assert acts(parts, owner).count("sessions.ended") == 2
+    assert acts(container, owner).count("sessions.ended") == 2
 
 
 def test_nobody_ends_the_session_of_somebody_else(
-    parts: Parts, http: TestClient, stranger: Account, browser: Browser
+    container: Container, http: TestClient, stranger: Account, browser: Browser
 ) -> None:
-    make_person(parts, stranger.id, "eve@example.com")
+    make_person(container, stranger.id, "eve@example.com")
     eve = browser_of(http)
     eve.sign_in("eve@example.com")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         every = list(tx.scalars(sa.text("select id from sessions")))
     for session in every:
         eve.post(f"/settings/sessions/{session}/end")
@@ -171,9 +169,9 @@ def test_nobody_ends_the_session_of_somebody_else(
 
 
 def test_whoever_is_in_two_accounts_switches_between_them(
-    parts: Parts, stranger: Account, browser: Browser
+    container: Container, stranger: Account, browser: Browser
 ) -> None:
-    make_person(parts, stranger.id, "dana@example.com", role="member")
+    make_person(container, stranger.id, "dana@example.com", role="member")
     shown = browser.get("/settings").text
     assert "Your accounts" in shown
     [other] = set(re.findall(r'name="membership" value="(\d+)"', shown))

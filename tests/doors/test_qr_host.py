@@ -12,7 +12,7 @@ from pressing import batch_rows, files_of
 from direct import TestClient
 from makers import Account, Build, Clock
 from quillpost.accounts import service
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.fulfillment import production, review
 from quillpost.web.application import create_app
 
@@ -21,20 +21,20 @@ DESTINATION = "https://shop.example.com/hi"
 
 
 @contextmanager
-def served(parts: Parts) -> Iterator[TestClient]:
+def served(container: Container) -> Iterator[TestClient]:
     """The service as it runs after a start with these parts."""
-    with TestClient(create_app(parts), base_url=parts.base_url, raise_server_exceptions=False) as http:
+    with TestClient(create_app(container), base_url=container.base_url, raise_server_exceptions=False) as http:
         yield http
 
 
-def print_one(parts: Parts, clock: Clock, sender: Account) -> int:
+def print_one(container: Container, clock: Clock, sender: Account) -> int:
     """A card with a code goes into a batch of its own, and is composed."""
     assert sender.send(qrcode_url=DESTINATION).status_code == 200
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.press, now=parts.clock())
-    with parts.db.work() as tx:
+    review.sweep_due_orders(container.production, now=container.clock())
+    with container.db.system_transaction() as tx:
         batch = batch_rows(tx)[-1]
-    production.compose(parts.press, batch.id, now=parts.clock())
+    production.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
 
@@ -50,10 +50,10 @@ def code_on(files: dict[str, bytes]) -> str:
 
 
 @pytest.fixture
-def token(parts: Parts) -> str:
-    with parts.db.work() as tx:
-        now = parts.clock()
-        account_id = service.open_account(tx, email="owner@example.com", name="Dana Whitfield", now=now)
+def token(container: Container) -> str:
+    with container.db.system_transaction() as tx:
+        now = container.clock()
+        account_id = service.create_account(tx, email="owner@example.com", name="Dana Whitfield", now=now)
         return service.mint_token(tx, account_id, mode="test", name="test", now=now)
 
 
@@ -78,6 +78,6 @@ def test_a_new_host_keeps_old_codes_and_files_as_they_are(build: Build, clock: C
 
     # Lost before they were handed over, the old batch's files are made again: to the byte, old host and all.
     for key in printed_before:
-        new.shelf.store.delete(key)
-    production.hand_over(new.press, first, now=new.clock())
+        new.storage.store.delete(key)
+    production.hand_over_batch(new.production, first, now=new.clock())
     assert files_of(new, first) == printed_before

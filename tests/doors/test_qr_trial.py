@@ -13,8 +13,8 @@ from test_pages import BROWSER
 
 from direct import TestClient
 from makers import Account, count_rows
-from quillpost.app.container import Parts
-from quillpost.core.tokens import SPECIMEN_CODE, UNAMBIGUOUS
+from quillpost.app.container import Container
+from quillpost.core.tokens import PREVIEW_CODE, UNAMBIGUOUS_CHARS
 
 PAGE = "https://shop.example.com/hi"
 
@@ -27,13 +27,13 @@ def codes_in(pictures: Sequence[Image.Image]) -> list[str]:
 
 
 def test_a_preview_s_code_leads_to_a_page_that_says_so_and_counts_nowhere(
-    owner: Account, http: TestClient, parts: Parts
+    owner: Account, http: TestClient, container: Container
 ) -> None:
     shown = owner.send(qrcode_url=PAGE, preview=True).json()["data"]["previews"]
     pictures = [Image.open(io.BytesIO(http.get(urlsplit(url).path).content)) for url in shown]
     [code] = codes_in(pictures)
-    assert code == SPECIMEN_CODE
-    before = count_rows(parts)
+    assert code == PREVIEW_CODE
+    before = count_rows(container)
     for method in ("GET", "HEAD"):
         told = scan(http, code, method)
         assert (told.status_code, told.headers["Cache-Control"]) == (200, "no-store")
@@ -41,19 +41,19 @@ def test_a_preview_s_code_leads_to_a_page_that_says_so_and_counts_nowhere(
     page = scan(http, code, **BROWSER)
     assert (page.status_code, page.headers["Cache-Control"]) == (200, "no-store")
     assert "This is a preview." in Seen.of(page.text).words
-    assert count_rows(parts) == before
+    assert count_rows(container) == before
 
 
 def test_no_piece_can_have_a_preview_s_code() -> None:
-    assert set(SPECIMEN_CODE) - set(UNAMBIGUOUS)
+    assert set(PREVIEW_CODE) - set(UNAMBIGUOUS_CHARS)
 
 
-def test_a_proof_carries_the_pieces_own_codes(owner: Account, http: TestClient, parts: Parts) -> None:
+def test_a_proof_carries_the_pieces_own_codes(owner: Account, http: TestClient, container: Container) -> None:
     order = owner.send(qrcode_url=PAGE).json()["id"]
     document = pdfium.PdfDocument(owner.get(f"/orders/{order}/proof").content)
     pictures = [page.render(scale=300 / 72).to_pil() for page in document]
     document.close()
-    assert codes_in(pictures) == codes_of(parts, order)
+    assert codes_in(pictures) == codes_of(container, order)
     assert scan(http, codes_in(pictures)[0]).headers["location"] == PAGE
-    assert (len(inbox(parts)), count(parts)) == (1, 1)
+    assert (len(inbox(container)), count(container)) == (1, 1)
     assert owner.get(f"/orders/{order}").json()["total_scans"] == 1

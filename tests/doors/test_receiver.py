@@ -10,8 +10,8 @@ from httpx2 import Response
 from direct import TestClient
 from makers import Build, Clock, make_account
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.client import signatures
 from quillpost.core import exact_json
 from quillpost.notifications.webhooks import service as webhook_service
@@ -40,7 +40,7 @@ class Sender:
     clock: Clock
 
     def deliver(self, event: Any = EVENT, *, event_id: str = "e-1", secret: str | None = None) -> Response:
-        body = event if isinstance(event, bytes) else exact_json.write(event).encode()
+        body = event if isinstance(event, bytes) else exact_json.dump_json(event).encode()
         return self.http.post(f"{self.path}/hook", content=body, headers=self.signed(event_id, body, secret))
 
     def signed(self, event_id: str, body: bytes, secret: str | None = None) -> dict[str, str]:
@@ -53,18 +53,18 @@ class Sender:
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(receiver=True)
 
 
 @pytest.fixture
-def sender(parts: Parts, clock: Clock) -> Iterator[Sender]:
-    path = f"/receiver/{parts.receiver_key}"
-    with TestClient(create_app(parts)) as http:
-        owner = Caller(make_account(parts, http, "owner@example.com").id, "test")
-        with parts.db.transaction(tenant(owner)) as tx:
-            _, secret = webhook_service.subscribe(
-                tx, owner, parts.sealer, url=f"{parts.base_url}{path}/hook", type="*", now=clock.now()
+def sender(container: Container, clock: Clock) -> Iterator[Sender]:
+    path = f"/receiver/{container.receiver_key}"
+    with TestClient(create_app(container)) as http:
+        owner = Caller(make_account(container, http, "owner@example.com").id, "test")
+        with container.db.transaction(build_tenant(owner)) as tx:
+            _, secret = webhook_service.create_webhook(
+                tx, owner, container.encryptor, url=f"{container.base_url}{path}/hook", type="*", now=clock.now()
             )
         yield Sender(http, path, secret, clock)
 
@@ -88,8 +88,8 @@ def test_a_scan_is_shown_with_who_scanned_how_often_and_where_it_led(sender: Sen
     assert event["previous"] is None
 
 
-def test_a_subscription_made_under_another_key_holds_up_no_other(sender: Sender, parts: Parts) -> None:
-    with parts.db.work() as tx:
+def test_a_subscription_made_under_another_key_holds_up_no_other(sender: Sender, container: Container) -> None:
+    with container.db.system_transaction() as tx:
         tx.exec_driver_sql(
             """insert into webhooks (account_id, mode, url, type, verb, status, invoke_count, created_at,
                                      updated_at, secret_sealed)
@@ -114,7 +114,7 @@ def test_a_forged_event_is_refused_and_not_kept(sender: Sender) -> None:
 
 
 def test_an_old_delivery_played_again_is_refused(sender: Sender, clock: Clock) -> None:
-    body = exact_json.write(EVENT).encode()
+    body = exact_json.dump_json(EVENT).encode()
     headers = sender.signed("e-1", body)
     clock.advance(minutes=6)
     assert sender.http.post(f"{sender.path}/hook", content=body, headers=headers).status_code == 401
@@ -138,7 +138,7 @@ def test_the_page_asks_only_for_what_it_has_not_seen(sender: Sender) -> None:
 
 
 def test_only_the_latest_are_kept(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "MOST_KEPT", 3)
+    monkeypatch.setattr(door, "MAX_STORED", 3)
     for number in range(5):
         sender.deliver(event_id=f"e-{number}")
     assert [event["event_id"] for event in sender.events()] == ["e-2", "e-3", "e-4"]
@@ -159,7 +159,7 @@ def test_a_signed_body_that_is_no_event_is_a_422(sender: Sender, body: bytes) ->
 
 
 def test_a_body_without_end_is_cut_off(sender: Sender) -> None:
-    assert sender.deliver(b" " * (door.LARGEST_BODY + 1)).status_code == 413
+    assert sender.deliver(b" " * (door.MAX_BODY_BYTES + 1)).status_code == 413
 
 
 def test_an_unknown_key_finds_nothing(sender: Sender) -> None:

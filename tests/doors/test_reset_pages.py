@@ -7,36 +7,36 @@ from signed_in import PASSWORD, Browser, browser_of, let_mails_out, make_person
 from direct import TestClient
 from makers import Account, Clock, count_rows
 from quillpost.accounts.users import password_resets
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import people
-from quillpost.core.tokens import mint
+from quillpost.core.tokens import mint_secret
 
 NEW = "a brand new set of words"
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
-    let_mails_out(http, parts)
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
+    let_mails_out(http, container)
     return browser_of(http)
 
 
-def link(parts: Parts, email: str = "dana@example.com") -> str:
-    with parts.db.work() as tx:
+def link(container: Container, email: str = "dana@example.com") -> str:
+    with container.db.system_transaction() as tx:
         person_id = tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one()
-        whole = password_resets.link_for(tx, person_id, base_url=parts.base_url, now=parts.clock())
-    return whole.removeprefix(parts.base_url)
+        whole = password_resets.create_reset_link(tx, person_id, base_url=container.base_url, now=container.clock())
+    return whole.removeprefix(container.base_url)
 
 
-def test_asking_says_the_same_whether_or_not_somebody_has_the_email(parts: Parts, browser: Browser) -> None:
+def test_asking_says_the_same_whether_or_not_somebody_has_the_email(container: Container, browser: Browser) -> None:
     known = browser.post("/forgot", email="dana@example.com")
-    written = count_rows(parts)
+    written = count_rows(container)
     unknown = browser.post("/forgot", email="nobody@example.com")
     assert known.status_code == unknown.status_code == 200
     assert known.text == unknown.text
     assert "Look into your mailbox" in known.text
     assert "dana" not in known.text
-    assert count_rows(parts) == written
+    assert count_rows(container) == written
     assert (written["password_resets"], written["notices"]) == (1, 1)
 
 
@@ -48,11 +48,11 @@ def test_what_is_no_email_is_told(browser: Browser) -> None:
 
 
 def test_the_link_sets_another_password_once_and_ends_every_session(
-    parts: Parts, http: TestClient, browser: Browser
+    container: Container, http: TestClient, browser: Browser
 ) -> None:
     elsewhere = browser_of(http)
     elsewhere.sign_in("dana@example.com")
-    path = link(parts)
+    path = link(container)
     shown = browser.get(path)
     assert shown.status_code == 200
     assert "dana@example.com" in shown.text
@@ -67,8 +67,8 @@ def test_the_link_sets_another_password_once_and_ends_every_session(
     assert browser.post(path, password=NEW, again=NEW).status_code == 404
 
 
-def test_a_password_that_will_not_do_is_told_and_the_link_stays_good(parts: Parts, browser: Browser) -> None:
-    path = link(parts)
+def test_a_password_that_will_not_do_is_told_and_the_link_stays_good(container: Container, browser: Browser) -> None:
+    path = link(container)
     for password, again, field in (
         ("short", "short", "password"),
         ("password123", "password123", "password"),
@@ -82,23 +82,23 @@ def test_a_password_that_will_not_do_is_told_and_the_link_stays_good(parts: Part
     assert browser.post(path, password=NEW, again=NEW).url.path == "/sign-in"
 
 
-def test_old_unknown_and_broken_links_look_alike(parts: Parts, browser: Browser, clock: Clock) -> None:
-    path = link(parts)
+def test_old_unknown_and_broken_links_look_alike(container: Container, browser: Browser, clock: Clock) -> None:
+    path = link(container)
     clock.advance(hours=1, seconds=1)
-    told = [browser.get(each) for each in (path, "/reset/" + mint("reset", bytes(32)), "/reset/nonsense")]
+    told = [browser.get(each) for each in (path, "/reset/" + mint_secret("reset", bytes(32)), "/reset/nonsense")]
     assert {each.status_code for each in told} == {404}
     assert len({each.text for each in told}) == 1
     assert "This link is over." in told[0].text
     assert browser.post("/reset/nonsense", password=NEW, again=NEW).status_code == 404
 
 
-def test_a_newer_link_ends_the_earlier_one(parts: Parts, browser: Browser) -> None:
-    first, second = link(parts), link(parts)
+def test_a_newer_link_ends_the_earlier_one(container: Container, browser: Browser) -> None:
+    first, second = link(container), link(container)
     assert browser.get(first).status_code == 404
     assert browser.get(second).status_code == 200
 
 
-def test_the_secret_of_the_path_goes_to_nobody(parts: Parts, browser: Browser) -> None:
-    shown = browser.get(link(parts))
+def test_the_secret_of_the_path_goes_to_nobody(container: Container, browser: Browser) -> None:
+    shown = browser.get(link(container))
     assert shown.headers["Referrer-Policy"] == "strict-origin"
     assert shown.headers["Cache-Control"] == "no-store"

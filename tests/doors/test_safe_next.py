@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.web.rendering import LONGEST_NEXT, safe_next, with_next
+from quillpost.web.rendering import MAX_NEXT_LENGTH, path_with_next, safe_next
 
 OURS = "https://mail.example.com/sign-in"
 
@@ -60,7 +60,7 @@ def test_a_path_of_ours_stays_as_it_is(path: str) -> None:
         "/sign-in?next=/settings",
         "/sign-out",
         "/session/switch",
-        "/" + "a" * LONGEST_NEXT,
+        "/" + "a" * MAX_NEXT_LENGTH,
     ],
 )
 def test_anything_else_leads_to_the_first_page(nasty: str | None) -> None:
@@ -74,5 +74,5 @@ def test_no_text_leads_to_another_host(text: str) -> None:
 
 
 def test_a_page_carries_the_next_one_whole() -> None:
-    assert with_next("/sign-in", "/a?b=c&d=e") == "/sign-in?next=%2Fa%3Fb%3Dc%26d%3De"
-    assert with_next("/sign-in", "//evil.example") == "/sign-in"
+    assert path_with_next("/sign-in", "/a?b=c&d=e") == "/sign-in?next=%2Fa%3Fb%3Dc%26d%3De"
+    assert path_with_next("/sign-in", "//evil.example") == "/sign-in"

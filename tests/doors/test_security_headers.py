@@ -5,16 +5,16 @@ from signed_in import Browser, browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.app.container import Parts
-from quillpost.web.rendering import POLICY, form_target
+from quillpost.app.container import Container
+from quillpost.web.rendering import CONTENT_SECURITY_POLICY, form_action_source
 
 PAGES = ("/", "/sign-in", "/forgot", "/reset/nonsense", "/join/nonsense", "/docs", "/nowhere", "/stop")
 PAGES_OF_SOMEBODY = ("/", "/settings", "/settings/second-factor", "/lists/import", "/sign-in/confirm")
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
     browser = browser_of(http)
     browser.sign_in("dana@example.com")
     return browser
@@ -26,7 +26,7 @@ def test_every_page_is_under_the_policy_and_in_no_frame(http: TestClient, browse
     shown |= {f"dana {path}": browser.get(path) for path in PAGES_OF_SOMEBODY}
     for path, page in shown.items():
         assert page.headers["Content-Type"].startswith("text/html"), path
-        assert page.headers["Content-Security-Policy"] == POLICY, path
+        assert page.headers["Content-Security-Policy"] == CONTENT_SECURITY_POLICY, path
         assert page.headers["X-Frame-Options"] == "DENY", path
         assert page.headers["X-Content-Type-Options"] == "nosniff", path
         assert "camera=()" in page.headers["Permissions-Policy"], path
@@ -90,4 +90,4 @@ def test_a_failure_is_a_page_for_people_and_our_shape_for_programs(browser: Brow
     ],
 )
 def test_a_policy_names_the_place_that_a_form_leads_to_and_nothing_more(address: str, told: str) -> None:
-    assert form_target(address) == told
+    assert form_action_source(address) == told

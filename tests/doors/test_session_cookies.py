@@ -7,13 +7,13 @@ from signed_in import Browser, browser_of, make_person, turn_on_second_factor
 
 from direct import TestClient
 from makers import Account, Clock
-from quillpost.app.container import Parts
-from quillpost.core.tokens import mint
+from quillpost.app.container import Container
+from quillpost.core.tokens import mint_secret
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
     return browser_of(http)
 
 
@@ -62,14 +62,14 @@ def test_over_https_a_cookie_without_the_prefix_is_not_looked_at(http: TestClien
 
 
 def test_a_session_that_was_planted_is_never_the_one_after_signing_in(
-    parts: Parts, http: TestClient, stranger: Account, browser: Browser
+    container: Container, http: TestClient, stranger: Account, browser: Browser
 ) -> None:
-    make_person(parts, stranger.id, "eve@example.com")
+    make_person(container, stranger.id, "eve@example.com")
     eve = browser_of(http)
     eve.sign_in("eve@example.com")
     planted = eve.cookie("quillpost_session")
     assert planted is not None
-    for value in (planted, mint("session", secrets.token_bytes(32))):
+    for value in (planted, mint_secret("session", secrets.token_bytes(32))):
         browser.client.cookies.clear()
         browser.client.cookies.set("quillpost_session", value, domain="quillpost.test", path="/")
         browser.sign_in("dana@example.com")
@@ -93,7 +93,14 @@ def test_signing_in_again_ends_the_session_before(browser: Browser, http: TestCl
 
 @pytest.mark.parametrize(
     "value",
-    ["", "nonsense", "qp_session_short", mint("visitor", bytes(32)), mint("live", bytes(32)), "x" * 5_000],
+    [
+        "",
+        "nonsense",
+        "qp_session_short",
+        mint_secret("visitor", bytes(32)),
+        mint_secret("live", bytes(32)),
+        "x" * 5_000,
+    ],
 )
 def test_a_cookie_that_is_none_of_ours_is_nobodys(browser: Browser, value: str) -> None:
     browser.client.cookies.set("quillpost_session", value)
@@ -121,8 +128,8 @@ def test_a_session_ends_after_thirty_days_however_often_it_is_used(browser: Brow
     assert not is_in(browser)
 
 
-def test_one_who_waits_for_the_code_waits_ten_minutes(parts: Parts, browser: Browser, clock: Clock) -> None:
-    turn_on_second_factor(parts, "dana@example.com")
+def test_one_who_waits_for_the_code_waits_ten_minutes(container: Container, browser: Browser, clock: Clock) -> None:
+    turn_on_second_factor(container, "dana@example.com")
     browser.sign_in("dana@example.com")
     assert browser.get("/sign-in/code", follow=False).status_code == 200
     clock.advance(minutes=11)
@@ -135,7 +142,7 @@ def test_a_page_of_somebody_is_never_kept(browser: Browser) -> None:
         assert browser.get(path).headers["Cache-Control"] == "no-store", path
 
 
-@pytest.mark.parametrize("value", ["nonsense", mint("session", bytes(32))])
+@pytest.mark.parametrize("value", ["nonsense", mint_secret("session", bytes(32))])
 def test_no_form_is_bound_to_a_cookie_that_somebody_made_up(browser: Browser, value: str) -> None:
     browser.client.cookies.set("quillpost_visitor", value, domain="quillpost.test", path="/")
     browser.get("/sign-in")

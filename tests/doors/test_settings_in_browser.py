@@ -11,29 +11,19 @@ from raw_http import real_server
 from settings_house import MEMBER, House
 from test_app_pages import connect
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.cookies import SESSION
 
 pytestmark = pytest.mark.costly
 
-PAGES = (
-    "",
-    "/people",
-    "/people/invite",
-    "/tokens",
-    "/tokens/new",
-    "/clients",
-    "/clients/new",
-    "/apps",
-    "/audit",
-)
+PAGES = ("", "/people", "/people/invite", "/tokens", "/tokens/new", "/clients", "/clients/new", "/apps", "/audit")
 
 
 @pytest.mark.long
 def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
-    parts: Parts, http: Any, app: FastAPI
+    container: Container, http: Any, app: FastAPI
 ) -> None:
-    house = House(parts, http)
+    house = House(container, http)
     house.member  # noqa: B018 (is there by now)
     connect(house, house.account, MEMBER, "Newsletter Robot")
     with real_server(app) as port, new_page(width=390) as page:
@@ -59,9 +49,7 @@ def test_an_owner_does_everything_by_hand_and_the_policy_refuses_nothing(
 def long_words_break(page: Page, settings: str, house: House) -> None:
     """A name that is one long word makes no page wider than its screen."""
     name = "W" * 100
-    house.owner.post(
-        "/settings/tokens/new", name=name, mode="live", limits="some", scopes=["orders:read"], lasts="30"
-    )
+    house.owner.post("/settings/tokens/new", name=name, mode="live", limits="some", scopes=["orders:read"], lasts="30")
     house.owner.post(
         "/settings/clients/new", name=name, redirect_uris="https://app.example/b", kind="public", limits="all"
     )
@@ -141,9 +129,7 @@ def register_and_delete_a_client(page: Page, settings: str) -> None:
     page.goto(f"{settings}/clients")
     page.get_by_role("link", name="Register a client").click()
     page.get_by_label("Name").fill("Bridge")
-    page.get_by_label("Redirect addresses").fill(
-        "https://bridge.example.com/back\nhttps://bridge.example.com/2"
-    )
+    page.get_by_label("Redirect addresses").fill("https://bridge.example.com/back\nhttps://bridge.example.com/2")
     page.get_by_role("button", name="Register it").click()
     assert page.locator(".secret").inner_text().strip().startswith("qp_secret_")
     page.get_by_role("link", name="Change").click()

@@ -10,12 +10,12 @@ from direct import TestClient
 from makers import Account, Clock
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.users import rules as user_rules
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
-def browser(parts: Parts, http: TestClient, owner: Account) -> Browser:
-    make_person(parts, owner.id, "dana@example.com")
+def browser(container: Container, http: TestClient, owner: Account) -> Browser:
+    make_person(container, owner.id, "dana@example.com")
     return browser_of(http)
 
 
@@ -31,14 +31,12 @@ def test_it_leads_to_where_one_wanted_to_go(browser: Browser) -> None:
     assert (asked.status_code, asked.headers["Location"]) == (303, "/sign-in?next=%2Fsettings%3Ftab%3D1")
     shown = browser.get("/settings?tab=1")
     assert 'name="next" value="/settings?tab=1"' in shown.text
-    answer = browser.post(
-        "/sign-in", email="dana@example.com", password=PASSWORD, next="/settings?tab=1", follow=False
-    )
+    answer = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next="/settings?tab=1", follow=False)
     assert (answer.status_code, answer.headers["Location"]) == (303, "/settings?tab=1")
 
 
-def test_whoever_comes_from_an_app_reads_which(parts: Parts, http: TestClient, owner: Account) -> None:
-    app = connect(parts, http, owner, name="Mail <b>Robot</b>")
+def test_whoever_comes_from_an_app_reads_which(container: Container, http: TestClient, owner: Account) -> None:
+    app = connect(container, http, owner, name="Mail <b>Robot</b>")
     browser = browser_of(http)
     asked = browser.get(app.link())
     assert asked.url.path == "/sign-in"
@@ -61,9 +59,9 @@ def test_whoever_comes_from_an_app_reads_which(parts: Parts, http: TestClient, o
     ],
 )
 def test_no_app_is_named_unless_a_known_one_asks_next(
-    parts: Parts, http: TestClient, owner: Account, wanted: str
+    container: Container, http: TestClient, owner: Account, wanted: str
 ) -> None:
-    known, _ = register_client(parts, owner.id)
+    known, _ = register_client(container, owner.id)
     path = f"/sign-in?{urlencode({'next': wanted.format(id=known.client_id)})}"
     asked = browser_of(http).get(path)
     assert (asked.status_code, "The app" in asked.text) == (200, False)
@@ -71,9 +69,7 @@ def test_no_app_is_named_unless_a_known_one_asks_next(
 
 def test_it_leads_to_no_other_site(browser: Browser) -> None:
     assert "evil" not in browser.get("/sign-in?next=https://evil.example/").text
-    answer = browser.post(
-        "/sign-in", email="dana@example.com", password=PASSWORD, next="//evil.example", follow=False
-    )
+    answer = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next="//evil.example", follow=False)
     assert answer.headers["Location"] == "/"
     assert browser.get("/sign-in?next=//evil.example", follow=False).headers["Location"] == "/"
 
@@ -112,12 +108,10 @@ def test_whoever_is_signed_in_already_goes_on(browser: Browser) -> None:
 
 
 def test_the_second_factor_is_asked_for_before_anything_opens(
-    parts: Parts, browser: Browser, clock: Clock
+    container: Container, browser: Browser, clock: Clock
 ) -> None:
-    totp = turn_on_second_factor(parts, "dana@example.com")
-    half_in = browser.post(
-        "/sign-in", email="dana@example.com", password=PASSWORD, next="/settings", follow=False
-    )
+    totp = turn_on_second_factor(container, "dana@example.com")
+    half_in = browser.post("/sign-in", email="dana@example.com", password=PASSWORD, next="/settings", follow=False)
     assert half_in.headers["Location"] == "/sign-in/code?next=%2Fsettings"
     half_open = browser.cookie("quillpost_session")
     assert browser.get("/settings", follow=False).headers["Location"].startswith("/sign-in")
@@ -132,8 +126,8 @@ def test_the_second_factor_is_asked_for_before_anything_opens(
     assert browser.get("/settings").status_code == 200
 
 
-def test_after_five_wrong_codes_one_begins_again(parts: Parts, browser: Browser) -> None:
-    turn_on_second_factor(parts, "dana@example.com")
+def test_after_five_wrong_codes_one_begins_again(container: Container, browser: Browser) -> None:
+    turn_on_second_factor(container, "dana@example.com")
     browser.sign_in("dana@example.com")
     for _ in range(4):
         assert browser.post("/sign-in/code", code="000000").status_code == 422
@@ -181,15 +175,15 @@ def test_a_program_without_a_session_gets_a_401_in_our_shape(http: TestClient) -
     assert (answer.status_code, answer.json()) == (401, {"message": "Sign in first."})
 
 
-def test_signing_out_ends_the_session_itself(parts: Parts, owner: Account, browser: Browser) -> None:
+def test_signing_out_ends_the_session_itself(container: Container, owner: Account, browser: Browser) -> None:
     browser.sign_in("dana@example.com")
     kept = browser.cookie("quillpost_session")
     assert kept is not None
     out = browser.post("/sign-out")
     assert out.url.path == "/sign-in"
     assert "You are signed out." in out.text
-    with parts.db.work() as tx:
-        assert [entry.act for entry in audit_service.read_log(tx, owner.id)] == ["sign_out", "sign_in"]
+    with container.db.system_transaction() as tx:
+        assert [entry.act for entry in audit_service.list_audit_entries(tx, owner.id)] == ["sign_out", "sign_in"]
     assert browser.cookie("quillpost_session") is None
     thief = browser_of(browser.client)
     thief.client.cookies.set("quillpost_session", kept)
@@ -210,11 +204,11 @@ def test_a_fault_of_the_form_does_not_lose_where_one_wanted_to_go(browser: Brows
 
 
 def test_the_longest_e_mail_that_can_be_invited_can_sign_in(
-    parts: Parts, owner: Account, browser: Browser
+    container: Container, owner: Account, browser: Browser
 ) -> None:
     email = "d" * 64 + "@" + ("e" * 61 + ".") * 4 + "example"
-    assert (len(email), user_rules.email_error(email)) == (320, None)
-    make_person(parts, owner.id, email)
+    assert (len(email), user_rules.find_email_error(email)) == (320, None)
+    make_person(container, owner.id, email)
     for page in ("/sign-in", "/forgot"):
         assert 'name="email" type="email" maxlength="320"' in browser.get(page).text
     assert browser.post("/forgot", email=email).url.params["said"].startswith("reset_")

@@ -12,7 +12,7 @@ from signed_in import let_mails_out
 from makers import Clock, make_sub_account
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.tokens import service as token_service
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import notices
@@ -23,9 +23,9 @@ NEW = "kim@example.com"
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    let_mails_out(http, parts)
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    let_mails_out(http, container)
+    return House(container, http)
 
 
 def invite(house: House, **changes: Any) -> Response:
@@ -34,7 +34,7 @@ def invite(house: House, **changes: Any) -> Response:
 
 def invited(house: House) -> list[tuple[str, str, int | None]]:
     c = invitations.c
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         rows = tx.execute(
             sa.select(c.email, c.role, c.sub_account_id)
             .where(c.revoked_at.is_(None), c.account_id == house.account.id)
@@ -44,7 +44,7 @@ def invited(house: House) -> list[tuple[str, str, int | None]]:
 
 
 def invitation_id(house: House) -> int:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         found = tx.execute(sa.select(invitations.c.id).order_by(invitations.c.id.desc())).scalars()
         return int(found.first() or 0)
 
@@ -52,7 +52,7 @@ def invitation_id(house: House) -> int:
 def place_of(house: House, email: str) -> tuple[int, str, int | None]:
     """The membership's number, the role and the sub account."""
     c = memberships.c
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         row = tx.execute(
             sa.select(c.id, c.role, c.sub_account_id)
             .join(people, people.c.id == c.person_id)
@@ -62,18 +62,18 @@ def place_of(house: House, email: str) -> tuple[int, str, int | None]:
 
 
 def letters(house: House) -> int:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         return int(tx.execute(sa.select(sa.func.count()).select_from(notices)).scalar_one())
 
 
 def run_the_service(house: House) -> None:
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(accounts).where(accounts.c.id == house.account.id).values(is_operator=True))
 
 
 def test_everyone_of_the_account_is_listed_and_nobody_else(house: House, clock: Clock) -> None:
     house.member, house.limited, house.stranger  # noqa: B018 (are there by now)
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         tx.execute(sa.update(people).where(people.c.email == MEMBER).values(totp_since=clock.now()))
     clock.advance(hours=2)
     page = house.owner.get(PAGE).text
@@ -113,8 +113,8 @@ def test_an_invitation_with_a_fault_comes_back_and_leaves_nothing_behind(
     before = house.everything()
     answer = invite(house, **changes)
     assert answer.status_code == 422
-    faults = unescape(answer.text).split('role="alert">')[1:]
-    assert sentence in "".join(faults)
+    errors = unescape(answer.text).split('role="alert">')[1:]
+    assert sentence in "".join(errors)
     if "email" not in changes:
         assert f'value="{NEW}"' in answer.text
     assert house.everything() == before
@@ -178,9 +178,7 @@ def test_a_role_is_changed_and_what_acted_in_the_old_one_ends(house: House) -> N
     form = house.owner.get(path).text
     assert 'value="member" checked' in form
     assert f'value="{house.branch}" selected' in form
-    assert "changed somebody's role: second@example.com (member" in unescape(
-        house.owner.get("/settings/audit").text
-    )
+    assert "changed somebody's role: second@example.com (member" in unescape(house.owner.get("/settings/audit").text)
 
 
 def test_the_last_owner_stays_one_and_is_told_why(house: House) -> None:

@@ -6,15 +6,15 @@ from oauth_app import App, basic, connect
 
 from direct import TestClient
 from makers import Account, Build, Clock
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.tokens import is_of_kind
 
 THIRTY_DAYS = 2_592_000
 
 
 @pytest.fixture
-def app_(parts: Parts, http: TestClient, owner: Account) -> App:
-    return connect(parts, http, owner)
+def app_(container: Container, http: TestClient, owner: Account) -> App:
+    return connect(container, http, owner)
 
 
 def test_a_code_becomes_tokens_that_call_the_api(app_: App) -> None:
@@ -47,9 +47,9 @@ def test_http_basic_is_as_good_as_the_form(app_: App) -> None:
 
 
 def test_a_public_client_is_known_by_its_id_and_its_verifier(
-    parts: Parts, http: TestClient, owner: Account
+    container: Container, http: TestClient, owner: Account
 ) -> None:
-    app = connect(parts, http, owner, is_public=True)
+    app = connect(container, http, owner, is_public=True)
     told = app.tokens()
     assert app.ping(told["access_token"]).status_code == 200
     assert app.refresh(told["refresh_token"]).status_code == 200
@@ -129,9 +129,9 @@ def test_a_refresh_without_its_token_is_told_so(app_: App) -> None:
     ],
 )
 def test_a_wrong_verifier_is_told_in_words_that_say_what_to_do(
-    parts: Parts, http: TestClient, owner: Account, verifier: str | None, error: str, words: str
+    container: Container, http: TestClient, owner: Account, verifier: str | None, error: str, words: str
 ) -> None:
-    app = connect(parts, http, owner, is_public=True)
+    app = connect(container, http, owner, is_public=True)
     code = app.code()
     refused = app.exchange(code, code_verifier=verifier)
     assert (refused.status_code, refused.json()["error"]) == (400, error)
@@ -156,11 +156,7 @@ def test_a_wrong_verifier_is_told_in_words_that_say_what_to_do(
 def test_what_is_missing_or_wrong_is_said_as_rfc_6749_does(
     app_: App, changes: dict[str, str | None], error: str, words: str
 ) -> None:
-    fields = {
-        "grant_type": "authorization_code",
-        "code": app_.code(),
-        "redirect_uri": "https://app.example/back",
-    }
+    fields = {"grant_type": "authorization_code", "code": app_.code(), "redirect_uri": "https://app.example/back"}
     refused = app_.call(**fields | changes)
     told = refused.json()
     assert (refused.status_code, told["error"]) == (400, error)
@@ -250,8 +246,8 @@ def test_a_field_with_nul_in_it_is_refused(app_: App, path: str, name: str) -> N
         assert (refused.status_code, refused.json()["error"]) == (400, "invalid_request")
 
 
-def test_codes_are_not_guessed_at_for_long_either(parts: Parts, http: TestClient, owner: Account) -> None:
-    app = connect(parts, http, owner, is_public=True)
+def test_codes_are_not_guessed_at_for_long_either(container: Container, http: TestClient, owner: Account) -> None:
+    app = connect(container, http, owner, is_public=True)
     told = app.tokens()
     for _ in range(60):
         assert app.exchange("x").json()["error"] == "invalid_grant"
@@ -263,7 +259,7 @@ def test_codes_are_not_guessed_at_for_long_either(parts: Parts, http: TestClient
 
 class TestLifetimes:
     @pytest.fixture
-    def parts(self, build: Build) -> Parts:
+    def container(self, build: Build) -> Container:
         return build(code_seconds=10, access_token_days=2, refresh_token_days=5)
 
     def test_each_is_a_setting(self, app_: App, clock: Clock) -> None:
@@ -282,7 +278,7 @@ class TestLifetimes:
 
 class TestCallsAMinute:
     @pytest.fixture
-    def parts(self, build: Build) -> Parts:
+    def container(self, build: Build) -> Container:
         return build(calls_a_minute=5)
 
     def test_a_refresh_gives_an_app_no_more_of_them(self, app_: App) -> None:

@@ -13,8 +13,8 @@ from settings_house import House
 from makers import Clock, make_sub_account
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.tokens import service as token_service
-from quillpost.accounts.tokens.rules import WORDS
-from quillpost.app.container import Parts
+from quillpost.accounts.tokens.rules import SCOPE_LABELS
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import tokens
 
@@ -23,21 +23,19 @@ NEW = "/settings/tokens/new"
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    return House(container, http)
 
 
 def make(house: House, **changes: Any) -> Response:
-    return house.owner.post(
-        NEW, **{"name": "Zapier", "mode": "test", "limits": "all", "lasts": "never"} | changes
-    )
+    return house.owner.post(NEW, **{"name": "Zapier", "mode": "test", "limits": "all", "lasts": "never"} | changes)
 
 
 def made(house: House, **changes: Any) -> tuple[int, str]:
     """A new token's id and the token."""
     found = TOKEN.search(make(house, **changes).text)
     assert found is not None
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         newest = sa.select(tokens.c.id).where(tokens.c.grant_id.is_(None), tokens.c.session_id.is_(None))
         return int(tx.execute(newest.order_by(tokens.c.id.desc())).scalars().first() or 0), found[0]
 
@@ -61,9 +59,7 @@ def test_a_new_token_works_and_is_shown_this_once(house: House) -> None:
 
 def test_the_list_tells_it_by_name_mode_and_last_letters(house: House, clock: Clock) -> None:
     branch = make_sub_account(house.parts, house.account, "Austin")
-    _, token = made(
-        house, mode="live", limits="some", scopes=["orders:read"], sub_account_id=branch, lasts="30"
-    )
+    _, token = made(house, mode="live", limits="some", scopes=["orders:read"], sub_account_id=branch, lasts="30")
     clock.advance(hours=2)
     page = house.owner.get("/settings/tokens").text
     for words in ("Zapier", "Live", token[-4:], "orders:read", "for Austin alone", "2 hours ago",
@@ -87,7 +83,7 @@ def test_one_that_has_expired_is_told_as_such(house: House, clock: Clock) -> Non
 def test_a_token_gets_exactly_what_was_ticked(house: House) -> None:
     branch = make_sub_account(house.parts, house.account, "Austin")
     made(house, limits="some", scopes=["send:write", "lists:read"], sub_account_id=branch, lasts="90")
-    with house.parts.db.work() as tx:
+    with house.parts.db.system_transaction() as tx:
         kept = token_service.list_tokens(tx, house.account.id)[0]
     assert (kept.scopes, kept.sub_account_id) == (["send:write", "lists:read"], branch)
     assert kept.expires_at == house.parts.clock() + timedelta(days=90)
@@ -96,7 +92,7 @@ def test_a_token_gets_exactly_what_was_ticked(house: House) -> None:
 
 def test_the_form_says_of_every_scope_what_it_allows(house: House) -> None:
     page = unescape(house.owner.get(NEW).text)
-    for scope, words in WORDS.items():
+    for scope, words in SCOPE_LABELS.items():
         assert words in page
         assert f'value="{scope}"' in page
 
@@ -199,12 +195,7 @@ def test_a_stranger_a_teammate_and_another_accounts_owner_do_nothing_here(house:
     token_id, token = made(house)
     revoke = f"/settings/tokens/{token_id}/revoke"
     house.refuses_others(
-        "GET /settings/tokens",
-        f"GET {NEW}",
-        f"POST {NEW}",
-        f"GET {revoke}",
-        f"POST {revoke}",
-        another=token_id,
+        "GET /settings/tokens", f"GET {NEW}", f"POST {NEW}", f"GET {revoke}", f"POST {revoke}", another=token_id
     )
     assert house.ping(token) == 200
 

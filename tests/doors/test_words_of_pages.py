@@ -14,11 +14,11 @@ from makers import Account, Build, count_rows, make_account
 from quillpost.accounts import service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.users import second_factor
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.database.tables.users import people
-from quillpost.notifications.webhooks import service as webhooks
+from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.application import create_app
 
 HERE = ("127.0.0.1", 50_000)
@@ -26,29 +26,29 @@ JOIN = re.compile(r"https?://[^/]+(/join/qp_invitation_\w+)")
 
 
 @pytest.fixture
-def house(parts: Parts, http: Any) -> House:
-    return House(parts, http)
+def house(container: Container, http: Any) -> House:
+    return House(container, http)
 
 
-def mails(parts: Parts) -> list[tuple[str, str, str]]:
+def mails(container: Container) -> list[tuple[str, str, str]]:
     c = notices.c
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(sa.select(c.address, c.subject, c.words).order_by(c.id))
         return [(row.address, row.subject, row.words) for row in rows]
 
 
 def test_only_an_owner_of_its_account_is_led_to_the_receiver(build: Build) -> None:
-    parts = build(receiver=True)
-    http = TestClient(create_app(parts), base_url="http://localhost", client=HERE)
-    owner, stranger = make_account(parts, http, "o@example.com"), make_account(parts, http, "s@example.com")
-    path = f"/receiver/{parts.receiver_key}"
-    subscribe(parts, owner, f"http://127.0.0.1:8080{path}/hook")
+    container = build(receiver=True)
+    http = TestClient(create_app(container), base_url="http://localhost", client=HERE)
+    owner, stranger = (make_account(container, http, "o@example.com"), make_account(container, http, "s@example.com"))
+    path = f"/receiver/{container.receiver_key}"
+    subscribe(container, owner, f"http://127.0.0.1:8080{path}/hook")
     for email, account, role, is_led in (
         ("owner@example.com", owner, "owner", True),
         ("member@example.com", owner, "member", False),
         ("stranger@example.com", stranger, "owner", False),
     ):
-        make_person(parts, account.id, email, role=role)  # type: ignore[arg-type]
+        make_person(container, account.id, email, role=role)  # type: ignore[arg-type]
         browser = browser_of(http, address="127.0.0.1")
         browser.sign_in(email)
         shown = browser.get("/").text
@@ -57,10 +57,12 @@ def test_only_an_owner_of_its_account_is_led_to_the_receiver(build: Build) -> No
     assert path in browser_of(http, address="127.0.0.1").get("/").text
 
 
-def subscribe(parts: Parts, owner: Account, url: str) -> None:
-    caller, _ = service.authenticate(parts.db, owner.token, limit=120, now=parts.clock())
-    with parts.db.transaction(Tenant(owner.id)) as tx:
-        webhooks.subscribe(tx, caller, parts.sealer, url=url, type="*", description="x", now=parts.clock())
+def subscribe(container: Container, owner: Account, url: str) -> None:
+    caller, _ = service.authenticate(container.db, owner.token, limit=120, now=container.clock())
+    with container.db.transaction(Tenant(owner.id)) as tx:
+        webhook_service.create_webhook(
+            tx, caller, container.encryptor, url=url, type="*", description="x", now=container.clock()
+        )
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_a_form_that_is_too_old_leads_to_a_fresh_one(
 
 
 def test_the_way_out_of_a_lost_cookie_is_a_form_that_works(
-    parts: Parts, owner: Account, http: TestClient
+    container: Container, owner: Account, http: TestClient
 ) -> None:
-    make_person(parts, owner.id, OWNER)
+    make_person(container, owner.id, OWNER)
     browser = browser_of(http)
     word = browser.csrf()
     browser.client.cookies.clear()
@@ -156,8 +158,8 @@ def test_one_that_is_invited_again_gets_another_link(house: House) -> None:
     assert len({*JOIN.findall(first), *JOIN.findall(second)}) == 2
 
 
-def test_without_a_mail_server_nobody_waits_for_a_mail(parts: Parts, house: House) -> None:
-    make_person(parts, house.account.id, "known@example.com")
+def test_without_a_mail_server_nobody_waits_for_a_mail(container: Container, house: House) -> None:
+    make_person(container, house.account.id, "known@example.com")
     known, unknown = (
         house.nobody().post("/forgot", email=email).text for email in ("known@example.com", "no@example.com")
     )
@@ -167,7 +169,7 @@ def test_without_a_mail_server_nobody_waits_for_a_mail(parts: Parts, house: Hous
     assert "This service sends no mail" in house.nobody().get("/forgot").text
 
 
-def test_whoever_is_removed_is_told_and_whoever_leaves_knows(parts: Parts, house: House) -> None:
+def test_whoever_is_removed_is_told_and_whoever_leaves_knows(container: Container, house: House) -> None:
     house.join(MEMBER, house.account.id, role="member")
     house.join("leaves@example.com", house.account.id)
     leaver = house.browser("leaves@example.com", house.others.id)
@@ -176,22 +178,22 @@ def test_whoever_is_removed_is_told_and_whoever_leaves_knows(parts: Parts, house
         [row] = [row for row in page.split("<tr>")[1:] if email in row]
         [path] = re.findall(r"/settings/people/\d+/remove", row)
         assert browser.post(path).status_code == 200
-    [(address, subject, words)] = mails(parts)
+    [(address, subject, words)] = mails(container)
     assert (address, subject) == (MEMBER, "You are no longer in Dana Whitfield")
     assert "you were removed from the account Dana Whitfield" in words
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         left = tx.execute(sa.select(people.c.email)).scalars().all()
     assert MEMBER not in left, "forgotten, and told all the same"
 
 
 def test_the_pages_that_are_for_all_know_who_reads_them(build: Build) -> None:
-    parts = build(receiver=True)
-    http = TestClient(create_app(parts), base_url="http://localhost", client=HERE)
-    account = make_account(parts, http, "o@example.com")
-    make_person(parts, account.id, OWNER, name="Robin Reader")
+    container = build(receiver=True)
+    http = TestClient(create_app(container), base_url="http://localhost", client=HERE)
+    account = make_account(container, http, "o@example.com")
+    make_person(container, account.id, OWNER, name="Robin Reader")
     browser, nobody = browser_of(http), browser_of(http)
     browser.sign_in(OWNER)
-    for path in ("/docs", f"/receiver/{parts.receiver_key}", "/forgot", "/"):
+    for path in ("/docs", f"/receiver/{container.receiver_key}", "/forgot", "/"):
         mine, others = browser.get(path), nobody.get(path)
         assert "Robin Reader" in mine.text, path
         assert 'class="account">Dana Whitfield<' in mine.text, path
@@ -211,35 +213,32 @@ def test_the_docs_of_the_api_itself_know_nobody(house: House) -> None:
     assert 'action="/sign-out"' not in shown.text
 
 
-def test_the_present_password_is_no_other_one(parts: Parts, owner: Account, http: TestClient) -> None:
-    make_person(parts, owner.id, OWNER)
+def test_the_present_password_is_no_other_one(container: Container, owner: Account, http: TestClient) -> None:
+    make_person(container, owner.id, OWNER)
     browser = browser_of(http)
     browser.sign_in(OWNER)
-    before = count_rows(parts)
+    before = count_rows(container)
     refused = browser.post("/settings/password", present=PASSWORD, password=PASSWORD, again=PASSWORD)
     assert refused.status_code == 422
     assert "That is your present password. Choose another." in refused.text
     assert "At least 10 characters." in refused.text
-    assert count_rows(parts) == before
-    assert mails(parts) == []
+    assert count_rows(container) == before
+    assert mails(container) == []
 
 
 def test_a_recovery_code_that_was_used_is_told_of_as_one(
-    parts: Parts, owner: Account, http: TestClient
+    container: Container, owner: Account, http: TestClient
 ) -> None:
-    person_id = make_person(parts, owner.id, OWNER)
-    turn_on_second_factor(parts, OWNER)
-    with parts.db.work() as tx:
-        codes = second_factor.new_recovery_codes(
-            tx, person_id, Actor(OWNER, person_id=person_id), now=parts.clock()
+    person_id = make_person(container, owner.id, OWNER)
+    turn_on_second_factor(container, OWNER)
+    with container.db.system_transaction() as tx:
+        codes = second_factor.create_recovery_codes(
+            tx, person_id, Actor(OWNER, person_id=person_id), now=container.clock()
         )
     first = half_in(http)
     assert first.post("/sign-in/code", code=codes[0]).url.path == "/"
     used = half_in(http)
-    assert (
-        "none of your recovery codes, or it was used already"
-        in used.post("/sign-in/code", code=codes[0]).text
-    )
+    assert "none of your recovery codes, or it was used already" in used.post("/sign-in/code", code=codes[0]).text
     assert "That is not the code" in used.post("/sign-in/code", code="123456").text
 
 
@@ -249,11 +248,11 @@ def half_in(http: TestClient) -> Browser:
     return browser
 
 
-def test_an_invitation_for_a_sub_account_says_so(parts: Parts, house: House) -> None:
+def test_an_invitation_for_a_sub_account_says_so(container: Container, house: House) -> None:
     shown = house.owner.post(
         "/settings/people/invite", email="kim@example.com", role="member", sub_account_id=house.branch
     )
-    [(_, _, words)] = mails(parts)
+    [(_, _, words)] = mails(container)
     assert "invites you to the account Dana Whitfield at Quillpost, for its sub account Dallas." in words
     [path] = JOIN.findall(shown.text)
     somebody = house.nobody()

@@ -18,7 +18,7 @@ def die_in_turn(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) 
     in_the_air: list[str] = []
     for number, death in enumerate(deaths):
         if number:
-            with office.parts.db.work() as tx:
+            with office.container.db.system_transaction() as tx:
                 tx.execute(LET_GO)
         killed = nursery.start("work", settings=office.settings, crash=death)
         assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"

@@ -11,8 +11,8 @@ from typing import Any
 import pikepdf
 from office import Office
 
-from quillpost.fulfillment.rules import reference
-from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus
+from quillpost.fulfillment.rules import batch_reference
+from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus
 
 ORDERS = """
     select id, status, order_total, recipient_count, n_over, {counts} from orders order by id
@@ -52,8 +52,8 @@ def _assert_pieces_ended(office: Office) -> None:
         for (_, before, was_inferred), (_, after, _) in pairwise(way):
             # A delivery that nobody saw may turn out to be a return.
             is_corrected = was_inferred and after == ItemStatus.RETURNED_TO_SENDER
-            assert is_corrected or ItemStatus(after) in FOLLOWS[ItemStatus(before)], way
-        assert is_over or status in ENDS, f"item {item} is {status}: {way}"
+            assert is_corrected or ItemStatus(after) in NEXT_STATUSES[ItemStatus(before)], way
+        assert is_over or status in FINAL_STATUSES, f"item {item} is {status}: {way}"
         assert order in cancelled or way[-1][1] == status
         if order in cancelled:
             assert status == ItemStatus.FAILED
@@ -61,7 +61,7 @@ def _assert_pieces_ended(office: Office) -> None:
 
 def _assert_orders_ended(office: Office) -> None:
     """Counters are a count, and the money is where the pieces say, to the cent."""
-    counts = ", ".join(f"n_{status.tally}" for status in ItemStatus)
+    counts = ", ".join(f"n_{status.count_name}" for status in ItemStatus)
     items = defaultdict(list)
     for _, order, status, is_over, cents in office.rows(ITEMS):
         items[order].append((status, is_over, cents))
@@ -97,7 +97,7 @@ def _assert_on_paper_once(office: Office) -> None:
     for batch, _, item_count in batches:
         assert item_count == len(lies[batch])
         if lies[batch]:
-            _assert_printed(office.files / "print-jobs" / "test" / reference(batch), lies[batch])
+            _assert_printed(office.files / "print-jobs" / "test" / batch_reference(batch), lies[batch])
 
 
 def _assert_printed(job: Path, wanted: list[tuple[Any, ...]]) -> None:
@@ -126,10 +126,10 @@ def _assert_no_orphans(office: Office) -> None:
     assert {key: _measure(path) for key, path in _below(office.files, "batches")} == known
     jobs = office.files / "print-jobs" / "test"
     handed = office.rows("select id from batches where handed_at is not null order by id")
-    assert sorted(job.name for job in jobs.iterdir()) == [reference(batch) for (batch,) in handed]
+    assert sorted(job.name for job in jobs.iterdir()) == [batch_reference(batch) for (batch,) in handed]
     for key, (size, digest) in known.items():
         _, batch, name = key.split("/")
-        assert _measure(jobs / reference(int(batch)) / name) == (size, digest)
+        assert _measure(jobs / batch_reference(int(batch)) / name) == (size, digest)
     assert list(_below(office.files, "sandbox")) == list(_below(office.files, "tracking")) == []
 
 

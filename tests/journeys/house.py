@@ -10,7 +10,7 @@ import psycopg
 from office import Office
 from processes import Command, Nursery, free_port, until
 
-from quillpost.cli.runtime import upgrade
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Victim = Literal["server", "worker", "database"]
@@ -29,7 +29,7 @@ class Cluster:
         self._server = EmbeddedPostgres(home, settings=SETTINGS)
         self._server.start()
         self._administer("create database template_quillpost")
-        upgrade(self._server.conninfo("template_quillpost"))
+        upgrade_database(self._server.conninfo("template_quillpost"))
 
     def make(self, name: str) -> str:
         self._administer(f"create database {name} template template_quillpost strategy file_copy")

@@ -12,7 +12,7 @@ import pypdfium2 as pdfium
 import zxingcpp
 from PIL import Image
 
-from quillpost.orders.giftcards.rules import CLAIM_LENGTH, spelled
+from quillpost.orders.giftcards.rules import CLAIM_LENGTH, format_claim
 
 DOTS_AN_INCH = 150
 SIGNS = bytes(code for code in range(256) if not chr(code).isascii() or not chr(code).isalnum())
@@ -39,7 +39,7 @@ class Secret:
     @property
     def _spellings(self) -> list[bytes]:
         compact = re.sub(r"[^0-9A-Za-z]", "", self.text)
-        written = {self.text, compact, *([spelled(compact)] if len(compact) == CLAIM_LENGTH else [])}
+        written = {self.text, compact, *([format_claim(compact)] if len(compact) == CLAIM_LENGTH else [])}
         return [each.encode() for each in written | {each.lower() for each in written}]
 
     @property

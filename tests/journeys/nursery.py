@@ -18,7 +18,7 @@ from crashing_worker import CrashPoint
 
 from quillpost.app import bootstrap
 from quillpost.cli import main
-from quillpost.cli.commands import everything
+from quillpost.cli.commands import build_full_app
 from quillpost.core.settings import Settings
 from quillpost.rendering.models import Addressee, Copy, Design
 
@@ -45,11 +45,11 @@ def tend() -> None:
 def warm_up() -> None:
     """Load every command, and preview a card: the default hand is prepared for all, and what is imported
     late is imported."""
-    everything()
+    build_full_app()
     someone = Addressee(name="Jane Doe", city="Austin", province="TX", postal_code="78701")
     card = Design("postcard-4x6", "Hi!", ink=(0, 0, 0))
     copy = Copy(1, 0, someone, tracking="00310999999000000001")
-    bootstrap.studio(Settings()).preview(card, copy, dpi=10)
+    bootstrap.build_renderer(Settings()).preview(card, copy, dpi=10)
 
 
 def _start(request: dict[str, Any]) -> int:

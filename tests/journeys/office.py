@@ -14,7 +14,7 @@ from processes import FAST, until
 from direct import TestClient
 from makers import Account, make_account
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.settings import Settings
 from quillpost.web.application import create_app
 
@@ -44,7 +44,7 @@ STANDING = {
 
 @dataclass(frozen=True)
 class Office:
-    parts: Parts
+    container: Container
     sender: Account
     receiver: EventReceiver
     settings: dict[str, str]
@@ -58,7 +58,7 @@ class Office:
         return self.receiver.at(self.path)
 
     def rows(self, query: str, **values: Any) -> list[tuple[Any, ...]]:
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             return [tuple(row) for row in tx.execute(sa.text(query), values)]
 
     def value(self, query: str, **values: Any) -> Any:
@@ -67,7 +67,7 @@ class Office:
     def let_leases_end(self) -> list[str]:
         """As if the time had passed for which a dead worker's deliveries are waited for; the ids of
         events that may have been told."""
-        with self.parts.db.work() as tx:
+        with self.container.db.system_transaction() as tx:
             in_the_air = list(tx.execute(IN_THE_AIR).scalars())
             tx.execute(RENEW)
         return in_the_air
@@ -77,21 +77,19 @@ class Office:
 
     def has_ended(self) -> bool:
         """Whether every order has, every batch is mailed, the carrier is silent and everyone was told."""
-        in_the_mail = self.parts.shelf.store.keys("sandbox/")
+        in_the_mail = self.container.storage.store.keys("sandbox/")
         return self.value(UNFINISHED.text) == 0 and next(in_the_mail, None) is None
 
     def standing(self) -> str:
         """Where everything is, for whoever asks why it does not end."""
         seen = {name: self.rows(f"{query} order by 1") for name, query in STANDING.items()}
-        seen["files"] = [(key,) for key in self.parts.shelf.store.keys("sandbox/")]
+        seen["files"] = [(key,) for key in self.container.storage.store.keys("sandbox/")]
         return "\n".join(f"{name}: {row}" for name, rows in seen.items() for row in rows)
 
     def statuses(self) -> dict[int, list[str]]:
         """The statuses that each item passed through, in order, as its facts have them."""
         passed: dict[int, list[str]] = {}
-        for item, status in self.rows(
-            "select item_id, current from facts where item_id is not null order by id"
-        ):
+        for item, status in self.rows("select item_id, current from facts where item_id is not null order by id"):
             passed.setdefault(item, []).append(status)
         return passed
 
@@ -112,13 +110,13 @@ def opened_office(conninfo: str, home: Path, receiver: EventReceiver, **settings
     """The sender's calls are answered in the test's own process; the work waits for a worker."""
     environment = {**FAST, "QUILLPOST_HOME": str(home), "QUILLPOST_DATABASE_URL": conninfo, **settings}
     chosen = {name.removeprefix("QUILLPOST_").lower(): value for name, value in environment.items()}
-    parts = bootstrap.build(Settings.model_validate(chosen), conninfo)
+    container = bootstrap.build_container(Settings.model_validate(chosen), conninfo)
     path = f"/{home.name}"
     try:
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-            sender = make_account(parts, http, "owner@example.com")
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+            sender = make_account(container, http, "owner@example.com")
             subscribed = sender.post("/webhooks", {"url": receiver.url(path), "type": "*"})
             assert subscribed.status_code == 201, subscribed.text
-            yield Office(parts, sender, receiver, environment, path)
+            yield Office(container, sender, receiver, environment, path)
     finally:
-        parts.db.close()
+        container.db.close()

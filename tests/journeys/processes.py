@@ -129,11 +129,7 @@ class Nursery:
         )
 
     def start(
-        self,
-        *arguments: str,
-        settings: Mapping[str, str],
-        crash: CrashPoint | None = None,
-        user: int | None = None,
+        self, *arguments: str, settings: Mapping[str, str], crash: CrashPoint | None = None, user: int | None = None
     ) -> "Command":
         self._started += 1
         output = self._folder / f"{self._started}.log"

@@ -8,7 +8,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from makers import Account, Clock, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.engine import Tenant
 from quillpost.core.errors import Refused
 from quillpost.fulfillment import review
@@ -44,22 +44,20 @@ def all_at_once(deeds: Sequence[Callable[[], bool]]) -> list[bool]:
         return list(threads.map(go, deeds))
 
 
-def test_an_order_is_cancelled_or_processed_and_never_both(
-    owner: Account, parts: Parts, clock: Clock
-) -> None:
+def test_an_order_is_cancelled_or_processed_and_never_both(owner: Account, container: Container, clock: Clock) -> None:
     order_ids = [send(owner, number) for number in range(ORDERS)]
     clock.advance(minutes=1)
 
     def cancel(order_id: int) -> bool:
         try:
-            with parts.db.transaction(Tenant(owner.id, None, "test")) as tx:
-                create.cancel(tx, order_id, now=clock.now())
+            with container.db.transaction(Tenant(owner.id, None, "test")) as tx:
+                create.cancel_order(tx, order_id, now=clock.now())
         except Refused:
             return False
         return True
 
     def sweep() -> bool:
-        review.sweep(parts.press, now=clock.now())
+        review.sweep_due_orders(container.production, now=clock.now())
         return True
 
     deeds: list[Callable[[], bool]] = [partial(cancel, order) for order in order_ids]
@@ -69,7 +67,7 @@ def test_an_order_is_cancelled_or_processed_and_never_both(
     cancels = [won for deed, won in zip(deeds, outcome, strict=True) if deed is not sweep]
     sweep()
 
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         orders = tx.execute(OUTCOME).all()
     for order, was_cancelled in zip(orders, cancels, strict=True):
         if was_cancelled:

@@ -53,9 +53,7 @@ def test_a_crowd_of_readers_and_of_failing_repeats_is_served_whole(office: Offic
     with patient as url, ThreadPoolExecutor(CROWD) as crowd:
         reads = [crowd.submit(call, office, "GET", f"{url}/api/v2/orders/list") for _ in range(CROWD)]
         refused = [
-            crowd.submit(
-                call, office, "POST", f"{url}/api/v2/orders/1/cancel", headers={"Idempotency-Key": f"key {n}"}
-            )
+            crowd.submit(call, office, "POST", f"{url}/api/v2/orders/1/cancel", headers={"Idempotency-Key": f"key {n}"})
             for n in range(CROWD)
         ]
         assert {read.result() for read in reads} == {200}
@@ -88,12 +86,11 @@ class SilentHost:
 
 
 def test_a_silent_picture_host_keeps_nobody_waiting_but_its_own_account(office: Office, url: str) -> None:
-    host, neighbor = SilentHost(), make_account(office.parts, office.sender.http, "neighbor@example.com")
+    host, neighbor = SilentHost(), make_account(office.container, office.sender.http, "neighbor@example.com")
     body = postcard(front_image_url=host.url)
     with ThreadPoolExecutor(2 * SHARE) as senders:
         sends = [
-            senders.submit(call, office, "POST", f"{url}/api/v2/send/postcard", json=body)
-            for _ in range(2 * SHARE)
+            senders.submit(call, office, "POST", f"{url}/api/v2/send/postcard", json=body) for _ in range(2 * SHARE)
         ]
         until(lambda: len(host.guests) == SHARE, what="as many senders as may be waiting for their picture")
         assert call(office, "GET", f"{url}/health") == 200
@@ -111,9 +108,7 @@ def children_of(pid: int) -> int:
     return len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
 
-@pytest.mark.parametrize(
-    "moment", ["once they serve", pytest.param("at their birth", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("moment", ["once they serve", pytest.param("at their birth", marks=pytest.mark.long)])
 def test_the_children_of_a_killed_server_leave_the_port(moment: str, office: Office, tmp_path: Path) -> None:
     port = free_port()
     service = Service(tmp_path / "serve.log", "--workers", "2", port=port, settings=office.settings)

@@ -119,11 +119,7 @@ def killed(home: Path) -> Iterator[None]:
     ids=["one process", "two server processes", "a worker beside"],
 )
 def test_the_service_goes_on_when_its_database_is_killed(
-    commands: list[tuple[str, ...]],
-    nursery: Nursery,
-    settings: dict[str, str],
-    home: Path,
-    receiver: EventReceiver,
+    commands: list[tuple[str, ...]], nursery: Nursery, settings: dict[str, str], home: Path, receiver: EventReceiver
 ) -> None:
     with running(nursery, settings, *commands) as started, visited(home, receiver) as office:
         assert office.sender.send(recipients=people(PIECES)).status_code == 200

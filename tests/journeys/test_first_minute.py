@@ -14,13 +14,7 @@ from standardwebhooks import Webhook
 
 from quillpost.client import Quillpost, verify_webhook
 
-ORDER_KEYS = {
-    "order.id",
-    "order.status",
-    "order.previous_status",
-    "order.current_status",
-    "order.metadata",
-}
+ORDER_KEYS = {"order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata"}
 ITEM_KEYS = {
     "order_item.id",
     "order.id",
@@ -171,9 +165,7 @@ def test_from_an_empty_home_to_a_delivered_postcard_and_through_a_crash(
 def a_postcard(metadata: str) -> str:
     person = {"name": "Jane Doe", "address": "7 Elm St", "city": "Austin", "province": "TX"}
     people = json.dumps([person | {"postal_code": "78701"}])
-    return (
-        f'{{"recipients": {people}, "message": "Hello!", "allow_duplicates": true, "metadata": {metadata}}}'
-    )
+    return f'{{"recipients": {people}, "message": "Hello!", "allow_duplicates": true, "metadata": {metadata}}}'
 
 
 def compact(text: str) -> str:

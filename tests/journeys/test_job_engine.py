@@ -17,9 +17,9 @@ from structlog.testing import capture_logs
 
 from quillpost.core import jobs
 from quillpost.core.database import Database
-from quillpost.core.database.engine import as_role
+from quillpost.core.database.engine import conninfo_for_role
 from quillpost.core.errors import Unavailable
-from quillpost.core.jobs import Pulse, Runner, Task
+from quillpost.core.jobs import JobRunner, Task, WorkerTiming
 
 BREAK_CONNECTIONS = """
     select pg_terminate_backend(pid) from pg_stat_activity
@@ -37,7 +37,7 @@ def db(conninfo: str) -> Iterator[Database]:
 @contextmanager
 def running(conninfo: str, *tasks: Task) -> Iterator[None]:
     """A worker for these tasks, on a thread of its own."""
-    runner = Runner(as_role(conninfo, "quillpost_worker"), tasks, pulse=Pulse(0.2, 1))
+    runner = JobRunner(conninfo_for_role(conninfo, "quillpost_worker"), tasks, timing=WorkerTiming(0.2, 1))
     loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
     def work() -> None:
@@ -55,10 +55,9 @@ def running(conninfo: str, *tasks: Task) -> Iterator[None]:
 
 
 def statuses(db: Database, task: str) -> list[str]:
-    with db.work() as tx:
+    with db.system_transaction() as tx:
         rows = tx.execute(
-            sa.text("select status::text from procrastinate_jobs where task_name = :task order by id"),
-            {"task": task},
+            sa.text("select status::text from procrastinate_jobs where task_name = :task order by id"), {"task": task}
         )
         return list(rows.scalars())
 
@@ -72,9 +71,9 @@ def signalling(event: threading.Event) -> Callable[..., None]:
 
 def test_a_job_of_a_transaction_that_rolls_back_does_not_exist(db: Database) -> None:
     def fail_after_deferring() -> None:
-        with db.work() as tx:
-            jobs.defer(tx, "greet", number=1)
-            jobs.wake(tx, "look", at=tx.execute(sa.text("select now()")).scalar_one())
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet", number=1)
+            jobs.enqueue_unique(tx, "look", at=tx.execute(sa.text("select now()")).scalar_one())
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
@@ -85,8 +84,8 @@ def test_a_job_of_a_transaction_that_rolls_back_does_not_exist(db: Database) -> 
 def test_a_job_runs_once_its_transaction_has_committed(db: Database, conninfo: str) -> None:
     ran = threading.Event()
     with running(conninfo, Task("greet", signalling(ran))):
-        with db.work() as tx:
-            jobs.defer(tx, "greet", number=1)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet", number=1)
             assert not ran.is_set()
         assert ran.wait(30)
         until(lambda: statuses(db, "greet") == ["succeeded"], what="the job done")
@@ -94,7 +93,7 @@ def test_a_job_runs_once_its_transaction_has_committed(db: Database, conninfo: s
 
 def test_a_periodic_task_runs_by_itself(conninfo: str) -> None:
     ran = threading.Event()
-    with running(conninfo, Task("tick", signalling(ran), every="* * * * * *")):
+    with running(conninfo, Task("tick", signalling(ran), cron="* * * * * *")):
         assert ran.wait(30)
 
 
@@ -102,7 +101,7 @@ def test_a_tick_that_finds_the_database_away_is_left_to_the_next(db: Database, c
     def find_it_away() -> None:
         raise Unavailable("The database does not answer.")
 
-    with running(conninfo, Task("tick", find_it_away, every="* * * * * *")):
+    with running(conninfo, Task("tick", find_it_away, cron="* * * * * *")):
         until(lambda: statuses(db, "tick")[:1] == ["succeeded"], what="a tick done")
     assert "failed" not in statuses(db, "tick")
 
@@ -116,8 +115,8 @@ def test_a_job_that_fails_is_tried_again(db: Database, conninfo: str) -> None:
             raise InterruptedError
 
     with running(conninfo, Task("stumble", fail_once)):
-        with db.work() as tx:
-            jobs.defer(tx, "stumble", number=7)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "stumble", number=7)
         until(lambda: statuses(db, "stumble") == ["succeeded"], what="the job done")
     assert attempts == [7, 7]
 
@@ -130,17 +129,17 @@ def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
     ran = threading.Event()
 
     def overtaken(**_arguments: int) -> None:
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             tx.execute(sa.text("update procrastinate_jobs set status = 'succeeded' where task_name = 'slow'"))
         if outcome == "failed":
             raise InterruptedError
 
     with capture_logs() as logs, running(conninfo, Task("slow", overtaken), Task("greet", signalling(ran))):
-        with db.work() as tx:
-            jobs.defer(tx, "slow", number=1)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "slow", number=1)
         until(lambda: [line for line in logs if line["event"] == "jobs.overtaken"], what="it told")
-        with db.work() as tx:
-            jobs.defer(tx, "greet", number=1)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet", number=1)
         assert ran.wait(30)
     gc.collect()  # where nobody has looked at a fault of a task, it is told when the task is forgotten
     assert statuses(db, "slow") == ["succeeded"]
@@ -150,20 +149,18 @@ def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
 
 def test_a_job_whose_workers_keep_dying_is_set_aside(db: Database, conninfo: str) -> None:
     ran = threading.Event()
-    with db.work() as tx:
-        jobs.defer(tx, "deadly", number=1)
+    with db.system_transaction() as tx:
+        jobs.enqueue(tx, "deadly", number=1)
         tx.execute(sa.text("update procrastinate_jobs set attempts = 5, status = 'doing'"))
     with running(conninfo, Task("deadly", signalling(ran))):
         until(lambda: statuses(db, "deadly") == ["failed"], what="the job set aside")
     assert not ran.is_set()
 
 
-def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(
-    db: Database, conninfo: str
-) -> None:
-    with db.work() as tx:
+def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: Database, conninfo: str) -> None:
+    with db.system_transaction() as tx:
         for task in ("old", "old_failure", "recent"):
-            jobs.defer(tx, task, number=1)
+            jobs.enqueue(tx, task, number=1)
         for status in ("doing", "succeeded"):
             tx.execute(
                 sa.text(
@@ -179,7 +176,7 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(
                        select id from procrastinate_jobs where task_name like 'old%')"""
             )
         )
-        jobs.defer(tx, "jobs.forget_finished", timestamp=0)
+        jobs.enqueue(tx, "jobs.forget_finished", timestamp=0)
     with running(conninfo):
         # For some minutes of every hour the worker books one of its own beside it.
         until(lambda: statuses(db, "jobs.forget_finished")[:1] == ["succeeded"], what="the tidying done")
@@ -191,13 +188,13 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(
 def test_a_worker_outlives_broken_connections(db: Database, conninfo: str) -> None:
     first, second = threading.Event(), threading.Event()
     with running(conninfo, Task("first", signalling(first)), Task("second", signalling(second))):
-        with db.work() as tx:
-            jobs.defer(tx, "first", number=1)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "first", number=1)
         assert first.wait(30)
         with psycopg.connect(conninfo) as admin:
             admin.execute(BREAK_CONNECTIONS)
-        with db.work() as tx:
-            jobs.defer(tx, "second", number=1)
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "second", number=1)
         assert second.wait(30)
 
 
@@ -214,8 +211,8 @@ def test_a_cancellation_that_nobody_asked_for_ends_no_worker(
 
     monkeypatch.setattr(procrastinate.App, "open_async", open_async)
     with running(conninfo, Task("greet", signalling(done))):
-        with db.work() as tx:
-            jobs.defer(tx, "greet")
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet")
         assert done.wait(30)
 
 
@@ -252,6 +249,6 @@ def test_a_worker_that_takes_nothing_is_started_anew(
     monkeypatch.setattr(Worker, "_fetch_and_process_jobs", fetch_or_wait)
     with running(conninfo, Task("greet", signalling(done))):
         assert stuck.wait(30)
-        with db.work() as tx:
-            jobs.defer(tx, "greet")
+        with db.system_transaction() as tx:
+            jobs.enqueue(tx, "greet")
         assert done.wait(30)

@@ -21,14 +21,14 @@ from processes import Command, Nursery, until
 
 from makers import guests
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
-from quillpost.core.encryption import Sealer, fingerprint, key_named_in
+from quillpost.core.encryption import Encryptor, key_fingerprint, read_key_id
 from quillpost.core.key_files import KeyFile
 from quillpost.orders.giftcards import issuance
 
 CARDS = 100_000
 LONG = 300.0
 PIECES = 2
-IN_THE_MIDDLE = CrashPoint("quillpost.core.database.encrypted_columns:_reseal", "after", call=150)
+IN_THE_MIDDLE = CrashPoint("quillpost.core.database.encrypted_columns:_reencrypt_rows", "after", call=150)
 """Of batches of a thousand there are three hundred."""
 
 ISSUED = "select count(*) from giftcards where order_id = :order_id and status = 'issued'"
@@ -51,8 +51,8 @@ class Business:
         """An order whose cards are issued by the worker, and claimed; others are claimed meanwhile."""
         order_id = send_gifts(self.office.sender, recipients=guests(PIECES))
         until(lambda: self._is_issued(order_id), what="the order's cards issued", seconds=LONG)
-        for item_id in pieces_of(self.office.parts, order_id):
-            self._claim(item_id, claim_of(self.office.parts, item_id))
+        for item_id in pieces_of(self.office.container, order_id):
+            self._claim(item_id, claim_of(self.office.container, item_id))
         self.orders.append(order_id)
 
     def _is_issued(self, order_id: int) -> bool:
@@ -81,10 +81,10 @@ def test_every_card_is_sealed_anew_and_none_is_lost(
     def keys(*words: str, crash: CrashPoint | None = None) -> Command:
         return nursery.start("keys", *words, settings=office.settings, crash=crash)
 
-    parts, file = office.parts, KeyFile(home / "secret.key")
-    [old] = file.read()
+    parts, file = office.container, KeyFile(home / "secret.key")
+    [old] = file.read_keys()
     first = mailed(parts, office.sender)
-    claims = make_many(conninfo, parts.sealer, first, CARDS)
+    claims = make_many(conninfo, parts.encryptor, first, CARDS)
     worker = nursery.start("work", settings=office.settings)
     business, stop = Business(office, claims), Event()
     with ThreadPoolExecutor() as pool:
@@ -94,8 +94,8 @@ def test_every_card_is_sealed_anew_and_none_is_lost(
             assert keys("new").wait() == 0
             killed = keys("reseal", crash=IN_THE_MIDDLE)
             assert killed.wait(LONG) == -signal.SIGKILL, killed.output
-            assert {key_named_in(each) for each in all_sealed(office)} == {
-                fingerprint(key) for key in file.read()
+            assert {read_key_id(each) for each in all_sealed(office)} == {
+                key_fingerprint(key) for key in file.read_keys()
             }
             at_once = [keys("reseal"), keys("reseal")]
             assert [each.wait(LONG) for each in at_once] == [0, 0], at_once[0].output + at_once[1].output
@@ -107,39 +107,39 @@ def test_every_card_is_sealed_anew_and_none_is_lost(
     last = keys("reseal")  # what was sealed before the change, and written after its turn
     assert last.wait(LONG) == 0, last.output
 
-    assert_all_open(office, Sealer.of(file.read()[:1]), claims, business)
+    assert_all_open(office, Encryptor.from_keys(file.read_keys()[:1]), claims, business)
     assert set(business.shown.values()) == {1}
     then = file.changed_at - timedelta(hours=1)
     os.utime(file.path, (then.timestamp(), then.timestamp()))
-    forgotten = keys("forget", fingerprint(old), "--yes")
+    forgotten = keys("forget", key_fingerprint(old), "--yes")
     assert forgotten.wait() == 0, forgotten.output
     business.send()  # with a worker that was there before the key was changed
     assert worker.stop() == 0, worker.output
-    assert_all_open(office, Sealer.of(file.read()), claims, business)
+    assert_all_open(office, Encryptor.from_keys(file.read_keys()), claims, business)
 
 
 def all_sealed(office: Office) -> Iterator[bytes]:
     """Claims and cards: in whichever of them it was killed."""
-    with office.parts.db.work() as tx:
+    with office.container.db.system_transaction() as tx:
         for column in (giftcards.c.claim_sealed, giftcards.c.card_sealed, giftcard_stock.c.card_sealed):
             yield from map(bytes, tx.execute(sa.select(column)).scalars())
 
 
-def assert_all_open(office: Office, alone: Sealer, claims: dict[int, str], business: Business) -> None:
+def assert_all_open(office: Office, alone: Encryptor, claims: dict[int, str], business: Business) -> None:
     """Under this key alone, each with what was sealed in it; as many as were made."""
     how_many = CARDS + 1 + PIECES * len(business.orders)
-    with office.parts.db.work() as tx:
+    with office.container.db.system_transaction() as tx:
         cards = tx.execute(sa.text("select item_id, claim_sealed, card_sealed from giftcards")).all()
         stock = tx.execute(sa.text("select id, mode, card_sealed from giftcard_stock")).all()
         claimed = tx.execute(sa.text("select count(*) from giftcards where claimed_at is not null")).scalar()
     assert (len(cards), len(stock), claimed) == (how_many, how_many, len(business.shown))
     codes = set()
     for row in cards:
-        card = issuance.open_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
-        claim = issuance.open_claim(alone, row.item_id, bytes(row.claim_sealed))
+        card = issuance.decrypt_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
+        claim = issuance.decrypt_claim(alone, row.item_id, bytes(row.claim_sealed))
         codes.add(card.code)
         assert row.item_id not in claims or (card.code, claim) == (code_of(row.item_id), claims[row.item_id])
     assert len(codes) == how_many
     for row in stock:
-        code = issuance.open_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
+        code = issuance.decrypt_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
         assert code == code_of(row.id) if row.mode == "live" else code in codes

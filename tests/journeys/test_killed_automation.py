@@ -26,11 +26,11 @@ SENDING = "quillpost.orders.automations.tasks"
 STEPS = [
     # It is taken; prepared, and nothing stored; the order is there; all but committed; committed. Some leave
     # the same behind as their neighbours do: they are looked at in the long run.
-    pytest.param(CrashPoint(f"{SENDING}:_claim", "after"), marks=pytest.mark.long),
-    CrashPoint(f"{SENDING}:_place", "before"),
-    pytest.param(CrashPoint("quillpost.orders.create:place", "after"), marks=pytest.mark.long),
-    pytest.param(CrashPoint(f"{SENDING}:_done", "after"), marks=pytest.mark.long),
-    CrashPoint(f"{SENDING}:_place", "after"),
+    pytest.param(CrashPoint(f"{SENDING}:_claim_next", "after"), marks=pytest.mark.long),
+    CrashPoint(f"{SENDING}:_create_order", "before"),
+    pytest.param(CrashPoint("quillpost.orders.create:insert_order", "after"), marks=pytest.mark.long),
+    pytest.param(CrashPoint(f"{SENDING}:_record_success", "after"), marks=pytest.mark.long),
+    CrashPoint(f"{SENDING}:_create_order", "after"),
 ]
 
 # As if the time had passed for which a dead worker's automation is left alone.
@@ -53,7 +53,7 @@ def test_everyone_is_mailed_once(step: CrashPoint, office: Office, nursery: Nurs
     killed = nursery.start("work", settings=office.settings, crash=step)
     assert killed.wait() == -signal.SIGKILL, f"the step was never reached:\n{killed.output}"
     in_the_air = office.let_leases_end()
-    with office.parts.db.work() as tx:
+    with office.container.db.system_transaction() as tx:
         tx.execute(FREE)
     healthy = nursery.start("work", settings=office.settings)
     until(lambda: office.value("select count(*) from orders") == 1, what="the automation has sent")

@@ -10,14 +10,14 @@ from placing import open_account
 from processes import Nursery
 
 from quillpost.app import runtime
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 def test_a_mail_in_hand_at_the_kill_is_sent_again_under_the_same_id(
-    nursery: Nursery, parts: Parts, conninfo: str, home: Path
+    nursery: Nursery, container: Container, conninfo: str, home: Path
 ) -> None:
-    who = open_account(parts)
-    post(parts, who.account_id)
+    who = open_account(container)
+    post(container, who.account_id)
     with MailHouse() as house:
         house.hangs = True
         worker = nursery.start(
@@ -31,14 +31,14 @@ def test_a_mail_in_hand_at_the_kill_is_sent_again_under_the_same_id(
         )
         assert house.brought.wait(60), worker.output
         worker.stop(signal.SIGKILL)
-        assert [(row.status, row.attempts) for row in told(parts)] == [("pending", 1)]
+        assert [(row.status, row.attempts) for row in told(container)] == [("pending", 1)]
         house.hangs = False
-        another = courier(parts, by_mail(house), clock=runtime.now)
+        another = courier(container, by_mail(house), clock=runtime.now)
         work_off(another)
         assert len(house.mails) == 1, "the lease of the dead has not ended"
-        later = courier(parts, by_mail(house), clock=lambda: runtime.now() + timedelta(minutes=5))
+        later = courier(container, by_mail(house), clock=lambda: runtime.now() + timedelta(minutes=5))
         work_off(later)
         first, again = house.mails
     assert first.message["Message-ID"] == again.message["Message-ID"]
     assert (first.to, first.part("plain")[:20]) == (again.to, again.part("plain")[:20])
-    assert [(row.status, row.attempts) for row in told(parts)] == [("sent", 2)]
+    assert [(row.status, row.attempts) for row in told(container)] == [("sent", 2)]

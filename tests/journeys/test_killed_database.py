@@ -12,7 +12,7 @@ from processes import Nursery, until
 from verdict import assert_all_happened_once
 
 from makers import people
-from quillpost.cli.runtime import upgrade
+from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PIECES = 2
@@ -22,7 +22,7 @@ PIECES = 2
 def server(home: Path) -> Iterator[EmbeddedPostgres]:
     server = EmbeddedPostgres(home)
     server.start()
-    upgrade(server.conninfo())
+    upgrade_database(server.conninfo())
     yield server
     server.stop()
 

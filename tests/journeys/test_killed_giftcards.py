@@ -32,9 +32,9 @@ from verdict import ITEM_WAY, assert_everyone_was_told
 from makers import make_account, people
 from quillpost.fulfillment import queries as fulfillment_queries
 from quillpost.fulfillment import review
-from quillpost.fulfillment.drawing import PRINT_FILE, remade
+from quillpost.fulfillment.drawing import PRINT_FILE, redraw_batch_files
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.ports import CardSecret
 
 PIECES = 2
 AT_ONCE = {
@@ -52,8 +52,8 @@ FULFILMENT, ISSUING = "quillpost.fulfillment", "quillpost.orders.giftcards.issua
 MADE_UP, OWN = (f"quillpost.integrations.giftcards.stock:{each}" for each in ("SandboxCards", "StockCards"))
 SANDBOX = "quillpost.integrations.printing.sandbox:SandboxPrinter"
 HOT_FOLDER = "quillpost.integrations.printing.folder:HotFolder"
-FILES = "quillpost.integrations.storage.objects:_FolderFiles"
-GIVING_BACK = "quillpost.orders.giftcards.returns:Returns"
+FILES = "quillpost.integrations.storage.objects:_FolderStore"
+GIVING_BACK = "quillpost.orders.giftcards.returns:CardReturns"
 TAKING_BACK = "quillpost.web.api.giftcards.invalidation"
 PAGES = "quillpost.web.public.giftcards"
 
@@ -61,41 +61,41 @@ PAGES = "quillpost.web.public.giftcards"
 def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
     return [
         # The cards are written down as asked for, and nothing is committed; then it is, and nobody was asked.
-        CrashPoint(f"{ISSUING}:ask", "after"),
+        CrashPoint(f"{ISSUING}:request_cards", "after"),
         CrashPoint(f"{issuer}.issue", "before"),
         # The issuer has found them, uncommitted; has issued them, and the answer is lost; it is kept,
         # uncommitted; committed.
-        CrashPoint(f"{issuer}._take", "after"),
+        CrashPoint(f"{issuer}._take_cards", "after"),
         CrashPoint(f"{issuer}.issue", "after"),
-        CrashPoint(f"{ISSUING}:take", "after"),
-        CrashPoint(f"{FULFILMENT}.giftcards:_keep", "after"),
+        CrashPoint(f"{ISSUING}:store_cards", "after"),
+        CrashPoint(f"{FULFILMENT}.giftcards:_store_issued_cards", "after"),
         # Drawn; in the file store, the sealed file alone, with another, and all; written down, uncommitted;
         # committed.
-        CrashPoint(f"{FULFILMENT}.production:draw", "after"),
+        CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
         CrashPoint(f"{FILES}.put_file", "after"),
         CrashPoint(f"{FILES}.put", "after"),
-        CrashPoint(f"{FULFILMENT}.queries:swap_batch", "before"),
-        CrashPoint(f"{FULFILMENT}.queries:keep_files", "after"),
-        CrashPoint(f"{FULFILMENT}.production:compose", "after"),
+        CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "before"),
+        CrashPoint(f"{FULFILMENT}.queries:insert_batch_files", "after"),
+        CrashPoint(f"{FULFILMENT}.production:compose_batch", "after"),
         # The printer has it, and nobody knows; then it is known.
         CrashPoint(f"{printer}.submit", "before"),
         CrashPoint(f"{printer}.submit", "after"),
-        CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
+        CrashPoint(f"{FULFILMENT}.production:hand_over_batch", "after"),
     ]
 
 
 STEPS = [
     *steps_to_paper(MADE_UP, SANDBOX),
     # Printed: the pieces' money is earned.
-    CrashPoint("quillpost.orders.status:Moves.run", "after"),
+    CrashPoint("quillpost.orders.status:MoveItemsStatement.run", "after"),
 ]
 ALIKE = {
-    CrashPoint(f"{ISSUING}:ask", "after"),
-    CrashPoint(f"{MADE_UP}._take", "after"),
-    CrashPoint(f"{ISSUING}:take", "after"),
-    CrashPoint(f"{FULFILMENT}.production:draw", "after"),
+    CrashPoint(f"{ISSUING}:request_cards", "after"),
+    CrashPoint(f"{MADE_UP}._take_cards", "after"),
+    CrashPoint(f"{ISSUING}:store_cards", "after"),
+    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
     CrashPoint(f"{FILES}.put", "after"),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "before"),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "before"),
     CrashPoint(f"{SANDBOX}.submit", "before"),
 }
 """Deaths that leave the same behind as a neighbour's, as what is not committed does: looked at in the long
@@ -104,11 +104,11 @@ run."""
 # The files of another order are kept, and nothing else; the card is void, and then the other order is there,
 # too, uncommitted. At last all is committed, and the answer is lost.
 TAKEN_BACK_IN_VAIN = [
-    CrashPoint(f"{TAKING_BACK}:keep_files", "after"),
-    CrashPoint("quillpost.orders.giftcards.invalidation:take_back", "after"),
-    CrashPoint("quillpost.web.api.dependencies:Unit.__exit__", "before"),
+    CrashPoint(f"{TAKING_BACK}:store_files", "after"),
+    CrashPoint("quillpost.orders.giftcards.invalidation:void_card", "after"),
+    CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "before"),
 ]
-TAKEN_BACK = CrashPoint("quillpost.web.api.dependencies:Unit.__exit__", "after")
+TAKEN_BACK = CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "after")
 
 LIVE_IS_UNSETTLED = """
     select (select count(*) from orders where status <> 'printing')
@@ -139,7 +139,7 @@ def live_office(conninfo: str, home: Path, receiver: EventReceiver, partner: Pat
     """Of a sender of live mail, with an operator who loads cards and a printer who watches a folder."""
     settings = LIVE_AT_ONCE | {"QUILLPOST_PRINT_PARTNER": f"file://{partner}"}
     with opened_office(conninfo, home, receiver, **settings) as office:
-        sender = make_account(office.parts, office.sender.http, "live@example.com", mode="live")
+        sender = make_account(office.container, office.sender.http, "live@example.com", mode="live")
         subscribed = sender.post("/webhooks", {"url": receiver.url(office.path), "type": "*"})
         assert subscribed.status_code == 201, subscribed.text
         yield replace(office, sender=sender)
@@ -163,18 +163,16 @@ def test_an_operator_s_own_card_outlives_a_death_at_every_step(
     live_office: Office, nursery: Nursery, partner: Path
 ) -> None:
     office = live_office
-    load(office.parts, PIECES + 1, mode="live")
+    load(office.container, PIECES + 1, mode="live")
     send_gifts(office.sender, recipients=people(PIECES), **HOME)
     in_the_air = killed_in_turn(office, nursery, steps_to_paper(OWN, HOT_FOLDER))
     work_until_settled(office, nursery)
 
     assert_everyone_was_told(office, in_the_air=in_the_air)
-    assert office.rows("select status, issuer, count(*) from giftcards group by 1, 2") == [
-        ("issued", "stock", PIECES)
-    ]
-    assert free_in_stock(office.parts) == 1
-    assert_all_is_well(office.parts)
-    assert_printed_as_issued(office.parts)
+    assert office.rows("select status, issuer, count(*) from giftcards group by 1, 2") == [("issued", "stock", PIECES)]
+    assert free_in_stock(office.container) == 1
+    assert_all_is_well(office.container)
+    assert_printed_as_issued(office.container)
     [(pieces, gifts)] = office.rows("select order_total, gift_total from orders")
     assert office.rows("select kind, cents from ledger_moves order by id") == [
         ("authorise", pieces + gifts),
@@ -184,7 +182,7 @@ def test_an_operator_s_own_card_outlives_a_death_at_every_step(
     _assert_is_what_was_composed(office)
     [(batch,)] = office.rows("select id from batches")
     [handed] = partner.rglob(PRINT_FILE)
-    assert handed.read_bytes() == print_file(office.parts, batch)
+    assert handed.read_bytes() == print_file(office.container, batch)
 
 
 def assert_issued_and_printed_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
@@ -196,8 +194,8 @@ def assert_issued_and_printed_once(office: Office, nursery: Nursery, deaths: Seq
     assert list(office.statuses().values()) == [ITEM_WAY] * PIECES
     assert_everyone_was_told(office, in_the_air=in_the_air)
     assert office.rows("select status, count(*) from giftcards group by 1") == [("issued", PIECES)]
-    assert_all_is_well(office.parts)
-    assert_printed_as_issued(office.parts)
+    assert_all_is_well(office.container)
+    assert_printed_as_issued(office.container)
     _assert_paid_once(office)
     _assert_is_what_was_composed(office)
 
@@ -217,19 +215,17 @@ def _assert_is_what_was_composed(office: Office) -> None:
     """One batch, whose file in the store is the one that its rows give, to the byte."""
     [(batch, item_count)] = office.rows("select id, item_count from batches")
     assert item_count == PIECES
-    with office.parts.db.work() as tx:
+    with office.container.db.system_transaction() as tx:
         known = fulfillment_queries.read_batch(tx, batch)
-    assert remade(office.parts.press, known)[PRINT_FILE] == print_file(office.parts, batch)
+    assert redraw_batch_files(office.container.production, known)[PRINT_FILE] == print_file(office.container, batch)
 
 
 # Back
 
 
 @pytest.mark.long
-def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(
-    live_office: Office, nursery: Nursery
-) -> None:
-    office, parts = live_office, live_office.parts
+def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(live_office: Office, nursery: Nursery) -> None:
+    office, parts = live_office, live_office.container
     load(parts, 3, mode="live")
     order = send_gifts(office.sender, recipients=people(3), **HOME)
     work_until_settled(office, nursery)
@@ -245,12 +241,12 @@ def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(
     assert (free_in_stock(parts), given_back(office)) == (1, 0)
     # What nobody knows to be free is the next piece's before it is given back once more.
     [another] = pieces_of(parts, send_gifts(office.sender, **HOME))
-    review.sweep(parts.press, now=parts.clock())
-    compose_all(parts.press, parts)
+    review.sweep_due_orders(parts.production, now=parts.clock())
+    compose_all(parts.production, parts)
     assert (opened(office, another), free_in_stock(parts)) == (passed_on, 0)
-    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._note", "before")])
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_given_back", "before")])
     assert (free_in_stock(parts), given_back(office)) == (1, 0)
-    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._note", "after")])
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_given_back", "after")])
     assert (free_in_stock(parts), given_back(office)) == (1, 2)
     work_until_settled(office, nursery)
 
@@ -265,22 +261,20 @@ def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(
 
 
 @pytest.mark.long
-def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
-    office: Office, nursery: Nursery
-) -> None:
-    [piece] = pieces_of(office.parts, send_gifts(office.sender))
+def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(office: Office, nursery: Nursery) -> None:
+    [piece] = pieces_of(office.container, send_gifts(office.sender))
     work_to_the_end(office, nursery)
-    path, wish = f"/order-items/{piece}/invalidate-giftcard", {"reissue": True, "reason": "Lost"}
+    path, order_request = f"/order-items/{piece}/invalidate-giftcard", {"reissue": True, "reason": "Lost"}
     for death in TAKEN_BACK_IN_VAIN:
-        ask_the_dying(office, nursery, death, "PUT", f"/api/v2{path}", json=wish)
-        assert card_row(office.parts, piece).status == "issued"
+        ask_the_dying(office, nursery, death, "PUT", f"/api/v2{path}", json=order_request)
+        assert card_row(office.container, piece).status == "issued"
         assert (office.value("select count(*) from orders"), office.rows(RETURNED)) == (1, [])
-        assert_all_is_well(office.parts)
-    ask_the_dying(office, nursery, TAKEN_BACK, "PUT", f"/api/v2{path}", json=wish)
-    another = card_row(office.parts, piece).reissued_as
-    again = [office.sender.put(path, wish) for _ in range(2)]
+        assert_all_is_well(office.container)
+    ask_the_dying(office, nursery, TAKEN_BACK, "PUT", f"/api/v2{path}", json=order_request)
+    another = card_row(office.container, piece).reissued_as
+    again = [office.sender.put(path, order_request) for _ in range(2)]
     work_to_the_end(office, nursery)
-    again.append(office.sender.put(path, wish))
+    again.append(office.sender.put(path, order_request))
 
     assert [(each.status_code, each.json()["reissued_as"]) for each in again] == [(200, another)] * 3
     assert office.rows("select status, order_id = :another from giftcards order by 1", another=another) == [
@@ -289,15 +283,13 @@ def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
     ]
     assert office.value("select count(*) from audit_log where act = 'giftcard.invalidated'") == 1
     assert office.rows(RETURNED) == [(VALUE,)]
-    [(first, returned), (second, gifts)] = office.rows(
-        "select order_total, gift_total from orders order by id"
-    )
+    [(first, returned), (second, gifts)] = office.rows("select order_total, gift_total from orders order by id")
     assert (returned, gifts) == (0, VALUE)
     earned = first + second
     assert office.books() == {"credit": -earned - VALUE, "held": 0, "earned": earned, "gifts": VALUE}
     assert list(office.statuses().values()) == [ITEM_WAY] * 2
-    assert_all_is_well(office.parts)
-    assert_printed_as_issued(office.parts)
+    assert_all_is_well(office.container)
+    assert_printed_as_issued(office.container)
     assert_everyone_was_told(office, in_the_air=[])
 
 
@@ -306,17 +298,17 @@ def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(
 
 @pytest.mark.long
 def test_a_card_whose_page_died_with_its_server_is_shown_again(office: Office, nursery: Nursery) -> None:
-    piece = mailed(office.parts, office.sender)
-    path, card = f"/gift/{claim_of(office.parts, piece)}/claim", opened(office, piece)
+    piece = mailed(office.container, office.sender)
+    path, card = f"/gift/{claim_of(office.container, piece)}/claim", opened(office, piece)
     in_vain = CrashPoint("quillpost.orders.giftcards.claims:claim_card", "after")
     ask_the_dying(office, nursery, in_vain, "POST", path)
-    assert card_row(office.parts, piece).claimed_at is None
+    assert card_row(office.container, piece).claimed_at is None
     claimed = []
     for death in (CrashPoint(f"{PAGES}:_card_page", "before"), CrashPoint(f"{PAGES}:_card_page", "after")):
         ask_the_dying(office, nursery, death, "POST", path)
-        claimed.append(card_row(office.parts, piece).claimed_at)
+        claimed.append(card_row(office.container, piece).claimed_at)
     shown = office.sender.http.post(path)
-    claimed.append(card_row(office.parts, piece).claimed_at)
+    claimed.append(card_row(office.container, piece).claimed_at)
 
     assert shown.status_code == 200
     assert str(card.code) in shown.text
@@ -325,8 +317,8 @@ def test_a_card_whose_page_died_with_its_server_is_shown_again(office: Office, n
     assert len(set(claimed)) == 1
     too_late = office.sender.put(f"/order-items/{piece}/invalidate-giftcard", {"reissue": True})
     assert too_late.status_code == 400
-    assert (card_row(office.parts, piece).status, office.rows(RETURNED)) == ("issued", [])
-    assert_all_is_well(office.parts)
+    assert (card_row(office.container, piece).status, office.rows(RETURNED)) == ("issued", [])
+    assert_all_is_well(office.container)
 
 
 # Processes
@@ -339,7 +331,7 @@ def killed_in_turn(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint
         killed = nursery.start("work", settings=office.settings, crash=death)
         assert killed.wait() == -signal.SIGKILL, f"{death} was never reached:\n{killed.output}"
         in_the_air += office.let_leases_end()
-        with office.parts.db.work() as tx:
+        with office.container.db.system_transaction() as tx:
             tx.execute(LET_GO)
             assert_books_agree(tx)
     return in_the_air
@@ -360,9 +352,7 @@ def work_until_settled(office: Office, nursery: Nursery) -> None:
     assert healthy.stop() == 0, healthy.output
 
 
-def ask_the_dying(
-    office: Office, nursery: Nursery, death: CrashPoint, method: str, path: str, **how: Any
-) -> None:
+def ask_the_dying(office: Office, nursery: Nursery, death: CrashPoint, method: str, path: str, **how: Any) -> None:
     """A server of its own dies of the call, and does not answer it."""
     port = free_port()
     words = ("serve", "--no-jobs", "--port", str(port))
@@ -377,10 +367,10 @@ def ask_the_dying(
 # What is seen
 
 
-def opened(office: Office, item_id: int) -> GiftCard:
+def opened(office: Office, item_id: int) -> CardSecret:
     """What only whoever claims the piece's card sees."""
-    sealed = bytes(card_row(office.parts, item_id).card_sealed)
-    return issuance.open_card(office.parts.sealer, issuance.card_context(item_id), sealed)
+    sealed = bytes(card_row(office.container, item_id).card_sealed)
+    return issuance.decrypt_card(office.container.encryptor, issuance.card_context(item_id), sealed)
 
 
 def given_back(office: Office) -> int:

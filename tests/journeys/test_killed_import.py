@@ -13,7 +13,7 @@ from office import Office, opened_office
 from processes import Nursery, until
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports import tasks as import_tasks
 
@@ -29,10 +29,10 @@ ALL_DONE = """
 STEPS = [
     # One chunk is staged and noted; the next is staged and not committed; all but put on the list; put there
     # and not committed; committed, and nobody told.
-    CrashPoint(f"{IMPORTING}.queries:keep_chunk", "before", call=2),
-    CrashPoint(f"{IMPORTING}.queries:keep_chunk", "after", call=2),
-    CrashPoint(f"{IMPORTING}.tasks:put_on_list", "after"),
-    CrashPoint(f"{IMPORTING}.tasks:_settle", "after"),
+    CrashPoint(f"{IMPORTING}.queries:store_chunk", "before", call=2),
+    CrashPoint(f"{IMPORTING}.queries:store_chunk", "after", call=2),
+    CrashPoint(f"{IMPORTING}.tasks:add_staged_recipients", "after"),
+    CrashPoint(f"{IMPORTING}.tasks:_finish_import", "after"),
 ]
 
 
@@ -49,22 +49,20 @@ def test_everyone_of_a_file_is_on_the_list_once(office: Office, nursery: Nursery
 
 @pytest.mark.long
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_everyone_is_listed_once_whatever_the_step(
-    step: CrashPoint, office: Office, nursery: Nursery
-) -> None:
+def test_everyone_is_listed_once_whatever_the_step(step: CrashPoint, office: Office, nursery: Nursery) -> None:
     assert_everyone_is_listed_once(office, nursery, [step])
 
 
 def assert_everyone_is_listed_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
-    who = Caller(office.sender.id, "test")
-    list_id = make_list(office.parts, who, [])
+    caller = Caller(office.sender.id, "test")
+    list_id = make_list(office.container, caller, [])
     rows = "".join(f"Person {n},{n + 1} Main Street,Austin,TX,78701\n" for n in range(ROWS))
     file = io.BytesIO(f"Name,Street,City,State,Zip\n{rows}Jane,1 Main St.,Austin,TX,78701\n".encode())
-    looked = import_service.look(file, name="people.csv", mapping=None, has_header=None)
-    assert looked.size > import_tasks.SMALL, "processes of its own examine it"
-    key = import_service.keep(office.parts.shelf.store, looked, now=office.parts.clock())
-    with office.parts.db.transaction(tenant(who)) as tx:
-        import_service.place(tx, list_id, looked, key, clock=office.parts.clock)
+    looked = import_service.inspect_file(file, name="people.csv", mapping=None, has_header=None)
+    assert looked.size > import_tasks.MAX_INLINE_BYTES, "processes of its own examine it"
+    key = import_service.store_file(office.container.storage.store, looked, now=office.container.clock())
+    with office.container.db.transaction(build_tenant(caller)) as tx:
+        import_service.create_import(tx, list_id, looked, key, clock=office.container.clock)
 
     die_in_turn(office, nursery, deaths)
     healthy = nursery.start("work", settings=office.settings)

@@ -54,9 +54,7 @@ class Server:
         self._process.stop()
 
     def _start(self) -> Command:
-        return self._nursery.start(
-            "serve", "--no-jobs", "--port", str(self._port), settings=self._office.settings
-        )
+        return self._nursery.start("serve", "--no-jobs", "--port", str(self._port), settings=self._office.settings)
 
 
 @pytest.fixture
@@ -76,10 +74,10 @@ def is_open(url: str) -> bool:
 
 def kill_while_keys_are_held(office: Office, kill: Callable[[], None]) -> None:
     """At a moment at which some call runs under its key."""
-    with psycopg.connect(office.parts.db.conninfo, autocommit=True, application_name="watcher") as watcher:
-        [database] = watcher.execute(
-            "select oid from pg_database where datname = current_database()"
-        ).fetchone() or [None]
+    with psycopg.connect(office.container.db.conninfo, autocommit=True, application_name="watcher") as watcher:
+        [database] = watcher.execute("select oid from pg_database where datname = current_database()").fetchone() or [
+            None
+        ]
 
         def is_one_held() -> bool:
             [held] = watcher.execute(IN_FLIGHT, [database]).fetchone() or [0]
@@ -96,8 +94,7 @@ def send_all(office: Office, url: str, name: str) -> list[int]:
         return [
             int(
                 client.send.postcard(
-                    **postcard(metadata={"key": f"{name}-{n}"}, allow_duplicates=True),
-                    idempotency_key=f"{name}-{n}",
+                    **postcard(metadata={"key": f"{name}-{n}"}, allow_duplicates=True), idempotency_key=f"{name}-{n}"
                 )["id"]
             )
             for n in range(CALLS)
@@ -117,7 +114,7 @@ def assert_each_key_gave_one_order(office: Office, sent: list[list[int]]) -> Non
 def test_each_key_gives_one_order_whoever_dies(office: Office, server: Server, victim: str) -> None:
     def kill_sessions() -> None:
         with psycopg.connect(
-            office.parts.db.conninfo, autocommit=True, application_name="watcher"
+            office.container.db.conninfo, autocommit=True, application_name="watcher"
         ) as administrator:
             administrator.execute(KILL_SESSIONS)
 
@@ -136,7 +133,7 @@ def test_the_key_of_a_call_that_died_with_its_server_is_free_at_once(office: Off
     body = postcard(allow_duplicates=True, metadata={"key": "dead"})
     headers = {"Authorization": f"Bearer {office.sender.token}", "Idempotency-Key": "dead"}
     url = f"{server.url}/api/v2/send/postcard"
-    with psycopg.connect(office.parts.db.conninfo) as blocker:
+    with psycopg.connect(office.container.db.conninfo) as blocker:
         blocker.execute("lock table orders in share mode")  # no order can be stored meanwhile
 
         def call() -> None:

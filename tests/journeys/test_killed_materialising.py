@@ -25,11 +25,11 @@ MATERIALISING = "quillpost.orders.materialization"
 
 STEPS = [
     # The order is taken, and nothing made; the items are there, uncounted; all but committed; committed.
-    CrashPoint(f"{MATERIALISING}:_take", "after"),
-    CrashPoint("quillpost.accounts.billing.ledger:hold_exactly", "before"),
-    CrashPoint("quillpost.accounts.billing.ledger:hold_exactly", "after"),
-    CrashPoint("quillpost.core.jobs:wake", "before"),
-    CrashPoint("quillpost.app.tasks:materialise", "after"),
+    CrashPoint(f"{MATERIALISING}:_claim_order", "after"),
+    CrashPoint("quillpost.accounts.billing.ledger:set_order_hold", "before"),
+    CrashPoint("quillpost.accounts.billing.ledger:set_order_hold", "after"),
+    CrashPoint("quillpost.core.jobs:enqueue_unique", "before"),
+    CrashPoint("quillpost.app.tasks:materialize_order", "after"),
 ]
 
 
@@ -46,16 +46,14 @@ def test_everyone_of_a_list_is_mailed_once(office: Office, nursery: Nursery) -> 
 
 @pytest.mark.long
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_everyone_is_mailed_once_whatever_the_step(
-    step: CrashPoint, office: Office, nursery: Nursery
-) -> None:
+def test_everyone_is_mailed_once_whatever_the_step(step: CrashPoint, office: Office, nursery: Nursery) -> None:
     assert_everyone_is_mailed_once(office, nursery, [step])
 
 
 def assert_everyone_is_mailed_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
-    who = Caller(office.sender.id, "test")
-    list_id = make_list(office.parts, who, people(PIECES))
-    make_order(office.parts, who, list_id, authorised=PIECES * CENTS, due_at=office.parts.clock())
+    caller = Caller(office.sender.id, "test")
+    list_id = make_list(office.container, caller, people(PIECES))
+    make_order(office.container, caller, list_id, authorised=PIECES * CENTS, due_at=office.container.clock())
 
     in_the_air = die_in_turn(office, nursery, deaths)
     healthy = nursery.start("work", settings=office.settings)

@@ -10,10 +10,10 @@ from event_receiver import EventReceiver
 from office import Office, opened_office
 from processes import Nursery, until
 
-from quillpost.notifications.webhooks.replay import FACTS_AT_ONCE
+from quillpost.notifications.webhooks.replay import FACTS_PER_TRANSACTION
 
 AT_ONCE = {"QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4", "QUILLPOST_JOB_STALL_SECONDS": "2"}
-FACTS = FACTS_AT_ONCE * 2 + 10
+FACTS = FACTS_PER_TRANSACTION * 2 + 10
 
 # As many as it takes for three steps, one after the other, of an hour ago.
 HAPPENED = """
@@ -28,13 +28,11 @@ IN_ORDER = "select id from facts where at < now() - interval '30 minutes' order 
 
 STEPS = [
     # Taken, and nothing told; all but committed; committed, and more to tell; the same of the second step.
+    pytest.param(CrashPoint("quillpost.notifications.webhooks.replay:_lock_replay", "after"), marks=pytest.mark.long),
+    CrashPoint("quillpost.notifications.webhooks.leases:schedule_queue", "after"),
+    CrashPoint("quillpost.notifications.webhooks.replay:_lock_replay", "before", 2),
     pytest.param(
-        CrashPoint("quillpost.notifications.webhooks.replay:_take", "after"), marks=pytest.mark.long
-    ),
-    CrashPoint("quillpost.notifications.webhooks.leases:wake", "after"),
-    CrashPoint("quillpost.notifications.webhooks.replay:_take", "before", 2),
-    pytest.param(
-        CrashPoint("quillpost.notifications.webhooks.leases:wake", "before", 2), marks=pytest.mark.long
+        CrashPoint("quillpost.notifications.webhooks.leases:schedule_queue", "before", 2), marks=pytest.mark.long
     ),
 ]
 
@@ -46,9 +44,7 @@ def office(conninfo: str, home: Path, receiver: EventReceiver) -> Iterator[Offic
 
 
 @pytest.mark.parametrize("step", STEPS, ids=str)
-def test_nothing_is_left_out_and_nothing_comes_twice(
-    step: CrashPoint, office: Office, nursery: Nursery
-) -> None:
+def test_nothing_is_left_out_and_nothing_comes_twice(step: CrashPoint, office: Office, nursery: Nursery) -> None:
     order = office.sender.send().json()["id"]
     assert office.sender.put(f"/orders/{order}/cancel").status_code == 200
     assert len(office.rows(HAPPENED, how_many=FACTS)) == FACTS

@@ -26,11 +26,11 @@ COUNTED = "select code, scans from items order by id"
 
 DEATHS = [
     None,  # right after an answer, whatever else goes on
-    CrashPoint("quillpost.fulfillment.qr_scans.queries:keep", "after", call=12),  # written, and not committed
+    CrashPoint("quillpost.fulfillment.qr_scans.queries:insert_scans", "after", call=12),  # written, and not committed
     CrashPoint(
-        "quillpost.fulfillment.qr_scans.service:Desk._take_in", "after", call=12
+        "quillpost.fulfillment.qr_scans.service:ScanRecorder._record_batch", "after", call=12
     ),  # committed, and perhaps not answered
-    CrashPoint("quillpost.fulfillment.qr_scans.tasks:_tell", "after", call=2),  # counted, and not committed
+    CrashPoint("quillpost.fulfillment.qr_scans.tasks:_record_visitors", "after", call=2),  # counted, and not committed
 ]
 
 
@@ -68,11 +68,11 @@ class Crowd:
 def test_a_scan_that_was_answered_outlives_every_death(office: Office, nursery: Nursery) -> None:
     sent = office.sender.send(recipients=people(PIECES), qrcode_url=PAGE)
     assert sent.status_code == 200, sent.text
-    codes = codes_of(office.parts, sent.json()["id"])
+    codes = codes_of(office.container, sent.json()["id"])
     answered: Counter[str] = Counter()
     for death in DEATHS:
         answered += Counter(_scanned_until(office, nursery, codes, death))
-    with office.parts.db.work() as tx:
+    with office.container.db.system_transaction() as tx:
         tx.execute(sa.text(END_LEASES))
 
     last = nursery.start("work", settings=office.settings)

@@ -27,14 +27,14 @@ FULFILMENT, TRACKING, WEBHOOKS = (
     "quillpost.fulfillment.tracking",
     "quillpost.notifications.webhooks",
 )
-FILES_PUT = "quillpost.integrations.storage.objects:_FolderFiles.put"
+FILES_PUT = "quillpost.integrations.storage.objects:_FolderStore.put"
 PRINTER = "quillpost.integrations.printing.sandbox:SandboxPrinter"
-MAILBOX = "quillpost.integrations.carriers.sandbox:Mailbox"
+MAILBOX = "quillpost.integrations.carriers.sandbox:SandboxMailbox"
 CARRIER = "quillpost.integrations.carriers.sandbox:SandboxCarrier"
-MOVE = "quillpost.orders.status:Moves.run"
+MOVE = "quillpost.orders.status:MoveItemsStatement.run"
 POSTER = "quillpost.integrations.http.client:WebhookPoster"
 POSTED = CrashPoint(f"{POSTER}.post", "after")
-NOT_RECORDED = CrashPoint(f"{WEBHOOKS}.outcomes:record", "before")
+NOT_RECORDED = CrashPoint(f"{WEBHOOKS}.outcomes:record_outcomes", "before")
 
 
 def _long(step: CrashPoint) -> Any:
@@ -44,60 +44,60 @@ def _long(step: CrashPoint) -> Any:
 
 TO_THE_PRINTER = [
     # The end of the review: inside the transaction, and after it has committed.
-    CrashPoint(f"{FULFILMENT}.review:_end_review", "before"),
-    CrashPoint(f"{FULFILMENT}.review:_end_review", "after"),
+    CrashPoint(f"{FULFILMENT}.review:_end_reviews", "before"),
+    CrashPoint(f"{FULFILMENT}.review:_end_reviews", "after"),
     # Pooling: nothing is batched yet; the batch is there, uncommitted; committed.
-    CrashPoint(f"{FULFILMENT}.review:pool", "before"),
+    CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "before"),
     CrashPoint(f"{FULFILMENT}.batching:pool_orders", "before"),
     CrashPoint(f"{FULFILMENT}.batching:pool_orders", "after"),
-    CrashPoint(f"{FULFILMENT}.review:pool", "after"),
+    CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "after"),
     # Composing: four files are written, then the batch moves on and its files are written down.
-    CrashPoint(f"{FULFILMENT}.production:draw", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw", "after"),
+    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "before"),
+    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
     CrashPoint(FILES_PUT, "after", call=1),
     CrashPoint(FILES_PUT, "after", call=4),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "after", call=1),
-    CrashPoint(f"{FULFILMENT}.queries:keep_files", "after"),
-    CrashPoint(f"{FULFILMENT}.production:compose", "after"),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "after", call=1),
+    CrashPoint(f"{FULFILMENT}.queries:insert_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.production:compose_batch", "after"),
     # Handing over: the printer's folder is filled, ticket last.
     CrashPoint(f"{PRINTER}.submit", "before"),
     CrashPoint(FILES_PUT, "after", call=6),
     CrashPoint(f"{PRINTER}.submit", "after"),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "after", call=2),
-    CrashPoint(f"{FULFILMENT}.production:hand_over", "after"),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "after", call=2),
+    CrashPoint(f"{FULFILMENT}.production:hand_over_batch", "after"),
 ]
 ALIKE = {
-    CrashPoint(f"{FULFILMENT}.review:_end_review", "before"),
-    CrashPoint(f"{FULFILMENT}.review:pool", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw", "after"),
+    CrashPoint(f"{FULFILMENT}.review:_end_reviews", "before"),
+    CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "before"),
+    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
     CrashPoint(FILES_PUT, "after", call=4),
-    CrashPoint(f"{FULFILMENT}.production:compose", "after"),
+    CrashPoint(f"{FULFILMENT}.production:compose_batch", "after"),
     CrashPoint(f"{PRINTER}.submit", "before"),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch", "after", call=2),
+    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "after", call=2),
 }
 """Of these, deaths that leave the same behind as a neighbour's."""
 FROM_THERE = [
     # Printed: the printer's mark is there, the pieces have not moved; then they have.
     _long(CrashPoint(f"{PRINTER}.progress", "after")),
-    _long(CrashPoint(f"{FULFILMENT}.production:take_progress", "before")),
+    _long(CrashPoint(f"{FULFILMENT}.production:record_printer_progress", "before")),
     _long(CrashPoint(MOVE, "before")),
     CrashPoint(MOVE, "after"),
-    _long(CrashPoint(f"{FULFILMENT}.production:take_progress", "after")),
-    _long(CrashPoint(f"{FULFILMENT}.production:follow", "after")),
+    _long(CrashPoint(f"{FULFILMENT}.production:record_printer_progress", "after")),
+    _long(CrashPoint(f"{FULFILMENT}.production:poll_printer", "after")),
     # Mailed: the carrier has the pieces, and the printer has not said so; then it has.
-    _long(CrashPoint(f"{MAILBOX}.drop", "before")),
-    _long(CrashPoint(f"{MAILBOX}.drop", "after")),
+    _long(CrashPoint(f"{MAILBOX}.mail_items", "before")),
+    _long(CrashPoint(f"{MAILBOX}.mail_items", "after")),
     # In the mail: a chunk of scans is kept, its pieces move, and only then the file is settled.
-    _long(CrashPoint(f"{TRACKING}.service:ingest", "before")),
-    CrashPoint(f"{TRACKING}.queries:keep", "after"),
+    _long(CrashPoint(f"{TRACKING}.service:ingest_scans", "before")),
+    CrashPoint(f"{TRACKING}.queries:insert_scans", "after"),
     _long(CrashPoint(MOVE, "after", call=2)),
-    _long(CrashPoint(f"{TRACKING}.service:ingest", "after")),
+    _long(CrashPoint(f"{TRACKING}.service:ingest_scans", "after")),
     _long(CrashPoint(f"{CARRIER}.settle", "before", call=2)),
     _long(CrashPoint(f"{CARRIER}.settle", "after")),
-    _long(CrashPoint(f"{TRACKING}.service:poll", "after", call=2)),
+    _long(CrashPoint(f"{TRACKING}.service:poll_carriers", "after", call=2)),
     # Telling the subscriber.
-    CrashPoint(f"{WEBHOOKS}.fan_out:fan_out", "after", call=2),
+    CrashPoint(f"{WEBHOOKS}.fan_out:fan_out_facts", "after", call=2),
     _long(CrashPoint(f"{POSTER}.post", "before")),
     POSTED,
     _long(NOT_RECORDED),
@@ -117,15 +117,11 @@ def test_an_order_outlives_a_death_at_every_step_to_the_printer(office: Office, 
 
 
 @pytest.mark.parametrize("step", [*map(_long, TO_THE_PRINTER), *FROM_THERE], ids=str)
-def test_each_side_effect_of_an_order_happens_once(
-    step: CrashPoint, office: Office, nursery: Nursery
-) -> None:
+def test_each_side_effect_of_an_order_happens_once(step: CrashPoint, office: Office, nursery: Nursery) -> None:
     assert_each_side_effect_happens_once(office, nursery, [step])
 
 
-def assert_each_side_effect_happens_once(
-    office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]
-) -> None:
+def assert_each_side_effect_happens_once(office: Office, nursery: Nursery, deaths: Sequence[CrashPoint]) -> None:
     sent = office.sender.send(recipients=people(PIECES))
     assert sent.status_code == 200, sent.text
 

@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from direct import TestClient
 from makers import Build, Clock, carry_on, make_account, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.web.application import create_app
 
 JOURNEY = 16
@@ -21,17 +21,15 @@ PIECES = text("select status, delivery_inferred, is_over, price_cents from items
 
 
 @pytest.mark.parametrize(("losses", "seed"), [(0.3, 1), (1.0, 2)])
-def test_every_piece_ends_and_the_books_say_the_same(
-    build: Build, clock: Clock, losses: float, seed: int
-) -> None:
-    parts = build(test_losses=losses, test_seed=seed, test_journey_seconds=JOURNEY)
-    with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-        owner = make_account(parts, http, "owner@example.com")
+def test_every_piece_ends_and_the_books_say_the_same(build: Build, clock: Clock, losses: float, seed: int) -> None:
+    container = build(test_losses=losses, test_seed=seed, test_journey_seconds=JOURNEY)
+    with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+        owner = make_account(container, http, "owner@example.com")
         sent = owner.send(recipients=people(60))
         assert sent.status_code == 200, sent.text
-        carry_on(parts, clock, seconds=10 + 4 * JOURNEY)
+        carry_on(container, clock, seconds=10 + 4 * JOURNEY)
         order = owner.get(f"/orders/{sent.json()['id']}").json()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         pieces, books = tx.execute(PIECES).all(), tx.execute(BOOKS).one()
     ends = Counter(piece.status for piece in pieces)
     assert ends.keys() <= {"Delivered", "Returned to Sender", "Failed", "Re-routed"}
@@ -40,18 +38,18 @@ def test_every_piece_ends_and_the_books_say_the_same(
     assert order["status"] == "Fulfilled"
     paid = sum(piece.price_cents for piece in pieces if piece.status != "Failed")
     assert (books.earned, books.held, order["order_total"]) == (paid, 0, paid)
-    assert _unsettled(parts) == 0
+    assert _unsettled(container) == 0
 
 
 def test_a_delivery_is_inferred_in_testing_mode_only_where_something_may_get_lost(build: Build) -> None:
-    parts = build(test_losses=0.0)
-    assert parts.worlds["test"].infer_after is None
-    assert parts.worlds["test"].infer_unseen_after is None
-    lossy = build(test_losses=0.1, test_journey_seconds=JOURNEY).worlds["test"]
-    assert lossy.infer_after is not None
-    assert lossy.infer_after.total_seconds() == JOURNEY
+    container = build(test_losses=0.0)
+    assert container.environments["test"].infer_delivery_after is None
+    assert container.environments["test"].infer_unseen_delivery_after is None
+    lossy = build(test_losses=0.1, test_journey_seconds=JOURNEY).environments["test"]
+    assert lossy.infer_delivery_after is not None
+    assert lossy.infer_delivery_after.total_seconds() == JOURNEY
 
 
-def _unsettled(parts: Parts) -> int:
-    with parts.db.work() as tx:
+def _unsettled(container: Container) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(text("select count(*) from batches where settled_at is null")).scalar_one())

@@ -24,9 +24,9 @@ from scanned import PHONE
 
 from makers import make_account, make_operator, people
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.claims import REPORTS
-from quillpost.orders.giftcards.ports import GiftCard
-from quillpost.orders.giftcards.rules import SPECIMEN, spelled
+from quillpost.orders.giftcards.claims import REPORT_REASONS
+from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
 
 SHOP = "https://shop.example.com/spring?from=card"
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500, "message": "For you, %FIRST_NAME%!"}
@@ -66,12 +66,9 @@ class Journey:
     def __init__(self, office: Office, nursery: Nursery, port: int) -> None:
         self.office, self.detector = office, Detector()
         self._nursery = nursery
-        self.operator = make_operator(office.parts, office.sender.http)
+        self.operator = make_operator(office.container, office.sender.http)
         url = f"http://127.0.0.1:{port}"
-        self._running = [
-            self.start("serve", "--no-jobs", "--port", str(port)),
-            self.start("work"),
-        ]
+        self._running = [self.start("serve", "--no-jobs", "--port", str(port)), self.start("work")]
         until(lambda: answers(url), what="the service ready")
         self._visitor = Visitor(url, self.detector)
 
@@ -103,17 +100,16 @@ class Journey:
     def visit(self, method: str, path: str, **how: Any) -> httpx2.Response:
         return self._visitor.call(method, path, **how)
 
-    def cards(self) -> dict[int, tuple[str, GiftCard]]:
+    def cards(self) -> dict[int, tuple[str, CardSecret]]:
         """The claim and the card of each piece with a card, as only the key's holder can read them."""
-        sealer = self.office.parts.sealer
+        encryptor = self.office.container.encryptor
         rows = self.office.rows(
-            "select item_id, claim_sealed, card_sealed from giftcards"
-            " where card_sealed is not null order by item_id"
+            "select item_id, claim_sealed, card_sealed from giftcards where card_sealed is not null order by item_id"
         )
         return {
             item: (
-                issuance.open_claim(sealer, item, bytes(claim)),
-                issuance.open_card(sealer, issuance.card_context(item), bytes(card)),
+                issuance.decrypt_claim(encryptor, item, bytes(claim)),
+                issuance.decrypt_card(encryptor, issuance.card_context(item), bytes(card)),
             )
             for item, claim, card in rows
         }
@@ -140,14 +136,14 @@ def journey(conninfo: str, home: Path, receiver: EventReceiver, nursery: Nursery
 def test_the_detector_finds_a_secret_however_it_is_written() -> None:
     code = "7ZK4MB0QWX9TFHN2CVRE5JD8AG"
     forms = (
-        code, code.lower(), spelled(code), spelled(code).lower().replace("-", " "), f"/gift/{code}?x=1",
-        code.encode().hex(), spelled(code).encode().hex().upper(), "".join(f"{sign}\0" for sign in code),
+        code, code.lower(), format_claim(code), format_claim(code).lower().replace("-", " "), f"/gift/{code}?x=1",
+        code.encode().hex(), format_claim(code).encode().hex().upper(), "".join(f"{sign}\0" for sign in code),
         *(base64.b64encode(f"{'x' * shift}{code}xyz".encode()).decode() for shift in range(4)),
-        base64.urlsafe_b64encode(f"no. {spelled(code)}".encode()).decode(),
+        base64.urlsafe_b64encode(f"no. {format_claim(code)}".encode()).decode(),
     )  # fmt: skip
     for form in forms:
         assert found_in(f"before {form} after".encode(), {"claim": code}) == ["claim"], form
-    assert found_in(f"{code[:25]} {SPECIMEN}".encode(), {"claim": code}) == []
+    assert found_in(f"{code[:25]} {SPECIMEN_CLAIM}".encode(), {"claim": code}) == []
 
 
 def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
@@ -175,9 +171,7 @@ def test_what_cards_are_claimed_and_redeemed_with_is_nowhere_else(
     printed = journey.operate(f"/print/batches/{batch}/files/print.pdf", may_show="claim")
     office.wait_for_the_end()
     [(another, sent_anew)] = ((item, card) for item, card in journey.cards().items() if item not in cards)
-    [(new_order, new_batch)] = office.rows(
-        "select (select max(id) from orders), (select max(id) from batches)"
-    )
+    [(new_order, new_batch)] = office.rows("select (select max(id) from orders), (select max(id) from batches)")
     assert (order, batch) < (new_order, new_batch)
     look_at_everything(journey, new_order, [void, another], new_batch)
     at_the_command_line(journey, batch, tmp_path)
@@ -216,7 +210,7 @@ def test_nor_is_what_a_house_issues_for_live_mail(
             "QUILLPOST_PRINT_PARTNER": f"file://{partner}",
         }
         with opened_office(conninfo, home, receiver, **settings) as office:
-            sender = make_account(office.parts, office.sender.http, "live@example.com", mode="live")
+            sender = make_account(office.container, office.sender.http, "live@example.com", mode="live")
             journey = Journey(office, nursery, port)
             sent = sender.send("giftcard", **GIFT | HOME)
             assert sent.status_code == 200, sent.text
@@ -240,16 +234,16 @@ def test_nor_is_what_a_house_issues_for_live_mail(
     assert journey.detector.leaks({"claim": claim, "card": card.url}) == []
 
 
-def give_long_pins(journey: Journey) -> dict[int, tuple[str, GiftCard]]:
+def give_long_pins(journey: Journey) -> dict[int, tuple[str, CardSecret]]:
     """Four digits are found anywhere: from here on the cards have a PIN that is not."""
-    sealer = journey.office.parts.sealer
+    encryptor = journey.office.container.encryptor
     changed = {
-        item: (claim, GiftCard(code=card.code, pin=PIN, expires_on=card.expires_on))
+        item: (claim, CardSecret(code=card.code, pin=PIN, expires_on=card.expires_on))
         for item, (claim, card) in journey.cards().items()
     }
-    with psycopg.connect(journey.office.parts.db.conninfo) as db:
+    with psycopg.connect(journey.office.container.db.conninfo) as db:
         for item, (_, card) in changed.items():
-            sealed = issuance.seal_card(sealer, issuance.card_context(item), card)
+            sealed = issuance.encrypt_card(encryptor, issuance.card_context(item), card)
             db.execute("update giftcards set card_sealed = %s where item_id = %s", (sealed, item))
     return changed
 
@@ -258,14 +252,7 @@ def look_at_everything(journey: Journey, order: int, items: list[int], batch: in
     """As a sender and as an operator; links in the answers are followed."""
     own = (f"/orders/{order}{more}" for more in ("", "/items", "/track", "/proof"))
     more = (f"/order-items/{item}" for item in items)
-    lists = (
-        "/orders",
-        "/orders/list",
-        "/orders/stats",
-        "/giftcard-brands",
-        "/giftcard-brands-list",
-        "/webhooks",
-    )
+    lists = ("/orders", "/orders/list", "/orders/stats", "/giftcard-brands", "/giftcard-brands-list", "/webhooks")
     for path in (*own, *more, *lists):
         assert journey.send("GET", path).status_code in (200, 302, 303, 307), path
     for path in ("/print/batches", f"/print/batches/{batch}", "/print/held"):
@@ -284,7 +271,7 @@ def claim_cards(
     """One is claimed, after a look at the sender's page; one reported; one taken back, and another card sent
     in its place. The page that shows the first."""
     journey.visit("GET", "/gift")
-    typed = journey.visit("POST", "/gift", data={"code": spelled(claimed).lower()}, may_show="claim")
+    typed = journey.visit("POST", "/gift", data={"code": format_claim(claimed).lower()}, may_show="claim")
     assert typed.headers["Location"] == f"/gift/{claimed}"
     assert journey.visit("GET", f"/gift/{claimed}", may_show="claim").status_code == 200
     too_early = journey.visit("POST", f"/gift/{claimed}/claim", may_show="claim")
@@ -294,7 +281,7 @@ def claim_cards(
     assert shown.status_code == 200
 
     assert journey.visit("GET", f"/gift/{reported}/report", may_show="claim").status_code == 200
-    complaint = {"what": next(iter(REPORTS))}
+    complaint = {"what": next(iter(REPORT_REASONS))}
     told = journey.visit("POST", f"/gift/{reported}/report", data=complaint, may_show="claim")
     assert told.status_code == 303, told.text
     locked = journey.visit("POST", f"/gift/{reported}/claim", may_show="claim")
@@ -319,7 +306,7 @@ def ask_wrongly(journey: Journey, claim: str) -> None:
         answer = journey.visit(method, path, token=token)
         assert answer.status_code < 500
     for field in ("giftcard_brand", "message_template", "handwriting_color"):
-        wrong = GIFT | {"recipients": people(1), field: spelled(claim)}
+        wrong = GIFT | {"recipients": people(1), field: format_claim(claim)}
         assert journey.send("POST", "/send/giftcard", wrong).status_code == 422
 
 
@@ -393,5 +380,5 @@ def assert_much_was_seen(detector: Detector) -> None:
         assert any(where.startswith(start) for where in seen), start
     assert "batch.composed" in seen["the log of the worker"].decode()
     assert "/gift/" in seen["the log of the server"].decode()
-    specimens = [where for where, data in seen.items() if "(codes)" in where and SPECIMEN in data.decode()]
+    specimens = [where for where, data in seen.items() if "(codes)" in where and SPECIMEN_CLAIM in data.decode()]
     assert any("/files/" in where for where in specimens), "a preview's or a proof's"

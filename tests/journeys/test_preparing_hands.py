@@ -12,16 +12,14 @@ from processes import PATIENCE, Command, Nursery, answers, free_port, until
 
 from makers import postcard
 from quillpost.client import Quillpost
-from quillpost.rendering.handwriting.catalog import PLAIN, STYLES
-from quillpost.rendering.handwriting.faces import Prepared
+from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES
+from quillpost.rendering.handwriting.faces import PreparedFace
 from quillpost.web import font_warmup
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
 
-pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/environ").exists(), reason="processes are found through /proc"
-)
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found through /proc")
 
 
 class Server:
@@ -31,9 +29,7 @@ class Server:
         port = free_port()
         self._home = Path(settings["QUILLPOST_HOME"])
         self.url = f"http://127.0.0.1:{port}"
-        self.command: Command = nursery.start(
-            "serve", "--welcome", "--port", str(port), *arguments, settings=settings
-        )
+        self.command: Command = nursery.start("serve", "--welcome", "--port", str(port), *arguments, settings=settings)
         until(lambda: answers(self.url), what=f"{self.url} ready")
 
     def preview(self, style: int) -> list[str]:
@@ -83,23 +79,23 @@ def _prepares(process: Path, faces: Path) -> bool:
 def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(
     serve: Callable[..., Server], faces: Path
 ) -> None:
-    stock(faces, without=[PLAIN, MARCO, GRACE])
+    stock(faces, without=[PLAIN_FACE, MARCO, GRACE])
     first = serve()
-    until(file_of(PLAIN, faces).exists, what="the first face ready")
+    until(file_of(PLAIN_FACE, faces).exists, what="the first face ready")
     first.command.stop(signal.SIGKILL)
     until(lambda: not helpers(faces), what="the helper gone with its service")
-    missing = hands_in(faces).unprepared()
+    missing = hands_in(faces).unprepared_faces()
     assert missing, "it was killed in the middle of its work"
-    made = file_of(PLAIN, faces)
-    Prepared.from_bytes(made.read_bytes())
+    made = file_of(PLAIN_FACE, faces)
+    PreparedFace.from_bytes(made.read_bytes())
     age = made.stat().st_mtime_ns
 
     second = serve()
     until(lambda: helpers(faces), what="a helper that goes on")
     assert httpx2.get(f"{second.url}/health").status_code == 200
-    until(lambda: hands_in(faces).unprepared() == [], what="all hands ready")
+    until(lambda: hands_in(faces).unprepared_faces() == [], what="all hands ready")
     for face in missing:
-        Prepared.from_bytes(file_of(face, faces).read_bytes())
+        PreparedFace.from_bytes(file_of(face, faces).read_bytes())
     assert made.stat().st_mtime_ns == age, "nothing is made twice"
     until(lambda: "hands.prepared" in second.command.output, what="the log says so")
     assert second.command.stop() == 0, second.command.output
@@ -116,21 +112,17 @@ def test_a_service_that_stops_takes_its_helper_along(serve: Callable[..., Server
         assert said not in server.command.output
 
 
-def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(
-    serve: Callable[..., Server], faces: Path
-) -> None:
+def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Callable[..., Server], faces: Path) -> None:
     stock(faces, without=[GRACE])
     with (faces / ".preparing").open("a") as held:
         # As if another process prepared for this folder, and never came to this hand.
         fcntl.flock(held, fcntl.LOCK_EX)
         server = serve()
         assert len(server.preview(GRACE.number)) == 2
-        assert hands_in(faces).unprepared() == []
+        assert hands_in(faces).unprepared_faces() == []
 
 
-def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(
-    serve: Callable[..., Server], faces: Path
-) -> None:
+def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(serve: Callable[..., Server], faces: Path) -> None:
     faces.write_text("a file in the place of the folder")
     server = serve()
     until(lambda: "hands.not_prepared" in server.command.output, what="the log says so")
@@ -144,21 +136,24 @@ def test_of_several_that_serve_one_prepares_and_none_fails(
 ) -> None:
     monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
     monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
-    monkeypatch.setattr(font_warmup, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(font_warmup, "START_DELAY_SECONDS", 0)
     stock(faces, without=[MARCO])
 
     async def serve_twice() -> None:
-        async with font_warmup.preparing(hands_in(faces)), font_warmup.preparing(hands_in(faces)):
-            while hands_in(faces).unprepared() or helpers(faces):
+        async with (
+            font_warmup.prepare_in_background(hands_in(faces)),
+            font_warmup.prepare_in_background(hands_in(faces)),
+        ):
+            while hands_in(faces).unprepared_faces() or helpers(faces):
                 await asyncio.sleep(0.3)
 
     asyncio.run(asyncio.wait_for(serve_twice(), PATIENCE))
-    Prepared.from_bytes(file_of(MARCO, faces).read_bytes())
+    PreparedFace.from_bytes(file_of(MARCO, faces).read_bytes())
     assert "hands.not_prepared" not in capfd.readouterr().err
 
 
 def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(font_warmup, "START_AFTER_SECONDS", 0)
+    monkeypatch.setattr(font_warmup, "START_DELAY_SECONDS", 0)
     started = []
 
     async def start(*command: str, **_: object) -> None:
@@ -169,7 +164,7 @@ def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch
     hands = hands_in(faces)
 
     async def serve_until_read() -> None:
-        async with font_warmup.preparing(hands):
+        async with font_warmup.prepare_in_background(hands):
             while 1 not in hands._hands:
                 await asyncio.sleep(0.02)
 

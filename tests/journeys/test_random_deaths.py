@@ -30,7 +30,7 @@ from quillpost.accounts.models import Caller
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.print_room import Pieces
 from quillpost.core.errors import Unavailable
-from quillpost.core.stored_files import forget_orphans
+from quillpost.core.stored_files import delete_orphaned_files
 
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 40))]
 DEATHS_OF_EACH = 2
@@ -45,9 +45,7 @@ BRISK = {
     "QUILLPOST_JOB_STALL_SECONDS": "2",
 }
 RESERVED = ("Returned", "Rerouted", "Lost", "Undeliverable", "Printer Failure")
-ABROAD = person(
-    name="Jeanne", address="3 Rue Haute", city="Paris", province="", postal_code="75001", country="FR"
-)
+ABROAD = person(name="Jeanne", address="3 Rue Haute", city="Paris", province="", postal_code="75001", country="FR")
 EVERYONE = [
     person(),
     ABROAD,
@@ -86,11 +84,9 @@ class Desk:
 
     def __init__(self, office: Office, url: str) -> None:
         self._office = office
-        operator = make_operator(office.parts, office.sender.http)
-        self._sender, self._operator = (
-            _client(token, url) for token in (office.sender.token, operator.token)
-        )
-        self._list_id = make_list(office.parts, Caller(office.sender.id, "test"), people(3))
+        operator = make_operator(office.container, office.sender.http)
+        self._sender, self._operator = (_client(token, url) for token in (office.sender.token, operator.token))
+        self._list_id = make_list(office.container, Caller(office.sender.id, "test"), people(3))
 
     def do_everything(self) -> int:
         """Send, cancel and reprint; how many orders there are."""
@@ -145,9 +141,7 @@ def _client(token: str, url: str) -> Quillpost:
 
 
 @pytest.mark.timeout(600)
-def test_every_piece_ends_once_whoever_dies(
-    seed: int, office: Office, nursery: Nursery, cluster: Cluster
-) -> None:
+def test_every_piece_ends_once_whoever_dies(seed: int, office: Office, nursery: Nursery, cluster: Cluster) -> None:
     fate = random.Random(seed)
     victims = list(VICTIMS) * DEATHS_OF_EACH
     fate.shuffle(victims)
@@ -162,7 +156,7 @@ def test_every_piece_ends_once_whoever_dies(
     house.tend_until(office.has_ended, what="all orders ended", seconds=PATIENCE)
     house.stop()
     # What the dead had half written is removed at night.
-    forget_orphans(office.parts.db, office.parts.shelf, now=datetime.now(UTC) + timedelta(days=2))
+    delete_orphaned_files(office.container.db, office.container.storage, now=datetime.now(UTC) + timedelta(days=2))
 
     assert office.value("select count(*) from orders") == deeds.result()
     assert office.value("select count(*) from prints where superseded") >= 1

@@ -20,9 +20,7 @@ def test_a_worker_beside_the_server_tells_the_receiver_page(
         [hook] = newcomer.client.webhooks.list()
         worker = nursery.start("work", settings=settings)
         event = newcomer.client.webhooks.test(hook["id"])["event_id"]
-        shown = until(
-            lambda: httpx2.get(f"{newcomer.receiver_url}/events").json()["events"], what="the event shown"
-        )
+        shown = until(lambda: httpx2.get(f"{newcomer.receiver_url}/events").json()["events"], what="the event shown")
         assert [(each["event_id"], each["verified"]) for each in shown] == [(event, True)]
         assert worker.stop() == 0, worker.output
         [delivery] = newcomer.client.webhooks.deliveries(hook["id"])

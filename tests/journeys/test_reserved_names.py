@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import text
 
 from makers import Account, Clock, carry_on, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 ENDS = {
     "Jane Doe": ("Delivered", None),
@@ -37,12 +37,12 @@ WAY = text(
 
 
 @pytest.fixture
-def order_id(owner: Account, parts: Parts, clock: Clock) -> int:
+def order_id(owner: Account, container: Container, clock: Clock) -> int:
     """One order to everybody, at its end."""
     everyone = [person(name=name, address=f"{n} Main St") for n, name in enumerate(ENDS, start=1)]
     sent = owner.send(recipients=everyone)
     assert sent.status_code == 200, sent.text
-    carry_on(parts, clock, seconds=40)
+    carry_on(container, clock, seconds=40)
     return int(sent.json()["id"])
 
 
@@ -53,31 +53,24 @@ def test_each_name_ends_as_it_says(owner: Account, order_id: int) -> None:
 
 
 @pytest.mark.usefixtures("order_id")
-def test_each_name_passes_through_its_statuses(parts: Parts) -> None:
-    with parts.db.work() as tx:
+def test_each_name_passes_through_its_statuses(container: Container) -> None:
+    with container.db.system_transaction() as tx:
         ways = {name: list(tx.execute(WAY, {"name": name}).scalars()) for name in WAYS}
     assert ways == WAYS
 
 
-def test_the_books_balance_and_only_mailed_pieces_are_paid(
-    owner: Account, parts: Parts, order_id: int
-) -> None:
+def test_the_books_balance_and_only_mailed_pieces_are_paid(owner: Account, container: Container, order_id: int) -> None:
     order = owner.get(f"/orders/{order_id}").json()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         books = {book: int(cents) for book, cents in tx.execute(BOOKS)}
         moved = {kind: int(cents) for kind, cents in tx.execute(MOVES)}
     piece = moved["authorise"] // len(ENDS)
-    assert moved == {
-        "authorise": 6 * piece,
-        "release": 2 * piece,
-        "capture": 4 * piece,
-        "refund": piece,
-    }
+    assert moved == {"authorise": 6 * piece, "release": 2 * piece, "capture": 4 * piece, "refund": piece}
     assert books == {"credit": -3 * piece, "held": 0, "earned": 3 * piece}
     assert order["order_total"] == 3 * piece
 
 
-def test_a_piece_that_failed_the_review_is_not_printed(parts: Parts, order_id: int) -> None:
-    with parts.db.work() as tx:
+def test_a_piece_that_failed_the_review_is_not_printed(container: Container, order_id: int) -> None:
+    with container.db.system_transaction() as tx:
         batched = tx.execute(text("select name from items join prints on item_id = items.id")).scalars()
         assert "Test Undeliverable" not in set(batched)

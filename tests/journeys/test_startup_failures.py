@@ -43,9 +43,7 @@ def tiny_disk(home: Path) -> Iterator[Path]:
     disk = home / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs", str(disk)],
-        check=False,
-        capture_output=True,
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=755", "tmpfs", str(disk)], check=False, capture_output=True
     )
     if mounted.returncode != 0:
         pytest.skip("This machine does not let us mount a small file system.")
@@ -122,9 +120,7 @@ def test_a_home_that_is_a_file_is_named(refusal: Refusal, home: Path) -> None:
     assert str(home / "file") in said
 
 
-def test_a_home_that_is_a_file_is_named_beside_another_database(
-    refusal: Refusal, home: Path, conninfo: str
-) -> None:
+def test_a_home_that_is_a_file_is_named_beside_another_database(refusal: Refusal, home: Path, conninfo: str) -> None:
     (home / "file").write_text("not a folder")
     said = refusal(QUILLPOST_HOME=str(home / "file" / "home"), QUILLPOST_DATABASE_URL=conninfo)
     assert str(home / "file") in said
@@ -142,9 +138,7 @@ def test_a_disk_that_is_full_is_named(refusal: Refusal, tiny_disk: Path) -> None
     assert "full" in refusal(QUILLPOST_HOME=str(tiny_disk / "home")).lower()
 
 
-def test_a_disk_that_is_full_is_named_beside_another_database(
-    refusal: Refusal, tiny_disk: Path, conninfo: str
-) -> None:
+def test_a_disk_that_is_full_is_named_beside_another_database(refusal: Refusal, tiny_disk: Path, conninfo: str) -> None:
     fill(tiny_disk)
     said = refusal(QUILLPOST_HOME=str(tiny_disk / "home"), QUILLPOST_DATABASE_URL=conninfo)
     assert "No space left on device" in said

@@ -21,7 +21,7 @@ from signed_in import make_person
 from test_crowds import SilentHost
 
 from makers import guests, people, postcard
-from quillpost.accounts.users.sessions import open_session
+from quillpost.accounts.users.sessions import create_session
 from quillpost.web.cookies import SESSION
 
 WITHIN = 10.0
@@ -29,7 +29,7 @@ WITHIN = 10.0
 
 SENDERS = 6
 WATCHED = "An order that somebody looks at."
-ENDLESS = CrashPoint("quillpost.fulfillment.production:draw", "during")
+ENDLESS = CrashPoint("quillpost.fulfillment.production:draw_batch_files", "during")
 """A composition that computes on and on, in a thread that hears nobody."""
 
 
@@ -82,9 +82,7 @@ class Crowd:
         with httpx2.Client(headers=self._headers, timeout=PATIENCE) as client:
             while True:
                 try:
-                    sent = client.post(
-                        f"{self._url}/api/v2/send/postcard", json=postcard(recipients=guests(2))
-                    )
+                    sent = client.post(f"{self._url}/api/v2/send/postcard", json=postcard(recipients=guests(2)))
                 except httpx2.TransportError:
                     return
                 if sent.status_code == 200:
@@ -128,10 +126,10 @@ def busy(office: Office, url: str) -> Iterator[Crowd]:
 
 def watch(office: Office, url: str, is_open: threading.Event) -> None:
     """An open page of an order, as long as the server sends anything."""
-    parts, account = office.parts, office.sender.id
+    parts, account = office.container, office.sender.id
     person_id = make_person(parts, account, "dana@example.com")
-    with parts.db.work() as tx:
-        cookie = open_session(tx, person_id, awaits_code=False, address=None, browser=None, now=parts.clock())
+    with parts.db.system_transaction() as tx:
+        cookie = create_session(tx, person_id, awaits_code=False, address=None, browser=None, now=parts.clock())
     number = office.sender.send(message=WATCHED).json()["id"]
     headers = {"Accept": "text/event-stream", "Cookie": f"{SESSION}={cookie}"}
     with httpx2.stream("GET", f"{url}/orders/{number}/live", headers=headers, timeout=PATIENCE) as stream:

@@ -11,11 +11,7 @@ from office import Office, opened_office
 from processes import Nursery, answers, free_port, until
 
 CLAIMED = "203.0.113.7"
-FORWARDED = {
-    "X-Forwarded-For": CLAIMED,
-    "X-Forwarded-Proto": "https",
-    "X-Forwarded-Host": "elsewhere.example",
-}
+FORWARDED = {"X-Forwarded-For": CLAIMED, "X-Forwarded-Proto": "https", "X-Forwarded-Host": "elsewhere.example"}
 NOTED = "select network from audit_log where act = 'webhook.created' order by id desc limit 1"
 
 

@@ -14,7 +14,7 @@ from verdict import assert_all_happened_once
 
 from makers import guests, people
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.cli import worker as working
 from quillpost.client import Quillpost
 from quillpost.core.settings import Settings
@@ -33,9 +33,7 @@ def send(url: str, office: Office) -> None:
         client.send.postcard(recipients=guests(PIECES), message="Hello!")
 
 
-def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(
-    office: Office, nursery: Nursery
-) -> None:
+def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(office: Office, nursery: Nursery) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = nursery.start("serve", "--no-jobs", "--port", str(port), settings=office.settings)
@@ -100,11 +98,9 @@ class Broken:
 
 
 def test_where_a_part_of_the_work_ends_by_itself_the_process_does(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bootstrap, "pump", lambda _settings, _parts: Broken())
+    monkeypatch.setattr(bootstrap, "build_dispatcher", lambda _settings, _parts: Broken())
     with capture_logs() as logs:
-        asyncio.run(working.work_until_stopped(Settings(), parts, None, None))
-    assert [line["error"] for line in logs if line["event"] == "work.broken_off"] == [
-        "RuntimeError('It broke.')"
-    ]
+        asyncio.run(working.run_until_stopped(Settings(), container, None, None))
+    assert [line["error"] for line in logs if line["event"] == "work.broken_off"] == ["RuntimeError('It broke.')"]

@@ -11,9 +11,7 @@ UNTOLD = "select count(*) from facts f where not exists (select 1 from deliverie
 ORDER_WAY = ["reviewing", "processing", "printing", "mailed", "fulfilled"]
 
 
-def assert_all_happened_once(
-    office: Office, *, pieces: int, in_the_air: Sequence[str], deaths: int = 1
-) -> None:
+def assert_all_happened_once(office: Office, *, pieces: int, in_the_air: Sequence[str], deaths: int = 1) -> None:
     """One order, one batch. `in_the_air`: the events that dead workers had taken and not recorded."""
     assert list(office.statuses().values()) == [ITEM_WAY] * pieces
     told = office.rows("select current from facts where item_id is null order by id")
@@ -27,10 +25,7 @@ def assert_all_happened_once(
 
 def _assert_paid_once(office: Office) -> None:
     total = office.value("select order_total from orders")
-    assert office.rows("select kind, cents from ledger_moves order by id") == [
-        ("authorise", total),
-        ("capture", total),
-    ]
+    assert office.rows("select kind, cents from ledger_moves order by id") == [("authorise", total), ("capture", total)]
     assert office.books() == {"credit": -total, "held": 0, "earned": total}
 
 

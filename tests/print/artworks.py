@@ -11,7 +11,7 @@ import pypdfium2 as pdfium
 from PIL import Image, ImageCms
 
 from quillpost.rendering.geometry import Box
-from quillpost.rendering.images.models import covering, read_picture
+from quillpost.rendering.images.models import cover_operator, read_picture
 from quillpost.rendering.pdf.writer import PdfFile
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -41,7 +41,7 @@ def printed(data: bytes, width: int = 216, height: int = 144) -> Image.Image:
         % (picture.width, picture.height, space, picture.entries),
         is_final=True,
     )
-    matrix = covering(picture.width, picture.height, picture.orientation, Box(0, 0, width, height))
+    matrix = cover_operator(picture.width, picture.height, picture.orientation, Box(0, 0, width, height))
     content = pdf.add_stream(b"q %b /P Do Q" % matrix)
     entries = b"/MediaBox[0 0 %d %d]/Resources<</XObject<</P %d 0 R>>>>" % (width, height, image)
     pdf.add_page(entries, [content])
@@ -77,15 +77,7 @@ def interlaced(image: Image.Image) -> bytes:
     """An 8-bit grey picture as a file of seven passes."""
     pixels = np.asarray(image.convert("L"))
     rows = bytearray()
-    passes = (
-        (0, 8, 0, 8),
-        (0, 8, 4, 8),
-        (4, 8, 0, 4),
-        (0, 4, 2, 4),
-        (2, 4, 0, 2),
-        (0, 2, 1, 2),
-        (1, 2, 0, 1),
-    )
+    passes = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2), (1, 2, 0, 1))
     for top, down, left, across in passes:
         for row in pixels[top::down, left::across]:
             if len(row):

@@ -12,24 +12,24 @@ import pypdfium2 as pdfium
 from PIL import Image
 
 from quillpost.integrations.storage.fonts import FaceFolder
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import (
     Addressee,
-    Claim,
     Copy,
     Design,
     Giftcard,
+    GiftcardClaim,
     ReturnAddress,
-    Sender,
-    parse_colour,
+    SenderName,
+    parse_color,
 )
-from quillpost.rendering.renderer import Printed, Studio
+from quillpost.rendering.renderer import PrintFiles, Renderer
 
-PIECES = shipped_pieces()
+PIECES = load_shipped_products()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")
 
 # Of each engine one AI hand, a joined one among them, a hand of one shape a letter, and one with
@@ -60,21 +60,21 @@ MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 @cache
-def studio() -> Studio:
+def studio() -> Renderer:
     """With the hands that every installation has, kept where all tests find them."""
-    return Studio(
+    return Renderer(
         Hands(FontSources(None), FaceFolder(Path(os.environ["QUILLPOST_FACES_FOLDER"]))),
         PIECES,
-        sandbox=LimitedSandbox(),
+        sandbox=DecoderSandbox(),
     )
 
 
 def design(piece: str = "postcard-4x6", message: str = MESSAGE, **changes: Any) -> Design:
     own: dict[str, Any] = {
-        "piece": piece,
+        "product": piece,
         "message": message,
-        "ink": parse_colour("blue").ink,
-        "sender": Sender("Dana", "Maple & Main Realty"),
+        "ink": parse_color("blue").ink,
+        "sender": SenderName("Dana", "Maple & Main Realty"),
         "return_address": ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701"),
         "giftcard": Giftcard("Acorn Coffee", 2500) if piece == "giftcard" else None,
     }
@@ -88,26 +88,21 @@ def copy(
     design: int = 0,
     tracking: str | None = TRACKING,
     qr_url: str | None = None,
-    claim: Claim | None = None,
+    claim: GiftcardClaim | None = None,
     opt_out: str | None = None,
 ) -> Copy:
     return Copy(item_id, design, addressee, tracking, ROUTING if tracking else "", qr_url, claim, opt_out)
 
 
 def composed(
-    looks: Design | Mapping[Any, Design],
-    copies: Sequence[Copy] | None = None,
-    made_at: datetime = MADE_AT,
-) -> Printed:
+    looks: Design | Mapping[Any, Design], copies: Sequence[Copy] | None = None, made_at: datetime = MADE_AT
+) -> PrintFiles:
     designs = {0: looks} if isinstance(looks, Design) else looks
     return studio().compose(designs, copies or [copy()], title="A batch", made_at=made_at)
 
 
 def picture(
-    file_format: str = "JPEG",
-    mode: str = "RGB",
-    size: tuple[int, int] = (60, 40),
-    colour: object = "black",
+    file_format: str = "JPEG", mode: str = "RGB", size: tuple[int, int] = (60, 40), colour: object = "black"
 ) -> bytes:
     file = io.BytesIO()
     Image.new(mode, size, colour).save(file, file_format)  # type: ignore[arg-type]

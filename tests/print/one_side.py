@@ -6,17 +6,17 @@ from functools import cache
 from PIL import Image
 
 from quillpost.rendering.geometry import Box
-from quillpost.rendering.handwriting.catalog import PLAIN, STYLES, Face
-from quillpost.rendering.handwriting.font_preparation import prepare_letters
+from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES, FaceRecipe
+from quillpost.rendering.handwriting.font_preparation import prepare_chars
 from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT, Hand
 from quillpost.rendering.handwriting.plain import PlainFace
 from quillpost.rendering.handwriting.sources import FontSources
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.fronts import GREETING, Penned
+from quillpost.rendering.layout.fronts import GREETING, HandwrittenLine
 from quillpost.rendering.layout.products import Side
-from quillpost.rendering.pdf.barcode_font import embed_bars
-from quillpost.rendering.pdf.fonts import embed
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.barcode_font import embed_barcode_font
+from quillpost.rendering.pdf.fonts import embed_font
+from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 _LATIN = "".join(map(chr, range(0x20, 0x180)))
@@ -24,12 +24,12 @@ _LATIN = "".join(map(chr, range(0x20, 0x180)))
 
 @cache
 def plain_face() -> PlainFace:
-    prepared = prepare_letters(PLAIN, _font_file(PLAIN), _LATIN)
+    prepared = prepare_chars(PLAIN_FACE, _font_file(PLAIN_FACE), _LATIN)
     return PlainFace(lambda: prepared)
 
 
-def greeting() -> Penned:
-    return Penned(*Vocabulary(_writer()).line(GREETING))
+def greeting() -> HandwrittenLine:
+    return HandwrittenLine(*Vocabulary(_writer()).show_line(GREETING))
 
 
 def sheet_pdf(side: Side, content: bytes) -> bytes:
@@ -37,11 +37,11 @@ def sheet_pdf(side: Side, content: bytes) -> bytes:
     pdf = PdfFile()
     fonts = b"/Font<<%b %d 0 R%b %d 0 R%b %d 0 R>>" % (
         HAND_FONT,
-        embed(pdf, _writer().prepared),
+        embed_font(pdf, _writer().prepared),
         PLAIN_FONT,
-        embed(pdf, plain_face().prepared),
+        embed_font(pdf, plain_face().prepared),
         BAR_FONT,
-        embed_bars(pdf),
+        embed_barcode_font(pdf),
     )
     page = b"/MediaBox%b/TrimBox%b/Resources<<%b>>" % (
         _corners(side.bleed_box, side.bleed),
@@ -54,7 +54,7 @@ def sheet_pdf(side: Side, content: bytes) -> bytes:
 
 
 def picture_of(side: Side, content: bytes, dpi: int) -> Image.Image:
-    (png,) = rasterise(sheet_pdf(side, content), dpi=dpi)
+    (png,) = rasterize_pages(sheet_pdf(side, content), dpi=dpi)
     return Image.open(io.BytesIO(png)).convert("RGB")
 
 
@@ -62,20 +62,15 @@ def picture_of(side: Side, content: bytes, dpi: int) -> Image.Image:
 def _writer() -> Hand:
     """A hand that has the letters of the greeting."""
     zeyada = next(style for style in STYLES if style.face == "Zeyada")
-    prepared = prepare_letters(zeyada, _font_file(zeyada), GREETING)
+    prepared = prepare_chars(zeyada, _font_file(zeyada), GREETING)
     return Hand(zeyada, prepared, {PLAIN_FONT: plain_face()})
 
 
-def _font_file(face: Face) -> bytes:
-    raw = FontSources(None).find(face)
+def _font_file(face: FaceRecipe) -> bytes:
+    raw = FontSources(None).read_font(face)
     assert raw is not None
     return raw
 
 
 def _corners(box: Box, shift: float) -> bytes:
-    return b"[%.2f %.2f %.2f %.2f]" % (
-        box.left + shift,
-        box.bottom + shift,
-        box.right + shift,
-        box.top + shift,
-    )
+    return b"[%.2f %.2f %.2f %.2f]" % (box.left + shift, box.bottom + shift, box.right + shift, box.top + shift)

@@ -59,9 +59,7 @@ class Pages:
 
     def written(self, page: int, ink: Colour) -> list[Glyph]:
         """Visible letters in that ink, or a shade of it: the hand's own, and what it borrows."""
-        return [
-            glyph for glyph in self.glyphs(page) if not glyph.text.isspace() and _is_shade(glyph.colour, ink)
-        ]
+        return [glyph for glyph in self.glyphs(page) if not glyph.text.isspace() and _is_shade(glyph.colour, ink)]
 
     def text(self, page: int, ink: Colour) -> str:
         """What is written in that ink, in the order in which it is written, with single spaces."""

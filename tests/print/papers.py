@@ -69,13 +69,9 @@ def embedded_font(pdf: pikepdf.Pdf) -> Dictionary:
 
 def drawing(pdf: pikepdf.Pdf, content: bytes, **entries: Any) -> pikepdf.Stream:
     """A form for others to draw."""
-    return pdf.make_stream(
-        content, Type=Name.XObject, Subtype=Name.Form, BBox=Array([0, 0, 612, 792]), **entries
-    )
+    return pdf.make_stream(content, Type=Name.XObject, Subtype=Name.Form, BBox=Array([0, 0, 612, 792]), **entries)
 
 
 def image(pdf: pikepdf.Pdf, data: bytes, width: int, height: int, **entries: Any) -> pikepdf.Stream:
     usual = {"ColorSpace": Name.DeviceRGB, "BitsPerComponent": 8}
-    return pdf.make_stream(
-        data, Type=Name.XObject, Subtype=Name.Image, Width=width, Height=height, **usual | entries
-    )
+    return pdf.make_stream(data, Type=Name.XObject, Subtype=Name.Image, Width=width, Height=height, **usual | entries)

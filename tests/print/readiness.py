@@ -13,7 +13,7 @@ import pikepdf
 import pypdfium2 as pdfium
 from PIL import Image
 
-from quillpost.rendering.pdf.color import read_profile
+from quillpost.rendering.pdf.color import read_output_intent
 
 _NAMESPACES = {
     "dc": "http://purl.org/dc/elements/1.1/",
@@ -30,15 +30,7 @@ _DEVICE_OPERATORS = {
 }
 _DEVICE_SPACES = {"/DeviceGray": 1, "/DeviceRGB": 3, "/DeviceCMYK": 4, "/G": 1, "/RGB": 3, "/CMYK": 4}
 _DEFAULTS = {1: "/DefaultGray", 3: "/DefaultRGB", 4: "/DefaultCMYK"}
-_FORBIDDEN_IN_CATALOG = (
-    "/OpenAction",
-    "/AA",
-    "/AcroForm",
-    "/Names",
-    "/OCProperties",
-    "/Outlines",
-    "/Version",
-)
+_FORBIDDEN_IN_CATALOG = ("/OpenAction", "/AA", "/AcroForm", "/Names", "/OCProperties", "/Outlines", "/Version")
 _FORBIDDEN_ON_PAGES = ("/Annots", "/AA", "/PresSteps")
 _SUBSET_NAME = re.compile(r"/[A-Z]{6}\+\S+")
 
@@ -75,9 +67,7 @@ def second_opinion(pdf: bytes, page: int, dpi: int, folder: Path) -> Image.Image
         return None
     (folder / "drawn.pdf").write_bytes(pdf)
     which = ["-f", str(page + 1), "-l", str(page + 1), "-singlefile", "-r", str(dpi), "-png"]
-    subprocess.run(
-        ["pdftoppm", *which, folder / "drawn.pdf", folder / "drawn"], check=True, capture_output=True
-    )
+    subprocess.run(["pdftoppm", *which, folder / "drawn.pdf", folder / "drawn"], check=True, capture_output=True)
     with Image.open(folder / "drawn.png") as picture:
         return picture.convert("RGB")
 
@@ -171,7 +161,7 @@ def _intent_faults(document: pikepdf.Pdf) -> Faults:
         yield "intent: the profile is not that of an output device"
         return
     try:
-        read = read_profile(data)
+        read = read_output_intent(data)
     except ValueError as reason:
         yield f"intent: {reason}"
         return
@@ -188,9 +178,7 @@ def _box_faults(document: pikepdf.Pdf) -> Faults:
         if "/ArtBox" in page.obj:
             yield f"boxes: page {index} has an art box beside its trim box"
         for outer, inner in pairwise([[float(edge) for edge in box] for box in boxes]):
-            if not (
-                outer[0] <= inner[0] < inner[2] <= outer[2] and outer[1] <= inner[1] < inner[3] <= outer[3]
-            ):
+            if not (outer[0] <= inner[0] < inner[2] <= outer[2] and outer[1] <= inner[1] < inner[3] <= outer[3]):
                 yield f"boxes: those of page {index} are not nested"
 
 
@@ -223,9 +211,7 @@ def _colour_faults(document: pikepdf.Pdf) -> Faults:
             yield from _stream_faults(stream, resources, components, seen)
 
 
-def _stream_faults(
-    stream: pikepdf.Object, resources: pikepdf.Object, components: int, seen: set[object]
-) -> Faults:
+def _stream_faults(stream: pikepdf.Object, resources: pikepdf.Object, components: int, seen: set[object]) -> Faults:
     """Device colours that a content stream, its images and its forms use without being entitled to."""
     key = (stream.objgen, resources.objgen)
     if resources.is_indirect and key in seen:

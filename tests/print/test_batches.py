@@ -30,10 +30,10 @@ from readiness import qpdf_faults
 
 from quillpost.rendering import batch_files
 from quillpost.rendering.images.models import Picture, read_picture
-from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import ReturnAddress
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.raster import rasterize_pages
 
 
 def images_in(pdf: bytes) -> int:
@@ -50,7 +50,7 @@ def test_a_large_batch_is_sound_and_shares_what_is_the_same(tmp_path: Path) -> N
     assert not qpdf_faults(printed.sheets, tmp_path)
     file = Pages(printed.sheets)
     assert len(file) == 1000
-    assert printed.pages == [(2 * place + 1, 2 * place + 2) for place in range(500)]
+    assert printed.page_ranges == [(2 * place + 1, 2 * place + 2) for place in range(500)]
     fronts = {page.obj.Contents[0].objgen for page in list(file.document.pages)[::2]}
     backs = {page.obj.Contents[0].objgen for page in list(file.document.pages)[1::2]}
     assert (len(fronts), len(backs)) == (1, 1)
@@ -62,8 +62,8 @@ def test_a_large_batch_is_sound_and_shares_what_is_the_same(tmp_path: Path) -> N
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
 def test_art_is_printed_by_its_own_colour_profile(file_format: str) -> None:
     red = Image.new("RGB", (60, 40), "red")
-    art = printable_picture(saved(red, file_format, icc_profile=swapping_profile())).data
-    front = image_of(rasterise(composed(design(front=art)).sheets, dpi=36, pages=[0])[0])
+    art = make_printable_picture(saved(red, file_format, icc_profile=swapping_profile())).data
+    front = image_of(rasterize_pages(composed(design(front=art)).sheets, dpi=36, pages=[0])[0])
     (_, colour), *others = front.getcolors() or []
     assert not others
     assert np.abs(np.array(colour) - (0, 255, 0)).max() < 8
@@ -81,9 +81,7 @@ def test_designs_with_equal_art_share_one_picture(monkeypatch: pytest.MonkeyPatc
     file = io.BytesIO()
     Image.fromarray(noise).save(file, "JPEG")
     # Every design has read its art from the shelf by itself: equal bytes, other objects.
-    designs = {
-        key: design(front=file.getvalue(), background=bytes(bytearray(file.getvalue()))) for key in range(50)
-    }
+    designs = {key: design(front=file.getvalue(), background=bytes(bytearray(file.getvalue()))) for key in range(50)}
     copies = [copy(key, design=key) for key in designs]
     printed = composed(designs, copies).sheets
     assert len(decoded) == 1
@@ -96,7 +94,7 @@ def test_one_picture_on_two_sizes_covers_both() -> None:
     art = picture()
     designs = {0: design(front=art), 1: design("postcard-6x11", front=art)}
     both = composed(designs, [copy(1), copy(2, design=1)]).sheets
-    for front in rasterise(both, dpi=36, pages=[0, 2]):
+    for front in rasterize_pages(both, dpi=36, pages=[0, 2]):
         assert colours(image_of(front)) == {(0, 0, 0)}
 
 
@@ -133,11 +131,11 @@ def test_what_fits_above_a_qr_code_composes_with_one_and_without() -> None:
     words = 10
     while True:
         look = design(message="word " * words)
-        if studio().misfits(look, [JENNY], qr=True).messages:
+        if studio().find_misfits(look, [JENNY], qr=True).messages:
             break
         composed(look, [copy(qr_url=QR_URL), copy()])
         words += 5
-    assert studio().misfits(look, [JENNY], qr=False).messages == {}
+    assert studio().find_misfits(look, [JENNY], qr=False).messages == {}
 
 
 @pytest.mark.parametrize("qr", [False, True])
@@ -148,7 +146,7 @@ def test_what_is_said_to_fit_composes_with_long_words_too(qr: bool) -> None:
     for count in range(2, 60, 4):
         look = design(message=f"Hi! {'some words ' * count} %EMAIL% and {'w' * 45}.")
         whom = replace(JENNY, email=email)
-        unfit = studio().misfits(look, [whom], qr=qr).messages
+        unfit = studio().find_misfits(look, [whom], qr=qr).messages
         verdicts.add(bool(unfit))
         own = copy(addressee=whom, qr_url=QR_URL if qr else None)
         if unfit:
@@ -163,7 +161,7 @@ def test_each_recipient_whose_own_words_do_not_fit_is_named() -> None:
     look = design(message="Dear %CUSTOM1%,")
     notes = ["word " * count for count in (1, 400, 2, 300, 1)]
     people = [replace(JENNY, custom=(note,) * 10) for note in notes]
-    found = studio().misfits(look, people, qr=False)
+    found = studio().find_misfits(look, people, qr=False)
     assert list(found.messages) == [1, 3]
     assert found.messages[1].overflow_lines > found.messages[3].overflow_lines >= 1
     assert (found.sender, found.addresses) == (None, {})
@@ -172,7 +170,7 @@ def test_each_recipient_whose_own_words_do_not_fit_is_named() -> None:
 def test_a_long_address_is_set_smaller_and_wrapped_but_an_endless_one_is_refused() -> None:
     long = replace(JENNY, company="Incorporated Society of Very Long Company Names and Successors")
     endless = replace(JENNY, company="Endless " * 60)
-    found = studio().misfits(design(), [long, endless], qr=False).addresses
+    found = studio().find_misfits(design(), [long, endless], qr=False).addresses
     assert {place: too_long.message for place, too_long in found.items()} == {
         1: "The address is too long for the piece; shorten its lines."
     }
@@ -184,7 +182,7 @@ def test_a_long_address_is_set_smaller_and_wrapped_but_an_endless_one_is_refused
 @pytest.mark.parametrize("piece", ["postcard-4x6", "letter", "notecard"])
 def test_an_endless_return_address_is_refused(piece: str) -> None:
     look = design(piece, SHORT_MESSAGE, return_address=ReturnAddress(name="Endless " * 80))
-    found = studio().misfits(look, [JENNY], qr=False)
+    found = studio().find_misfits(look, [JENNY], qr=False)
     refusal = found.sender or found.addresses[0]
     assert "return address is " in refusal.message
     with pytest.raises(DoesNotFit, match="return address is "):
@@ -193,7 +191,7 @@ def test_an_endless_return_address_is_refused(piece: str) -> None:
 
 def test_a_postage_mark_that_is_too_long_is_refused_beforehand() -> None:
     look = design(indicia=("A line that is much too long for its frame " * 20,))
-    refusal = studio().misfits(look, [JENNY], qr=False).sender
+    refusal = studio().find_misfits(look, [JENNY], qr=False).sender
     assert refusal
     assert refusal.message == "The indicia is too long for the piece; shorten its lines."
     with pytest.raises(DoesNotFit, match="The indicia is too long"):

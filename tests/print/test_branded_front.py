@@ -19,18 +19,18 @@ from PIL import Image
 from readiness import faults
 
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.handwriting.plain import Lettering
-from quillpost.rendering.images.pictures import printable_picture
-from quillpost.rendering.layout.contrast import contrast
-from quillpost.rendering.layout.fronts import rule_of
-from quillpost.rendering.layout.plain_text import Manner, centred
-from quillpost.rendering.models import Branding, Ink, Sender, parse_colour
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.images.pictures import make_printable_picture
+from quillpost.rendering.layout.contrast import contrast_ratio
+from quillpost.rendering.layout.fronts import rule_box
+from quillpost.rendering.layout.plain_text import TextStyle, fit_centered
+from quillpost.rendering.models import Ink, SenderBranding, SenderName, parse_color
+from quillpost.rendering.pdf.raster import rasterize_pages
 
 COVERS = {name: side for name, piece in PIECES.items() for side in piece.sides if side.is_cover}
 EVERY_COVER = pytest.mark.parametrize("piece", list(COVERS))
 
-GREEN, RED, PALE, WHITE = (parse_colour(colour).ink for colour in ("#156552", "#b0303a", "#f5e9a0", "#fff"))
+GREEN, RED, PALE, WHITE = (parse_color(colour).ink for colour in ("#156552", "#b0303a", "#f5e9a0", "#fff"))
 HOUSE_INK: Ink = (0.13, 0.20, 0.42)
 CREAM = (251, 248, 241)
 
@@ -44,34 +44,34 @@ ONE_WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamte
 
 GREETING = "a note for you"
 
-FACE = Lettering(plain_face())
+FACE = CachedFace(plain_face())
 
 
 @cache
 def logo(width: int, height: int, mode: str = "RGB", colour: object = "maroon") -> bytes:
     drawn = Image.new(mode, (width, height), colour)  # type: ignore[arg-type]
-    return printable_picture(saved(drawn, "JPEG" if mode == "CMYK" else "PNG")).data
+    return make_printable_picture(saved(drawn, "JPEG" if mode == "CMYK" else "PNG")).data
 
 
-LONG = Branding(RED, LONG_COMPANY, LONG_CONTACT, LONG_DISCLAIMER)
+LONG = SenderBranding(RED, LONG_COMPANY, LONG_CONTACT, LONG_DISCLAIMER)
 BRANDINGS = {
-    "nothing": Branding(),
-    "name": Branding(GREEN, COMPANY),
-    "name and contact": Branding(GREEN, COMPANY, CONTACT),
-    "name and all": Branding(GREEN, COMPANY, CONTACT, DISCLAIMER),
+    "nothing": SenderBranding(),
+    "name": SenderBranding(GREEN, COMPANY),
+    "name and contact": SenderBranding(GREEN, COMPANY, CONTACT),
+    "name and all": SenderBranding(GREEN, COMPANY, CONTACT, DISCLAIMER),
     "long name": LONG,
-    "one long word": Branding(RED, ONE_WORD, ONE_WORD, ONE_WORD),
+    "one long word": SenderBranding(RED, ONE_WORD, ONE_WORD, ONE_WORD),
     "contact": replace(LONG, company=None),
-    "wide logo": Branding(GREEN, COMPANY, CONTACT, DISCLAIMER, logo(1800, 300)),
-    "square logo": Branding(GREEN, COMPANY, None, DISCLAIMER, logo(800, 800)),
+    "wide logo": SenderBranding(GREEN, COMPANY, CONTACT, DISCLAIMER, logo(1800, 300)),
+    "square logo": SenderBranding(GREEN, COMPANY, None, DISCLAIMER, logo(800, 800)),
     "square logo, long": replace(LONG, logo=logo(800, 800)),
     "tall logo, long": replace(LONG, logo=logo(200, 1600)),
-    "small logo": Branding(None, None, None, None, logo(40, 30)),
+    "small logo": SenderBranding(None, None, None, None, logo(40, 30)),
 }
 
 
 @cache
-def front_of(piece: str, branding: Branding, hand: int = 1) -> bytes:
+def front_of(piece: str, branding: SenderBranding, hand: int = 1) -> bytes:
     """A print file whose first page has the front."""
     return composed(design(piece, "Hi", branding=branding, hand=hand)).sheets
 
@@ -104,7 +104,7 @@ def drawings_of(pdf: bytes, bleed: float) -> Iterator[tuple[bool, Box]]:
                 yield is_picture, Box(left, bottom, right - left, top - bottom)
 
 
-def logo_of(piece: str, branding: Branding) -> Box:
+def logo_of(piece: str, branding: SenderBranding) -> Box:
     drawn = drawings_of(front_of(piece, branding), COVERS[piece].bleed)
     (found,) = [box for is_picture, box in drawn if is_picture]
     return found
@@ -114,8 +114,8 @@ def logo_of(piece: str, branding: Branding) -> Box:
 @pytest.mark.parametrize("what", list(BRANDINGS))
 def test_nothing_meets_and_nothing_leaves_the_frame(piece: str, what: str) -> None:
     side, pdf = COVERS[piece], front_of(piece, BRANDINGS[what])
-    frame = rule_of(side.shown)
-    inside = [box for _, box in drawings_of(pdf, side.bleed) if frame.grown(-1).contains(box)]
+    frame = rule_box(side.preview_area)
+    inside = [box for _, box in drawings_of(pdf, side.bleed) if frame.expand(-1).contains(box)]
     # The short rule is flat; all else that is drawn inside the frame is the logo or the quill's parts.
     things = [box for box in inside if box.height < 2]
     if emblem := [box for box in inside if box.height >= 2]:
@@ -123,9 +123,9 @@ def test_nothing_meets_and_nothing_leaves_the_frame(piece: str, what: str) -> No
     things += [around(glyph.ink for glyph in row) for row in rows_of(pdf)]
     assert len(things) >= 2
     for thing in things:
-        assert frame.grown(-INCH / 9).contains(thing)
+        assert frame.expand(-INCH / 9).contains(thing)
     for one, other in combinations(things, 2):
-        assert not one.meets(other)
+        assert not one.overlaps(other)
 
 
 @pytest.mark.parametrize("hand", HANDS)
@@ -136,7 +136,7 @@ def test_the_greeting_keeps_clear_in_every_hand(hand: int, what: str) -> None:
     drawn = drawings_of(front_of("postcard-4x6", BRANDINGS[what], hand), COVERS["postcard-4x6"].bleed)
     (greeting,) = (box for row, box in zip(rows, boxes, strict=True) if {g.font for g in row} == {"/F1"})
     boxes += [box for is_picture, box in drawn if is_picture or box.height < 2]
-    assert not any(greeting.meets(box) for box in boxes if box is not greeting)
+    assert not any(greeting.overlaps(box) for box in boxes if box is not greeting)
 
 
 @EVERY_COVER
@@ -185,7 +185,7 @@ def test_a_long_disclaimer_has_three_lines_and_a_long_contact_two() -> None:
     ],
 )
 def test_words_are_in_the_accent_where_it_can_be_read(
-    accent: Ink | None, branding: Branding, colour: Ink
+    accent: Ink | None, branding: SenderBranding, colour: Ink
 ) -> None:
     glyphs = Pages(front_of("postcard-4x6", replace(branding, accent=accent))).glyphs(0)
     found = {glyph.colour for glyph in glyphs if glyph.font == "/F2" and glyph.text == "M"}
@@ -195,10 +195,8 @@ def test_words_are_in_the_accent_where_it_can_be_read(
 @pytest.mark.parametrize(
     ("accent", "frame"), [(GREEN, (21, 101, 82)), (PALE, (199, 184, 158)), (None, (199, 184, 158))]
 )
-def test_the_frame_is_in_the_accent_where_it_can_be_seen(
-    accent: Ink | None, frame: tuple[int, int, int]
-) -> None:
-    sheet = whole_sheet(front_of("postcard-6x11", Branding(accent)), 0, dpi=600)
+def test_the_frame_is_in_the_accent_where_it_can_be_seen(accent: Ink | None, frame: tuple[int, int, int]) -> None:
+    sheet = whole_sheet(front_of("postcard-6x11", SenderBranding(accent)), 0, dpi=600)
     side = COVERS["postcard-6x11"]
     # Down the middle of the frame's lower line, which is 0.8 points thick.
     across = np.asarray(sheet)[:, round((side.bleed + 200) / INCH * 600)].astype(int)
@@ -209,20 +207,20 @@ def test_the_frame_is_in_the_accent_where_it_can_be_seen(
 @EVERY_COVER
 @pytest.mark.parametrize(("width", "height"), [(1800, 300), (800, 800), (200, 1600), (40, 30), (3, 2)])
 def test_a_logo_is_centred_in_proportion_and_never_coarse(piece: str, width: int, height: int) -> None:
-    placed, panel = logo_of(piece, Branding(logo=logo(width, height))), COVERS[piece].shown
+    placed, panel = logo_of(piece, SenderBranding(logo=logo(width, height))), COVERS[piece].preview_area
     assert placed.width / placed.height == pytest.approx(width / height, rel=0.01)
     assert placed.left + placed.width / 2 == pytest.approx(panel.left + panel.width / 2, abs=0.01)
     assert width / placed.width * INCH >= 150 - 0.1
 
 
 def test_a_logo_with_pixels_enough_fills_its_room() -> None:
-    placed = logo_of("postcard-4x6", Branding(logo=logo(800, 800)))
-    assert placed.height > 0.29 * COVERS["postcard-4x6"].shown.height
+    placed = logo_of("postcard-4x6", SenderBranding(logo=logo(800, 800)))
+    assert placed.height > 0.29 * COVERS["postcard-4x6"].preview_area.height
 
 
 def test_a_turned_logo_stands_upright() -> None:
     turned = saved(QUARTERS.resize((600, 400)), "JPEG", exif=_turned_by(6))
-    placed = logo_of("postcard-4x6", Branding(logo=printable_picture(turned).data))
+    placed = logo_of("postcard-4x6", SenderBranding(logo=make_printable_picture(turned).data))
     assert placed.width / placed.height == pytest.approx(400 / 600, rel=0.01)
 
 
@@ -234,9 +232,9 @@ def _turned_by(orientation: int) -> Image.Exif:
 
 def test_a_logo_with_clear_parts_has_no_edges() -> None:
     clear = logo(600, 400, "RGBA", (10, 20, 30, 0))
-    pdf = front_of("postcard-4x6", Branding(logo=clear))
+    pdf = front_of("postcard-4x6", SenderBranding(logo=clear))
     sheet, side = whole_sheet(pdf, 0, dpi=72), COVERS["postcard-4x6"]
-    around_logo = logo_of("postcard-4x6", Branding(logo=clear)).grown(8)
+    around_logo = logo_of("postcard-4x6", SenderBranding(logo=clear)).expand(8)
     left, top = round(around_logo.left + side.bleed), round(sheet.height - around_logo.top - side.bleed)
     part = sheet.crop((left, top, left + round(around_logo.width), top + round(around_logo.height)))
     assert part.getextrema() == ((255, 255),) * 3
@@ -250,7 +248,7 @@ def test_a_logo_with_clear_parts_has_no_edges() -> None:
         logo(300, 200, "L", 90),
         logo(300, 200, "CMYK", (200, 20, 0, 10)),
         logo(300, 200, "RGBA", (10, 20, 30, 90)),
-        printable_picture(saved(QUARTERS, "PNG", icc_profile=srgb_profile())).data,
+        make_printable_picture(saved(QUARTERS, "PNG", icc_profile=srgb_profile())).data,
     ],
     ids=["rgb", "grey", "cmyk", "alpha", "profile"],
 )
@@ -263,9 +261,9 @@ def test_a_branded_piece_is_ready_for_the_press(data: bytes) -> None:
 def test_the_preview_is_the_print(piece: str) -> None:
     look = design(piece, "Hi", branding=BRANDINGS["wide logo"])
     first = next(iter(PIECES[piece].previews))
-    shown = studio().preview(look, copy(), dpi=60, only=first).sides[first]
-    crops = [side.shown for side in PIECES[piece].sides]
-    printed = rasterise(front_of(piece, BRANDINGS["wide logo"]), dpi=60, crops=crops)[0]
+    shown = studio().preview(look, copy(), dpi=60, only_preview=first).sides[first]
+    crops = [side.preview_area for side in PIECES[piece].sides]
+    printed = rasterize_pages(front_of(piece, BRANDINGS["wide logo"]), dpi=60, crops=crops)[0]
     assert image_of(shown).tobytes() == image_of(printed).tobytes()
 
 
@@ -288,8 +286,8 @@ def test_branding_shows_on_no_letter_and_beside_no_art(piece: str) -> None:
 
 
 def test_words_that_no_face_can_print_leave_no_trace() -> None:
-    blank = Branding(None, " \u200b ", "\n", "\t")
-    bare = design("postcard-4x6", "Hi", branding=blank, sender=Sender())
+    blank = SenderBranding(None, " \u200b ", "\n", "\t")
+    bare = design("postcard-4x6", "Hi", branding=blank, sender=SenderName())
     assert page_text(composed(bare).sheets, 0).strip() == GREETING
 
 
@@ -298,30 +296,30 @@ def test_words_that_no_face_can_print_leave_no_trace() -> None:
     [
         ((0, 0, 0), WHITE, 21),
         (WHITE, WHITE, 1),
-        (parse_colour("#767676").ink, WHITE, 4.54),
-        (parse_colour("#00f").ink, WHITE, 8.59),
+        (parse_color("#767676").ink, WHITE, 4.54),
+        (parse_color("#00f").ink, WHITE, 8.59),
     ],
 )
 def test_contrast_is_reckoned_as_usual(one: Ink, other: Ink, ratio: float) -> None:
-    assert contrast(one, other) == contrast(other, one) == pytest.approx(ratio, abs=0.01)
+    assert contrast_ratio(one, other) == contrast_ratio(other, one) == pytest.approx(ratio, abs=0.01)
 
 
 @given(
     words=st.lists(st.text("aiMW&.", min_size=1, max_size=30), min_size=1, max_size=60),
     manner=st.builds(
-        Manner, st.floats(4, 40), st.floats(1, 40), st.integers(1, 4), st.floats(1, 2), st.floats(0, 0.2)
+        TextStyle, st.floats(4, 40), st.floats(1, 40), st.integers(1, 4), st.floats(1, 2), st.floats(0, 0.2)
     ),
     width=st.floats(20, 600),
     height=st.floats(10, 200),
 )
 def test_centred_text_keeps_its_words_its_lines_and_its_room(
-    words: list[str], manner: Manner, width: float, height: float
+    words: list[str], manner: TextStyle, width: float, height: float
 ) -> None:
-    block = centred(" ".join(words), width, height, manner, FACE)
+    block = fit_centered(" ".join(words), width, height, manner, FACE)
     assert " ".join(block.lines).split() == words
     assert len(block.lines) <= manner.lines
     assert 0 < block.size <= manner.size
     assert block.height <= height * 1.000001
     for line in block.lines:
-        spaced = FACE.measure(line) + manner.spacing * (len(line) - 1)
+        spaced = FACE.text_width(line) + manner.spacing * (len(line) - 1)
         assert spaced * block.size <= width * 1.000001

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from quillpost.integrations.storage.fonts import FaceFolder
-from quillpost.rendering.handwriting import collection
-from quillpost.rendering.handwriting.catalog import DEFAULT, STYLES, Face
+from quillpost.rendering.handwriting import font_preparation
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, STYLES, FaceRecipe
 from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.faces import Prepared
-from quillpost.rendering.handwriting.font_preparation import Tell, prepare, recipe_key
+from quillpost.rendering.handwriting.faces import PreparedFace
+from quillpost.rendering.handwriting.font_preparation import ProgressCallback, prepare_face, recipe_key
 from quillpost.rendering.handwriting.sources import FontSources
 
 DELIUS = next(style for style in STYLES if style.face == "Delius")
@@ -25,42 +25,42 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The faces that were made, one by one, while the test ran."""
     made: list[str] = []
 
-    def noted(face: Face, raw: bytes, tell: Tell | None = None) -> Prepared:
+    def noted(face: FaceRecipe, raw: bytes, tell: ProgressCallback | None = None) -> PreparedFace:
         made.append(face.face)
-        return prepare(face, raw, tell)
+        return prepare_face(face, raw, tell)
 
-    monkeypatch.setattr(collection, "prepare", noted)
+    monkeypatch.setattr(font_preparation, "prepare_face", noted)
     return made
 
 
 def test_the_default_hand_writes_at_once_on_a_fresh_installation(tmp_path: Path, makings: list[str]) -> None:
     hands = hands_in(tmp_path)
-    assert DEFAULT not in hands.unprepared()
-    assert hands.hand(DEFAULT.number).spell("Hello").advance > 1
+    assert DEFAULT_STYLE not in hands.unprepared_faces()
+    assert hands.hand(DEFAULT_STYLE.number).spell("Hello").advance > 1
     assert makings == [], "its recipe has changed: run tools/ship_faces.py"
 
 
 def test_a_hand_is_made_once_and_kept(tmp_path: Path, makings: list[str]) -> None:
-    assert DELIUS in hands_in(tmp_path).unprepared()
-    first = hands_in(tmp_path).prepared(DELIUS)
+    assert DELIUS in hands_in(tmp_path).unprepared_faces()
+    first = hands_in(tmp_path).prepare_face(DELIUS)
     hands = hands_in(tmp_path)
-    assert DELIUS not in hands.unprepared()
-    assert hands.prepared(DELIUS).program == first.program
+    assert DELIUS not in hands.unprepared_faces()
+    assert hands.prepare_face(DELIUS).program == first.program
     assert makings == ["Delius"]
 
 
 def test_a_kept_file_that_was_cut_short_is_made_again(tmp_path: Path, makings: list[str]) -> None:
-    whole = hands_in(tmp_path).prepared(DELIUS)
+    whole = hands_in(tmp_path).prepare_face(DELIUS)
     (kept,) = [file for file in tmp_path.iterdir() if file.is_file()]
     kept.write_bytes(kept.read_bytes()[:1000])
-    assert hands_in(tmp_path).prepared(DELIUS).program == whole.program
+    assert hands_in(tmp_path).prepare_face(DELIUS).program == whole.program
     assert makings == ["Delius", "Delius"]
 
 
 def test_two_who_ask_at_once_wait_for_one_making(tmp_path: Path, makings: list[str]) -> None:
     hands = hands_in(tmp_path)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: hands.prepared(DELIUS), range(4)))
+        found = list(pool.map(lambda _: hands.prepare_face(DELIUS), range(4)))
     assert all(face is found[0] for face in found)
     assert makings == ["Delius"]
 
@@ -73,7 +73,7 @@ def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path, makings: l
 
 
 def test_a_changed_recipe_has_another_key() -> None:
-    raw = FontSources(None).find(DELIUS)
+    raw = FontSources(None).read_font(DELIUS)
     assert raw is not None
-    assert recipe_key(DELIUS, raw) != recipe_key(DEFAULT, raw)
+    assert recipe_key(DELIUS, raw) != recipe_key(DEFAULT_STYLE, raw)
     assert recipe_key(DELIUS, raw) != recipe_key(DELIUS, raw + b"\0")

@@ -40,4 +40,4 @@ def test_every_piece_says_so(piece: str, whom: Addressee, said: str) -> None:
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_name_that_does_not_fit_with_it_is_told_before_anything_is_printed(piece: str) -> None:
     endless = replace(RESIDENT, name=f"{LONG} " * 40)
-    assert 0 in studio().misfits(design(piece, SHORT_MESSAGE), [endless], qr=False).addresses
+    assert 0 in studio().find_misfits(design(piece, SHORT_MESSAGE), [endless], qr=False).addresses

@@ -11,11 +11,11 @@ from papers import TRIANGLE, embedded_font, helvetica, image, paper
 from pikepdf import Dictionary, Name, ObjectStreamMode
 from PIL import Image, PngImagePlugin
 
-from quillpost.rendering.images.forms import page_forms
-from quillpost.rendering.images.limits import BadImage, BadPdf
+from quillpost.rendering.images.forms import copy_page_forms
+from quillpost.rendering.images.limits import UnprintableImage, UnprintablePdf
 from quillpost.rendering.images.models import read_picture
-from quillpost.rendering.images.pdfs import printable_pages
-from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.images.pdfs import make_printable_pages
+from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.pdf.writer import PdfFile
 
 
@@ -35,9 +35,7 @@ def rich_paper() -> bytes:
     def change(pdf, page) -> None:  # type: ignore[no-untyped-def]
         photograph = image(pdf, saved(QUARTERS, "JPEG"), 60, 40, Filter=Name.DCTDecode)
         page["/Resources"] = Dictionary(
-            XObject=Dictionary(I=photograph),
-            Font=Dictionary(F=helvetica()),
-            ExtGState=Dictionary(G=Dictionary(ca=0.5)),
+            XObject=Dictionary(I=photograph), Font=Dictionary(F=helvetica()), ExtGState=Dictionary(G=Dictionary(ca=0.5))
         )
 
     content = TRIANGLE + b"/G gs q 99 0 0 99 9 9 cm /I Do Q"
@@ -83,8 +81,8 @@ def test_a_damaged_picture_is_printable_or_refused(
     if repair and file_format == "PNG":
         broken = repaired(broken)
     try:
-        made = printable_picture(broken)
-    except BadImage:
+        made = make_printable_picture(broken)
+    except UnprintableImage:
         return
     composed = read_picture(made.data)
     with Image.open(io.BytesIO(made.data)) as image:
@@ -96,16 +94,16 @@ def test_a_damaged_picture_is_printable_or_refused(
 def test_a_damaged_pdf_is_printable_or_refused(data: st.DataObject) -> None:
     broken = data.draw(damaged(PAPER))
     try:
-        made = printable_pages(broken)
-    except BadPdf:
+        made = make_printable_pages(broken)
+    except UnprintablePdf:
         return
-    assert len(page_forms(PdfFile(), made.data)) == made.count
+    assert len(copy_page_forms(PdfFile(), made.data)) == made.count
 
 
 def test_the_whole_files_are_printable() -> None:
     for whole in PICTURES.values():
-        assert printable_picture(whole).width == 40
-    assert printable_pages(PAPER).notes == ()
+        assert make_printable_picture(whole).width == 40
+    assert make_printable_pages(PAPER).notes == ()
 
 
 def test_a_font_program_cut_short_is_printable_or_refused() -> None:
@@ -115,4 +113,4 @@ def test_a_font_program_cut_short_is_printable_or_refused() -> None:
         page["/Resources"] = Dictionary(Font=Dictionary(F=font))
 
     data = paper(b"BT /F 90 Tf 100 400 Td (ab) Tj ET", change=change)
-    assert printable_pages(data).count == 1
+    assert make_printable_pages(data).count == 1

@@ -29,20 +29,20 @@ from cards import (
 )
 from page_reader import Pages
 
-from quillpost.rendering.models import Addressee, Claim, Copy, Design
+from quillpost.rendering.models import Addressee, Copy, Design, GiftcardClaim
 
-CLAIM = Claim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
+CLAIM = GiftcardClaim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 ODD = replace(JENNY, name="José O'Brien-Жуков 李", company="Ünïcode & Ŝønş")
 
 
 def own_part(looks: Design | Mapping[Any, Design], copies: Sequence[Copy], place: int = 0) -> list[bytes]:
     """What is one piece's alone, on its pages and its envelope, of a batch that is made for it."""
     printed = composed(looks, copies)
-    first, last = printed.pages[place]
+    first, last = printed.page_ranges[place]
     sheets = Pages(printed.sheets)
     pages = [sheets.streams(page) for page in range(first - 1, last)]
     designs: Mapping[Any, Design] = {0: looks} if isinstance(looks, Design) else looks
-    has_envelope = [PIECES[designs[one.design].piece].envelope is not None for one in copies]
+    has_envelope = [PIECES[designs[one.design].product].envelope is not None for one in copies]
     if printed.envelopes and has_envelope[place]:
         pages.append(Pages(printed.envelopes).streams(sum(has_envelope[:place])))
     # The first stream of a page is its design's.
@@ -97,7 +97,7 @@ def test_the_time_of_making_is_in_the_metadata_alone() -> None:
         for day in (1, 2)
     )
     assert then.sheets != later.sheets
-    assert then.pages == later.pages
+    assert then.page_ranges == later.page_ranges
     assert objects_without_dates(then.sheets) == objects_without_dates(later.sheets)
     assert objects_without_dates(then.envelopes) == objects_without_dates(later.envelopes)
 
@@ -180,7 +180,7 @@ def test_every_piece_has_its_own_pages_whatever_came_before() -> None:
     copies = [copy(number, design=number % len(looks), qr_url=f"{QR_URL}/{number}") for number in range(24)]
     together = composed(looks, copies)
     sheets = Pages(together.sheets)
-    for (first, last), one in zip(together.pages, copies, strict=True):
+    for (first, last), one in zip(together.page_ranges, copies, strict=True):
         alone = Pages(composed(looks[one.design], [replace(one, design=0)]).sheets)
         for page in range(last - first + 1):
             assert alone.streams(page) == sheets.streams(first - 1 + page)

@@ -3,16 +3,16 @@
 import pytest
 from benchmarks.hostile import files, pdfs
 
-from quillpost.rendering.images.limits import BadPdf
-from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.images.limits import UnprintablePdf
+from quillpost.rendering.images.pdfs import make_printable_pages
 
 TOO_MUCH = "draws too much"
 
 
 def is_taken(pdf: bytes) -> bool:
     try:
-        printable_pages(pdf)
-    except BadPdf as refused:
+        make_printable_pages(pdf)
+    except UnprintablePdf as refused:
         if TOO_MUCH in refused.message:
             return False
         raise

@@ -34,22 +34,22 @@ from papers import paper
 from PIL import Image, ImageFilter
 from readiness import faults, qpdf_faults, second_opinion
 
-from quillpost.rendering.codes.barcode import encode
+from quillpost.rendering.codes.barcode import encode_barcode
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.fit import Misfits
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.layout.products import Side
-from quillpost.rendering.models import Addressee, Claim, Copy, Design, ReturnAddress, Sender
+from quillpost.rendering.models import Addressee, Copy, Design, GiftcardClaim, ReturnAddress, SenderName
 from quillpost.rendering.pdf.color import OutputIntent
-from quillpost.rendering.pdf.raster import rasterise
-from quillpost.rendering.renderer import Printed, Studio
+from quillpost.rendering.pdf.raster import rasterize_pages
+from quillpost.rendering.renderer import PrintFiles, Renderer
 
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 OPT_OUT = "No more mail? quillpost.example/stop ABC123"
-CLAIM = Claim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
+CLAIM = GiftcardClaim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 FULL = copy(qr_url=QR_URL, claim=CLAIM, opt_out=OPT_OUT)
 EVERY_PIECE = pytest.mark.parametrize("piece", PIECES)
 
@@ -59,7 +59,7 @@ def look(piece: str, *, art: bytes | None = None) -> Design:
 
 
 @cache
-def printed(piece: str, *, art: bool = False) -> Printed:
+def printed(piece: str, *, art: bool = False) -> PrintFiles:
     return composed(look(piece, art=picture() if art else None), [FULL])
 
 
@@ -101,7 +101,7 @@ def test_a_second_renderer_has_all_ink_within_a_pixel_of_ours(piece: str, art: b
         theirs = second_opinion(pdf, page, 144, tmp_path)
         if theirs is None:
             pytest.skip("pdftoppm is not installed")
-        ours = image_of(rasterise(pdf, dpi=144, pages=[page])[0])
+        ours = image_of(rasterize_pages(pdf, dpi=144, pages=[page])[0])
         bleed = round(side.bleed * 2)
         theirs = theirs.crop((bleed, bleed, bleed + ours.width, bleed + ours.height))
         for one, other in ((ours, theirs), (theirs, ours)):
@@ -114,8 +114,7 @@ def strayed(one: Image.Image, other: Image.Image) -> np.ndarray[Any, np.dtype[np
     """By how much each pixel is darker or lighter than all that the other has around its place."""
     shown, around = np.asarray(one.convert("L")).astype(np.int64), other.convert("L")
     least, most = (
-        np.asarray(around.filter(rank(3))).astype(np.int64)
-        for rank in (ImageFilter.MinFilter, ImageFilter.MaxFilter)
+        np.asarray(around.filter(rank(3))).astype(np.int64) for rank in (ImageFilter.MinFilter, ImageFilter.MaxFilter)
     )
     by: np.ndarray[Any, np.dtype[np.int64]] = np.maximum(np.maximum(least - shown, shown - most), 0)
     return by
@@ -128,7 +127,7 @@ def test_every_letter_is_in_the_box_that_it_belongs_to(piece: str) -> None:
         found: dict[str, list[Glyph]] = {name: [] for name in expected}
         for glyph in Pages(pdf).glyphs(page):
             if glyph.ink:
-                homes = [name for name in expected if box_of(side, name).grown(0.35).contains(glyph.ink)]
+                homes = [name for name in expected if box_of(side, name).expand(0.35).contains(glyph.ink)]
                 assert len(homes) == 1, (side.name, glyph)
                 found[homes[0]].append(glyph)
         for name, text in expected.items():
@@ -150,7 +149,7 @@ def texts_of(piece: str, side: Side) -> dict[str, str]:
     }
     own = {name: text for name, text in texts.items() if getattr(side, name)}
     if side.art == "front" and not side.message:
-        own["shown"] = "a note for you MAPLE & MAIN REALTY"
+        own["preview_area"] = "a note for you MAPLE & MAIN REALTY"
     return own
 
 
@@ -162,11 +161,8 @@ def box_of(side: Side, name: str) -> Box:
 
 @EVERY_PIECE
 def test_the_barcode_is_on_one_side_alone(piece: str) -> None:
-    bars = [
-        "".join(glyph.text for glyph in Pages(pdf).glyphs(page, "/F3"))
-        for _, pdf, page in printed_sides(piece)
-    ]
-    assert [line for line in bars if line] == [encode(TRACKING, ROUTING)]
+    bars = ["".join(glyph.text for glyph in Pages(pdf).glyphs(page, "/F3")) for _, pdf, page in printed_sides(piece)]
+    assert [line for line in bars if line] == [encode_barcode(TRACKING, ROUTING)]
 
 
 @EVERY_PIECE
@@ -175,32 +171,30 @@ def test_art_never_enters_an_ink_free_zone_and_only_addresses_print_there(piece:
     unsigned = replace(look(piece, art=picture()), return_address=ReturnAddress())
     files = composed(unsigned, [nobody])
     for page, side in enumerate(PIECES[piece].sides):
-        sheet = image_of(rasterise(files.sheets, dpi=72, pages=[page])[0])
+        sheet = image_of(rasterize_pages(files.sheets, dpi=72, pages=[page])[0])
         for zone in side.ink_free:
-            assert colours(cropped(sheet, zone.grown(-1), 72)) == {WHITE}
-            assert BLACK in colours(cropped(sheet, zone.grown(6), 72))
+            assert colours(cropped(sheet, zone.expand(-1), 72)) == {WHITE}
+            assert BLACK in colours(cropped(sheet, zone.expand(6), 72))
 
 
 @EVERY_PIECE
 def test_what_must_be_read_has_clear_paper_around_it_over_any_art(piece: str) -> None:
     for side, pdf, page in printed_sides(piece, art=True):
-        sheet = image_of(rasterise(pdf, dpi=144, pages=[page])[0])
+        sheet = image_of(rasterize_pages(pdf, dpi=144, pages=[page])[0])
         if side.qr:
             assert colours(cropped(sheet, side.qr, 144)) >= {BLACK, WHITE}
             modules = QrEncoder().encode(QR_URL).side
             for edge in ring(side.qr, 4 * side.qr.width / modules):
                 assert colours(cropped(sheet, edge, 144)) == {WHITE}
         if side.return_address and not side.handwritten:
-            first_line = replace(
-                side.return_address, bottom=side.return_address.top - 9, width=60.0, height=9.0
-            )
-            shown = cropped(sheet, first_line.grown(-0.5), 144).convert("L")
+            first_line = replace(side.return_address, bottom=side.return_address.top - 9, width=60.0, height=9.0)
+            shown = cropped(sheet, first_line.expand(-0.5), 144).convert("L")
             assert sum(shown.histogram()[200:]) > shown.width * shown.height / 2
 
 
 def ring(box: Box, width: float) -> list[Box]:
     """What lies around a box, that far, in four strips."""
-    outer, hair = box.grown(width), 0.5
+    outer, hair = box.expand(width), 0.5
     return [
         Box(outer.left, outer.bottom, outer.width, width - hair),
         Box(outer.left, box.top + hair, outer.width, width - hair),
@@ -223,10 +217,10 @@ def test_the_press_is_told_whose_pages_are_whose_and_what_they_become(piece: str
 @EVERY_PIECE
 def test_colours_stay_exact_on_a_press_of_other_colours(piece: str, tmp_path: Path) -> None:
     intent = OutputIntent(cmyk_profile([(255, 128, 128)] * 16), 4, "A coated sheet")
-    press = Studio(studio().hands, PIECES, intent, sandbox=LimitedSandbox())
+    production = Renderer(studio().hands, PIECES, intent, sandbox=DecoderSandbox())
     art = picture(size=(60, 40), colour="red")
-    wish = replace(look(piece, art=art), pages=three_pages() if PIECES[piece].extra else None)
-    files = press.compose({0: wish}, [FULL], title="A batch", made_at=MADE_AT)
+    order_request = replace(look(piece, art=art), pages=three_pages() if PIECES[piece].extra else None)
+    files = production.compose({0: order_request}, [FULL], title="A batch", made_at=MADE_AT)
     for pdf in filter(None, (files.sheets, files.envelopes)):
         assert faults(pdf) == []
         assert not qpdf_faults(pdf, tmp_path)
@@ -253,13 +247,11 @@ def test_art_covers_its_area_to_the_edge_of_the_bleed(piece: str) -> None:
             continue
         covered += 1
         sheet = whole_sheet(pdf, page, 36)
-        area = replace(
-            side.art_area, left=side.art_area.left + side.bleed, bottom=side.art_area.bottom + side.bleed
-        )
-        inside = cropped(sheet, area.grown(-2), 36)
+        area = replace(side.art_area, left=side.art_area.left + side.bleed, bottom=side.art_area.bottom + side.bleed)
+        inside = cropped(sheet, area.expand(-2), 36)
         for hole in side.art_holes:
             # What has to stay white is blackened here: what is left of the edges must be art.
-            inside.paste(BLACK, edges_of(hole, side.art_area.grown(-2), inside.height, 36))
+            inside.paste(BLACK, edges_of(hole, side.art_area.expand(-2), inside.height, 36))
         edges = [
             inside.crop((0, 0, inside.width, 1)),
             inside.crop((0, inside.height - 1, inside.width, inside.height)),
@@ -309,9 +301,9 @@ def test_a_batch_says_which_pages_are_whose(piece: str) -> None:
     people = [replace(JENNY, name=name) for name in ("Ann Alder", "Bob Birch", "Cy Cedar")]
     files = composed(look(piece), [copy(number, person) for number, person in enumerate(people)])
     count = len(PIECES[piece].sides)
-    assert files.pages == [(1 + count * place, count * (place + 1)) for place in range(3)]
+    assert files.page_ranges == [(1 + count * place, count * (place + 1)) for place in range(3)]
     for place, person in enumerate(people):
-        first, last = files.pages[place]
+        first, last = files.page_ranges[place]
         own = "\n".join(page_text(files.sheets, page) for page in range(first - 1, last))
         if files.envelopes:
             own += page_text(files.envelopes, place)
@@ -328,21 +320,21 @@ def test_the_preview_is_the_print_pixel_by_pixel(piece: str, art: bool) -> None:
     drawn = studio().preview(look(piece, art=picture() if art else None), FULL, dpi=60)
     sides = PIECES[piece].sides
     assert list(drawn.sides) == list(PIECES[piece].previews)
-    proof = rasterise(files.sheets, dpi=60, crops=[side.shown for side in sides])
+    proof = rasterize_pages(files.sheets, dpi=60, crops=[side.preview_area for side in sides])
     for preview, print_page, side in zip(drawn.sides.values(), proof, sides, strict=True):
         shown = image_of(preview)
         assert shown.tobytes() == image_of(print_page).tobytes()
-        assert shown.size == (round(side.shown.width / 72 * 60), round(side.shown.height / 72 * 60))
+        assert shown.size == (round(side.preview_area.width / 72 * 60), round(side.preview_area.height / 72 * 60))
     assert (drawn.envelope is None) == (files.envelopes is None)
     if drawn.envelope and files.envelopes:
-        proof = rasterise(files.envelopes, dpi=60)
+        proof = rasterize_pages(files.envelopes, dpi=60)
         assert image_of(drawn.envelope).tobytes() == image_of(proof[0]).tobytes()
 
 
 @EVERY_PIECE
 def test_the_plain_front_is_the_printed_one(piece: str) -> None:
-    unsigned = design(piece, "", sender=Sender(), return_address=ReturnAddress(), giftcard=None)
-    front = studio().plain_front(piece, dpi=50)
+    unsigned = design(piece, "", sender=SenderName(), return_address=ReturnAddress(), giftcard=None)
+    front = studio().render_plain_front(piece, dpi=50)
     nobody = Copy(item_id=0, design=0, addressee=Addressee())
     assert front == next(iter(studio().preview(unsigned, nobody, dpi=50).sides.values()))
 
@@ -356,15 +348,15 @@ def test_a_front_without_art_is_not_an_empty_page(piece: str) -> None:
 def test_a_capital_that_the_face_lacks_is_spelt_as_any_letter_is() -> None:
     assert "ƒ" in studio().hands.plain
     assert "Ƒ" not in studio().hands.plain
-    signed = design("postcard-4x6", "Hi", sender=Sender("Dana", "ƒloral & Co"))
-    assert studio().misfits(signed, [JENNY], qr=False) == Misfits(None, {}, {})
+    signed = design("postcard-4x6", "Hi", sender=SenderName("Dana", "ƒloral & Co"))
+    assert studio().find_misfits(signed, [JENNY], qr=False) == Misfits(None, {}, {})
     lines = page_text(composed(signed, [copy(1)]).sheets, 0).split("\n")
     assert lines[1].strip() == "FLORAL & CO"
 
 
 def three_pages() -> bytes:
     triangle = b"1 0 0 rg 50 50 m 300 700 l 500 100 l f "
-    return printable_pages(paper(triangle, pages=3)).data
+    return make_printable_pages(paper(triangle, pages=3)).data
 
 
 RED = (255, 0, 0)
@@ -373,7 +365,7 @@ RED = (255, 0, 0)
 @pytest.mark.parametrize("piece", ["letter", "windowlessletter"])
 def test_additional_pages_follow_the_cover_of_every_letter(piece: str, tmp_path: Path) -> None:
     files = composed(replace(look(piece), pages=three_pages()), [copy(1), copy(2)])
-    assert files.pages == [(1, 4), (5, 8)]
+    assert files.page_ranges == [(1, 4), (5, 8)]
     assert "Hi Jenny," in page_text(files.sheets, 0)
     assert "Hi Jenny," in page_text(files.sheets, 4)
     for page in (1, 2, 3, 5, 6, 7):
@@ -386,25 +378,25 @@ def test_additional_pages_follow_the_cover_of_every_letter(piece: str, tmp_path:
 
 def test_a_pdf_alone_in_a_window_envelope_comes_after_a_sheet_with_the_address() -> None:
     files = composed(replace(look("letter"), pages=three_pages(), pdf_only=True), [copy(1), copy(2)])
-    assert files.pages == [(1, 4), (5, 8)]
+    assert files.page_ranges == [(1, 4), (5, 8)]
     for page in (0, 4):
         text = page_text(files.sheets, page)
         assert "JENNY SKINNER" in text
         assert "Hi Jenny" not in text
         assert "Dana Whitfield" in text
         bars = "".join(glyph.text for glyph in Pages(files.sheets).glyphs(page, "/F3"))
-        assert bars == encode(TRACKING, ROUTING)
+        assert bars == encode_barcode(TRACKING, ROUTING)
     assert faults(files.sheets) == []
 
 
 def test_a_pdf_alone_without_a_window_is_the_whole_letter() -> None:
     only = replace(look("windowlessletter"), pages=three_pages(), pdf_only=True)
     files = composed(only, [copy(1), copy(2)])
-    assert files.pages == [(1, 3), (4, 6)]
+    assert files.page_ranges == [(1, 3), (4, 6)]
     assert [page_text(files.sheets, page) for page in range(6)] == [""] * 6
     assert files.envelopes
     assert "JENNY SKINNER" in page_text(files.envelopes, 1)
-    assert studio().misfits(replace(only, message="word " * 3000), [JENNY], qr=True).messages == {}
+    assert studio().find_misfits(replace(only, message="word " * 3000), [JENNY], qr=True).messages == {}
 
 
 def test_previews_of_a_letter_number_its_further_pages() -> None:
@@ -419,9 +411,9 @@ def test_previews_of_a_letter_number_its_further_pages() -> None:
 def test_pieces_of_all_kinds_share_one_batch() -> None:
     looks = {number: look(piece) for number, piece in enumerate(PIECES)}
     files = composed(looks, [copy(number, design=number, claim=CLAIM) for number in looks])
-    counts = [last - first + 1 for first, last in files.pages]
+    counts = [last - first + 1 for first, last in files.page_ranges]
     assert counts == [len(piece.sides) for piece in PIECES.values()]
-    assert files.pages[-1][1] == len(Pages(files.sheets))
+    assert files.page_ranges[-1][1] == len(Pages(files.sheets))
     assert files.envelopes
     assert len(Pages(files.envelopes)) == sum(piece.envelope is not None for piece in PIECES.values())
     assert faults(files.sheets) == []

@@ -13,19 +13,19 @@ from one_side import greeting, picture_of, plain_face, sheet_pdf
 
 from quillpost.rendering.codes import barcode
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.handwriting.plain import Lettering
+from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.layout.fronts import draw_plain_front
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.layout.products import Side
-from quillpost.rendering.layout.templates import shipped_pieces
-from quillpost.rendering.models import Addressee, ReturnAddress, Sender
-from quillpost.rendering.text.countries import COUNTRIES, COUNTRY_NAMES
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.models import Addressee, ReturnAddress, SenderName
+from quillpost.rendering.text.countries import COUNTRY_CODES, POSTAL_COUNTRY_NAMES
 
-FACE = Lettering(plain_face())
-PIECES = shipped_pieces()
-BACK = PIECES["postcard-4x6"].side("back")
-COVER = PIECES["letter"].side("cover")
+FACE = CachedFace(plain_face())
+PIECES = load_shipped_products()
+BACK = PIECES["postcard-4x6"].find_side("back")
+COVER = PIECES["letter"].find_side("cover")
 SHEET = Side(name="sheet", trim=Box(0, 0, 432, 288))
 JENNY = Addressee(
     name="JENNY SKINNER",
@@ -36,7 +36,7 @@ JENNY = Addressee(
     postal_code="98227-5874",
 )
 DANA = ReturnAddress("Dana Whitfield", "PO Box 1180", None, "Austin", "TX", "78701")
-BARS = barcode.encode("00270123456000000017", "98227587412").encode()
+BARS = barcode.encode_barcode("00270123456000000017", "98227587412").encode()
 
 
 def box_of(side: Side, name: str) -> Box:
@@ -61,9 +61,7 @@ def ink_of(content: bytes, side: Side = SHEET) -> Box:
     return Box(left, bottom, right - left, top - bottom)
 
 
-def pixels_of(
-    content: bytes, side: Side = SHEET, dpi: int = 288
-) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+def pixels_of(content: bytes, side: Side = SHEET, dpi: int = 288) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     return np.asarray(picture_of(side, content, dpi))
 
 
@@ -93,13 +91,11 @@ def test_an_address_stays_in_its_box() -> None:
 
 @pytest.mark.parametrize("country", [None, "", "US", "usa", " United  States ", "United States of America"])
 def test_mail_within_the_country_does_not_name_it(country: str | None) -> None:
-    assert (
-        furniture.address_lines(replace(JENNY, country=country), FACE)[-1] == "PORT STEVENBURY SD 98227-5874"
-    )
+    assert furniture.printed_address_lines(replace(JENNY, country=country), FACE)[-1] == "PORT STEVENBURY SD 98227-5874"
 
 
 def test_mail_abroad_names_the_country_last() -> None:
-    assert furniture.address_lines(replace(JENNY, country="Österreich"), FACE)[-1] == "ÖSTERREICH"
+    assert furniture.printed_address_lines(replace(JENNY, country="Österreich"), FACE)[-1] == "ÖSTERREICH"
 
 
 @pytest.mark.parametrize(
@@ -107,12 +103,12 @@ def test_mail_abroad_names_the_country_last() -> None:
 )
 def test_a_country_is_named_and_not_abbreviated(code: str, name: str) -> None:
     """A carrier reads DE as Delaware."""
-    assert furniture.address_lines(replace(JENNY, country=code), FACE)[-1] == name
+    assert furniture.printed_address_lines(replace(JENNY, country=code), FACE)[-1] == name
 
 
 def test_every_country_that_an_address_may_be_in_has_a_name() -> None:
-    assert set(COUNTRY_NAMES) == set(COUNTRIES)
-    assert all(len(name) > 3 and name == name.upper() for name in COUNTRY_NAMES.values())
+    assert set(POSTAL_COUNTRY_NAMES) == set(COUNTRY_CODES)
+    assert all(len(name) > 3 and name == name.upper() for name in POSTAL_COUNTRY_NAMES.values())
 
 
 @pytest.mark.parametrize(
@@ -120,15 +116,15 @@ def test_every_country_that_an_address_may_be_in_has_a_name() -> None:
 )
 def test_mail_can_go_to_whoever_lives_there(name: str | None, first: str) -> None:
     address = replace(JENNY, name=name, or_current_resident=True)
-    assert furniture.address_lines(address, FACE)[0] == first
+    assert furniture.printed_address_lines(address, FACE)[0] == first
 
 
 def test_a_return_address_written_by_hand_has_the_same_lines() -> None:
-    assert furniture.written_return_lines(replace(DANA, address2=" ")) == furniture.return_lines(DANA, FACE)
+    assert furniture.handwritten_return_lines(replace(DANA, address2=" ")) == furniture.printed_return_lines(DANA, FACE)
 
 
 def test_an_address_written_by_hand_is_not_in_capitals() -> None:
-    assert furniture.written_lines(replace(JENNY, name="Jenny Skinner"))[:3] == [
+    assert furniture.handwritten_address_lines(replace(JENNY, name="Jenny Skinner"))[:3] == [
         "Jenny Skinner",
         "Skinner & Söhne",
         "8380 Harmon Underpass",
@@ -138,13 +134,13 @@ def test_an_address_written_by_hand_is_not_in_capitals() -> None:
 @pytest.mark.parametrize("blank", [None, "", "  ", "\t\n"])
 def test_blank_parts_of_an_address_leave_no_line(blank: str | None) -> None:
     address = replace(JENNY, company=blank, address2=blank)
-    assert len(furniture.address_lines(address, FACE)) == 3
+    assert len(furniture.printed_address_lines(address, FACE)) == 3
     assert furniture.draw_address(Addressee(name=blank), box_of(BACK, "address"), FACE) == b""
 
 
 def test_white_space_and_control_characters_do_not_print() -> None:
     address = Addressee(name="  Ann\u00a0\t Lee ", address="12\x00 Oak\r\nSt", city="Jose\u0301")
-    assert furniture.address_lines(address, FACE) == ["ANN LEE", "12 OAK ST", "JOSÉ"]
+    assert furniture.printed_address_lines(address, FACE) == ["ANN LEE", "12 OAK ST", "JOSÉ"]
 
 
 def test_a_long_line_is_set_smaller_before_it_is_broken() -> None:
@@ -181,7 +177,7 @@ def test_six_lines_fit_the_window_of_a_letter_at_eight_points() -> None:
     drawn = furniture.draw_address(replace(JENNY, address2="Apt 4B", country="Canada"), box, FACE)
     assert len(text_of(drawn, COVER)) == 6
     assert size_of(drawn) == 8
-    assert box.stretched(0, 1).contains(ink_of(drawn, COVER))
+    assert box.expand_sides(0, 1).contains(ink_of(drawn, COVER))
 
 
 def test_where_room_is_short_the_unit_joins_its_street() -> None:
@@ -213,7 +209,7 @@ def test_any_address_fits_at_eight_points_or_more_or_is_refused(
     # A soft hyphen or a control character alone is set and leaves no ink.
     if any(letter.isprintable() and letter.strip() for letter in name + company + address + address2 + city):
         # Accents rise a little over the capitals of the first line.
-        assert box.stretched(0.5, 1.5).contains(ink_of(drawn, BACK))
+        assert box.expand_sides(0.5, 1.5).contains(ink_of(drawn, BACK))
 
 
 def test_a_return_address_is_at_the_top_of_its_box() -> None:
@@ -228,14 +224,14 @@ def test_a_return_address_is_at_the_top_of_its_box() -> None:
 def test_a_return_address_can_be_missing_or_too_long() -> None:
     box = box_of(BACK, "return_address")
     assert furniture.draw_return_address(ReturnAddress(), box, FACE) == b""
-    assert furniture.return_panel(ReturnAddress(), box, FACE) is None
+    assert furniture.return_address_box(ReturnAddress(), box, FACE) is None
     with pytest.raises(DoesNotFit, match="return address"):
         furniture.draw_return_address(replace(DANA, name="Whitfield " * 40), box, FACE)
 
 
 def test_the_panel_of_a_return_address_is_as_large_as_its_ink() -> None:
     box = box_of(BACK, "return_address")
-    panel = furniture.return_panel(DANA, box, FACE)
+    panel = furniture.return_address_box(DANA, box, FACE)
     ink = ink_of(furniture.draw_return_address(DANA, box, FACE), BACK)
     assert panel
     assert panel.contains(ink)
@@ -248,7 +244,7 @@ def test_an_indicia_stands_in_the_middle_of_its_frame() -> None:
     drawn = furniture.draw_indicia(("FIRST-CLASS MAIL", "U.S. POSTAGE PAID", "QUILLPOST"), box, FACE)
     assert text_of(drawn, BACK) == ["FIRST-CLASS MAIL", "U.S. POSTAGE PAID", "QUILLPOST"]
     ink = ink_of(drawn, BACK)
-    assert box.grown(-3).contains(ink)
+    assert box.expand(-3).contains(ink)
     assert ink.left - box.left == pytest.approx(box.right - ink.right, abs=1)
     assert ink.bottom - box.bottom == pytest.approx(box.top - ink.top, abs=2)
 
@@ -271,7 +267,7 @@ def test_a_divider_is_one_thin_grey_line() -> None:
 @pytest.mark.parametrize(("width", "height"), [(2.9291, 0.145), (2.7, 0.125), (3.2, 0.165)])
 def test_bars_fill_the_box_that_they_are_given(width: float, height: float) -> None:
     box = Box(72, 72, width * INCH, height * INCH)
-    drawn = furniture.draw_bars(BARS, box)
+    drawn = furniture.draw_barcode(BARS, box)
     assert text_of(drawn) == [BARS.decode()]
     dark = pixels_of(drawn)[:, :, 0] < 128
     across, down = np.flatnonzero(dark.any(axis=0)), np.flatnonzero(dark.any(axis=1))
@@ -299,10 +295,10 @@ def test_the_opt_out_line_is_small_and_can_be_read_over_any_art() -> None:
     assert furniture.draw_opt_out(" ", box, FACE) == b""
     long = f"Should you prefer no more mail of this kind at all, visit {'mail.' * 9}example.com/stop/7KX2MNPQ"
     assert text_of(furniture.draw_opt_out(long, box, FACE), BACK) == [long.split()[-1]]
-    assert furniture.takes_opt_out(long, box, FACE)
+    assert furniture.has_room_for_opt_out(long, box, FACE)
     with pytest.raises(DoesNotFit, match="opt-out line"):
         furniture.draw_opt_out("No more mail? " + "mail." * 40, box, FACE)
-    assert not furniture.takes_opt_out("No more mail? " + "mail." * 40, box, FACE)
+    assert not furniture.has_room_for_opt_out("No more mail? " + "mail." * 40, box, FACE)
 
 
 @pytest.mark.parametrize(
@@ -310,9 +306,9 @@ def test_the_opt_out_line_is_small_and_can_be_read_over_any_art() -> None:
 )
 @pytest.mark.parametrize("company", ["Maple & Main Realty", "A company whose name is long " * 6, None])
 def test_a_plain_front_keeps_to_its_panel(piece: str, side: str, company: str | None) -> None:
-    front = PIECES[piece].side(side)
-    drawn = draw_plain_front(front.shown, box_of(front, "art_area"), greeting(), Sender(None, company), FACE)
-    assert front.shown.grown(-INCH / 4).contains(ink_of(drawn, front))
+    front = PIECES[piece].find_side(side)
+    drawn = draw_plain_front(front.preview_area, box_of(front, "art_area"), greeting(), SenderName(None, company), FACE)
+    assert front.preview_area.expand(-INCH / 4).contains(ink_of(drawn, front))
     if front.panel:
         pixels = pixels_of(drawn, front, dpi=72)
         assert (pixels[:, : int(front.panel.left)] == 255).all()

@@ -12,17 +12,17 @@ from cards import studio as usual_studio
 from page_reader import Glyph, Pages
 from PIL import Image, ImageChops
 
-from quillpost.orders.designs import printed_claim
-from quillpost.orders.giftcards.rules import SPECIMEN, claim_code, read_claim
+from quillpost.orders.designs import build_claim
+from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, encode_claim, parse_claim
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.contrast import READABLE, VISIBLE, contrast
-from quillpost.rendering.layout.giftcards import Paint, dollars
-from quillpost.rendering.layout.templates import shipped_pieces
-from quillpost.rendering.models import Copy, Giftcard, Ink, parse_colour
-from quillpost.rendering.pdf.raster import rasterise
-from quillpost.rendering.renderer import Studio
+from quillpost.rendering.layout.contrast import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
+from quillpost.rendering.layout.giftcards import CardColors, format_dollars
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.models import Copy, Giftcard, Ink, parse_color
+from quillpost.rendering.pdf.raster import rasterize_pages
+from quillpost.rendering.renderer import Renderer
 
 DPI = 300
 MILLIMETRE = INCH / 25.4
@@ -30,15 +30,13 @@ WHITE = (255, 255, 255)
 BASE = "https://mail.example.com"
 LONG_BASE = "https://mail.a-company-of-many-words-in-rosenheim.example.co.uk"
 # The last is wider than any that there is.
-CODES = [*(claim_code(Random(number).randbytes(16)) for number in range(2)), "W" * 26]
+CODES = [*(encode_claim(Random(number).randbytes(16)) for number in range(2)), "W" * 26]
 CARDS = {
-    "dark": Giftcard("Acorn Coffee", 2500, parse_colour("#10241c").ink),
-    "light": Giftcard("Café Olé", 1250, parse_colour("#ffd84a").ink),
+    "dark": Giftcard("Acorn Coffee", 2500, parse_color("#10241c").ink),
+    "light": Giftcard("Café Olé", 1250, parse_color("#ffd84a").ink),
     "white": Giftcard("Paper & Pine", 100_000, (1.0, 1.0, 1.0)),
     "long": Giftcard(
-        "The Extraordinarily Long-Named Corner Coffee Roasters & Sons",
-        12_345_678,
-        parse_colour("#7a1f3d").ink,
+        "The Extraordinarily Long-Named Corner Coffee Roasters & Sons", 12_345_678, parse_color("#7a1f3d").ink
     ),
 }
 # As small as an operator may make the card.
@@ -48,18 +46,18 @@ EVERY_SIZE = pytest.mark.parametrize("changes", [None, SMALL], ids=["usual", "sm
 
 
 @cache
-def studio(changes: str | None = None) -> Studio:
-    return Studio(usual_studio().hands, shipped_pieces(changes), sandbox=LimitedSandbox())
+def studio(changes: str | None = None) -> Renderer:
+    return Renderer(usual_studio().hands, load_shipped_products(changes), sandbox=DecoderSandbox())
 
 
 def panel(changes: str | None = None) -> Box:
-    found = studio(changes).pieces["giftcard"].side("inside").card
+    found = studio(changes).products["giftcard"].find_side("inside").card
     assert found
     return found
 
 
 def piece(code: str, base: str = BASE) -> Copy:
-    return copy(qr_url=QR_URL, claim=printed_claim(code, qr_base=base))
+    return copy(qr_url=QR_URL, claim=build_claim(code, qr_base=base))
 
 
 @cache
@@ -73,7 +71,7 @@ def printed(name: str, base: str = BASE, changes: str | None = None, *, art: boo
 def cards_of(pdf: bytes, changes: str | None = None, count: int = len(CODES)) -> list[Image.Image]:
     """Of each piece its card alone, as a press would see it."""
     crops = [panel(changes)] * count
-    return [image_of(png) for png in rasterise(pdf, dpi=DPI, pages=range(1, 2 * count, 2), crops=crops)]
+    return [image_of(png) for png in rasterize_pages(pdf, dpi=DPI, pages=range(1, 2 * count, 2), crops=crops)]
 
 
 def plain_letters(pdf: bytes, page: int = 1) -> list[Glyph]:
@@ -110,11 +108,10 @@ def on_card(box: Box, changes: str | None = None) -> Box:
 
 
 @pytest.mark.parametrize(
-    ("cents", "text"),
-    [(2500, "$25"), (1250, "$12.50"), (100_000, "$1,000"), (5, "$0.05"), (123_456, "$1,234.56")],
+    ("cents", "text"), [(2500, "$25"), (1250, "$12.50"), (100_000, "$1,000"), (5, "$0.05"), (123_456, "$1,234.56")]
 )
 def test_an_amount_is_said_as_people_say_it(cents: int, text: str) -> None:
-    assert dollars(cents) == text
+    assert format_dollars(cents) == text
 
 
 @EVERY_CARD
@@ -125,10 +122,10 @@ def test_the_card_says_brand_amount_and_code_and_nothing_else(name: str, base: s
         lines = lines_of(plain_letters(pages, 2 * number + 1))
         text = "".join(lines)
         place = base.removeprefix("https://") + "/gift"
-        told = f"{card.brand}{'GIFT CARD'}{dollars(card.amount_cents)}Scan, or enter this code at{place}"
+        told = f"{card.brand}{'GIFT CARD'}{format_dollars(card.amount_cents)}Scan, or enter this code at{place}"
         assert text == told.replace(" ", "") + "".join(lines[-2:])
         assert [len(line) for line in lines[-2:]] == [15, 15]
-        assert read_claim("-".join(lines[-2:])) == code
+        assert parse_claim("-".join(lines[-2:])) == code
         assert all(line.count("-") == 2 for line in lines[-2:])
 
 
@@ -140,8 +137,8 @@ def test_nothing_on_the_card_touches_its_edge_or_the_code_to_scan(name: str, cha
     for number, card in enumerate(cards_of(pages, changes)):
         glyphs = plain_letters(pages, 2 * number + 1)
         _, symbol = scanned(card)
-        assert panel(changes).grown(-8 * unit).contains(around(glyphs))
-        assert not symbol.grown(4 * unit).meets(on_card(around(claim_letters(glyphs)), changes))
+        assert panel(changes).expand(-8 * unit).contains(around(glyphs))
+        assert not symbol.expand(4 * unit).overlaps(on_card(around(claim_letters(glyphs)), changes))
 
 
 @EVERY_CARD
@@ -159,13 +156,13 @@ def test_the_code_to_scan_is_coarse_and_stands_clear(base: str, changes: str | N
         module = symbol.width / QrEncoder().encode(text).side
         assert module >= 0.4 * MILLIMETRE
         # Less by the pixel that its place is known to.
-        for strip in ring(symbol.grown(0.3), 4 * module - 0.6):
+        for strip in ring(symbol.expand(0.3), 4 * module - 0.6):
             assert colours(cropped(card, strip, DPI)) == {WHITE}
 
 
 def ring(box: Box, width: float) -> list[Box]:
     """What lies around a box, that far."""
-    outer = box.grown(width)
+    outer = box.expand(width)
     return [
         Box(outer.left, outer.bottom, outer.width, width),
         Box(outer.left, box.top, outer.width, width),
@@ -188,29 +185,29 @@ def test_outside_its_panel_the_card_leaves_no_trace(name: str, art: bool) -> Non
     look = design("giftcard", SHORT_MESSAGE, giftcard=CARDS[name], background=background)
     bare = design("giftcard", SHORT_MESSAGE, giftcard=None, background=background)
     own = piece(CODES[0])
-    one = image_of(usual_studio().preview(look, own, dpi=100, only="back").sides["back"])
-    other = image_of(usual_studio().preview(bare, copy(qr_url=QR_URL), dpi=100, only="back").sides["back"])
+    one = image_of(usual_studio().preview(look, own, dpi=100, only_preview="back").sides["back"])
+    other = image_of(usual_studio().preview(bare, copy(qr_url=QR_URL), dpi=100, only_preview="back").sides["back"])
     left, top, right, bottom = ImageChops.difference(one, other).getbbox() or (0, 0, 0, 0)
-    shown = PIECES["giftcard"].side("inside").shown
+    shown = PIECES["giftcard"].find_side("inside").preview_area
     changed = Box(left * 0.72, shown.height - bottom * 0.72, (right - left) * 0.72, (bottom - top) * 0.72)
     in_place = Box(shown.left + changed.left, changed.bottom, changed.width, changed.height)
-    assert panel().grown(1).contains(in_place)
-    assert in_place.grown(1).contains(panel())
+    assert panel().expand(1).contains(in_place)
+    assert in_place.expand(1).contains(panel())
 
 
 def test_a_specimen_differs_from_the_print_in_the_code_and_the_code_to_scan_alone() -> None:
     look = design("giftcard", SHORT_MESSAGE, giftcard=CARDS["light"], background=picture(colour="pink"))
-    copies = [piece(SPECIMEN), piece(CODES[0])]
+    copies = [piece(SPECIMEN_CLAIM), piece(CODES[0])]
     pages = studio().compose({0: look}, copies, title="Gifts", made_at=MADE_AT).sheets
     cards = cards_of(pages, count=2)
-    assert [scanned(card)[0] for card in cards] == [f"{BASE}/gift/{code}" for code in (SPECIMEN, CODES[0])]
+    assert [scanned(card)[0] for card in cards] == [f"{BASE}/gift/{code}" for code in (SPECIMEN_CLAIM, CODES[0])]
     assert lines_of(plain_letters(pages))[-2:] == ["SPEC-1MEN-00000", "0000-0000-00000"]
     areas = [scanned(card)[1] for card in cards]
     areas += [on_card(around(code_letters(plain_letters(pages, page)))) for page in (1, 3)]
-    shown, mailed = (image_of(png) for png in rasterise(pages, dpi=DPI, pages=[1, 3]))
+    shown, mailed = (image_of(png) for png in rasterize_pages(pages, dpi=DPI, pages=[1, 3]))
     for area in areas:
-        blank(shown, area.grown(1))
-        blank(mailed, area.grown(1))
+        blank(shown, area.expand(1))
+        blank(mailed, area.expand(1))
     assert shown.tobytes() == mailed.tobytes()
 
 
@@ -235,9 +232,7 @@ def blank(sheet: Image.Image, area: Box) -> None:
 
 
 def test_a_piece_has_the_same_card_in_every_batch() -> None:
-    alone = (
-        studio().compose({0: design("giftcard")}, [piece(CODES[1])], title="Gifts", made_at=MADE_AT).sheets
-    )
+    alone = studio().compose({0: design("giftcard")}, [piece(CODES[1])], title="Gifts", made_at=MADE_AT).sheets
     batch = [piece(code) for code in CODES]
     among = studio().compose({0: design("giftcard")}, batch, title="Gifts", made_at=MADE_AT).sheets
     assert Pages(alone).streams(1) == Pages(among).streams(3)
@@ -247,11 +242,11 @@ def test_a_piece_has_the_same_card_in_every_batch() -> None:
 def test_what_is_printed_on_any_colour_can_be_read() -> None:
     shades = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     for accent in product(shades, shades, shades):
-        paint = Paint(accent)
-        for ground in (paint.ground, paint.glow, paint.bright_glow):
-            assert contrast(ink_of(paint.ink), ink_of(ground)) >= READABLE, accent
+        paint = CardColors(accent)
+        for runtime in (paint.ground, paint.glow, paint.bright_glow):
+            assert contrast_ratio(ink_of(paint.ink), ink_of(runtime)) >= MIN_READABLE_CONTRAST, accent
         # A card is seen on white paper by its colour, or else by its edge.
-        assert contrast(ink_of(paint.edge or paint.ground), (1.0, 1.0, 1.0)) >= VISIBLE, accent
+        assert contrast_ratio(ink_of(paint.edge or paint.ground), (1.0, 1.0, 1.0)) >= MIN_VISIBLE_CONTRAST, accent
 
 
 def ink_of(operands: bytes) -> Ink:

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 from fontTools.ttLib import TTFont
 
-from quillpost.rendering.handwriting.catalog import DEFAULT, FURTHER, PLAIN, STYLES, Face, Style
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, FALLBACK_FACES, PLAIN_FACE, STYLES, FaceRecipe, Style
 from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.web.assets import PACKAGED
+from quillpost.web.assets import PACKAGE_FILES
 
 ROOT = Path(__file__).parents[2]
 NODE_MODULES = ROOT / "node_modules"
 WITH_NPM = FontSources(NODE_MODULES)
 WITHOUT_NPM = FontSources(None)
-EVERY_FACE = (*STYLES, PLAIN, *FURTHER)
+EVERY_FACE = (*STYLES, PLAIN_FACE, *FALLBACK_FACES)
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 
-def by_face(face: Face) -> str:
+def by_face(face: FaceRecipe) -> str:
     return face.face
 
 
-def file_of(face: Face) -> bytes:
-    raw = WITH_NPM.find(face)
+def file_of(face: FaceRecipe) -> bytes:
+    raw = WITH_NPM.read_font(face)
     if raw is None and face.source.is_from_npm:
         pytest.skip("the typefaces of npm are not installed")
     assert raw is not None
@@ -45,7 +45,12 @@ def test_numbers_given_once_keep_their_hands() -> None:
 
 
 def test_the_default_is_zeyada_in_takes() -> None:
-    assert (DEFAULT.number, DEFAULT.name, DEFAULT.kind, DEFAULT.engine) == (1, "Zeyada", "AI", "stroke")
+    assert (DEFAULT_STYLE.number, DEFAULT_STYLE.name, DEFAULT_STYLE.kind, DEFAULT_STYLE.engine) == (
+        1,
+        "Zeyada",
+        "AI",
+        "stroke",
+    )
 
 
 def test_there_are_twelve_hands_and_every_kind_even_without_npm() -> None:
@@ -61,7 +66,7 @@ def test_only_hands_of_kind_ai_have_an_engine(style: Style) -> None:
 
 
 @pytest.mark.parametrize("face", EVERY_FACE, ids=by_face)
-def test_the_typeface_is_truetype_and_has_the_letters_of_its_trade(face: Face) -> None:
+def test_the_typeface_is_truetype_and_has_the_letters_of_its_trade(face: FaceRecipe) -> None:
     font = TTFont(io.BytesIO(file_of(face)))
     assert "glyf" in font
     letters = font.getBestCmap()
@@ -70,7 +75,7 @@ def test_the_typeface_is_truetype_and_has_the_letters_of_its_trade(face: Face) -
 
 
 @pytest.mark.parametrize("face", EVERY_FACE, ids=by_face)
-def test_the_typeface_brings_its_licence(face: Face) -> None:
+def test_the_typeface_brings_its_licence(face: FaceRecipe) -> None:
     raw = file_of(face)
     if face.source.is_from_npm:
         licence = NODE_MODULES / face.source.package / "LICENSE_FONT"
@@ -84,23 +89,23 @@ def test_a_style_whose_file_is_missing_is_not_listed(tmp_path: Path) -> None:
     sources = FontSources(tmp_path)
     assert {style.source.is_from_npm for style in sources.installed()} == {False}
     ellen = next(style for style in STYLES if style.name == "Ellen")
-    assert sources.find(ellen) is None
+    assert sources.read_font(ellen) is None
     file = tmp_path / ellen.source.package / ellen.source.path
     file.parent.mkdir(parents=True)
     file.write_bytes(b"a font")
     assert ellen in sources.installed()
-    assert sources.find(ellen) == b"a font"
+    assert sources.read_font(ellen) == b"a font"
 
 
 def test_a_python_package_that_is_not_installed_hides_its_style() -> None:
-    nowhere = Face(face="Nowhere", source=type(PLAIN.source)("fontpkg_nowhere", "files/Nowhere.ttf"))
-    assert WITHOUT_NPM.find(nowhere) is None
+    nowhere = FaceRecipe(face="Nowhere", source=type(PLAIN_FACE.source)("fontpkg_nowhere", "files/Nowhere.ttf"))
+    assert WITHOUT_NPM.read_font(nowhere) is None
 
 
 def test_npm_is_asked_for_faces_and_scripts_and_pins_each_without_an_address() -> None:
     wanted = json.loads((ROOT / "package.json").read_text())["dependencies"]
     faces = {face.source.package for face in EVERY_FACE if face.source.is_from_npm}
-    assert set(wanted) == faces | {place.partition("/")[0] for place in PACKAGED.values()}
+    assert set(wanted) == faces | {place.partition("/")[0] for place in PACKAGE_FILES.values()}
     locked = (ROOT / "package-lock.json").read_text()
     packages = json.loads(locked)["packages"]
     for name, version in wanted.items():

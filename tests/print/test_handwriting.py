@@ -29,55 +29,24 @@ from hypothesis import strategies as st
 from page_reader import Glyph, Pages
 
 from quillpost.rendering.geometry import Box
-from quillpost.rendering.handwriting.hand import Glyphs, Hand
+from quillpost.rendering.handwriting.hand import Hand, HandGlyphs
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import Design
-from quillpost.rendering.text.variables import compile_text
+from quillpost.rendering.text.variables import compile_template
 
 INK = (0.8, 0.2, 0.2)
 
 AI_HANDS = (STROKES, OUTLINES, JOINED)
 HINDI = 18
 ODD_PARTS = (
-    *(
-        " ",
-        "  ",
-        "\n",
-        "\n\n\n",
-        "\t",
-        "\r\n",
-        "\u2028",
-        "\x00",
-        "\x85",
-        "\u3000",
-        "\u200f",
-        "\u202e",
-        "\xad",
-    ),
-    *(
-        "e\u0301",
-        "\u0301",
-        "a\u0323\u0302",
-        "q\u0308\u0304",
-        "Ö",
-        "ß",
-        "ﬁ",
-        "ffi",
-        "fj",
-        "Ǆ",
-        "½",
-        "№",
-        "Ω",
-        "µ",
-    ),
+    *(" ", "  ", "\n", "\n\n\n", "\t", "\r\n", "\u2028", "\x00", "\x85", "\u3000", "\u200f", "\u202e", "\xad"),
+    *("e\u0301", "\u0301", "a\u0323\u0302", "q\u0308\u0304", "Ö", "ß", "ﬁ", "ffi", "fj", "Ǆ", "½", "№", "Ω", "µ"),
     *("Ж", "李", "مرحبا", "שלום", "नमस्ते", "😀", "👩\u200d👩\u200d👧", "🇦🇹", "\ue000", "\ud800", "\uffff"),
     *("%FIRST_NAME%", "%FIRST_NAME|friend%", "100%", "O'Brien", "(\\)", "WAVE", "Supercalifragilistic"),
     *("the quick brown fox", "jumps over", "a lazy dog. ", "“Quoted!”", "x" * 300, "_" * 40, "j" * 60),
 )
 parts = st.one_of(
-    st.sampled_from(ODD_PARTS),
-    st.text(max_size=12),
-    st.text("abcdefghijlmnopqrstuwyzABJQÅ.,", min_size=1, max_size=14),
+    st.sampled_from(ODD_PARTS), st.text(max_size=12), st.text("abcdefghijlmnopqrstuwyzABJQÅ.,", min_size=1, max_size=14)
 )
 # Left alone, messages would be short: most are said again and again.
 messages = st.builds(
@@ -113,7 +82,7 @@ def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
 ) -> None:
     look = design(piece, message, hand=hand, font_size=font_size, realism=realism, ink=INK)
     one = copy(item_id, qr_url=QR_URL if qr else None)
-    refusal = studio().misfits(look, [JENNY], qr=qr).messages.get(0)
+    refusal = studio().find_misfits(look, [JENNY], qr=qr).messages.get(0)
     if refusal:
         assert refusal.overflow_lines >= 1
         with pytest.raises(DoesNotFit) as again:
@@ -125,7 +94,7 @@ def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
     assert box
     written = Pages(composed(look, [one]).sheets).written(PIECES[piece].sides.index(side), INK)
     writer = studio().hands.hand(hand)
-    own_words = compile_text(message).fill(JENNY, look.sender)
+    own_words = compile_template(message).fill(JENNY, look.sender)
     # A ligature may be read as the one letter that Unicode has for it.
     drawn, asked = "".join(glyph.text for glyph in written), "".join(reading(writer, own_words).split())
     assert normalize("NFKC", drawn) == normalize("NFKC", asked)
@@ -134,21 +103,19 @@ def test_any_message_is_written_whole_inside_its_box_or_refused_with_its_excess(
 
 def reading(hand: Hand, text: str) -> str:
     """The text as it can be read back: of letters with one shape, the first is meant."""
-    faces = [hand.prepared, *(face.prepared for face in hand.others.values())]
+    faces = [hand.prepared, *(face.prepared for face in hand.fallback_faces.values())]
 
     def read(letter: str) -> str:
         face = next((face for face in faces if letter in face.letters), None)
-        alike = (
-            [other for other, base in face.letters.items() if base == face.letters[letter]] if face else []
-        )
+        alike = [other for other, base in face.letters.items() if base == face.letters[letter]] if face else []
         return min(alike, default=letter)
 
-    return "".join(map(read, hand.legible(text)))
+    return "".join(map(read, hand.make_legible(text)))
 
 
 def strays(written: list[Glyph], box: Box) -> list[tuple[str, Box | None]]:
     """Letters without ink, and letters whose ink is not inside the box."""
-    paper = box.grown(HAIR)
+    paper = box.expand(HAIR)
     return [(g.text, g.ink) for g in written if g.ink is None or not paper.contains(g.ink)]
 
 
@@ -276,12 +243,12 @@ def test_the_hand_inks_every_letter_that_it_claims(hand: int) -> None:
 
 def test_letters_of_no_face_are_reported_once_each() -> None:
     hand = studio().hands.hand(STROKES)
-    assert hand.missing_letters("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n") == ["李", "😀"]
-    assert hand.borrowed_letters("Жук, José 李") == ["Ж", "у", "к", "李"]
+    assert hand.find_missing_chars("Ünïcode ’quoted’ 李 Жук 😀 李\u200d\ufe0f e\u0301\n") == ["李", "😀"]
+    assert hand.find_borrowed_chars("Жук, José 李") == ["Ж", "у", "к", "李"]
 
 
 def test_letters_of_no_face_are_never_blank() -> None:
-    assert studio().hands.hand(STROKES).legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
+    assert studio().hands.hand(STROKES).make_legible("a李①㏄e\u0301\u200d\nb") == "aLi1ccé\nb"
 
 
 @pytest.mark.parametrize("beside", ["я", "№", "李"])
@@ -290,21 +257,21 @@ def test_figures_keep_their_distance_beside_a_borrowed_letter(beside: str) -> No
     assert hand.style.figure_gap
 
     def moves(word: str) -> list[int]:
-        return [move for part in hand.spell(word).parts if isinstance(part, Glyphs) for move in part.moves]
+        return [move for part in hand.spell(word).parts if isinstance(part, HandGlyphs) for move in part.x_offsets]
 
     assert moves("1200") == [0, *[hand.style.figure_gap] * 3]
     assert moves(f"1200{beside}")[:4] == moves("1200")
 
 
 def test_a_letter_without_a_sound_of_its_own_is_left_out() -> None:
-    assert studio().hands.hand(STROKES).legible("مرحبا, Dana") == "mrhb, Dana"
+    assert studio().hands.hand(STROKES).make_legible("مرحبا, Dana") == "mrhb, Dana"
 
 
 @pytest.mark.parametrize("word", ["n\u0302", "s\u0308", "as\u0308b", "李à\u0308", "s\u0308李", "(ā\u0301)"])
 def test_accents_that_no_letter_has_built_in_stand_over_it(word: str) -> None:
     file = Pages(composed(design(message=word, hand=INTERNATIONAL, ink=INK)).sheets)
     written = file.written(1, INK)
-    letters = studio().hands.hand(INTERNATIONAL).legible(word)
+    letters = studio().hands.hand(INTERNATIONAL).make_legible(word)
     assert "".join(glyph.text for glyph in written) == letters
     place = next(place for place, letter in enumerate(letters) if combining(letter))
     letter, accent = written[place - 1].ink, written[place].ink
@@ -325,13 +292,13 @@ def test_an_indian_hand_writes_hindi_in_its_own_letters(words: str) -> None:
 
 @pytest.mark.parametrize("letter", ["ﷺ", "😀", "한"])
 def test_a_word_that_grows_when_it_is_spelt_is_refused_in_good_time(letter: str) -> None:
-    found = studio().misfits(design(message=letter * 5_000), [JENNY], qr=False)
+    found = studio().find_misfits(design(message=letter * 5_000), [JENNY], qr=False)
     assert found.messages or letter == "😀"
 
 
 def test_a_message_that_grows_without_end_is_refused_unseen() -> None:
     whom = replace(JENNY, custom=("word " * 60,) + (None,) * 9)
-    found = studio().misfits(design(message="%CUSTOM1% " * 500), [whom] * 3, qr=False)
+    found = studio().find_misfits(design(message="%CUSTOM1% " * 500), [whom] * 3, qr=False)
     assert "far too many" in found.messages[0].message
     assert found.messages[0].overflow_lines > 1_000
 

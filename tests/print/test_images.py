@@ -26,9 +26,9 @@ from artworks import (
 )
 from PIL import Image, PngImagePlugin
 
-from quillpost.rendering.images.limits import LONGEST_SIDE, BadImage
+from quillpost.rendering.images.limits import MAX_SIDE_PIXELS, UnprintableImage
 from quillpost.rendering.images.models import PrintablePicture, read_picture
-from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.images.pictures import make_printable_picture
 
 RED = (255, 0, 0)
 GREEN = (0, 255, 0)
@@ -39,7 +39,7 @@ def plain(file_format: str, mode: str = "RGB", size: tuple[int, int] = (60, 40),
 
 
 def middle(data: bytes) -> tuple[int, ...]:
-    colour = printed(printable_picture(data).data).getpixel((108, 72))
+    colour = printed(make_printable_picture(data).data).getpixel((108, 72))
     assert isinstance(colour, tuple)
     return colour
 
@@ -55,7 +55,7 @@ def is_near(colour: tuple[int, ...], other: tuple[int, ...]) -> bool:
 @pytest.mark.parametrize(("file_format", "progressive"), [("JPEG", False), ("JPEG", True), ("PNG", False)])
 def test_a_plain_picture_passes_unchanged(file_format: str, progressive: bool, mode: str) -> None:
     whole = saved(QUARTERS.convert(mode), file_format, progressive=progressive)
-    assert printable_picture(whole) == PrintablePicture(whole, f"image/{file_format.lower()}", 60, 40, ())
+    assert make_printable_picture(whole) == PrintablePicture(whole, f"image/{file_format.lower()}", 60, 40, ())
 
 
 def test_the_pixels_of_a_plain_png_go_into_the_file_as_they_are() -> None:
@@ -67,7 +67,7 @@ def test_the_pixels_of_a_plain_png_go_into_the_file_as_they_are() -> None:
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
 def test_quarters_stay_where_they_are(file_format: str) -> None:
-    shown = printed(printable_picture(saved(QUARTERS, file_format, quality=95, subsampling=0)).data)
+    shown = printed(make_printable_picture(saved(QUARTERS, file_format, quality=95, subsampling=0)).data)
     corners = [shown.getpixel(at) for at in ((20, 20), (190, 20), (20, 120), (190, 120))]
     assert np.abs(np.array(corners) - np.array([RED, (0, 0, 255), GREEN, RED])).max() < 25
 
@@ -101,7 +101,7 @@ def test_sixteen_bits_a_sample_become_eight(colour: int, sample: bytes) -> None:
 
 def test_an_interlaced_picture_is_put_in_order() -> None:
     gradient = Image.linear_gradient("L").resize((37, 23))
-    shown = printed(printable_picture(interlaced(gradient)).data, 37, 23)
+    shown = printed(make_printable_picture(interlaced(gradient)).data, 37, 23)
     assert np.array_equal(np.asarray(shown.convert("L")), np.asarray(gradient))
 
 
@@ -142,14 +142,14 @@ def test_linear_light_is_brought_to_the_screens_gamma() -> None:
 
 def test_a_screens_own_gamma_changes_nothing() -> None:
     usual = with_chunk(plain("PNG"), b"gAMA", struct.pack(">I", 45_455))
-    assert printable_picture(usual).data == usual
+    assert make_printable_picture(usual).data == usual
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "LA"])
 def test_a_picture_of_many_strips_keeps_every_row(mode: str) -> None:
     rows = np.random.default_rng(1).integers(0, 255, (1501, 1000), dtype=np.uint8)
     png = saved(Image.fromarray(rows).convert(mode), "PNG", compress_level=1)
-    with Image.open(io.BytesIO(printable_picture(png).data)) as made:
+    with Image.open(io.BytesIO(make_printable_picture(png).data)) as made:
         assert np.array_equal(np.asarray(made.convert("L")), rows)
 
 
@@ -157,7 +157,7 @@ def test_comments_and_further_frames_do_not_come_along() -> None:
     notes = PngImagePlugin.PngInfo()
     notes.add_text("Comment", "from whom it came", zip=True)
     chatty = with_chunk(saved(QUARTERS, "PNG", pnginfo=notes), b"acTL", struct.pack(">II", 2, 0))
-    made = printable_picture(chatty)
+    made = make_printable_picture(chatty)
     assert made.data == saved(QUARTERS, "PNG")
     assert made.notes == ("The image is animated: its first picture is printed.",)
 
@@ -165,20 +165,20 @@ def test_comments_and_further_frames_do_not_come_along() -> None:
 def test_pixels_in_countless_pieces_are_refused() -> None:
     crumbs = png_chunk(b"IDAT", b"") * 20_001
     whole = plain("PNG")
-    with pytest.raises(BadImage, match="too many pieces"):
-        printable_picture(whole[:33] + crumbs + whole[33:])
+    with pytest.raises(UnprintableImage, match="too many pieces"):
+        make_printable_picture(whole[:33] + crumbs + whole[33:])
 
 
 def test_the_same_picture_gives_the_same_bytes() -> None:
     for whole in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), saved(QUARTERS.quantize(8), "PNG")):
-        assert printable_picture(whole) == printable_picture(whole)
+        assert make_printable_picture(whole) == make_printable_picture(whole)
 
 
 # CMYK
 
 
 def test_cmyk_becomes_rgb_by_the_plain_formula() -> None:
-    made = printable_picture(plain("JPEG", "CMYK", colour=(255, 0, 0, 0)))
+    made = make_printable_picture(plain("JPEG", "CMYK", colour=(255, 0, 0, 0)))
     assert made.notes == ("The image was converted from CMYK to RGB without a colour profile.",)
     assert is_near(middle(made.data), (0, 255, 255))
     assert read_picture(made.data).components == 3
@@ -196,7 +196,7 @@ def test_cmyk_that_no_adobe_program_wrote_is_not_inverted() -> None:
 
 def test_cmyk_is_converted_by_its_own_profile() -> None:
     grey = cmyk_profile([(255, 128, 128)] * 8 + [(136, 128, 128)] * 8)
-    made = printable_picture(saved(Image.new("CMYK", (60, 40), (255, 0, 0, 0)), "JPEG", icc_profile=grey))
+    made = make_printable_picture(saved(Image.new("CMYK", (60, 40), (255, 0, 0, 0)), "JPEG", icc_profile=grey))
     assert made.notes == ("The image was converted from CMYK to RGB by its own colour profile.",)
     red, green, blue = middle(made.data)
     assert red == green == blue
@@ -206,7 +206,7 @@ def test_cmyk_is_converted_by_its_own_profile() -> None:
 
 def test_a_jpeg_stored_as_rgb_is_rewritten_in_the_usual_way() -> None:
     rgb = saved(Image.new("RGB", (60, 40), RED), "JPEG", keep_rgb=True)
-    made = printable_picture(rgb)
+    made = make_printable_picture(rgb)
     assert made.data != rgb
     assert is_near(middle(made.data), RED)
 
@@ -226,15 +226,13 @@ TURNS = {
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize(
-    ("file_format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "RGB"), ("PNG", "P")]
-)
+@pytest.mark.parametrize(("file_format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "RGB"), ("PNG", "P")])
 def test_a_turned_photograph_is_printed_upright(file_format: str, mode: str, orientation: int) -> None:
     stored = QUARTERS.transpose(TURNS[orientation]) if orientation in TURNS else QUARTERS
     exif = Image.Exif()
     exif[0x0112] = orientation
     how = {"quality": 95, "subsampling": 0} if file_format == "JPEG" else {}
-    made = printable_picture(saved(stored.convert(mode), file_format, exif=exif, **how))
+    made = make_printable_picture(saved(stored.convert(mode), file_format, exif=exif, **how))
     shown = printed(made.data)
     corners = [shown.getpixel(at) for at in ((20, 20), (190, 20), (20, 120), (190, 120))]
     assert np.abs(np.array(corners) - np.array([RED, (0, 0, 255), GREEN, RED])).max() < 25
@@ -251,7 +249,7 @@ def test_art_of_another_shape_covers_the_whole_area() -> None:
 @pytest.mark.parametrize(("file_format", "mode"), [("JPEG", "RGB"), ("PNG", "RGB"), ("PNG", "P")])
 def test_a_profile_that_fits_is_kept_and_used(file_format: str, mode: str) -> None:
     red = Image.new("RGB", (60, 40), RED).convert(mode)
-    made = printable_picture(saved(red, file_format, icc_profile=swapping_profile()))
+    made = make_printable_picture(saved(red, file_format, icc_profile=swapping_profile()))
     assert made.notes == ()
     assert read_picture(made.data).profile == swapping_profile()
     assert is_near(middle(made.data), GREEN)
@@ -259,7 +257,7 @@ def test_a_profile_that_fits_is_kept_and_used(file_format: str, mode: str) -> No
 
 def test_a_profile_that_is_packed_in_an_unknown_way_is_left_out() -> None:
     packed = b"icc\0\1" + zlib.compress(srgb_profile())
-    made = printable_picture(with_chunk(plain("PNG"), b"iCCP", packed))
+    made = make_printable_picture(with_chunk(plain("PNG"), b"iCCP", packed))
     assert made.notes == ("The image's colour profile was left out: it is damaged.",)
     with Image.open(io.BytesIO(made.data)) as picture:
         assert picture.size == (60, 40)
@@ -268,13 +266,13 @@ def test_a_profile_that_is_packed_in_an_unknown_way_is_left_out() -> None:
 def test_a_long_profile_is_put_together_from_its_segments() -> None:
     profile = srgb_profile()
     padded = struct.pack(">I", 150_000) + profile[4:] + bytes(150_000 - len(profile))
-    made = printable_picture(saved(QUARTERS, "JPEG", icc_profile=padded))
+    made = make_printable_picture(saved(QUARTERS, "JPEG", icc_profile=padded))
     assert read_picture(made.data).profile == padded
 
 
 @pytest.mark.parametrize("file_format", ["JPEG", "PNG"])
 @pytest.mark.parametrize(
-    ("profile", "fault"),
+    ("profile", "error"),
     [
         (cmyk_profile([(255, 128, 128)] * 16), "meant for other colours"),
         (b"no profile at all" * 20, "damaged"),
@@ -287,11 +285,11 @@ def test_a_long_profile_is_put_together_from_its_segments() -> None:
     ],
     ids=["cmyk", "nonsense", "cut", "large", "newer"],
 )
-def test_a_profile_that_does_not_fit_is_left_out(file_format: str, profile: bytes, fault: str) -> None:
-    made = printable_picture(saved(QUARTERS, file_format, icc_profile=profile))
+def test_a_profile_that_does_not_fit_is_left_out(file_format: str, profile: bytes, error: str) -> None:
+    made = make_printable_picture(saved(QUARTERS, file_format, icc_profile=profile))
     (note,) = made.notes
     assert note.startswith("The image's colour profile was left out: ")
-    assert fault in note
+    assert error in note
     assert read_picture(made.data).profile is None
     assert profile[:200] not in made.data
 
@@ -299,7 +297,7 @@ def test_a_profile_that_does_not_fit_is_left_out(file_format: str, profile: byte
 @pytest.mark.parametrize("kind", [b"iCCP", b"zTXt"])
 def test_a_bomb_in_a_side_chunk_is_not_set_off(kind: bytes) -> None:
     bomb = b"icc\0\0" + zlib.compress(bytes(50_000_000), 1)
-    made = printable_picture(with_chunk(plain("PNG"), kind, bomb))
+    made = make_printable_picture(with_chunk(plain("PNG"), kind, bomb))
     assert made.data == plain("PNG")
     assert bool(made.notes) == (kind == b"iCCP")
 
@@ -328,14 +326,14 @@ HEIC = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic"
     ],
 )
 def test_another_kind_of_file_is_refused_by_its_name(data: bytes, kind: str) -> None:
-    with pytest.raises(BadImage) as refusal:
-        printable_picture(data)
+    with pytest.raises(UnprintableImage) as refusal:
+        make_printable_picture(data)
     assert refusal.value.message == f"The image is neither a JPEG nor a PNG file: it is {kind}."
 
 
 def test_an_empty_file_is_refused() -> None:
-    with pytest.raises(BadImage, match="not a single byte"):
-        printable_picture(b"")
+    with pytest.raises(UnprintableImage, match="not a single byte"):
+        make_printable_picture(b"")
 
 
 @pytest.mark.parametrize("mode", ["RGB", "CMYK", "L", "P", "RGBA"])
@@ -345,34 +343,32 @@ def test_a_truncated_picture_is_refused(mode: str, kept: float) -> None:
     noise = np.random.default_rng(1).integers(0, 255, (64, 64, 3), dtype=np.uint8)
     for form in {file_format, "PNG"} if mode != "CMYK" else {file_format}:
         whole = saved(Image.fromarray(noise).convert(mode), form)
-        with pytest.raises(BadImage, match=r"damaged|incomplete"):
-            printable_picture(whole[: int(len(whole) * kept)])
+        with pytest.raises(UnprintableImage, match=r"damaged|incomplete"):
+            make_printable_picture(whole[: int(len(whole) * kept)])
 
 
 def test_a_wrong_checksum_is_refused() -> None:
     whole = bytearray(plain("PNG"))
     whole[whole.index(b"IDAT") + 9] ^= 1
-    with pytest.raises(BadImage, match="checksum"):
-        printable_picture(bytes(whole))
+    with pytest.raises(UnprintableImage, match="checksum"):
+        make_printable_picture(bytes(whole))
 
 
 @pytest.mark.parametrize("colour", [2, 6])
 @pytest.mark.parametrize("rows", [39, 0])
 def test_fewer_rows_than_promised_are_refused(colour: int, rows: int) -> None:
     row = b"\0" + bytes(60 * (3 if colour == 2 else 4))
-    with pytest.raises(BadImage, match="pixels are missing"):
-        printable_picture(png_file(png_header(60, 40, colour=colour), row * rows))
+    with pytest.raises(UnprintableImage, match="pixels are missing"):
+        make_printable_picture(png_file(png_header(60, 40, colour=colour), row * rows))
 
 
 def test_pixels_that_inflate_to_far_more_than_promised_do_no_harm() -> None:
     bomb = png_file(png_header(60, 40), (b"\0" + bytes(180)) * 200_000)
-    made = printable_picture(bomb)
+    made = make_printable_picture(bomb)
     assert len(made.data) < 2_000
 
 
-def test_a_photograph_of_too_many_pixels_is_refused_before_it_is_decoded(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_photograph_of_too_many_pixels_is_refused_before_it_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     def decode(*_: object, **__: object) -> None:
         raise AssertionError("decoded")
 
@@ -380,36 +376,34 @@ def test_a_photograph_of_too_many_pixels_is_refused_before_it_is_decoded(
     size = photograph.index(b"\xff\xc0") + 5
     photograph[size : size + 4] = struct.pack(">HH", 20_000, 20_000)
     monkeypatch.setattr(Image, "open", decode)
-    with pytest.raises(BadImage, match=r"20000 x 20000 pixels; at most 60\.0 million"):
-        printable_picture(bytes(photograph))
+    with pytest.raises(UnprintableImage, match=r"20000 x 20000 pixels; at most 60\.0 million"):
+        make_printable_picture(bytes(photograph))
 
 
 def test_a_second_header_cannot_smuggle_in_another_size() -> None:
     whole = plain("PNG")
-    with pytest.raises(BadImage, match="two headers"):
-        printable_picture(whole[:33] + png_header(6000, 4000) + whole[33:])
+    with pytest.raises(UnprintableImage, match="two headers"):
+        make_printable_picture(whole[:33] + png_header(6000, 4000) + whole[33:])
     photograph = plain("JPEG")
     frame = jpeg_segment(0xC0, bytes((8, 0, 40, 0, 60, 3, 1, 17, 0, 2, 17, 1, 3, 17, 1)))
-    with pytest.raises(BadImage, match="two headers"):
-        printable_picture(photograph[:2] + frame + photograph[2:])
+    with pytest.raises(UnprintableImage, match="two headers"):
+        make_printable_picture(photograph[:2] + frame + photograph[2:])
 
 
 @pytest.mark.parametrize("header", [png_header(60, 40, depth=3), png_header(60, 40, colour=5)])
 def test_a_header_that_makes_no_sense_is_refused(header: bytes) -> None:
-    with pytest.raises(BadImage, match="makes no sense"):
-        printable_picture(png_file(header, b"\0"))
+    with pytest.raises(UnprintableImage, match="makes no sense"):
+        make_printable_picture(png_file(header, b"\0"))
 
 
 def test_a_chunk_longer_than_the_file_is_refused() -> None:
-    with pytest.raises(BadImage, match="incomplete"):
-        printable_picture(
-            PNG_SIGNATURE + png_header(60, 40) + struct.pack(">I4s", 2**31 - 1, b"IDAT") + bytes(99)
-        )
+    with pytest.raises(UnprintableImage, match="incomplete"):
+        make_printable_picture(PNG_SIGNATURE + png_header(60, 40) + struct.pack(">I4s", 2**31 - 1, b"IDAT") + bytes(99))
 
 
 def test_a_bomb_is_refused_by_its_header() -> None:
-    with pytest.raises(BadImage) as refusal:
-        printable_picture(PNG_SIGNATURE + png_header(50_000, 50_000))
+    with pytest.raises(UnprintableImage) as refusal:
+        make_printable_picture(PNG_SIGNATURE + png_header(50_000, 50_000))
     assert refusal.value.message == (
         "The image has 50000 x 50000 pixels; at most 60.0 million are accepted."
         " The largest sheet needs 5250 x 6750 at 600 dpi: make it smaller."
@@ -417,23 +411,23 @@ def test_a_bomb_is_refused_by_its_header() -> None:
 
 
 def test_a_picture_without_pixels_is_refused() -> None:
-    with pytest.raises(BadImage, match="no pixels"):
-        printable_picture(png_file(png_header(0, 40), b""))
+    with pytest.raises(UnprintableImage, match="no pixels"):
+        make_printable_picture(png_file(png_header(0, 40), b""))
 
 
 def test_a_picture_as_fine_as_the_largest_sheet_needs_is_accepted() -> None:
-    made = printable_picture(plain("PNG", "L", (5250, 6750)))
+    made = make_printable_picture(plain("PNG", "L", (5250, 6750)))
     assert (made.width, made.height) == (5250, 6750)
 
 
 def test_an_endless_strip_is_refused() -> None:
-    with pytest.raises(BadImage, match=f"more than {LONGEST_SIDE} pixels"):
-        printable_picture(PNG_SIGNATURE + png_header(LONGEST_SIDE + 1, 1))
+    with pytest.raises(UnprintableImage, match=f"more than {MAX_SIDE_PIXELS} pixels"):
+        make_printable_picture(PNG_SIGNATURE + png_header(MAX_SIDE_PIXELS + 1, 1))
 
 
 def test_a_file_over_40_megabytes_is_refused() -> None:
-    with pytest.raises(BadImage, match="larger than 40 MB"):
-        printable_picture(b"\xff\xd8\xff" + bytes(40_000_000))
+    with pytest.raises(UnprintableImage, match="larger than 40 MB"):
+        make_printable_picture(b"\xff\xd8\xff" + bytes(40_000_000))
 
 
 @pytest.mark.parametrize(
@@ -448,31 +442,31 @@ def test_a_file_over_40_megabytes_is_refused() -> None:
     ],
 )
 def test_a_rare_kind_of_jpeg_is_refused_with_the_reason(marker: int, frame: bytes, reason: str) -> None:
-    with pytest.raises(BadImage, match=reason):
-        printable_picture(b"\xff\xd8" + jpeg_segment(marker, frame) + b"\xff\xda\0\x02")
+    with pytest.raises(UnprintableImage, match=reason):
+        make_printable_picture(b"\xff\xd8" + jpeg_segment(marker, frame) + b"\xff\xda\0\x02")
 
 
 def test_a_jpeg_header_that_does_not_end_is_refused() -> None:
-    with pytest.raises(BadImage, match="does not end"):
-        printable_picture(b"\xff\xd8" + jpeg_segment(0xFE, b"") * 2_001)
+    with pytest.raises(UnprintableImage, match="does not end"):
+        make_printable_picture(b"\xff\xd8" + jpeg_segment(0xFE, b"") * 2_001)
 
 
 def test_a_jpeg_drawn_over_and_over_is_refused() -> None:
     whole = saved(QUARTERS, "JPEG", progressive=True)
     scan = whole.rindex(b"\xff\xda")
-    with pytest.raises(BadImage, match="more than a hundred scans"):
-        printable_picture(whole[:-2] + whole[scan:-2] * 100 + whole[-2:])
+    with pytest.raises(UnprintableImage, match="more than a hundred scans"):
+        make_printable_picture(whole[:-2] + whole[scan:-2] * 100 + whole[-2:])
 
 
 def test_notes_that_cannot_be_read_do_not_spoil_a_picture() -> None:
     notes = PngImagePlugin.PngInfo()
     notes.add_text("Raw profile type exif", "\nexif\n 4\nnot hexadecimal")
-    assert printable_picture(saved(QUARTERS, "PNG", pnginfo=notes)).data == saved(QUARTERS, "PNG")
+    assert make_printable_picture(saved(QUARTERS, "PNG", pnginfo=notes)).data == saved(QUARTERS, "PNG")
 
 
 def test_what_is_not_printable_is_never_composed() -> None:
     for unprepared in (plain("PNG", "RGBA"), plain("JPEG", "CMYK"), plain("GIF", "P")):
-        with pytest.raises(BadImage):
+        with pytest.raises(UnprintableImage):
             read_picture(unprepared)
 
 
@@ -481,12 +475,12 @@ def test_a_large_picture_is_flattened_without_further_copies_of_it() -> None:
     pixels = 6000 * 4000
     script = (
         "import resource, sys\n"
-        "from quillpost.rendering.images.pictures import printable_picture\n"
+        "from quillpost.rendering.images.pictures import make_printable_picture\n"
         "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         "small, large = (sys.stdin.buffer.read(int(size)) for size in sys.argv[1:])\n"
-        "printable_picture(small)\n"
+        "make_printable_picture(small)\n"
         "before = peak()\n"
-        "printable_picture(large)\n"
+        "make_printable_picture(large)\n"
         "print(peak() - before)\n"
     )
     small, large = (plain("PNG", "RGBA", size, (9, 9, 9, 99)) for size in ((60, 40), (6000, 4000)))

@@ -6,10 +6,10 @@ import pytest
 from PIL import Image
 
 from quillpost.rendering.geometry import Box
-from quillpost.rendering.images.limits import BadImage
+from quillpost.rendering.images.limits import UnprintableImage
 from quillpost.rendering.images.tone_measurement import measure_tones
-from quillpost.rendering.images.tones import CELL_BYTES, GRID, Tones
-from quillpost.rendering.layout.contrast import contrast, contrast_over
+from quillpost.rendering.images.tones import CELL_BYTES, GRID_CELLS, PictureTones
+from quillpost.rendering.layout.contrast import contrast_over, contrast_ratio
 
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 
@@ -26,16 +26,16 @@ def half(kind: str = "PNG", *, size: tuple[int, int] = (400, 200), orientation: 
     return file.getvalue()
 
 
-def tones(data: bytes, size: tuple[int, int] = (400, 200)) -> Tones:
-    return Tones(*size, measure_tones(data))
+def tones(data: bytes, size: tuple[int, int] = (400, 200)) -> PictureTones:
+    return PictureTones(*size, measure_tones(data))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_a_picture_is_measured_where_it_is(kind: str) -> None:
     found = tones(half(kind))
-    assert len(found.cells) == GRID * GRID * CELL_BYTES
-    assert max(found.at(0.1, 0.5)) < 0.1
-    assert min(found.at(0.9, 0.5)) > 0.9
+    assert len(found.cells) == GRID_CELLS * GRID_CELLS * CELL_BYTES
+    assert max(found.color_at(0.1, 0.5)) < 0.1
+    assert min(found.color_at(0.9, 0.5)) > 0.9
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_a_picture_is_measured_where_it_is(kind: str) -> None:
 def test_a_turned_picture_is_measured_upright(orientation: int, dark: tuple[float, float]) -> None:
     found = tones(half("JPEG", orientation=orientation))
     across, down = dark
-    assert max(found.at(across, down)) < 0.1
-    assert min(found.at(1 - across, 1 - down)) > 0.9
+    assert max(found.color_at(across, down)) < 0.1
+    assert min(found.color_at(1 - across, 1 - down)) > 0.9
 
 
 def test_a_damaged_picture_is_refused() -> None:
-    with pytest.raises(BadImage):
+    with pytest.raises(UnprintableImage):
         measure_tones(half()[:60])
 
 
@@ -76,5 +76,5 @@ def test_words_are_lost_when_a_quarter_of_them_is() -> None:
 
 
 def test_contrast_goes_from_none_to_black_on_white() -> None:
-    assert contrast(WHITE, WHITE) == 1
-    assert contrast(BLACK, WHITE) == pytest.approx(21)
+    assert contrast_ratio(WHITE, WHITE) == 1
+    assert contrast_ratio(BLACK, WHITE) == pytest.approx(21)

@@ -16,35 +16,23 @@ from bar_reader import Unreadable, decode, read_bars
 from numpy.typing import NDArray
 from PIL import Image
 
-from quillpost.orders.giftcards.rules import claim_code, spelled
-from quillpost.rendering.codes.barcode import encode
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.orders.giftcards.rules import encode_claim, format_claim
+from quillpost.rendering.codes.barcode import encode_barcode
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.sources import FontSources
 from quillpost.rendering.layout.products import Side
-from quillpost.rendering.layout.templates import shipped_pieces
-from quillpost.rendering.models import Addressee, Claim, Copy, Design, Giftcard, Sender
-from quillpost.rendering.renderer import Printed, Studio
+from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.models import Addressee, Copy, Design, Giftcard, GiftcardClaim, SenderName
+from quillpost.rendering.renderer import PrintFiles, Renderer
 
 DPI = 150
 PIECES_IN_ALL = 500
 QUIET = INCH / 10
-PIECES = shipped_pieces()
+PIECES = load_shipped_products()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11")
-FIRST_NAMES = (
-    "José",
-    "Zoë",
-    "O'Neil",
-    "Anne-Marie",
-    "Søren",
-    "Łucja",
-    "Bob",
-    "Jenny",
-    "Renée",
-    "Ægir",
-    "Nuño",
-)
+FIRST_NAMES = ("José", "Zoë", "O'Neil", "Anne-Marie", "Søren", "Łucja", "Bob", "Jenny", "Renée", "Ægir", "Nuño")
 LAST_NAMES = ("O'Brien", "García", "Skinner", "Müller", "Åkesson", "Smith", "D'Angelo", "McDonald", "Žižek")
 
 
@@ -59,11 +47,9 @@ class Page:
 
     def part(self, box: Box) -> NDArray[np.uint8]:
         scale, shift = self.dpi / INCH, self.side.bleed
-        around = box.grown(QUIET)
+        around = box.expand(QUIET)
         left, right = (max(0, round((edge + shift) * scale)) for edge in (around.left, around.right))
-        top, bottom = (
-            max(0, len(self.pixels) - round((edge + shift) * scale)) for edge in (around.top, around.bottom)
-        )
+        top, bottom = (max(0, len(self.pixels) - round((edge + shift) * scale)) for edge in (around.top, around.bottom))
         return self.pixels[top:bottom, left:right]
 
 
@@ -76,23 +62,23 @@ class _Memory(dict[str, bytes]):
 
 
 @cache
-def studio() -> Studio:
-    return Studio(Hands(FontSources(None), _Memory()), PIECES, sandbox=LimitedSandbox())
+def studio() -> Renderer:
+    return Renderer(Hands(FontSources(None), _Memory()), PIECES, sandbox=DecoderSandbox())
 
 
-def composed(designs: dict[int, Design], copies: list[Copy]) -> Printed:
+def composed(designs: dict[int, Design], copies: list[Copy]) -> PrintFiles:
     return studio().compose(designs, copies, title="Codes", made_at=datetime(2026, 3, 4, tzinfo=UTC))
 
 
 def design(piece: str, *, background: bytes | None = None) -> Design:
     hand = min(number for number, style in studio().hands.styles.items() if style.kind != "AI")
     return Design(
-        piece=piece,
+        product=piece,
         message="Hi %FIRST_NAME|there%, do come by!",
         ink=(0.1, 0.1, 0.5),
         hand=hand,
         background=background,
-        sender=Sender("Dana"),
+        sender=SenderName("Dana"),
         giftcard=Giftcard("Acorn Coffee", 2500) if piece == "giftcard" else None,
     )
 
@@ -139,7 +125,7 @@ def backs() -> list[tuple[Copy, Page]]:
     found: list[tuple[Copy, Page]] = []
     for key, look in designs.items():
         own = [copy for copy in copies if copy.design == key]
-        sides = list(PIECES[look.piece].sides)
+        sides = list(PIECES[look.product].sides)
         drawn = pages(composed(designs, own).sheets, sides)
         found += zip(own, (page for page in drawn if page.side.barcode), strict=True)
     return found
@@ -194,7 +180,7 @@ def test_the_reader_reads_what_the_encoder_writes_and_refuses_a_changed_bar() ->
     random = Random(3)
     for _ in range(200):
         copy = random_copy(random, 0, 0)
-        letters = encode(str(copy.tracking), copy.routing)
+        letters = encode_barcode(str(copy.tracking), copy.routing)
         assert decode(letters) == (copy.tracking, copy.routing)
         place = random.randrange(65)
         changed = random.choice("TDAF".replace(letters[place], ""))
@@ -205,7 +191,7 @@ def test_the_reader_reads_what_the_encoder_writes_and_refuses_a_changed_bar() ->
 def _bars(page: Page) -> tuple[str, str]:
     assert page.side.barcode is not None
     # Less than the clear space that the standard asks for above and below the bars.
-    area = page.part(page.side.barcode.stretched(0, 0.02 * INCH - QUIET))
+    area = page.part(page.side.barcode.expand_sides(0, 0.02 * INCH - QUIET))
     reading = read_bars(area, dpi=page.dpi)
     return reading.tracking, reading.routing
 
@@ -225,9 +211,9 @@ def _random_digits(random: Random, length: int) -> str:
     return "".join(random.choices(digits, k=length))
 
 
-def _random_claim(random: Random) -> Claim:
-    code = claim_code(random.randbytes(16))
-    return Claim(spelled(code), f"https://mail.example.com/gift/{code}")
+def _random_claim(random: Random) -> GiftcardClaim:
+    code = encode_claim(random.randbytes(16))
+    return GiftcardClaim(format_claim(code), f"https://mail.example.com/gift/{code}")
 
 
 def _random_code(random: Random) -> str:

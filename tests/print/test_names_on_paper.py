@@ -25,8 +25,8 @@ from page_reader import Pages
 
 from quillpost.rendering.fit import Misfits
 from quillpost.rendering.layout.paragraphs import DoesNotFit
-from quillpost.rendering.models import Addressee, ReturnAddress, Sender
-from quillpost.rendering.renderer import Printed
+from quillpost.rendering.models import Addressee, ReturnAddress, SenderName
+from quillpost.rendering.renderer import PrintFiles
 
 INK = (0.8, 0.2, 0.2)
 GREETING = "Dear %FIRST_NAME|friend%, this is for %FULL_NAME|you% of %COMPANY|your house%. Bye!"
@@ -34,11 +34,7 @@ NAMES = {
     "O'Brien": ("Pat O'Brien", "Dear Pat, this is for Pat O'Brien of", "PAT O'BRIEN"),
     "curly apostrophe": ("Pat O’Brien", "Dear Pat, this is for Pat O’Brien of", "PAT O’BRIEN"),
     "accents composed": ("José Núñez", "Dear José, this is for José Núñez of", "JOSÉ NÚÑEZ"),
-    "accents apart": (
-        unicodedata.normalize("NFD", "José Núñez"),
-        "Dear José, this is for José Núñez of",
-        "JOSÉ NÚÑEZ",
-    ),
+    "accents apart": (unicodedata.normalize("NFD", "José Núñez"), "Dear José, this is for José Núñez of", "JOSÉ NÚÑEZ"),
     "capitals": ("JANE DOE", "Dear Jane, this is for Jane Doe of", "JANE DOE"),
     "nobody": (None, "Dear friend, this is for you of", ""),
     "only spaces": ("  \t ", "Dear friend, this is for you of", ""),
@@ -65,12 +61,7 @@ NAMES = {
 @pytest.mark.parametrize(("name", "greeting", "address"), NAMES.values(), ids=NAMES)
 @pytest.mark.parametrize(
     ("piece", "hand"),
-    [
-        ("postcard-6x9", STROKES),
-        ("postcard-6x9", ONE_SHAPE),
-        ("notecard", OUTLINES),
-        ("notecard", JOINED),
-    ],
+    [("postcard-6x9", STROKES), ("postcard-6x9", ONE_SHAPE), ("notecard", OUTLINES), ("notecard", JOINED)],
 )
 def test_any_name_is_written_and_addressed(
     name: str | None, greeting: str | None, address: str | None, piece: str, hand: int
@@ -91,7 +82,7 @@ def test_any_name_is_written_and_addressed(
         assert lines.strip() in page_text(printed.sheets, 1)
 
 
-def assert_sound(printed: Printed) -> None:
+def assert_sound(printed: PrintFiles) -> None:
     """Nothing blank, no box for a letter that is missing, nothing that cannot be read."""
     for pdf in filter(None, (printed.sheets, printed.envelopes)):
         file = Pages(pdf)
@@ -114,14 +105,12 @@ def test_a_name_in_letters_of_no_face_is_spelt_in_latin_ones() -> None:
 
 def test_an_addressee_of_whom_nothing_is_known_gets_a_piece_too() -> None:
     for piece in PIECES:
-        look = design(piece, GREETING, return_address=ReturnAddress(), sender=Sender())
-        assert studio().misfits(look, [Addressee()], qr=False) == Misfits(None, {}, {})
+        look = design(piece, GREETING, return_address=ReturnAddress(), sender=SenderName())
+        assert studio().find_misfits(look, [Addressee()], qr=False) == Misfits(None, {}, {})
         printed = composed(look, [copy(addressee=Addressee(), tracking=None)])
         assert_sound(printed)
         side = PIECES[piece].sides.index(PIECES[piece].message_side)
-        assert "Dear friend, this is for you of your house. Bye!" in " ".join(
-            page_text(printed.sheets, side).split()
-        )
+        assert "Dear friend, this is for you of your house. Bye!" in " ".join(page_text(printed.sheets, side).split())
 
 
 @pytest.mark.parametrize("hand", HANDS)
@@ -130,17 +119,17 @@ def test_a_word_of_300_letters_is_broken_over_lines_and_stays_whole(hand: int, l
     word = (letter * 300)[:300]
     look = design("postcard-6x11", "Dear %CUSTOM1%. Bye!", hand=hand, ink=INK, font_size="small")
     addressee = replace(JENNY, custom=(word,) * 10)
-    assert studio().misfits(look, [addressee], qr=False).messages == {}
+    assert studio().find_misfits(look, [addressee], qr=False).messages == {}
     written = Pages(composed(look, [copy(addressee=addressee)]).sheets).written(1, INK)
     assert "".join(glyph.text for glyph in written) == f"Dear{word}.Bye!"
     box = PIECES["postcard-6x11"].message_side.message
     assert box
-    assert [g for g in written if g.ink is None or not box.grown(HAIR).contains(g.ink)] == []
+    assert [g for g in written if g.ink is None or not box.expand(HAIR).contains(g.ink)] == []
 
 
 def test_a_name_of_300_letters_is_too_long_for_a_printed_address_and_is_refused() -> None:
     look, long = design(message="Hi!"), replace(JENNY, name="w" * 300)
-    refusal = studio().misfits(look, [JENNY, long], qr=False)
+    refusal = studio().find_misfits(look, [JENNY, long], qr=False)
     assert list(refusal.addresses) == [1]
     assert refusal.addresses[1].overflow_lines >= 1
     with pytest.raises(DoesNotFit, match="The address is too long"):
@@ -175,12 +164,10 @@ fragments = st.one_of(
     st.sampled_from([STROKES, OUTLINES]),
     st.integers(0, 10**9),
 )
-def test_any_address_is_inside_its_box_or_refused(
-    addressee: Addressee, piece: str, hand: int, item_id: int
-) -> None:
+def test_any_address_is_inside_its_box_or_refused(addressee: Addressee, piece: str, hand: int, item_id: int) -> None:
     sender = ReturnAddress(name=addressee.company, address=addressee.address, city=addressee.city)
     look = design(piece, "", hand=hand, ink=INK, return_address=sender)
-    misfits = studio().misfits(look, [addressee], qr=False)
+    misfits = studio().find_misfits(look, [addressee], qr=False)
     if misfits.addresses or misfits.sender:
         refusals = [*misfits.addresses.values(), *filter(None, [misfits.sender])]
         assert min(refusal.overflow_lines for refusal in refusals) >= 1
@@ -191,13 +178,13 @@ def test_any_address_is_inside_its_box_or_refused(
     assert_inside(piece, printed)
 
 
-def assert_inside(piece: str, printed: Printed) -> None:
-    side = next(side for side in PIECES[piece].every_side() if side.address)
+def assert_inside(piece: str, printed: PrintFiles) -> None:
+    side = next(side for side in PIECES[piece].all_sides() if side.address)
     file = Pages(printed.envelopes if side.name == "envelope" and printed.envelopes else printed.sheets)
     page = 1 if side.name == "back" else 0
     # Plain type is fitted by its capitals: an accent on one, or a tail, may stand a little outside.
     across, up = (HAIR, HAIR) if side.handwritten else (1.0, 3.5)
-    boxes = [box.stretched(across, up) for box in (side.address, side.return_address) if box]
+    boxes = [box.expand_sides(across, up) for box in (side.address, side.return_address) if box]
     boxes += [side.indicia] if side.indicia else []
     glyphs = [glyph for glyph in file.glyphs(page) if glyph.font != "/F3" and not glyph.text.isspace()]
     assert [g for g in glyphs if g.ink is None or not any(box.contains(g.ink) for box in boxes)] == []
@@ -205,7 +192,7 @@ def assert_inside(piece: str, printed: Printed) -> None:
 
 def test_a_handwritten_return_address_that_is_too_long_is_the_senders_fault() -> None:
     far = ReturnAddress("Dana " * 60, "PO Box 1180 " * 20, None, "Austin", "TX", "78701")
-    found = studio().misfits(design("notecard", return_address=far), [JENNY, JENNY], qr=False)
+    found = studio().find_misfits(design("notecard", return_address=far), [JENNY, JENNY], qr=False)
     assert found.sender is not None
     assert "return address" in found.sender.message
     assert found.addresses == {}

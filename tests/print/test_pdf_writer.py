@@ -12,12 +12,12 @@ from readiness import text_of
 from sheets import BARS, BOXES, hand, press, shaped, sheets
 
 from quillpost.rendering.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
-from quillpost.rendering.handwriting.truetype import assembled, tables_of, thinned
-from quillpost.rendering.pdf.barcode_font import BARS_SIZE, embed_bars
-from quillpost.rendering.pdf.fonts import embed, shaped_readings
-from quillpost.rendering.pdf.metadata import Press, information, xmp_packet
+from quillpost.rendering.handwriting.truetype import assemble_font, read_tables, subset_outlines
+from quillpost.rendering.pdf.barcode_font import BARCODE_FONT_SIZE, embed_barcode_font
+from quillpost.rendering.pdf.fonts import embed_font, shaped_glyph_texts
+from quillpost.rendering.pdf.metadata import PrintMetadata, information_dictionary, xmp_packet
 from quillpost.rendering.pdf.objects import text_string
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 
@@ -75,7 +75,7 @@ def test_a_plain_file_ignores_parts_and_says_who_made_it() -> None:
 
 
 def test_a_recipient_costs_few_bytes() -> None:
-    def size(asked: Press | None, pieces: int) -> int:
+    def size(asked: PrintMetadata | None, pieces: int) -> int:
         return len(sheets(asked, pieces=pieces))
 
     each = [(size(asked, 1200) - size(asked, 200)) / 1000 for asked in (press(), None)]
@@ -84,8 +84,8 @@ def test_a_recipient_costs_few_bytes() -> None:
 
 @pytest.mark.parametrize("title", ["Plain", "Brackets (and) \\", "Zoë & <Co>", "李", "a\x00b\ud800c"])
 def test_any_title_is_told_alike_by_both_sides(title: str) -> None:
-    asked = Press(title, press().made_at)
-    told = pikepdf.Object.parse(information(asked))
+    asked = PrintMetadata(title, press().made_at)
+    told = pikepdf.Object.parse(information_dictionary(asked))
     packet = xmp_packet(asked, bytes(16)).decode()
     shown = str(told.Title).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f">{shown}</rdf:li>" in packet
@@ -98,8 +98,8 @@ def test_a_text_survives_as_a_pdf_string() -> None:
 
 def test_a_font_taken_apart_and_put_together_is_the_same_font() -> None:
     program = hand().program
-    again = assembled(tables_of(program))
-    assert tables_of(again).keys() == tables_of(program).keys()
+    again = assemble_font(read_tables(program))
+    assert read_tables(again).keys() == read_tables(program).keys()
     assert TTFont(io.BytesIO(again))["maxp"].numGlyphs == TTFont(io.BytesIO(program))["maxp"].numGlyphs
     # The checksum over the whole of a font is a constant of the format.
     assert int(np.frombuffer(again, ">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF == 0xB1B0AFBA
@@ -107,7 +107,7 @@ def test_a_font_taken_apart_and_put_together_is_the_same_font() -> None:
 
 def test_a_thinned_font_keeps_the_used_glyphs_and_no_others() -> None:
     program, used = hand().program, {2, 5, 40}
-    thin = thinned(program, used)
+    thin = subset_outlines(program, used)
     whole, part = (TTFont(io.BytesIO(data)) for data in (program, thin))
     assert part["maxp"].numGlyphs == whole["maxp"].numGlyphs
     for number in range(whole["maxp"].numGlyphs):
@@ -127,7 +127,7 @@ def test_a_font_with_short_offsets_is_thinned_alike() -> None:
     short = io.BytesIO()
     font.save(short)
     assert font["head"].indexToLocFormat == 0
-    whole, part = (TTFont(io.BytesIO(d)) for d in (short.getvalue(), thinned(short.getvalue(), {3})))
+    whole, part = (TTFont(io.BytesIO(d)) for d in (short.getvalue(), subset_outlines(short.getvalue(), {3})))
     assert outline(part, 3) == outline(whole, 3) != []
     assert outline(part, 4) == []
 
@@ -139,27 +139,25 @@ def test_every_take_reads_back_as_its_letter_and_a_ligature_as_its_letters() -> 
     numbers = [number for take in range(face.takes + 1) for number in shaped("Fifi ", take)]
     assert len(numbers) < 5 * (face.takes + 1)  # f and i were joined
     codes = b"".join(b"%04X" % number for number in numbers)
-    embed(pdf, face, set(numbers), number=font)
+    embed_font(pdf, face, set(numbers), number=font)
     page = page_with(b"/H %d 0 R" % font, b"BT /H 6 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
     assert text_of(page, 0).strip() == " ".join(["Fifi"] * (face.takes + 1))
 
 
 def test_all_that_shaping_makes_of_the_letters_can_be_read() -> None:
     face = hand()
-    assert shaped_readings(face).keys() == set(range(len(face.advances)))
-    assert "ff" in shaped_readings(face).values()
+    assert shaped_glyph_texts(face).keys() == set(range(len(face.advances)))
+    assert "ff" in shaped_glyph_texts(face).values()
 
 
 def test_widths_in_the_file_are_those_of_the_program() -> None:
     pdf = PdfFile()
-    font = embed(pdf, hand(), {4, 5, 6, 30, 31})
+    font = embed_font(pdf, hand(), {4, 5, 6, 30, 31})
     with opened(page_with(b"/H %d 0 R" % font, b"", pdf)) as document:
         descendant = document.pages[0].obj.Resources.Font.H.DescendantFonts[0]
         listed = list(descendant.W)
         program = TTFont(io.BytesIO(descendant.FontDescriptor.FontFile2.read_bytes()))
-    told = {
-        int(listed[at]) + i: int(w) for at in range(0, len(listed), 2) for i, w in enumerate(listed[at + 1])
-    }
+    told = {int(listed[at]) + i: int(w) for at in range(0, len(listed), 2) for i, w in enumerate(listed[at + 1])}
     metrics = program["hmtx"].metrics
     assert told == {n: metrics[program.getGlyphName(n)][0] for n in (4, 5, 6, 30, 31)}
     assert min(told.values()) > 0
@@ -167,7 +165,7 @@ def test_widths_in_the_file_are_those_of_the_program() -> None:
 
 def test_a_face_may_be_embedded_whole() -> None:
     pdf = PdfFile()
-    font = embed(pdf, hand())
+    font = embed_font(pdf, hand())
     codes = b"".join(b"%04X" % number for number in shaped("Zoë", hand().takes))
     page = page_with(b"/H %d 0 R" % font, b"BT /H 20 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
     assert text_of(page, 0) == "Zoë"
@@ -177,12 +175,12 @@ def test_a_face_that_is_only_drawn_looks_the_same() -> None:
     def page(*, is_only_drawn: bool) -> bytes:
         pdf = PdfFile()
         numbers = shaped("Zoë", 2)
-        font = embed(pdf, hand(), set(numbers), is_only_drawn=is_only_drawn)
+        font = embed_font(pdf, hand(), set(numbers), is_temporary=is_only_drawn)
         codes = b"".join(b"%04X" % number for number in numbers)
         return page_with(b"/H %d 0 R" % font, b"BT /H 20 Tf 9 99 Td<%b>Tj ET" % codes, pdf)
 
     drawn, printed = page(is_only_drawn=True), page(is_only_drawn=False)
-    assert rasterise(drawn, dpi=150) == rasterise(printed, dpi=150)
+    assert rasterize_pages(drawn, dpi=150) == rasterize_pages(printed, dpi=150)
     for file, can_be_read in ((drawn, False), (printed, True)):
         with opened(file) as document:
             assert ("/ToUnicode" in document.pages[0].obj.Resources.Font.H) == can_be_read
@@ -191,7 +189,7 @@ def test_a_face_that_is_only_drawn_looks_the_same() -> None:
 def test_the_name_of_a_part_of_a_font_depends_on_the_part() -> None:
     def name(used: set[int]) -> str:
         pdf = PdfFile()
-        font = embed(pdf, hand(), used)
+        font = embed_font(pdf, hand(), used)
         with opened(page_with(b"/H %d 0 R" % font, b"", pdf)) as document:
             return str(document.pages[0].obj.Resources.Font.H.BaseFont)
 
@@ -200,8 +198,8 @@ def test_the_name_of_a_part_of_a_font_depends_on_the_part() -> None:
 
 def test_bars_have_the_size_that_they_should() -> None:
     pdf = PdfFile()
-    font = embed_bars(pdf)
-    page = page_with(b"/B %d 0 R" % font, b"BT /B %.4f Tf 30 30 Td(FTADF)Tj ET" % BARS_SIZE, pdf)
+    font = embed_barcode_font(pdf)
+    page = page_with(b"/B %d 0 R" % font, b"BT /B %.4f Tf 30 30 Td(FTADF)Tj ET" % BARCODE_FONT_SIZE, pdf)
     with pdfium.PdfDocument(page) as document:
         text = document[0].get_textpage()
         boxes = [text.get_charbox(place) for place in range(5)]
@@ -216,7 +214,7 @@ def test_bars_have_the_size_that_they_should() -> None:
 
 
 def test_bars_can_be_read_from_pixels() -> None:
-    png = rasterise(sheets(press()), dpi=300, pages=[1])[0]
+    png = rasterize_pages(sheets(press()), dpi=300, pages=[1])[0]
     ink = np.asarray(Image.open(io.BytesIO(png)).convert("L")) < 128
     scale = 300 / 72
     bottom = len(ink) - 21 * scale

@@ -5,25 +5,14 @@ from itertools import combinations
 import pytest
 
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.products import Piece, Side, above_qr
-from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.rendering.layout.products import ProductLayout, Side, box_above_qr
+from quillpost.rendering.layout.templates import load_shipped_products
 
-PIECES = shipped_pieces()
+PIECES = load_shipped_products()
 EVERY_SIDE = [
-    pytest.param(side, id=f"{name}-{side.name}")
-    for name, piece in PIECES.items()
-    for side in piece.every_side()
+    pytest.param(side, id=f"{name}-{side.name}") for name, piece in PIECES.items() for side in piece.all_sides()
 ]
-PLACES = (
-    "message",
-    "divider",
-    "return_address",
-    "indicia",
-    "address",
-    "barcode",
-    "card",
-    "opt_out",
-)
+PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "card", "opt_out")
 
 
 def inches(*lengths: float) -> Box:
@@ -55,11 +44,7 @@ def test_all_eight_pieces_are_shipped() -> None:
         ("postcard-6x9", {"front": (9, 6), "back": (9, 6)}, {}),
         ("postcard-6x11", {"front": (11, 6), "back": (11, 6)}, {}),
         ("magnacard", {"front": (6, 4), "back": (6, 4)}, {}),
-        (
-            "letter",
-            {"cover": (8.5, 11)},
-            {"page": (8.5, 11), "address": (8.5, 11), "envelope": (9.5, 4.125)},
-        ),
+        ("letter", {"cover": (8.5, 11)}, {"page": (8.5, 11), "address": (8.5, 11), "envelope": (9.5, 4.125)}),
         ("windowlessletter", {"cover": (8.5, 11)}, {"page": (8.5, 11), "envelope": (9.5, 4.125)}),
         ("notecard", {"outside": (8.5, 5.5), "inside": (8.5, 5.5)}, {"envelope": (5.75, 4.375)}),
         ("giftcard", {"outside": (8.5, 5.5), "inside": (8.5, 5.5)}, {"envelope": (5.75, 4.375)}),
@@ -71,7 +56,7 @@ def test_each_piece_has_its_sheets_at_their_finished_size(
     def sizes(of: list[Side]) -> dict[str, tuple[float, float]]:
         return {side.name: (side.trim.width / INCH, side.trim.height / INCH) for side in of}
 
-    every = list(PIECES[piece].every_side())
+    every = list(PIECES[piece].all_sides())
     assert sizes(list(PIECES[piece].sides)) == sides
     assert sizes(every[len(sides) :]) == apart
     assert {side.bleed for side in every if side.name != "envelope"} == {INCH / 8}
@@ -110,10 +95,10 @@ def test_nothing_is_nearer_to_the_trim_than_three_sixteenths(side: Side) -> None
     ],
 )
 def test_a_postcards_ink_free_zone_holds_the_address_alone(piece: str, zone: tuple[float, ...]) -> None:
-    back = PIECES[piece].side("back")
+    back = PIECES[piece].find_side("back")
     (ink_free,) = back.ink_free
     assert close(ink_free) == pytest.approx(zone, abs=1e-3)
-    met = [name for name in PLACES if (box := getattr(back, name)) and ink_free.meets(box)]
+    met = [name for name in PLACES if (box := getattr(back, name)) and ink_free.overlaps(box)]
     assert met == ["address", "barcode"]
     assert back.address
     assert ink_free.contains(back.address)
@@ -121,7 +106,7 @@ def test_a_postcards_ink_free_zone_holds_the_address_alone(piece: str, zone: tup
 
 @pytest.mark.parametrize("piece", ["postcard-4x6", "magnacard"])
 def test_the_handwriting_on_a_small_card_is_as_wide_as_its_zones_allow(piece: str) -> None:
-    back = PIECES[piece].side("back")
+    back = PIECES[piece].find_side("back")
     assert back.message
     assert back.divider
     assert back.message.left == INCH * 3 / 16
@@ -157,7 +142,7 @@ def test_a_windowed_letters_envelope_carries_the_indicia_beside_its_windows() ->
 
 def test_envelopes_without_windows_are_addressed_by_hand_and_others_are_not() -> None:
     handwritten = {
-        (name, side.name) for name, piece in PIECES.items() for side in piece.every_side() if side.handwritten
+        (name, side.name) for name, piece in PIECES.items() for side in piece.all_sides() if side.handwritten
     }
     assert handwritten == {(name, "envelope") for name in ("windowlessletter", "notecard", "giftcard")}
 
@@ -171,7 +156,7 @@ def test_only_a_windowed_letter_needs_a_sheet_for_the_address() -> None:
 def test_a_folded_card_has_its_art_and_its_words_on_the_right_panel(piece: str) -> None:
     outside, inside = PIECES[piece].sides
     panel = inches(4.25, 0, 4.25, 5.5)
-    assert outside.shown == inside.shown == panel
+    assert outside.preview_area == inside.preview_area == panel
     assert (outside.art, inside.art) == ("front", "background")
     assert close(outside.art_area) == close(inside.art_area) == (4.25, -0.125, 4.375, 5.75)
     for box in (inside.message, inside.qr, inside.card):
@@ -180,13 +165,13 @@ def test_a_folded_card_has_its_art_and_its_words_on_the_right_panel(piece: str) 
 
 
 def test_a_gift_card_is_a_notecard_with_a_card_under_the_message() -> None:
-    inside = PIECES["giftcard"].side("inside")
+    inside = PIECES["giftcard"].find_side("inside")
     assert inside.card
     assert inside.message
     assert close(inside.card)[2:] == (3.375, 2.125)
     assert inside.card.top < inside.message.bottom
     assert PIECES["giftcard"].envelope == PIECES["notecard"].envelope
-    assert PIECES["giftcard"].side("outside") == PIECES["notecard"].side("outside")
+    assert PIECES["giftcard"].find_side("outside") == PIECES["notecard"].find_side("outside")
 
 
 def test_a_magnacard_is_a_small_postcard_on_another_stock() -> None:
@@ -196,8 +181,8 @@ def test_a_magnacard_is_a_small_postcard_on_another_stock() -> None:
 
 
 @pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
-def test_each_piece_has_one_side_for_the_message_and_knows_it(piece: Piece) -> None:
-    with_message = [side for side in piece.every_side() if side.message]
+def test_each_piece_has_one_side_for_the_message_and_knows_it(piece: ProductLayout) -> None:
+    with_message = [side for side in piece.all_sides() if side.message]
     assert with_message == [piece.message_side]
     assert piece.message_side.qr
 
@@ -206,11 +191,11 @@ def test_each_piece_has_one_side_for_the_message_and_knows_it(piece: Piece) -> N
 def test_art_fills_its_sheet_or_its_panel_and_the_bleed(side: Side) -> None:
     assert (side.art is None) == (side.art_area is None)
     if side.art_area and side.panel is None:
-        assert side.art_area == side.bleed_box == side.trim.grown(INCH / 8)
+        assert side.art_area == side.bleed_box == side.trim.expand(INCH / 8)
 
 
 def test_a_message_ends_a_sixth_above_the_qr_code() -> None:
-    back = PIECES["postcard-4x6"].side("back")
+    back = PIECES["postcard-4x6"].find_side("back")
     with_qr = back.message_box(qr=True)
     assert with_qr
     assert back.qr
@@ -222,5 +207,5 @@ def test_a_message_ends_a_sixth_above_the_qr_code() -> None:
 
 def test_a_qr_code_beside_the_message_leaves_all_of_it() -> None:
     message = inches(1, 1, 3, 3)
-    assert above_qr(message, inches(5, 1, 1, 1)) == message
-    assert above_qr(message, inches(1, 1, 1, 1)).height == pytest.approx((2 - 1 / 6) * INCH)
+    assert box_above_qr(message, inches(5, 1, 1, 1)) == message
+    assert box_above_qr(message, inches(1, 1, 1, 1)).height == pytest.approx((2 - 1 / 6) * INCH)

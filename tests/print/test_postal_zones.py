@@ -14,13 +14,13 @@ from papers import paper
 from pypdfium2 import PdfDocument
 
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.images.pdfs import printable_pages
+from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.layout.products import Side
-from quillpost.rendering.models import Claim, Design
+from quillpost.rendering.models import Design, GiftcardClaim
 
 DPI = 300
 INKED = 200  # what is darker than that is ink
-CLAIM = Claim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
+CLAIM = GiftcardClaim("7ABC-DEFG-HJKMN-PQRS-TVWX-YZ012", "https://q.example.com/gift/7ABCDEFGHJKMNPQRSTVWXYZ012")
 FULL = copy(qr_url=QR_URL, claim=CLAIM, opt_out="No more mail? quillpost.example/stop ABC123")
 EVERY_PIECE = pytest.mark.parametrize("piece", PIECES)
 Pixels = NDArray[np.uint8]
@@ -32,7 +32,7 @@ def fullest(piece: str, *, qr: bool) -> Design:
     low, high = 1, 4_000
     while high - low > 1:
         middle = (low + high) // 2
-        fits = not studio().misfits(words(piece, middle), [JENNY], qr=qr).messages
+        fits = not studio().find_misfits(words(piece, middle), [JENNY], qr=qr).messages
         low, high = (middle, high) if fits else (low, middle)
     return words(piece, low)
 
@@ -110,7 +110,7 @@ def test_the_first_bar_is_where_the_post_looks_for_it(piece: str) -> None:
 
 
 LETTER = PIECES["letter"]
-ENVELOPE = LETTER.side("envelope")
+ENVELOPE = LETTER.find_side("envelope")
 # A sheet of 11 in folded in thirds, in the envelope's 9.5 by 4.125 in.
 PLAY = (1.0 * INCH, (4.125 - 11 / 3) * INCH)
 
@@ -118,10 +118,10 @@ PLAY = (1.0 * INCH, (4.125 - 11 / 3) * INCH)
 def letters() -> Iterator[tuple[Side, Pixels]]:
     look = fullest("letter", qr=True)
     (cover,) = pages_of(composed(look, [FULL]).sheets)
-    yield LETTER.side("cover"), cover
-    pages = printable_pages(paper(b"1 0 0 rg 0 0 612 792 re f ")).data
+    yield LETTER.find_side("cover"), cover
+    pages = make_printable_pages(paper(b"1 0 0 rg 0 0 612 792 re f ")).data
     address, _ = pages_of(composed(replace(look, pages=pages, pdf_only=True), [FULL]).sheets)
-    yield LETTER.side("address"), address
+    yield LETTER.find_side("address"), address
 
 
 def over_the_sheet(window: Box, across: float, up: float) -> Box:
@@ -131,7 +131,7 @@ def over_the_sheet(window: Box, across: float, up: float) -> Box:
 
 @pytest.mark.parametrize("name", ["cover", "address"])
 def test_the_boxes_behind_a_window_show_through_all_the_play(name: str) -> None:
-    side = LETTER.side(name)
+    side = LETTER.find_side(name)
     below, above = ENVELOPE.windows
     for across, up in product((0, PLAY[0]), (0, PLAY[1])):
         for box, window in ((side.address, below), (side.barcode, below), (side.return_address, above)):
@@ -142,7 +142,7 @@ def test_the_boxes_behind_a_window_show_through_all_the_play(name: str) -> None:
             clear = INCH / 8 if window is below else 0.028 * INCH
             assert shown.bottom <= box.bottom - clear + 0.01
             assert box.top <= shown.top - clear + 0.01
-            assert side.message is None or not shown.meets(side.message)
+            assert side.message is None or not shown.overlaps(side.message)
 
 
 def test_a_tapped_letter_shows_its_address_and_barcode_and_nothing_else() -> None:
@@ -160,7 +160,7 @@ def test_a_tapped_letter_shows_its_address_and_barcode_and_nothing_else() -> Non
             for window, expected in zip(ENVELOPE.windows, whole, strict=True):
                 place = over_the_sheet(window, across, up)
                 seen = part(pixels, side, place)
-                inner = part(pixels, side, place.stretched(-INCH / 8, -0.028 * INCH))
+                inner = part(pixels, side, place.expand_sides(-INCH / 8, -0.028 * INCH))
                 assert int((seen < INKED).sum()) == int((inner < INKED).sum()) == expected
             shown = over_the_sheet(ENVELOPE.windows[0], across, up)
             bars = replace(shown, bottom=barcode.bottom - 3, height=barcode.height + 5)

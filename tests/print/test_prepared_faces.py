@@ -13,10 +13,10 @@ from fontTools.pens.boundsPen import BoundsPen
 from fontTools.ttLib import TTFont
 
 from quillpost.rendering.handwriting import truetype
-from quillpost.rendering.handwriting.catalog import PLAIN, STYLES, Face, Style
-from quillpost.rendering.handwriting.faces import REACH, NotAPreparedFace, Prepared
-from quillpost.rendering.handwriting.font_preparation import TAKES, prepare, prepare_letters, recipe_key
-from quillpost.rendering.handwriting.outlines import Contour, rewrite, sampled, signed_area
+from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES, FaceRecipe, Style
+from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH, InvalidPreparedFace, PreparedFace
+from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH, prepare_chars, prepare_face, recipe_key
+from quillpost.rendering.handwriting.outlines import Contour, make_takes, sample_contour, signed_area
 from quillpost.rendering.handwriting.sources import FontSources
 
 COMMON = (
@@ -29,19 +29,19 @@ IN_ONE_SHAPE = ["Satisfy", "Permanent Marker", "Kalam"]
 DIFFICULT = "ŁąčşœÞ½¿¡ªº·¨¸÷§¶×"
 
 
-def raw(face: Face) -> bytes:
-    found = FontSources(None).find(face)
+def raw(face: FaceRecipe) -> bytes:
+    found = FontSources(None).read_font(face)
     assert found is not None
     return found
 
 
 @cache
-def prepared(name: str) -> Prepared:
+def prepared(name: str) -> PreparedFace:
     """A whole hand takes seconds where there are takes to make; the letters that matter do not."""
     style = HANDS[name]
     if style.engine:
-        return prepare_letters(style, raw(style), COMMON + DIFFICULT)
-    return prepare(style, raw(style))
+        return prepare_chars(style, raw(style), COMMON + DIFFICULT)
+    return prepare_face(style, raw(style))
 
 
 @cache
@@ -49,11 +49,11 @@ def program(name: str) -> TTFont:
     return program_of(prepared(name))
 
 
-def program_of(face: Prepared) -> TTFont:
+def program_of(face: PreparedFace) -> TTFont:
     return TTFont(io.BytesIO(face.program), checkChecksums=2)
 
 
-def shaping_font(face: Prepared) -> uharfbuzz.Font:
+def shaping_font(face: PreparedFace) -> uharfbuzz.Font:
     font = uharfbuzz.Font(uharfbuzz.Face(face.source))
     font.scale = (1000, 1000)
     return font
@@ -74,26 +74,26 @@ def area(font: TTFont, number: int) -> float:
     return float(abs(pen.value))
 
 
-def inked(face: Prepared) -> list[int]:
+def inked(face: PreparedFace) -> list[int]:
     return [base for base, box in enumerate(face.boxes) if box != (0, 0, 0, 0)]
 
 
-def empty_takes(face: Prepared, font: TTFont) -> list[tuple[int, int]]:
+def empty_takes(face: PreparedFace, font: TTFont) -> list[tuple[int, int]]:
     outlines = font["glyf"]
     every = [(base, take) for base in inked(face) for take in range(face.takes + 1)]
     assert every
-    return [each for each in every if not outlines[font.getGlyphName(face.number(*each))].numberOfContours]
+    return [each for each in every if not outlines[font.getGlyphName(face.glyph_number(*each))].numberOfContours]
 
 
-def stray_takes(face: Prepared, font: TTFont) -> list[tuple[int, int]]:
+def stray_takes(face: PreparedFace, font: TTFont) -> list[tuple[int, int]]:
     every = [(base, take) for base in inked(face) for take in range(face.takes)]
     return [(base, take) for base, take in every if not is_within_reach(face, font, base, take)]
 
 
-def is_within_reach(face: Prepared, font: TTFont, base: int, take: int) -> bool:
-    edges, box = ink(font, face.number(base, take)), face.boxes[base]
-    starts = all(edge >= limit - REACH for edge, limit in zip(edges[:2], box[:2], strict=True))
-    return starts and all(edge <= limit + REACH for edge, limit in zip(edges[2:], box[2:], strict=True))
+def is_within_reach(face: PreparedFace, font: TTFont, base: int, take: int) -> bool:
+    edges, box = ink(font, face.glyph_number(base, take)), face.boxes[base]
+    starts = all(edge >= limit - MAX_TAKE_REACH for edge, limit in zip(edges[:2], box[:2], strict=True))
+    return starts and all(edge <= limit + MAX_TAKE_REACH for edge, limit in zip(edges[2:], box[2:], strict=True))
 
 
 @pytest.mark.parametrize("name", IN_TAKES + IN_ONE_SHAPE)
@@ -112,10 +112,10 @@ def test_all_takes_of_a_letter_differ(name: str) -> None:
     outlines = font["glyf"]
     for base in inked(face):
         shapes = {
-            outlines[font.getGlyphName(face.number(base, take))].compile(outlines)
-            for take in range(TAKES + 1)
+            outlines[font.getGlyphName(face.glyph_number(base, take))].compile(outlines)
+            for take in range(TAKES_PER_GLYPH + 1)
         }
-        assert len(shapes) == TAKES + 1
+        assert len(shapes) == TAKES_PER_GLYPH + 1
 
 
 @pytest.mark.parametrize("name", IN_TAKES)
@@ -128,7 +128,7 @@ def test_the_true_shape_fills_its_box(name: str) -> None:
     face, font = prepared(name), program(name)
     for letter in COMMON.replace(" ", ""):
         base = face.letters[letter]
-        edges = ink(font, face.number(base, face.takes))
+        edges = ink(font, face.glyph_number(base, face.takes))
         assert np.allclose(edges, face.boxes[base], atol=1.5)
 
 
@@ -138,9 +138,9 @@ def test_takes_have_as_much_ink_as_the_true_shape(name: str) -> None:
     face, font = prepared(name), program(name)
     for letter in "abcdeghlmnopstuvwxyzABDEHLOST":
         base = face.letters[letter]
-        true = area(font, face.number(base, face.takes))
-        for take in range(TAKES):
-            assert area(font, face.number(base, take)) == pytest.approx(true, rel=0.12)
+        true = area(font, face.glyph_number(base, face.takes))
+        for take in range(TAKES_PER_GLYPH):
+            assert area(font, face.glyph_number(base, take)) == pytest.approx(true, rel=0.12)
 
 
 @pytest.mark.parametrize("name", IN_TAKES + IN_ONE_SHAPE)
@@ -149,7 +149,7 @@ def test_every_take_has_the_advance_that_shaping_expects(name: str) -> None:
     order = program(name).getGlyphOrder()
     for base, advance in enumerate(face.advances):
         assert font.get_glyph_h_advance(face.source_numbers[base]) == advance
-        assert {widths[order[face.number(base, take)]][0] for take in range(face.takes + 1)} == {advance}
+        assert {widths[order[face.glyph_number(base, take)]][0] for take in range(face.takes + 1)} == {advance}
 
 
 @pytest.mark.parametrize("name", IN_TAKES + IN_ONE_SHAPE)
@@ -171,9 +171,7 @@ def test_kerning_survives(name: str) -> None:
     text.guess_segment_properties()
     uharfbuzz.shape(shaping_font(face), text)
     bases = [face.source_numbers.index(info.codepoint) for info in text.glyph_infos]
-    assert any(
-        at.x_advance != face.advances[base] for at, base in zip(text.glyph_positions, bases, strict=True)
-    )
+    assert any(at.x_advance != face.advances[base] for at, base in zip(text.glyph_positions, bases, strict=True))
 
 
 def test_syllables_of_indian_scripts_are_composed() -> None:
@@ -194,19 +192,19 @@ def test_a_letter_mapped_to_nothing_is_not_covered(name: str) -> None:
 
 
 def test_the_plain_face_has_the_weight_of_text_and_greek_and_cyrillic() -> None:
-    face = prepare(PLAIN, raw(PLAIN))
+    face = prepare_face(PLAIN_FACE, raw(PLAIN_FACE))
     assert face.takes == 0
     assert set("ΑλφαЖукŁódź") <= face.letters.keys()
     font = TTFont(io.BytesIO(face.program))
-    left, _, right, _ = ink(font, face.number(face.letters["I"], 0))
+    left, _, right, _ = ink(font, face.glyph_number(face.letters["I"], 0))
     assert 70 < right - left < 110
 
 
 def test_a_face_that_is_too_big_is_prepared_for_some_letters_only() -> None:
-    face = prepare_letters(PLAIN, raw(PLAIN), "añ☃")
+    face = prepare_chars(PLAIN_FACE, raw(PLAIN_FACE), "añ☃")
     assert set(face.letters) == {" ", "a", "ñ"}
     assert len(face.program) < 4000
-    assert face.cap_height == prepare(PLAIN, raw(PLAIN)).cap_height
+    assert face.cap_height == prepare_face(PLAIN_FACE, raw(PLAIN_FACE)).cap_height
 
 
 def test_the_licence_travels_with_the_source() -> None:
@@ -216,7 +214,7 @@ def test_the_licence_travels_with_the_source() -> None:
 
 def test_a_prepared_face_comes_back_from_its_bytes() -> None:
     face = prepared("Kalam Light")
-    back = Prepared.from_bytes(face.to_bytes())
+    back = PreparedFace.from_bytes(face.to_bytes())
     assert vars(back) == vars(face)
     assert back.to_bytes() == face.to_bytes()
 
@@ -226,23 +224,23 @@ def test_damaged_bytes_are_refused() -> None:
     middle = len(data) // 2
     flipped = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
     for damaged in (b"", b"nothing", data[:middle], flipped):
-        with pytest.raises(NotAPreparedFace):
-            Prepared.from_bytes(damaged)
+        with pytest.raises(InvalidPreparedFace):
+            PreparedFace.from_bytes(damaged)
 
 
 @pytest.mark.parametrize("name", IN_TAKES)
 def test_the_same_recipe_gives_the_same_bytes(name: str) -> None:
-    once, again = (prepare_letters(HANDS[name], raw(HANDS[name]), "Quil post") for _ in range(2))
+    once, again = (prepare_chars(HANDS[name], raw(HANDS[name]), "Quil post") for _ in range(2))
     assert once.to_bytes() == again.to_bytes()
 
 
 def test_a_letter_s_takes_do_not_depend_on_the_others() -> None:
     style = HANDS["Kalam Light"]
-    alone, together = (prepare_letters(style, raw(style), letters) for letters in ("xa", "xabcdefg"))
+    alone, together = (prepare_chars(style, raw(style), letters) for letters in ("xa", "xabcdefg"))
     fonts = [TTFont(io.BytesIO(face.program)) for face in (alone, together)]
-    for take in range(TAKES):
+    for take in range(TAKES_PER_GLYPH):
         shapes = [
-            ink(font, face.number(face.letters["a"], take))
+            ink(font, face.glyph_number(face.letters["a"], take))
             for font, face in zip(fonts, (alone, together), strict=True)
         ]
         assert shapes[0] == shapes[1]
@@ -270,7 +268,7 @@ def test_what_is_only_for_the_page_does_not_rebuild_a_hand() -> None:
 def test_progress_is_told_up_to_the_end() -> None:
     told: list[tuple[int, int]] = []
     style = HANDS["Kalam Light"]
-    prepare(style, raw(style), lambda done, total: told.append((done, total)))
+    prepare_face(style, raw(style), lambda done, total: told.append((done, total)))
     assert told == sorted(told)
     assert told[-1][0] == told[-1][1]
 
@@ -284,18 +282,18 @@ def bar(left: float, bottom: float, right: float, top: float) -> Contour:
 
 def test_a_joined_letter_keeps_its_entry_and_exit() -> None:
     stroke = bar(0.0, 40.0, 500.0, 80.0)
-    takes = rewrite({"n": [stroke]}, {"n": 500.0}, count=8, amplitude=1.5, joined=True, seed=1)
+    takes = make_takes({"n": [stroke]}, {"n": 500.0}, count=8, amplitude=1.5, joined=True, seed=1)
     for shape in takes["n"]:
         points = {(x, y) for x, y in np.concatenate(shape)[:, 0].tolist()}
         assert {(0.0, 40.0), (0.0, 80.0), (500.0, 40.0), (500.0, 80.0)} <= points
 
 
 def test_a_stem_keeps_its_thickness() -> None:
-    takes = rewrite(
+    takes = make_takes(
         {"l": [bar(80.0, 0.0, 120.0, 700.0)]}, {"l": 200.0}, count=8, amplitude=1.5, joined=False, seed=3
     )
     for contour in (contour for shape in takes["l"] for contour in shape):
-        points = sampled(contour, 10.0)
+        points = sample_contour(contour, 10.0)
         height = points[:, 1].max() - points[:, 1].min()
         assert abs(signed_area(points)) / height == pytest.approx(40, abs=3)
 
@@ -303,7 +301,7 @@ def test_a_stem_keeps_its_thickness() -> None:
 def test_lines_curves_and_far_points_come_back_from_the_font_file() -> None:
     drop = np.array([[(0, 0), (-300, 400), (0, 800)], [(0, 800), (300, 400), (0, 0)]], dtype=np.float64)
     square = bar(0.0, 0.0, 600.0, 1200.0)
-    data = truetype.write(1000, [500, 0, 700], [[], [square], [drop, square + 10]])
+    data = truetype.write_font(1000, [500, 0, 700], [[], [square], [drop, square + 10]])
     font = TTFont(io.BytesIO(data), checkChecksums=2)
     order = font.getGlyphOrder()
     first, second = (font["glyf"][name] for name in order[1:])
@@ -318,10 +316,10 @@ def test_lines_curves_and_far_points_come_back_from_the_font_file() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("style", [style for style in STYLES if style.engine], ids=lambda style: style.face)
 def test_every_letter_of_every_hand_has_its_takes(style: Style) -> None:
-    found = FontSources(Path(__file__).parents[2] / "node_modules").find(style)
+    found = FontSources(Path(__file__).parents[2] / "node_modules").read_font(style)
     if found is None:
         pytest.skip("the typefaces of npm are not installed")
-    face = prepare(style, found)
+    face = prepare_face(style, found)
     font = program_of(face)
     assert set(COMMON) <= face.letters.keys()
     assert empty_takes(face, font) == []

@@ -15,13 +15,13 @@ from sheets import BARS, MADE_AT, NAMES, press, sheets
 from quillpost.rendering.pdf.color import (
     SRGB,
     OutputIntent,
-    display_profile,
-    icc_space,
-    output_profile,
-    read_profile,
+    icc_color_space,
+    make_display_profile,
+    make_output_profile,
+    read_output_intent,
 )
-from quillpost.rendering.pdf.metadata import Press
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.metadata import PrintMetadata
+from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 Break = Callable[[pikepdf.Pdf], object]
@@ -43,7 +43,7 @@ def broken(change: Break, pdf: bytes | None = None) -> list[str]:
     with pikepdf.open(io.BytesIO(pdf or sheets(press()))) as document:
         change(document)
         document.save(changed, min_version="1.6", fix_metadata_version=False)
-    return [fault for fault in faults(changed.getvalue()) if not fault.startswith("version")]
+    return [error for error in faults(changed.getvalue()) if not error.startswith("version")]
 
 
 def _set(path: str, value: object) -> Break:
@@ -136,7 +136,7 @@ BREAKS: dict[str, tuple[Break, str]] = {
     "no condition": (_set("Root.OutputIntents.0.OutputConditionIdentifier", None), "intent: no /Output"),
     "no profile": (_set("Root.OutputIntents.0.DestOutputProfile", None), "intent: no profile"),
     "no ICC": (_profile_of(b"profile"), "intent: This is not an ICC profile."),
-    "a screen's profile": (_profile_of(display_profile()), "intent: the profile is not that of"),
+    "a screen's profile": (_profile_of(make_display_profile()), "intent: the profile is not that of"),
     "wrong N": (_set("Root.OutputIntents.0.DestOutputProfile.N", 4), "intent: /N is not"),
     "no trim box": (_set(_PAGE + "TrimBox", None), "boxes: page 1 has not all"),
     "trim beyond bleed": (_set(_PAGE + "TrimBox", _OTHER), "boxes: those of page 1"),
@@ -182,7 +182,7 @@ def test_our_rgb_is_legal_whatever_the_press_prints_with(intent: OutputIntent) -
 
 
 def test_colours_look_the_same_whatever_the_press_prints_with() -> None:
-    pictures = [rasterise(sheets(press(intent)), dpi=36, pages=[0])[0] for intent in (SRGB, CMYK)]
+    pictures = [rasterize_pages(sheets(press(intent)), dpi=36, pages=[0])[0] for intent in (SRGB, CMYK)]
     direct, defined = (np.asarray(Image.open(io.BytesIO(png))).astype(int) for png in pictures)
     assert np.abs(direct - defined).max() <= 1
 
@@ -191,9 +191,9 @@ def test_saving_a_sound_file_again_leaves_it_sound() -> None:
     assert broken(lambda document: None) == []
 
 
-@pytest.mark.parametrize(("change", "fault"), BREAKS.values(), ids=BREAKS)
-def test_a_broken_rule_is_found(change: Break, fault: str) -> None:
-    assert [found for found in broken(change) if fault in found] != []
+@pytest.mark.parametrize(("change", "error"), BREAKS.values(), ids=BREAKS)
+def test_a_broken_rule_is_found(change: Break, error: str) -> None:
+    assert [found for found in broken(change) if error in found] != []
 
 
 def test_colours_that_the_press_does_not_have_are_found() -> None:
@@ -201,9 +201,7 @@ def test_colours_that_the_press_does_not_have_are_found() -> None:
         "colour: /DeviceCMYK where the intent has 3 components"
     ]
     without_default = _set(_PAGE + "Resources.ColorSpace", None)
-    assert "colour: /DeviceRGB where the intent has 4 components" in broken(
-        without_default, sheets(press(CMYK))
-    )
+    assert "colour: /DeviceRGB where the intent has 4 components" in broken(without_default, sheets(press(CMYK)))
 
 
 def test_a_file_without_identity_or_of_another_version_is_found() -> None:
@@ -261,12 +259,12 @@ def test_a_page_for_the_press_needs_a_part_and_a_part_needs_a_page() -> None:
 
 def test_a_moment_without_a_time_zone_and_an_empty_title_are_refused() -> None:
     with pytest.raises(ValueError, match="time zone"):
-        Press("Batch", datetime(2026, 1, 1))  # noqa: DTZ001
+        PrintMetadata("Batch", datetime(2026, 1, 1))  # noqa: DTZ001
     with pytest.raises(ValueError, match="title"):
-        Press(" ", MADE_AT)
+        PrintMetadata(" ", MADE_AT)
 
 
-@pytest.mark.parametrize("profile", [display_profile(), output_profile()], ids=["display", "output"])
+@pytest.mark.parametrize("profile", [make_display_profile(), make_output_profile()], ids=["display", "output"])
 @pytest.mark.parametrize("rendering", ImageCms.Intent)
 def test_our_srgb_is_srgb(profile: bytes, rendering: ImageCms.Intent) -> None:
     steps = np.stack(np.meshgrid(*[np.arange(0, 256, 15).astype(np.uint8)] * 3), -1).reshape(18, -1, 3)
@@ -282,12 +280,12 @@ def test_our_srgb_is_srgb(profile: bytes, rendering: ImageCms.Intent) -> None:
 def test_an_operators_profile_is_read() -> None:
     display = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     theirs = display[:12] + b"prtr" + display[16:]
-    assert read_profile(theirs) == OutputIntent(theirs, 3, "sRGB built-in")
-    assert read_profile(SRGB.profile + b"rest") == SRGB
-    assert read_profile(CMYK.profile).components == 4
+    assert read_output_intent(theirs) == OutputIntent(theirs, 3, "sRGB built-in")
+    assert read_output_intent(SRGB.profile + b"rest") == SRGB
+    assert read_output_intent(CMYK.profile).components == 4
     old_form = b"desc" + bytes(4) + struct.pack(">I", 7) + b"Coated\0"
     data = SRGB.profile[:128] + struct.pack(">I4sII", 1, b"desc", 144, len(old_form)) + old_form
-    assert read_profile(struct.pack(">I", len(data)) + data[4:]).condition == "Coated"
+    assert read_output_intent(struct.pack(">I", len(data)) + data[4:]).condition == "Coated"
 
 
 @pytest.mark.parametrize(
@@ -297,7 +295,7 @@ def test_an_operators_profile_is_read() -> None:
         (b"\x89PNG" + bytes(500), "not an ICC profile"),
         (SRGB.profile[:-1], "cut off"),
         (_profile(b"RGB ", b"link"), "class link"),
-        (display_profile(), "class mntr"),
+        (make_display_profile(), "class mntr"),
         (_profile(b"Lab "), "colours are Lab"),
         (SRGB.profile[:20] + b"????" + SRGB.profile[24:], r"connects to \?"),
         (SRGB.profile[:128] + b"\xff\xff\xff\xff" + SRGB.profile[132:], "list of tags"),
@@ -307,13 +305,13 @@ def test_an_operators_profile_is_read() -> None:
 )
 def test_what_is_no_profile_for_a_press_is_refused_with_the_reason(data: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
-        read_profile(data)
+        read_output_intent(data)
 
 
 def test_a_profile_is_in_a_file_once() -> None:
     pdf = PdfFile()
-    assert icc_space(pdf, SRGB.profile, 3) == icc_space(pdf, SRGB.profile, 3)
-    assert icc_space(pdf, SRGB.profile, 3) != icc_space(pdf, CMYK.profile, 4)
+    assert icc_color_space(pdf, SRGB.profile, 3) == icc_color_space(pdf, SRGB.profile, 3)
+    assert icc_color_space(pdf, SRGB.profile, 3) != icc_color_space(pdf, CMYK.profile, 4)
     assert pdf.finish().count(b"/N 3/Filter") == 1
 
 
@@ -329,7 +327,7 @@ def test_a_second_renderer_draws_the_same(tmp_path: Path) -> None:
     theirs = second_opinion(pdf, 1, 144, tmp_path)
     if theirs is None:
         pytest.skip("pdftoppm is not installed")
-    ours = Image.open(io.BytesIO(rasterise(pdf, dpi=144, pages=[1])[0])).convert("RGB")
+    ours = Image.open(io.BytesIO(rasterize_pages(pdf, dpi=144, pages=[1])[0])).convert("RGB")
     theirs = theirs.crop((18, 18, 18 + ours.width, 18 + ours.height))
     # Renderers smooth edges in their own ways: compare what is left at a quarter of the size.
     small = (ours.width // 4, ours.height // 4)

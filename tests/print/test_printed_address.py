@@ -8,12 +8,12 @@ from page_reader import Pages
 from test_furniture import BACK, COVER, FACE, box_of, text_of
 
 from quillpost.orders import designs
-from quillpost.recipients.addresses.foreign import standard_abroad
-from quillpost.recipients.rules import Person, examine_one
+from quillpost.recipients.addresses.foreign import standardize_foreign
+from quillpost.recipients.rules import Person, validate_recipient
 from quillpost.rendering.layout import furniture
-from quillpost.rendering.models import Addressee, Sender
-from quillpost.rendering.text.casing import calm
-from quillpost.rendering.text.variables import compile_text
+from quillpost.rendering.models import Addressee, SenderName
+from quillpost.rendering.text.casing import to_mixed_case
+from quillpost.rendering.text.variables import compile_template
 
 GIVEN = Addressee(
     name="Jane van Doe",
@@ -28,43 +28,41 @@ JANE = replace(GIVEN, standard=("12 MAIN ST APT 4B", None, "OFALLON", "IL", "622
 
 
 def test_a_typed_block_says_the_standardised_address() -> None:
-    assert furniture.address_lines(JANE, FACE) == [
+    assert furniture.printed_address_lines(JANE, FACE) == [
         "JANE VAN DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269-1234",
     ]  # fmt: skip
 
 
 def test_a_hand_writes_it_without_shouting() -> None:
-    assert furniture.written_lines(JANE) == ["Jane van Doe", "12 Main St Apt 4B", "O'Fallon IL 62269-1234"]
+    assert furniture.handwritten_address_lines(JANE) == ["Jane van Doe", "12 Main St Apt 4B", "O'Fallon IL 62269-1234"]
 
 
 def test_without_a_standard_both_say_what_was_given() -> None:
-    assert furniture.address_lines(GIVEN, FACE)[1:] == ["12 MAIN STREET", "APARTMENT 4B", "O'FALLON IL 62269"]
-    assert furniture.written_lines(GIVEN)[1:] == ["12 Main Street", "Apartment 4b", "O'Fallon IL 62269"]
+    assert furniture.printed_address_lines(GIVEN, FACE)[1:] == ["12 MAIN STREET", "APARTMENT 4B", "O'FALLON IL 62269"]
+    assert furniture.handwritten_address_lines(GIVEN)[1:] == ["12 Main Street", "Apartment 4b", "O'Fallon IL 62269"]
 
 
-BESIDE = replace(
-    JANE, company="Acme", standard=("12 MAIN ST APT 4B", "C/O JOE DOE", "OFALLON", "IL", "62269")
-)
+BESIDE = replace(JANE, company="Acme", standard=("12 MAIN ST APT 4B", "C/O JOE DOE", "OFALLON", "IL", "62269"))
 
 
 def test_what_stands_beside_the_street_is_above_the_delivery_line() -> None:
     """Machines read the line next to the city as the street (Pub. 28, 211)."""
-    assert furniture.address_lines(BESIDE, FACE) == [
+    assert furniture.printed_address_lines(BESIDE, FACE) == [
         "JANE VAN DOE", "ACME", "C/O JOE DOE", "12 MAIN ST APT 4B", "OFALLON IL 62269",
     ]  # fmt: skip
-    assert furniture.address_lines(BESIDE, FACE, room=furniture.Room.LESS)[2:] == [
+    assert furniture.printed_address_lines(BESIDE, FACE, address_format=furniture.AddressFormat.SHORT)[2:] == [
         "C/O JOE DOE 12 MAIN ST APT 4B", "OFALLON IL 62269",
     ]  # fmt: skip
-    assert furniture.written_lines(BESIDE)[2:4] == ["C/o Joe Doe", "12 Main St Apt 4B"]
+    assert furniture.handwritten_address_lines(BESIDE)[2:4] == ["C/o Joe Doe", "12 Main St Apt 4B"]
 
 
 def test_abroad_the_second_line_stays_the_second() -> None:
     abroad = replace(BESIDE, country="FR", standard=("12 Rue Foch", "Étage 4", "PARIS", None, "75001"))
-    assert furniture.address_lines(abroad, FACE)[2:4] == ["12 RUE FOCH", "ÉTAGE 4"]
+    assert furniture.printed_address_lines(abroad, FACE)[2:4] == ["12 RUE FOCH", "ÉTAGE 4"]
 
 
 def test_the_message_says_what_was_given() -> None:
-    words = compile_text("%ADDRESS%, %ADDRESS2%, %CITY% %ZIP%").fill(JANE, Sender())
+    words = compile_template("%ADDRESS%, %ADDRESS2%, %CITY% %ZIP%").fill(JANE, SenderName())
     assert words == "12 Main Street, Apartment 4b, O'Fallon 62269"
 
 
@@ -88,7 +86,7 @@ def test_the_message_says_what_was_given() -> None:
     ],
 )
 def test_every_word_has_its_own_letters(line: str, given: str | None, written: str) -> None:
-    assert calm((line, None, None, None, None), (given, None, None))[0] == written
+    assert to_mixed_case((line, None, None, None, None), (given, None, None))[0] == written
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_every_word_has_its_own_letters(line: str, given: str | None, written: s
     ],
 )
 def test_a_city_is_written_as_who_lives_there_does(city: str, given: str, written: str) -> None:
-    calmed = calm((None, None, city, None, None), (None, None, given))[2]
+    calmed = to_mixed_case((None, None, city, None, None), (None, None, given))[2]
     assert calmed == written
 
 
@@ -125,36 +123,26 @@ def test_the_barcode_carries_the_printed_zip_code() -> None:
         postal_code="78702",
         standard=("12 MAIN ST", None, "AUSTIN", "TX", "78701-1234"),
     )
-    copy = designs.specimen(person, or_current_resident=False, qr_url=None, opt_out=None)
+    copy = designs.build_specimen(person, or_current_resident=False, qr_url=None, opt_out=None)
     assert copy.routing == "787011234"
-    plain = designs.specimen(
-        replace(person, standard=None), or_current_resident=False, qr_url=None, opt_out=None
-    )
+    plain = designs.build_specimen(replace(person, standard=None), or_current_resident=False, qr_url=None, opt_out=None)
     assert plain.routing == "78702"
-    abroad = designs.specimen(
-        replace(person, country="CA"), or_current_resident=False, qr_url=None, opt_out=None
-    )
+    abroad = designs.build_specimen(replace(person, country="CA"), or_current_resident=False, qr_url=None, opt_out=None)
     assert (abroad.routing, abroad.tracking) == ("", None)
 
 
 def test_what_a_caller_writes_is_printed_as_the_post_wants_it() -> None:
-    someone = examine_one(
+    someone = validate_recipient(
         {"name": "Jane", "address": "12 Main Street", "address2": "apartment 4b", "city": "austin",
          "province": "texas", "postal_code": "78701"}
     )  # fmt: skip
-    whom = designs.addressee(someone)
-    assert furniture.address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
-    assert furniture.written_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]
+    whom = designs.build_addressee(someone)
+    assert furniture.printed_address_lines(whom, FACE)[1:] == ["12 MAIN ST APT 4B", "AUSTIN TX 78701"]
+    assert furniture.handwritten_address_lines(whom)[1:] == ["12 Main St Apt 4B", "Austin TX 78701"]
 
 
 ABROAD = {
-    "DE": (
-        "Invalidenstraße 116",
-        "Berlin",
-        "BE",
-        "10115",
-        ["INVALIDENSTRASSE 116", "10115 BERLIN", "GERMANY"],
-    ),
+    "DE": ("Invalidenstraße 116", "Berlin", "BE", "10115", ["INVALIDENSTRASSE 116", "10115 BERLIN", "GERMANY"]),
     "GB": ("221B Baker Street", "London", None, "NW1 6XE", ["LONDON", "NW1 6XE", "UNITED KINGDOM"]),
     "NL": ("Damrak 1", "Amsterdam", "Noord-Holland", "1012 AB", ["1012 AB AMSTERDAM", "NETHERLANDS"]),
     "FR": ("8 rue Foch", "Paris Cedex 08", None, "75008", ["75008 PARIS CEDEX 08", "FRANCE"]),
@@ -174,18 +162,16 @@ def test_the_lines_of_an_address_abroad_are_its_countrys(country: str, is_standa
     street, city, province, code, lines = ABROAD[country]
     whom = Addressee("Ann", None, street, None, city, province, code, country)
     if is_standardized:
-        place = standard_abroad(country, city, province, code)
+        place = standardize_foreign(country, city, province, code)
         whom = replace(whom, standard=(street, None, place.city, place.province, place.postal_code))
-    assert furniture.address_lines(whom, FACE)[-len(lines) :] == lines
-    written = furniture.written_lines(whom)
+    assert furniture.printed_address_lines(whom, FACE)[-len(lines) :] == lines
+    written = furniture.handwritten_address_lines(whom)
     assert [line.upper() for line in written[-len(lines) :]] == [line.upper() for line in lines]
 
 
 def test_an_address_abroad_is_printed_and_written_in_the_same_order() -> None:
     berlin = Addressee("Ann Lee", None, "Invalidenstr. 116", None, "Berlin", None, "10115", "Germany")
-    assert "10115 BERLIN\nGERMANY" in page_text(
-        composed(design(), [copy(addressee=berlin, tracking=None)]).sheets, 1
-    )
+    assert "10115 BERLIN\nGERMANY" in page_text(composed(design(), [copy(addressee=berlin, tracking=None)]).sheets, 1)
     envelopes = composed(design("notecard"), [copy(addressee=berlin, tracking=None)]).envelopes
     assert envelopes
     assert "Invalidenstr. 116 10115 Berlin GERMANY" in Pages(envelopes).text(0, design().ink)
@@ -194,7 +180,7 @@ def test_an_address_abroad_is_printed_and_written_in_the_same_order() -> None:
 def test_an_address_abroad_with_many_lines_still_shows_in_a_window() -> None:
     """Name, firm, street, house, city, province, code and country: two more than a window takes."""
     moscow = Addressee("Ann", "Lee & Co", "Tverskaya 1", "kv. 2", "Khimki", "Moscow Oblast", "141400", "RU")
-    assert len(furniture.address_lines(moscow, FACE)) == 8
+    assert len(furniture.printed_address_lines(moscow, FACE)) == 8
     sheet = composed(design("letter"), [copy(addressee=moscow, tracking=None)]).sheets
     lines = page_text(sheet, 0).split("\n")
     start = lines.index("TVERSKAYA 1 KV. 2")

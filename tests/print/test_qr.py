@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from segno import consts
 
-from quillpost.rendering.codes.qr import QrEncoder, QrSymbol, TooLongForQr, anatomy, draw_qr, version_for
+from quillpost.rendering.codes.qr import QrEncoder, QrSymbol, TooLongForQr, draw_qr, find_version, qr_version
 from quillpost.rendering.geometry import Box
 
 BASE = "https://mail.example.com/q/"
@@ -31,14 +31,14 @@ def test_every_version_has_the_published_blocks(version: int) -> None:
     table: Any = consts.ECC
     published = table[version][consts.ERROR_LEVEL_M]
     blocks = [(block.num_data, block.num_total) for block in published for _ in range(block.num_blocks)]
-    symbol = anatomy(version)
-    assert [(length, length + symbol.checks) for length in symbol.block_lengths] == blocks
+    symbol = qr_version(version)
+    assert [(length, length + symbol.checks_per_block) for length in symbol.block_lengths] == blocks
 
 
 @pytest.mark.parametrize("version", DRAWN_VERSIONS)
 def test_a_full_symbol_is_the_one_that_segno_draws(version: int) -> None:
     text = _random_text(Random(version), _capacity(version))
-    assert version_for(len(text)) == version
+    assert find_version(len(text)) == version
     assert QrEncoder().encode(text).rows() == _segno_rows(text)
 
 
@@ -79,7 +79,7 @@ def test_what_an_encoder_has_learned_changes_nothing() -> None:
 
 
 def test_the_version_grows_with_the_text_until_there_is_none() -> None:
-    assert [version_for(length) for length in (1, 14, 15, 26, 27, 2331)] == [1, 1, 2, 2, 3, 40]
+    assert [find_version(length) for length in (1, 14, 15, 26, 27, 2331)] == [1, 1, 2, 2, 3, 40]
     with pytest.raises(TooLongForQr, match="2332 letters"):
         QrEncoder().encode("x" * 2332)
 
@@ -101,9 +101,7 @@ def test_a_drawn_symbol_can_be_scanned_from_its_page(length: int) -> None:
         instructions = pikepdf.parse_content_stream(page)
         page.Contents = document.make_stream(pikepdf.unparse_content_stream(instructions))
         picture = _rendered(document)
-    assert [str(instruction.operator) for instruction in instructions] == [
-        *("q", "g", "cm", "INLINE IMAGE", "Q"),
-    ]
+    assert [str(instruction.operator) for instruction in instructions] == [*("q", "g", "cm", "INLINE IMAGE", "Q")]
     assert [found.text for found in zxingcpp.read_barcodes(picture)] == [url]
     ink = np.argwhere(picture < 128)
     scale = 4
@@ -112,7 +110,7 @@ def test_a_drawn_symbol_can_be_scanned_from_its_page(length: int) -> None:
 
 
 def _capacity(version: int) -> int:
-    symbol = anatomy(version)
+    symbol = qr_version(version)
     return (8 * symbol.data_length - 4 - symbol.count_bits) // 8
 
 

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from quillpost.rendering.geometry import Box
-from quillpost.rendering.pdf.png import encode_png, grey_where_it_is, scratch
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.png import drop_color_if_gray, encode_png, scratch_memory
+from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 TRIM = b"/TrimBox[9 9 297 153]"
@@ -31,7 +31,7 @@ BLACK_DOT = b"0 g 45 45 36 36 re f"
 
 @pytest.mark.parametrize("dpi", [36, 72, 96, 150, 300])
 def test_a_picture_has_the_finished_size(dpi: int) -> None:
-    picture = image(rasterise(drawing(RED_LEFT_HALF), dpi=dpi)[0])
+    picture = image(rasterize_pages(drawing(RED_LEFT_HALF), dpi=dpi)[0])
     assert picture.size == (4 * dpi, 2 * dpi)
     assert picture.getpixel((0, 0)) == (255, 0, 0)
     assert picture.getpixel((2 * dpi - 1, dpi)) == (255, 0, 0)
@@ -39,43 +39,41 @@ def test_a_picture_has_the_finished_size(dpi: int) -> None:
 
 
 def test_a_picture_knows_its_resolution() -> None:
-    assert image(rasterise(drawing(RED_LEFT_HALF), dpi=150)[0]).info["dpi"] == pytest.approx(
-        (150, 150), abs=0.02
-    )
+    assert image(rasterize_pages(drawing(RED_LEFT_HALF), dpi=150)[0]).info["dpi"] == pytest.approx((150, 150), abs=0.02)
 
 
 def test_only_a_page_with_colour_gives_a_picture_in_colour() -> None:
-    grey, coloured = rasterise(drawing(BLACK_DOT, RED_LEFT_HALF), dpi=72)
+    grey, coloured = rasterize_pages(drawing(BLACK_DOT, RED_LEFT_HALF), dpi=72)
     assert image(grey).mode == "L"
     assert image(coloured).mode == "RGB"
 
 
 def test_one_coloured_pixel_keeps_the_colour() -> None:
     pixels = np.full((50, 40, 3), 200, np.uint8)
-    assert grey_where_it_is(pixels).shape == (50, 40)
+    assert drop_color_if_gray(pixels).shape == (50, 40)
     pixels[7, 11, 2] = 201
-    assert grey_where_it_is(pixels).shape == (50, 40, 3)
+    assert drop_color_if_gray(pixels).shape == (50, 40, 3)
 
 
 def test_pages_can_be_picked_in_any_order() -> None:
     pdf = drawing(RED_LEFT_HALF, BLACK_DOT, b"0 0 1 rg 0 0 306 162 re f")
-    blue, red = rasterise(pdf, dpi=72, pages=[2, 0])
+    blue, red = rasterize_pages(pdf, dpi=72, pages=[2, 0])
     assert image(blue).getpixel((5, 5)) == (0, 0, 255)
     assert image(red).getpixel((5, 5)) == (255, 0, 0)
 
 
 def test_a_crop_is_measured_from_the_corner_of_the_trim() -> None:
     pdf = drawing(BLACK_DOT, BLACK_DOT)
-    dot, whole = rasterise(pdf, dpi=144, crops=[Box(36, 36, 36, 36), None])
+    dot, whole = rasterize_pages(pdf, dpi=144, crops=[Box(36, 36, 36, 36), None])
     assert image(dot).size == (72, 72)
     assert set(image(dot).tobytes()) == {0}
     assert image(whole).size == (576, 288)
-    (above,) = rasterise(pdf, dpi=144, pages=[0], crops=[Box(36, 72, 36, 36)])
+    (above,) = rasterize_pages(pdf, dpi=144, pages=[0], crops=[Box(36, 72, 36, 36)])
     assert set(image(above).tobytes()) == {255}
 
 
 def test_a_crop_may_reach_into_the_bleed() -> None:
-    (picture,) = rasterise(drawing(RED_LEFT_HALF), dpi=72, crops=[Box(-9, -9, 306, 162)])
+    (picture,) = rasterize_pages(drawing(RED_LEFT_HALF), dpi=72, crops=[Box(-9, -9, 306, 162)])
     assert image(picture).size == (306, 162)
     assert image(picture).getpixel((4, 80)) == (255, 255, 255)
     assert image(picture).getpixel((12, 80)) == (255, 0, 0)
@@ -83,11 +81,11 @@ def test_a_crop_may_reach_into_the_bleed() -> None:
 
 def test_each_page_needs_its_crop() -> None:
     with pytest.raises(ValueError, match="shorter"):
-        rasterise(drawing(BLACK_DOT, BLACK_DOT), dpi=72, crops=[None])
+        rasterize_pages(drawing(BLACK_DOT, BLACK_DOT), dpi=72, crops=[None])
 
 
 def test_a_turned_page_is_drawn_as_it_is_shown() -> None:
-    (picture,) = rasterise(drawing(RED_LEFT_HALF, boxes=TRIM + b"/Rotate 90"), dpi=72)
+    (picture,) = rasterize_pages(drawing(RED_LEFT_HALF, boxes=TRIM + b"/Rotate 90"), dpi=72)
     assert image(picture).size == (144, 288)
     assert image(picture).getpixel((70, 5)) == (255, 0, 0)
     assert image(picture).getpixel((70, 283)) == (255, 255, 255)
@@ -108,21 +106,21 @@ def test_so_does_one_of_writing_on_paper(shape: tuple[int, ...]) -> None:
 
 
 def test_memory_is_used_again_and_never_by_two_at_once() -> None:
-    with scratch(1000) as one, scratch(1000) as another:
+    with scratch_memory(1000) as one, scratch_memory(1000) as another:
         one[:] = 1
         another[:] = 2
         assert (one == 1).all()
         both = {one.ctypes.data, another.ctypes.data}
-    with scratch(500) as again:
+    with scratch_memory(500) as again:
         assert again.size == 500
         assert again.ctypes.data in both
 
 
 def test_threads_may_draw_at_the_same_time() -> None:
     pdf = drawing(RED_LEFT_HALF, BLACK_DOT)
-    alone = rasterise(pdf, dpi=72)
+    alone = rasterize_pages(pdf, dpi=72)
     drawn: list[list[bytes]] = []
-    threads = [threading.Thread(target=lambda: drawn.append(rasterise(pdf, dpi=72))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: drawn.append(rasterize_pages(pdf, dpi=72))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -4,21 +4,17 @@ import pytest
 from cards import HANDS, PIECES, QR_URL, composed, copy, design, studio
 from page_reader import Pages
 
-from quillpost.rendering.decoder.sandbox import LimitedSandbox
+from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.layout.paragraphs import Passage, Sizes, chunks
-from quillpost.rendering.layout.passages import write
-from quillpost.rendering.layout.templates import load, shipped_text
-from quillpost.rendering.renderer import Studio
+from quillpost.rendering.layout.paragraphs import Passage, SizeRange, lay_out_passages
+from quillpost.rendering.layout.passages import write_passages
+from quillpost.rendering.layout.templates import load_products, read_shipped_toml
+from quillpost.rendering.renderer import Renderer
 
 INK = (0.8, 0.2, 0.2)
 CARDS = [name for name in PIECES if "letter" not in name]
-NOTES = {
-    "one word": "Hello!",
-    "two lines": "Thank you!\nDana",
-    "a greeting": "Hi %FIRST_NAME%,\nsee you!",
-}
+NOTES = {"one word": "Hello!", "two lines": "Thank you!\nDana", "a greeting": "Hi %FIRST_NAME%,\nsee you!"}
 
 
 def written(piece: str, message: str, hand: int, *, qr: bool, realism: bool = True) -> tuple[Box, Box]:
@@ -79,11 +75,11 @@ def test_a_message_that_fills_its_box_stays_where_it_was(piece: str) -> None:
     words = Vocabulary(studio().hands.hand(HANDS[0]))
     unmoved = 0
     for count in range(20, 140, 4):
-        at_top = Passage("message", "some words " * count, box, Sizes.named("auto"), INK, 5)
+        at_top = Passage("message", "some words " * count, box, SizeRange.from_name("auto"), INK, 5)
         centered = at_top._replace(is_centered=True)
-        ((_, layout),) = chunks(words, [at_top, centered])
+        ((_, layout),) = lay_out_passages(words, [at_top, centered])
         spare = box.height - layout.heights[0]
-        one, other = write(words, layout)
+        one, other = write_passages(words, layout)
         if layout.fits[0] and spare < layout.leading * layout.sizes[0]:
             unmoved += 1
             assert one == other
@@ -91,9 +87,9 @@ def test_a_message_that_fills_its_box_stays_where_it_was(piece: str) -> None:
 
 
 def test_an_operator_can_have_notes_begin_at_the_top() -> None:
-    pieces = load(shipped_text(), "[postcard-4x6.back]\nmessage_align = 'top'")
+    pieces = load_products(read_shipped_toml(), "[postcard-4x6.back]\nmessage_align = 'top'")
     assert pieces["postcard-4x6"].message_side.message_align == "top"
-    at_top = Studio(studio().hands, pieces, sandbox=LimitedSandbox()).preview(
+    at_top = Renderer(studio().hands, pieces, sandbox=DecoderSandbox()).preview(
         design(message="Hello!", ink=INK), copy(), dpi=50
     )
     centered = studio().preview(design(message="Hello!", ink=INK), copy(), dpi=50)

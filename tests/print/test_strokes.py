@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from quillpost.rendering.handwriting.outlines import Shape, extents, sampled, signed_area
-from quillpost.rendering.handwriting.skeleton import draw, thin, trace
-from quillpost.rendering.handwriting.strokes import rewrite, strokes_by_letter
-from quillpost.rendering.handwriting.typeface import cut
+from quillpost.rendering.handwriting.outlines import Shape, ink_extents, sample_contour, signed_area
+from quillpost.rendering.handwriting.skeleton import draw_glyphs, thin_ink, trace_paths
+from quillpost.rendering.handwriting.strokes import make_takes, strokes_by_glyph
+from quillpost.rendering.handwriting.typeface import subset_font
 
 COUNT = 8
 REACH = 45
@@ -31,15 +31,13 @@ class Written(NamedTuple):
 
 
 @cache
-def write(
-    package: str, file_name: str, letters: str = LETTERS, *, joined: bool = False, seed: int = 7
-) -> Written:
+def write(package: str, file_name: str, letters: str = LETTERS, *, joined: bool = False, seed: int = 7) -> Written:
     raw = (resources.files(package) / "files" / file_name).read_bytes()
-    face = cut(raw, letters, (), None)
-    glyphs = {letter: face.glyphs[face.letters[letter]] for letter in letters if letter in face.letters}
+    face = subset_font(raw, letters, (), None)
+    glyphs = {letter: face.glyphs[face.glyphs_by_char[letter]] for letter in letters if letter in face.glyphs_by_char}
     shapes = {glyph.name: glyph.shape for glyph in glyphs.values()}
     advances = {glyph.name: float(glyph.advance) for glyph in glyphs.values()}
-    takes = rewrite(shapes, advances, count=COUNT, amplitude=1.0, joined=joined, seed=seed)
+    takes = make_takes(shapes, advances, count=COUNT, amplitude=1.0, joined=joined, seed=seed)
     return Written(shapes, advances, {letter: glyph.name for letter, glyph in glyphs.items()}, takes)
 
 
@@ -68,7 +66,7 @@ def any_hand(request: pytest.FixtureRequest) -> Written:
 def pixels(shape: Shape, *, scale: float = 0.2) -> npt.NDArray[np.bool_]:
     """The ink from 300 units left of and below the origin, as wide and high as any of these letters."""
     frame = np.array([[-300.0, -300.0], [-300.0, -299.0], [-299.0, -300.0]])
-    sheet = draw([[frame, *(sampled(contour, 5.0) for contour in shape)]], scale)
+    sheet = draw_glyphs([[frame, *(sample_contour(contour, 5.0) for contour in shape)]], scale)
     page = np.zeros((round(1500 * scale), round(1500 * scale)), bool)
     page[: sheet.ink.shape[0], : sheet.ink.shape[1]] = sheet.ink
     return page
@@ -99,9 +97,9 @@ def test_no_dot_or_accent_is_lost(any_hand: Written) -> None:
     for letter in 'ij!?:;éüñÄÖ¿¡%"':
         shape = any_hand.shapes[any_hand.names[letter]]
         for part in shape:
-            left, bottom, right, top = extents([part])
+            left, bottom, right, top = ink_extents([part])
             for take in any_hand.of(letter):
-                ink = np.concatenate([sampled(contour, 5.0) for contour in take])
+                ink = np.concatenate([sample_contour(contour, 5.0) for contour in take])
                 beyond = np.maximum(0, np.maximum([left, bottom] - ink, ink - [right, top]))
                 assert (beyond.max(axis=1) < REACH).any(), letter
     for letter in "ij!?:;":
@@ -112,19 +110,19 @@ def test_no_dot_or_accent_is_lost(any_hand: Written) -> None:
 def test_no_take_leaves_the_sources_box_by_more_than_its_reach(any_hand: Written) -> None:
     for name, shape in any_hand.shapes.items():
         if shape:
-            left, bottom, right, top = extents(shape)
+            left, bottom, right, top = ink_extents(shape)
             for take in any_hand.takes[name]:
-                west, south, east, north = extents(take)
+                west, south, east, north = ink_extents(take)
                 assert min(west - left, south - bottom, right - east, top - north) >= -REACH, name
 
 
 def test_a_wild_hand_stays_within_reach_too() -> None:
     shapes = zeyada("jlgQ").shapes
-    wild = rewrite(shapes, dict.fromkeys(shapes, 400.0), count=COUNT, amplitude=6.0, joined=False, seed=1)
+    wild = make_takes(shapes, dict.fromkeys(shapes, 400.0), count=COUNT, amplitude=6.0, joined=False, seed=1)
     for name, shape in shapes.items():
-        left, bottom, right, top = extents(shape)
+        left, bottom, right, top = ink_extents(shape)
         for take in wild[name]:
-            west, south, east, north = extents(take)
+            west, south, east, north = ink_extents(take)
             assert min(west - left, south - bottom, right - east, top - north) >= -REACH
 
 
@@ -166,7 +164,7 @@ def test_one_pen_writes_all_takes(hand: Written) -> None:
 
 def test_all_contours_wind_the_same_way(hand: Written) -> None:
     ways = {
-        signed_area(sampled(contour, 5.0)) < 0
+        signed_area(sample_contour(contour, 5.0)) < 0
         for takes in hand.takes.values()
         for take in takes
         for contour in take
@@ -175,9 +173,7 @@ def test_all_contours_wind_the_same_way(hand: Written) -> None:
 
 
 def test_a_letter_takes_few_points_and_whole_units(hand: Written) -> None:
-    controls = [
-        np.concatenate([c[:, 1] for c in take]) for takes in hand.takes.values() for take in takes if take
-    ]
+    controls = [np.concatenate([c[:, 1] for c in take]) for takes in hand.takes.values() for take in takes if take]
     assert np.mean([len(points) for points in controls]) < 65
     assert all((points == np.rint(points)).all() for points in controls)
 
@@ -207,8 +203,8 @@ def test_a_joined_hand_keeps_its_entries_and_exits_in_place() -> None:
 
     def unrest(joined: bool, left: float, right: float) -> float:
         """How far the ink between two places goes up and down from take to take."""
-        takes = rewrite(shapes, {"arch": 400.0}, count=COUNT, amplitude=1.0, joined=joined, seed=3)["arch"]
-        inks = [np.concatenate([sampled(contour, 2.0) for contour in take]) for take in takes]
+        takes = make_takes(shapes, {"arch": 400.0}, count=COUNT, amplitude=1.0, joined=joined, seed=3)["arch"]
+        inks = [np.concatenate([sample_contour(contour, 2.0) for contour in take]) for take in takes]
         heights = [ink[(ink[:, 0] > left) & (ink[:, 0] < right)][:, 1] for ink in inks]
         return float(np.ptp([(height.min() + height.max()) / 2 for height in heights]))
 
@@ -221,7 +217,7 @@ def test_a_joined_hand_keeps_its_entries_and_exits_in_place() -> None:
 def test_progress_is_told_letter_by_letter() -> None:
     shapes = zeyada("ab").shapes
     told: list[tuple[int, int]] = []
-    rewrite(
+    make_takes(
         shapes,
         dict.fromkeys(shapes, 300.0),
         count=1,
@@ -234,8 +230,8 @@ def test_progress_is_told_letter_by_letter() -> None:
 
 
 def test_nothing_comes_of_nothing() -> None:
-    assert rewrite({}, {}, count=8, amplitude=1.0, joined=False, seed=0) == {}
-    assert rewrite({"space": []}, {"space": 250.0}, count=2, amplitude=1.0, joined=False, seed=0) == {
+    assert make_takes({}, {}, count=8, amplitude=1.0, joined=False, seed=0) == {}
+    assert make_takes({"space": []}, {"space": 250.0}, count=2, amplitude=1.0, joined=False, seed=0) == {
         "space": [[], []]
     }
 
@@ -244,7 +240,7 @@ def test_an_outline_without_any_area_is_left_alone() -> None:
     hair = np.array([[[0, 0], [50, 0], [100, 0]], [[100, 0], [50, 0], [0, 0]]], float)
     point = np.zeros((1, 3, 2))
     shapes = zeyada("a").shapes | {"hair": [hair], "point": [point]}
-    takes = rewrite(shapes, dict.fromkeys(shapes, 300.0), count=2, amplitude=1.0, joined=False, seed=0)
+    takes = make_takes(shapes, dict.fromkeys(shapes, 300.0), count=2, amplitude=1.0, joined=False, seed=0)
     assert takes["hair"] == [[hair], [hair]]
     assert takes["point"] == [[point], [point]]
 
@@ -257,25 +253,25 @@ def bar(left: float, bottom: float, right: float, top: float) -> npt.NDArray[np.
 
 
 def test_overlapping_contours_do_not_cancel_each_other() -> None:
-    sheet = draw([[bar(0, 0, 20, 10), bar(10, 0, 30, 10)]], 1.0)
+    sheet = draw_glyphs([[bar(0, 0, 20, 10), bar(10, 0, 30, 10)]], 1.0)
     assert sheet.ink.sum() == 300
 
 
 def test_a_ring_thins_to_one_closed_trail() -> None:
-    sheet = draw([[bar(0, 0, 60, 60), bar(15, 15, 45, 45)[::-1]]], 1.0)
-    [trail] = trace(thin(sheet.ink), sheet.width, sheet.ink.size)
-    assert trail.closed
+    sheet = draw_glyphs([[bar(0, 0, 60, 60), bar(15, 15, 45, 45)[::-1]]], 1.0)
+    [trail] = trace_paths(thin_ink(sheet.ink), sheet.width, sheet.ink.size)
+    assert trail.is_closed
     assert trail.pixels[0] == trail.pixels[-1]
 
 
 def test_a_spot_is_not_thinned_away() -> None:
     for size in range(1, 9):
-        sheet = draw([[bar(0, 0, size, size)]], 1.0)
-        assert len(thin(sheet.ink)) >= 1
+        sheet = draw_glyphs([[bar(0, 0, size, size)]], 1.0)
+        assert len(thin_ink(sheet.ink)) >= 1
 
 
 def test_two_crossing_bars_are_two_strokes() -> None:
-    strokes, pen = strokes_by_letter({"plus": [bar(0, 180, 400, 220), bar(180, 0, 220, 400)]})
+    strokes, pen = strokes_by_glyph({"plus": [bar(0, 180, 400, 220), bar(180, 0, 220, 400)]})
     assert len(strokes["plus"]) == 2
     assert pen == pytest.approx(20, abs=3)
     for stroke in strokes["plus"]:
@@ -285,7 +281,7 @@ def test_two_crossing_bars_are_two_strokes() -> None:
 
 
 def test_a_branch_ends_on_the_stroke_that_it_touches() -> None:
-    strokes, _ = strokes_by_letter({"tee": [bar(0, 180, 400, 220), bar(180, 0, 220, 200)]})
+    strokes, _ = strokes_by_glyph({"tee": [bar(0, 180, 400, 220), bar(180, 0, 220, 200)]})
     anchors = [anchor for stroke in strokes["tee"] for anchor in (stroke.start, stroke.stop) if anchor]
     assert len(strokes["tee"]) == 2
     assert len(anchors) == 1

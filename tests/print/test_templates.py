@@ -3,9 +3,14 @@
 import pytest
 
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.templates import BadTemplate, load, shipped_pieces, shipped_text
+from quillpost.rendering.layout.templates import (
+    InvalidProductTemplate,
+    load_products,
+    load_shipped_products,
+    read_shipped_toml,
+)
 
-PIECES = shipped_pieces()
+PIECES = load_shipped_products()
 PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "qr", "card", "opt_out")
 BARE = """
 [card]
@@ -26,22 +31,22 @@ def close(box: Box | None) -> tuple[float, ...]:
 
 
 def faults(overrides: str, text: str | None = None) -> list[str]:
-    with pytest.raises(BadTemplate) as caught:
-        load(text or shipped_text(), overrides)
+    with pytest.raises(InvalidProductTemplate) as caught:
+        load_products(text or read_shipped_toml(), overrides)
     assert str(caught.value) == "\n".join(caught.value.faults)
     return caught.value.faults
 
 
 def test_shipped_pieces_are_read_once_for_each_operators_file() -> None:
-    assert shipped_pieces() is shipped_pieces()
-    changed = shipped_pieces("[letter]\nstock = 'vellum'")
+    assert load_shipped_products() is load_shipped_products()
+    changed = load_shipped_products("[letter]\nstock = 'vellum'")
     assert changed["letter"].stock == "vellum"
-    assert shipped_pieces()["letter"].stock != "vellum"
+    assert load_shipped_products()["letter"].stock != "vellum"
 
 
 def test_an_override_changes_one_value_of_one_side_and_nothing_else() -> None:
-    changed = load(shipped_text(), "[postcard-4x6.back]\nindicia = [4.6, 3.1, 1.1, 0.6]")
-    back, before = changed["postcard-4x6"].side("back"), PIECES["postcard-4x6"].side("back")
+    changed = load_products(read_shipped_toml(), "[postcard-4x6.back]\nindicia = [4.6, 3.1, 1.1, 0.6]")
+    back, before = changed["postcard-4x6"].find_side("back"), PIECES["postcard-4x6"].find_side("back")
     assert close(back.indicia) == (4.6, 3.1, 1.1, 0.6)
     assert [name for name in PLACES if getattr(back, name) != getattr(before, name)] == ["indicia"]
     assert {name: piece for name, piece in changed.items() if name != "postcard-4x6"} == {
@@ -50,28 +55,29 @@ def test_an_override_changes_one_value_of_one_side_and_nothing_else() -> None:
 
 
 def test_what_is_worked_out_follows_an_override() -> None:
-    changed = load(
-        shipped_text(),
-        "[postcard-6x9.back]\nqr = [0.4, 0.4, 1.5, 1.5]\n[postcard-6x9.front]\nbleed = 0.25",
+    changed = load_products(
+        read_shipped_toml(), "[postcard-6x9.back]\nqr = [0.4, 0.4, 1.5, 1.5]\n[postcard-6x9.front]\nbleed = 0.25"
     )["postcard-6x9"]
-    above = changed.side("back").message_above_qr
+    above = changed.find_side("back").message_above_qr
     assert above
     assert above.bottom == pytest.approx((0.4 + 1.5 + 1 / 6) * INCH)
-    assert changed.side("front").art_area == changed.side("front").trim.grown(0.25 * INCH)
+    assert changed.find_side("front").art_area == changed.find_side("front").trim.expand(0.25 * INCH)
 
 
 def test_the_place_above_a_qr_code_can_be_given() -> None:
-    changed = load(shipped_text(), "[postcard-6x9.back]\nmessage_above_qr = [1.5, 0.7, 3, 4.9]")
-    assert close(changed["postcard-6x9"].side("back").message_box(qr=True)) == (1.5, 0.7, 3, 4.9)
+    changed = load_products(read_shipped_toml(), "[postcard-6x9.back]\nmessage_above_qr = [1.5, 0.7, 3, 4.9]")
+    assert close(changed["postcard-6x9"].find_side("back").message_box(qr=True)) == (1.5, 0.7, 3, 4.9)
 
 
 @pytest.mark.parametrize(
     "key", ["art", "divider", "return_address", "indicia", "barcode", "opt_out", "message_above_qr"]
 )
 def test_what_is_not_needed_can_be_left_out(key: str) -> None:
-    changed = load(shipped_text(), f"[postcard-4x6.back]\n{key} = false")["postcard-4x6"].side("back")
+    changed = load_products(read_shipped_toml(), f"[postcard-4x6.back]\n{key} = false")["postcard-4x6"].find_side(
+        "back"
+    )
     if key == "message_above_qr":
-        assert changed.message_above_qr == PIECES["postcard-4x6"].side("back").message_above_qr
+        assert changed.message_above_qr == PIECES["postcard-4x6"].find_side("back").message_above_qr
     else:
         assert getattr(changed, key) is None
     assert key != "art" or changed.art_area is None
@@ -94,12 +100,9 @@ NAMES = ", ".join(PIECES)
 
 
 @pytest.mark.parametrize(
-    ("overrides", "fault"),
+    ("overrides", "error"),
     [
-        (
-            "[postcard-5x7.back]\nqr = [1, 1, 1, 1]",
-            f"There is no piece postcard-5x7; the pieces are {NAMES}.",
-        ),
+        ("[postcard-5x7.back]\nqr = [1, 1, 1, 1]", f"There is no piece postcard-5x7; the pieces are {NAMES}."),
         (
             "[postcard-4x6.envelope]\nsize = [6, 4]",
             "postcard-4x6: there is no side envelope; its sides are front, back.",
@@ -116,10 +119,7 @@ NAMES = ", ".join(PIECES)
             "[postcard-4x6.previews]\nback = 'inside'",
             "postcard-4x6: the preview back shows a side inside, which it does not have.",
         ),
-        (
-            "[letter.cover]\nmessage_align = 'middle'",
-            'letter, cover: message_align must be "center" or "top".',
-        ),
+        ("[letter.cover]\nmessage_align = 'middle'", 'letter, cover: message_align must be "center" or "top".'),
         ("[letter.cover]\nhandwritten = 1", "letter, cover: handwritten must be true or false."),
         ("[letter.cover]\nsize = [8.5]", "letter, cover: size must be [width, height] in inches."),
         ("[letter.cover]\nsize = [8.5, 0]", "letter, cover: size must be [width, height] in inches."),
@@ -131,46 +131,39 @@ NAMES = ", ".join(PIECES)
         ),
         (
             "[letter.envelope]\nwindows = [1, 1, 1, 1]",
-            "letter, envelope: windows must be a list of boxes,"
-            " each [left, bottom, width, height] in inches.",
+            "letter, envelope: windows must be a list of boxes, each [left, bottom, width, height] in inches.",
         ),
         ("[letter.envelope]\ninsert = 3", "letter, envelope: insert must be [width, height] in inches."),
     ],
 )
-def test_an_operators_file_may_not_say_what_means_nothing(overrides: str, fault: str) -> None:
-    assert faults(overrides) == [fault]
+def test_an_operators_file_may_not_say_what_means_nothing(overrides: str, error: str) -> None:
+    assert faults(overrides) == [error]
 
 
-@pytest.mark.parametrize(
-    "value", ["[1, 1, 1]", "[1, 1, 1, 0]", "[1, 1, -1, 1]", "[1, 1, nan, 1]", "[1, 1, inf, 1]"]
-)
+@pytest.mark.parametrize("value", ["[1, 1, 1]", "[1, 1, 1, 0]", "[1, 1, -1, 1]", "[1, 1, nan, 1]", "[1, 1, inf, 1]"])
 def test_a_box_that_is_none_is_refused(value: str) -> None:
     assert faults(f"[letter.cover]\nqr = {value}") == [
         "letter, cover: qr must be [left, bottom, width, height] in inches."
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "ok"), [("[2.4, 1, 0, 2]", True), ("[2.4, 1, 0, 0]", False), ("true", False)]
-)
+@pytest.mark.parametrize(("value", "ok"), [("[2.4, 1, 0, 2]", True), ("[2.4, 1, 0, 0]", False), ("true", False)])
 def test_a_divider_is_a_line(value: str, ok: bool) -> None:
     overrides = f"[postcard-4x6.back]\ndivider = {value}"
     if ok:
-        assert load(shipped_text(), overrides)
+        assert load_products(read_shipped_toml(), overrides)
     else:
-        assert faults(overrides) == [
-            "postcard-4x6, back: divider must be [left, bottom, width, height] in inches."
-        ]
+        assert faults(overrides) == ["postcard-4x6, back: divider must be [left, bottom, width, height] in inches."]
 
 
 def test_a_file_that_is_no_toml_is_refused_with_its_line() -> None:
-    (fault,) = faults("[postcard-4x6.back\nqr = 1")
-    assert fault.startswith("The template cannot be read: ")
-    assert "line 1" in fault
+    (error,) = faults("[postcard-4x6.back\nqr = 1")
+    assert error.startswith("The template cannot be read: ")
+    assert "line 1" in error
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "error"),
     [
         (BARE.replace('stock = "paper"\n', ""), "card: stock is missing."),
         (BARE.replace("size = [6, 4]\n", ""), "card, back: size is missing."),
@@ -180,18 +173,18 @@ def test_a_file_that_is_no_toml_is_refused_with_its_line() -> None:
         (BARE.replace("address = [2.5, 0.7, 2.9, 1.2]\n", ""), "card: no side carries the address."),
     ],
 )
-def test_a_text_that_describes_no_whole_piece_is_refused(text: str, fault: str) -> None:
-    assert load(BARE)["card"].title == "card"
-    with pytest.raises(BadTemplate) as caught:
-        load(text)
-    assert caught.value.faults == [fault]
+def test_a_text_that_describes_no_whole_piece_is_refused(text: str, error: str) -> None:
+    assert load_products(BARE)["card"].title == "card"
+    with pytest.raises(InvalidProductTemplate) as caught:
+        load_products(text)
+    assert caught.value.faults == [error]
 
 
 CARD = "postcard-4x6, back: "
 
 
 @pytest.mark.parametrize(
-    ("overrides", "fault"),
+    ("overrides", "error"),
     [
         (
             "[postcard-4x6.back]\nindicia = [4.9, 3.14, 1.08, 0.61]",
@@ -213,19 +206,10 @@ CARD = "postcard-4x6, back: "
             "[postcard-4x6.back]\nmessage = [0.1875, 0.2, 2.4, 3.6]\ndivider = false",
             CARD + "the message reaches into an ink-free zone.",
         ),
-        (
-            "[postcard-4x6.back]\ndivider = [2.5, 2, 0, 1]",
-            CARD + "the divider reaches into an ink-free zone.",
-        ),
+        ("[postcard-4x6.back]\ndivider = [2.5, 2, 0, 1]", CARD + "the divider reaches into an ink-free zone."),
         ("[postcard-4x6.back]\nqr = [2, 0.2, 0.7, 0.7]", CARD + "the QR code reaches into an ink-free zone."),
-        (
-            "[postcard-4x6.back]\nopt_out = [2.6, 2.6, 2, 0.1]",
-            CARD + "the opt-out line reaches into an ink-free zone.",
-        ),
-        (
-            "[postcard-4x6.back]\naddress = [2.43, 0.65, 2.9, 1.3]",
-            CARD + "the address is not inside an ink-free zone.",
-        ),
+        ("[postcard-4x6.back]\nopt_out = [2.6, 2.6, 2, 0.1]", CARD + "the opt-out line reaches into an ink-free zone."),
+        ("[postcard-4x6.back]\naddress = [2.43, 0.65, 2.9, 1.3]", CARD + "the address is not inside an ink-free zone."),
         (
             "[postcard-4x6.back]\nbarcode = [2.5665, 0.306, 2.9291, 0.145]",
             CARD + "the barcode must begin 3 1/2 to 4 1/4 in from the right edge.",
@@ -252,8 +236,7 @@ CARD = "postcard-4x6, back: "
         ),
         (
             "[postcard-6x11.back]\ndivider = [6.665, 0.4, 0, 5.2]",
-            "postcard-6x11, back: the divider reaches into the barcode zone,"
-            " the lower right 4 3/4 by 5/8 in.",
+            "postcard-6x11, back: the divider reaches into the barcode zone, the lower right 4 3/4 by 5/8 in.",
         ),
         (
             "[postcard-6x9.back]\nmessage_above_qr = [1.7, 0.5, 2.8, 3]",
@@ -287,14 +270,8 @@ CARD = "postcard-4x6, back: "
             "letter, cover: no window shows the whole return address"
             " when the sheet slides by the 1 by 0.458 in that its envelope leaves it.",
         ),
-        (
-            "[letter.cover]\nmessage = [1, 0.9, 6.5, 7]",
-            "letter, cover: the message reaches into an ink-free zone.",
-        ),
-        (
-            "[letter.envelope]\ninsert = [8.5, 4.2]",
-            "letter, envelope: the folded insert is larger than the envelope.",
-        ),
+        ("[letter.cover]\nmessage = [1, 0.9, 6.5, 7]", "letter, cover: the message reaches into an ink-free zone."),
+        ("[letter.envelope]\ninsert = [8.5, 4.2]", "letter, envelope: the folded insert is larger than the envelope."),
         (
             "[letter.envelope]\ninsert = [8, 3.6667]",
             "letter, cover: the insert of the envelope must be as wide as the sheet.",
@@ -344,10 +321,7 @@ CARD = "postcard-4x6, back: "
             CARD + "the QR code is too small; it needs at least 0.6 by 0.6 in.",
         ),
         ("[postcard-4x6.back]\nqr = [0.1875, 0.2, 0.75, 0.8]", CARD + "the QR code is not square."),
-        (
-            "[postcard-4x6.back]\nindicia = [4.4, 3.14, 1, 0.6]",
-            CARD + "the return address and the indicia overlap.",
-        ),
+        ("[postcard-4x6.back]\nindicia = [4.4, 3.14, 1, 0.6]", CARD + "the return address and the indicia overlap."),
         (
             "[postcard-4x6.back]\nmessage_above_qr = [0.1875, 0.9, 2.1, 2.5]",
             CARD + "the message above the QR code and the QR code overlap.",
@@ -360,10 +334,7 @@ CARD = "postcard-4x6, back: "
             "[postcard-4x6.back]\nink_free = [[2.4415, 0.25, 3.6, 2.375]]",
             CARD + "an ink-free zone reaches past the trim.",
         ),
-        (
-            "[postcard-4x6.front]\nart_area = [0, 0, 6.2, 4]",
-            "postcard-4x6, front: the art reaches past the bleed.",
-        ),
+        ("[postcard-4x6.front]\nart_area = [0, 0, 6.2, 4]", "postcard-4x6, front: the art reaches past the bleed."),
         (
             "[postcard-6x9.back]\naddress = [5.05, 0.65, 3.5, 1.4]",
             "postcard-6x9, back: the address is outside the postal read area,"
@@ -376,13 +347,11 @@ CARD = "postcard-4x6, back: "
         ),
         (
             "[windowlessletter.envelope]\nbarcode = [4.5, 0.3, 2.93, 0.145]",
-            "windowlessletter, envelope: the barcode is outside the barcode zone,"
-            " the lower right 4 3/4 by 5/8 in.",
+            "windowlessletter, envelope: the barcode is outside the barcode zone, the lower right 4 3/4 by 5/8 in.",
         ),
         (
             "[windowlessletter.envelope]\nindicia = [8.6, 0.3, 0.6, 0.4]",
-            "windowlessletter, envelope: the indicia reaches into the barcode zone,"
-            " the lower right 4 3/4 by 5/8 in.",
+            "windowlessletter, envelope: the indicia reaches into the barcode zone, the lower right 4 3/4 by 5/8 in.",
         ),
         (
             "[letter.cover]\naddress = [0.75, 8.37, 3.25, 0.6]",
@@ -400,10 +369,7 @@ CARD = "postcard-4x6, back: "
             "[letter.envelope]\nindicia = [3.8, 3, 1, 0.6]",
             "letter, envelope: the indicia reaches into an ink-free zone.",
         ),
-        (
-            "[notecard.inside]\npanel = [4.25, 0, 4.5, 5.5]",
-            "notecard, inside: the panel reaches past the trim.",
-        ),
+        ("[notecard.inside]\npanel = [4.25, 0, 4.5, 5.5]", "notecard, inside: the panel reaches past the trim."),
         (
             "[notecard.inside]\nmessage = [4, 0.45, 3.45, 4.6]\nmessage_above_qr = [4.65, 1.5, 3, 2]",
             "notecard, inside: the message lies across the fold.",
@@ -418,22 +384,19 @@ CARD = "postcard-4x6, back: "
         ),
     ],
 )
-def test_a_template_that_cannot_be_printed_is_refused_by_name(overrides: str, fault: str) -> None:
-    assert fault in faults(overrides)
+def test_a_template_that_cannot_be_printed_is_refused_by_name(overrides: str, error: str) -> None:
+    assert error in faults(overrides)
 
 
 def test_a_tighter_fold_takes_smaller_windows() -> None:
     windows = "windows = [[0.625, 0.95, 4.5, 1.4], [0.625, 2.8, 3.5, 0.9]]"
-    folded = load(shipped_text(), f"[letter.envelope]\ninsert = [8.5, 3.875]\n{windows}")["letter"]
-    cover = folded.side("cover")
-    assert [close(zone) for zone in cover.ink_free] == [
-        (0, 7.825, 5.125, 1.65),
-        (0, 9.675, 4.125, 1.15),
-    ]
+    folded = load_products(read_shipped_toml(), f"[letter.envelope]\ninsert = [8.5, 3.875]\n{windows}")["letter"]
+    cover = folded.find_side("cover")
+    assert [close(zone) for zone in cover.ink_free] == [(0, 7.825, 5.125, 1.65), (0, 9.675, 4.125, 1.15)]
     assert len(faults(f"[letter.envelope]\n{windows}")) == 4
 
 
 def test_only_an_envelope_can_be_handwritten() -> None:
-    (fault,) = faults("[postcard-4x6.back]\nhandwritten = true")
-    assert "postcard-4x6, back" in fault
-    assert "only an envelope" in fault
+    (error,) = faults("[postcard-4x6.back]\nhandwritten = true")
+    assert "postcard-4x6, back" in error
+    assert "only an envelope" in error

@@ -16,13 +16,7 @@ from quillpost.web.application import create_app
 
 FLOWS = sorted(Path(__file__).parent.glob("*.json"))
 NAME = re.compile(r"\{(\w+)\}")
-KINDS: dict[str, type] = {
-    "<integer>": int,
-    "<string>": str,
-    "<boolean>": bool,
-    "<array>": list,
-    "<object>": dict,
-}
+KINDS: dict[str, type] = {"<integer>": int, "<string>": str, "<boolean>": bool, "<array>": list, "<object>": dict}
 
 Known = dict[str, Any]
 
@@ -35,10 +29,10 @@ def known(art: ArtHouse) -> Known:
 @pytest.mark.parametrize("path", FLOWS, ids=lambda path: path.stem)
 def test_a_published_client_is_answered_as_it_expects(path: Path, build: Build, known: Known) -> None:
     flow = json.loads(path.read_text())
-    parts = build(allow_private_urls=True, **flow.get("settings", {}))
-    app: FastAPI = create_app(parts)
+    container = build(allow_private_urls=True, **flow.get("settings", {}))
+    app: FastAPI = create_app(container)
     with TestClient(app, base_url="http://quillpost.test") as http:
-        client = make_account(parts, http, "client@example.com")
+        client = make_account(container, http, "client@example.com")
         for number, call in enumerate(flow["calls"], start=1):
             replay(client, call, known, f"call {number}, {call['call']}")
 

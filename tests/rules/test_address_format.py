@@ -2,11 +2,11 @@
 
 import pytest
 
-from quillpost.recipients.addresses.foreign import standard_abroad
-from quillpost.rendering.text.addresses import address_lines, country_code_of
-from quillpost.rendering.text.countries import COUNTRIES
+from quillpost.recipients.addresses.foreign import standardize_foreign
+from quillpost.rendering.text.addresses import format_address_lines, normalize_country_code
+from quillpost.rendering.text.countries import COUNTRY_CODES
 from quillpost.web.dashboard.orders import labels as order_labels
-from quillpost.web.rendering import town
+from quillpost.web.rendering import format_town
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,16 @@ from quillpost.web.rendering import town
 def test_the_place_is_written_as_its_country_does(
     country: str | None, city: str | None, province: str | None, code: str | None, lines: list[str]
 ) -> None:
-    assert address_lines(country, ["1 Street", "Unit 2"], city, province, code) == [
-        "1 Street",
-        "Unit 2",
-        *lines,
-    ]
+    assert format_address_lines(country, ["1 Street", "Unit 2"], city, province, code) == ["1 Street", "Unit 2", *lines]
 
 
 def test_some_countries_have_the_city_above_the_street() -> None:
-    assert address_lines("HU", ["Fo utca 1"], "Budapest", None, "1051") == ["Budapest", "Fo utca 1", "1051"]
+    assert format_address_lines("HU", ["Fo utca 1"], "Budapest", None, "1051") == ["Budapest", "Fo utca 1", "1051"]
 
 
-@pytest.mark.parametrize("country", sorted(COUNTRIES))
+@pytest.mark.parametrize("country", sorted(COUNTRY_CODES))
 def test_nothing_is_lost_and_nothing_is_said_twice(country: str) -> None:
-    lines = address_lines(country, ["1 Street", "Unit 2"], "Cityville", "Provinceland", "12345")
+    lines = format_address_lines(country, ["1 Street", "Unit 2"], "Cityville", "Provinceland", "12345")
     text = "\n".join(lines)
     for part in ("1 Street", "Unit 2", "Cityville", "12345"):
         assert text.count(part) == 1
@@ -64,13 +60,13 @@ def test_nothing_is_lost_and_nothing_is_said_twice(country: str) -> None:
 
 
 def test_a_province_stays_in_the_letters_in_which_it_was_given() -> None:
-    assert standard_abroad("JP", "Shibuya-ku", "Tokyo", "150-0001").province == "Tokyo"
-    assert standard_abroad("JP", "渋谷区", "東京都", "150-0001").province == "東京都"
-    assert standard_abroad("CA", "Toronto", "Ontario", "M5V 2T6").province == "ON"
+    assert standardize_foreign("JP", "Shibuya-ku", "Tokyo", "150-0001").province == "Tokyo"
+    assert standardize_foreign("JP", "渋谷区", "東京都", "150-0001").province == "東京都"
+    assert standardize_foreign("CA", "Toronto", "Ontario", "M5V 2T6").province == "ON"
 
 
 def test_countries_are_known_by_code_and_by_name() -> None:
-    assert [country_code_of(name) for name in (" de ", "Deutschland", "Canada", None, "Atlantis")] == [
+    assert [normalize_country_code(name) for name in (" de ", "Deutschland", "Canada", None, "Atlantis")] == [
         "DE",
         "DE",
         "CA",
@@ -80,10 +76,10 @@ def test_countries_are_known_by_code_and_by_name() -> None:
 
 
 def test_pages_name_a_place_on_one_line() -> None:
-    assert town("Austin", "TX", "78701") == "Austin, TX 78701"
-    assert town("Berlin", None, "10115", "DE") == "10115 Berlin, Germany"
-    assert town("London", None, "NW1 6XE", "GB") == "London, NW1 6XE, United Kingdom"
-    assert town(None, None, None) == ""
+    assert format_town("Austin", "TX", "78701") == "Austin, TX 78701"
+    assert format_town("Berlin", None, "10115", "DE") == "10115 Berlin, Germany"
+    assert format_town("London", None, "NW1 6XE", "GB") == "London, NW1 6XE, United Kingdom"
+    assert format_town(None, None, None) == ""
 
 
 def test_pages_show_an_address_in_its_countrys_lines() -> None:

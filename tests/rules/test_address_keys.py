@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from makers import person
 from quillpost.recipients.rules import (
-    LONGEST,
-    examine,
-    examine_alone,
-    examine_one,
-    may_live_together,
-    whereabouts,
+    MAX_FIELD_LENGTH,
+    check_recipient,
+    may_share_address,
+    parse_partial_address,
+    validate_recipient,
+    validate_recipients,
 )
 
 
@@ -32,15 +32,13 @@ from quillpost.recipients.rules import (
     ],
 )
 def test_two_ways_to_write_a_door_are_one(here: dict[str, str], there: dict[str, str]) -> None:
-    assert examine_one(person(**here)).address_key == examine_one(person(**there)).address_key
+    assert validate_recipient(person(**here)).address_key == validate_recipient(person(**there)).address_key
 
 
 @given(st.text(), st.text())
 def test_a_key_knows_no_difference_of_normal_form(address: str, address2: str) -> None:
     keys = {
-        examine_alone({"address": normalize(form, address), "address2": normalize(form, address2)})[
-            0
-        ].address_key
+        check_recipient({"address": normalize(form, address), "address2": normalize(form, address2)})[0].address_key
         for form in ("NFC", "NFD")
     }
     assert len(keys) == 1
@@ -48,14 +46,10 @@ def test_a_key_knows_no_difference_of_normal_form(address: str, address2: str) -
 
 @pytest.mark.parametrize(
     "row",
-    [
-        person(),
-        {"address": "12 MAIN ST, Austin, TX 78701-1234"},
-        {"address": "12 main st.", "postal_code": "78701"},
-    ],
+    [person(), {"address": "12 MAIN ST, Austin, TX 78701-1234"}, {"address": "12 main st.", "postal_code": "78701"}],
 )
 def test_a_whole_address_is_known_by_its_key(row: dict[str, Any]) -> None:
-    assert whereabouts(row).address_key == examine_one(person()).address_key
+    assert parse_partial_address(row).address_key == validate_recipient(person()).address_key
 
 
 @pytest.mark.parametrize(
@@ -72,9 +66,9 @@ def test_a_whole_address_is_known_by_its_key(row: dict[str, Any]) -> None:
 )
 def test_a_street_whose_place_is_not_known_is_known_by_all_the_rest(apart: dict[str, str]) -> None:
     street = {"address": "12 Main St", "city": "Austin", "province": "TX", "email": "jane@example.com"}
-    key = examine_one(street).address_key
-    assert key == examine_one(street | {"address": "12 MAIN ST.", "email": "Jane@Example.com"}).address_key
-    assert key != examine_one(street | apart).address_key
+    key = validate_recipient(street).address_key
+    assert key == validate_recipient(street | {"address": "12 MAIN ST.", "email": "Jane@Example.com"}).address_key
+    assert key != validate_recipient(street | apart).address_key
 
 
 @pytest.mark.parametrize("address", ["12 Main St", "1 " + "long " * 59])
@@ -93,23 +87,23 @@ def test_an_address_can_be_barred_where_its_place_is_known(
     address: str, known: dict[str, str], has_place: bool
 ) -> None:
     row = {"address": address, "address2": address} | known
-    assert examine_one(row).can_be_barred is has_place
-    assert examine_one(row | {"email": "jane@example.com"}).can_be_barred
-    assert examine_one({"email": "jane@example.com"}).can_be_barred
+    assert validate_recipient(row).can_be_suppressed is has_place
+    assert validate_recipient(row | {"email": "jane@example.com"}).can_be_suppressed
+    assert validate_recipient({"email": "jane@example.com"}).can_be_suppressed
 
 
 def test_of_a_street_the_rest_stays_open() -> None:
-    where = whereabouts({"address": "12 Main St.", "province": "Texas", "country": "us"})
+    where = parse_partial_address({"address": "12 Main St.", "province": "Texas", "country": "us"})
     assert (where.street, where.address_key) == ("12MAIN ST", None)
     assert where.parts == {"province": "TX", "country": "US"}
 
 
-@given(st.text(max_size=LONGEST), st.text(max_size=LONGEST), st.text(max_size=LONGEST))
+@given(st.text(max_size=MAX_FIELD_LENGTH), st.text(max_size=MAX_FIELD_LENGTH), st.text(max_size=MAX_FIELD_LENGTH))
 def test_an_address_has_a_key_that_an_index_takes(address: str, address2: str, code: str) -> None:
     row = {"address": address, "address2": address2, "postal_code": code, "city": "X", "country": "CN"}
-    found, _ = examine_alone(row)
+    found, _ = check_recipient(row)
     assert len((found.address_key or "").encode()) <= 2_000
-    assert examine_alone(row)[0].address_key == found.address_key
+    assert check_recipient(row)[0].address_key == found.address_key
 
 
 def test_long_addresses_that_end_differently_differ() -> None:
@@ -117,7 +111,7 @@ def test_long_addresses_that_end_differently_differ() -> None:
         {"address": "x" * 300, "address2": "y" * 300, "postal_code": code, "city": "X", "country": "CN"}
         for code in ("1", "2")
     ]
-    first, second = examine(rows)
+    first, second = validate_recipients(rows)
     assert first.address_key != second.address_key
 
 
@@ -132,7 +126,7 @@ def test_long_addresses_that_end_differently_differ() -> None:
 )
 def test_a_street_is_sought_with_the_unit_that_is_named(row: dict[str, str], beginning: str) -> None:
     """Whoever takes apartment 4 off a list does not mean all of the house."""
-    assert whereabouts(row).beginning == beginning
+    assert parse_partial_address(row).key_prefix == beginning
 
 
 @pytest.mark.parametrize(
@@ -145,5 +139,5 @@ def test_a_street_is_sought_with_the_unit_that_is_named(row: dict[str, str], beg
     ],
 )
 def test_half_an_address_may_be_another_with_the_same_unit(known: str, said: str, is_one: bool) -> None:
-    whole = examine_one(person(address=known))
-    assert may_live_together(whole, examine_one({"address": said})) is is_one
+    whole = validate_recipient(person(address=known))
+    assert may_share_address(whole, validate_recipient({"address": said})) is is_one

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quillpost.core.errors import Overloaded
-from quillpost.web.middleware.admission import LONG_LINE, Admission, Place
+from quillpost.web.middleware.admission import LONG_QUEUE_LENGTH, Admission, AdmissionTicket
 from quillpost.web.middleware.processor_load import ProcessorLoad
 
 LONG = 3_600.0
@@ -21,29 +21,33 @@ def tell(story: Story) -> None:
     asyncio.run(within_time())
 
 
-async def entered(admission: Admission, whose: str) -> Place:
-    place = admission.place(whose)
+async def entered(admission: Admission, whose: str) -> AdmissionTicket:
+    place = admission.create_ticket(whose)
     await place.enter()
     return place
 
 
-async def lined_up(admission: Admission, whose: str) -> asyncio.Task[Place]:
+async def lined_up(admission: Admission, whose: str) -> asyncio.Task[AdmissionTicket]:
     """One who has to wait, and does."""
-    before = admission.waiting(whose)
+    before = admission.count_waiting(whose)
     task = asyncio.create_task(entered(admission, whose))
-    while admission.waiting(whose) == before:
+    while admission.count_waiting(whose) == before:
         await asyncio.sleep(0)
     return task
 
 
 def test_one_caller_has_a_share_of_the_places_and_others_come_in_past_the_line() -> None:
     async def story() -> None:
-        admission = Admission(share=2, patience=LONG, places=4)
+        admission = Admission(max_per_caller=2, max_wait_seconds=LONG, max_concurrent=4)
         inside = [await entered(admission, "A") for _ in range(2)]
         waiting = [await lined_up(admission, "A") for _ in range(100)]
         await entered(admission, "B")
         await entered(admission, "B")
-        assert (admission.inside("A"), admission.inside("B"), admission.waiting("A")) == (2, 2, 100)
+        assert (admission.count_admitted("A"), admission.count_admitted("B"), admission.count_waiting("A")) == (
+            2,
+            2,
+            100,
+        )
         inside[0].leave()
         await waiting[0]
         assert not any(task.done() for task in waiting[1:])
@@ -67,18 +71,16 @@ class Machine:
         return self.now
 
 
-async def flooded(machine: Machine) -> tuple[Admission, list[Place], list[asyncio.Task[Place]]]:
+async def flooded(machine: Machine) -> tuple[Admission, list[AdmissionTicket], list[asyncio.Task[AdmissionTicket]]]:
     """All that A may have inside, and a long line, while the processor is what they wait for."""
-    admission = Admission(share=4, patience=LONG, places=16, load=machine.load)
+    admission = Admission(max_per_caller=4, max_wait_seconds=LONG, max_concurrent=16, load=machine.load)
     machine.is_busy = True
     inside = [await entered(admission, "A") for _ in range(4)]
-    return admission, inside, [await lined_up(admission, "A") for _ in range(LONG_LINE + 6)]
+    return admission, inside, [await lined_up(admission, "A") for _ in range(LONG_QUEUE_LENGTH + 6)]
 
 
-def test_while_the_processor_is_short_a_flood_comes_in_when_nobody_is_inside(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("quillpost.web.middleware.admission.LONG_LINES_EVERY", LONG)
+def test_while_the_processor_is_short_a_flood_comes_in_when_nobody_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quillpost.web.middleware.admission.LONG_QUEUE_INTERVAL_SECONDS", LONG)
 
     async def story() -> None:
         machine = Machine()
@@ -88,13 +90,13 @@ def test_while_the_processor_is_short_a_flood_comes_in_when_nobody_is_inside(
         b = [await entered(admission, "B") for _ in range(4)]  # who calls a few at once has them all
         for place in [*a, crowd[0].result(), *b[1:]]:
             place.leave()
-        assert (admission.inside("A"), admission.inside("B")) == (0, 1)
+        assert (admission.count_admitted("A"), admission.count_admitted("B")) == (0, 1)
         b[0].leave()
-        assert admission.inside("A") == 1
+        assert admission.count_admitted("A") == 1
         machine.is_busy = False
         (await crowd[1]).leave()
         await asyncio.gather(*crowd[2:6])
-        assert admission.inside("A") == 4
+        assert admission.count_admitted("A") == 4
         for task in crowd[6:]:
             task.cancel()
 
@@ -117,7 +119,7 @@ def test_while_others_stay_inside_a_flood_still_comes_in_now_and_then() -> None:
 
 def test_where_all_places_are_taken_whoever_has_the_fewest_is_next() -> None:
     async def story() -> None:
-        admission = Admission(share=2, patience=LONG, places=4)
+        admission = Admission(max_per_caller=2, max_wait_seconds=LONG, max_concurrent=4)
         a = [await entered(admission, "A") for _ in range(2)]
         c = [await entered(admission, "C") for _ in range(2)]
         waiting = [await lined_up(admission, whose) for whose in ("A", "A", "C", "C")]
@@ -136,11 +138,11 @@ def test_where_all_places_are_taken_whoever_has_the_fewest_is_next() -> None:
 
 def test_who_waits_too_long_is_sent_away_and_the_others_stay() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=0, places=4)
+        admission = Admission(max_per_caller=1, max_wait_seconds=0, max_concurrent=4)
         inside = await entered(admission, "A")
         crowd = await asyncio.gather(*(entered(admission, "A") for _ in range(50)), return_exceptions=True)
         assert {type(each) for each in crowd} == {Overloaded}
-        assert (admission.inside("A"), admission.waiting("A")) == (1, 0)
+        assert (admission.count_admitted("A"), admission.count_waiting("A")) == (1, 0)
         inside.leave()
         await entered(admission, "A")
 
@@ -149,9 +151,9 @@ def test_who_waits_too_long_is_sent_away_and_the_others_stay() -> None:
 
 def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=LONG, places=1)
+        admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=1)
         inside = await entered(admission, "A")
-        gone = admission.place("A")
+        gone = admission.create_ticket("A")
         leaving = asyncio.create_task(gone.enter())
         cancelled = await lined_up(admission, "A")
         gone.give_up(ConnectionResetError)
@@ -162,7 +164,7 @@ def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
         inside.leave()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        assert (admission.inside("A"), admission.waiting("A")) == (0, 0)
+        assert (admission.count_admitted("A"), admission.count_waiting("A")) == (0, 0)
         gone.give_up(ConnectionResetError)
         await entered(admission, "B")
 
@@ -171,41 +173,41 @@ def test_who_gives_up_or_is_cancelled_leaves_no_trace() -> None:
 
 def test_who_is_cancelled_when_just_sent_away_gives_no_place_back() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=LONG, places=1)
+        admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=1)
         inside = await entered(admission, "A")
-        place = admission.place("A")
+        place = admission.create_ticket("A")
         turn = asyncio.create_task(place.enter())
         await asyncio.sleep(0)
         place.give_up(ConnectionResetError)
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
-        assert admission.inside("A") == 1, "the one who is still inside"
+        assert admission.count_admitted("A") == 1, "the one who is still inside"
         inside.leave()
-        assert admission.inside_in_all == 0
+        assert admission.total_admitted == 0
 
     tell(story)
 
 
 def test_who_is_cancelled_when_just_let_in_gives_the_place_on() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=LONG, places=1)
+        admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=1)
         inside = await entered(admission, "A")
         cancelled, next_one = await lined_up(admission, "A"), await lined_up(admission, "B")
         inside.leave()
-        assert admission.inside("B") == 1, "A had one, B none"
+        assert admission.count_admitted("B") == 1, "A had one, B none"
         (await next_one).leave()
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled
-        assert admission.inside("A") == 0
+        assert admission.count_admitted("A") == 0
 
     tell(story)
 
 
 def test_who_was_inside_before_comes_back_before_newcomers() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=LONG, places=4)
+        admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=4)
         first = await entered(admission, "A")
         first.leave()
         other = await entered(admission, "A")
@@ -218,24 +220,24 @@ def test_who_was_inside_before_comes_back_before_newcomers() -> None:
         first.leave()
         first.leave()
         await newcomer
-        assert admission.inside("A") == 1
+        assert admission.count_admitted("A") == 1
 
     tell(story)
 
 
 def test_who_turns_out_to_be_another_waits_among_those_of_that_one() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=LONG, places=4)
+        admission = Admission(max_per_caller=1, max_wait_seconds=LONG, max_concurrent=4)
         inside = await entered(admission, "A")
         place = await entered(admission, "some address")
         waiting = await lined_up(admission, "some address")
-        place.become("A")
+        place.change_caller("A")
         await waiting
         back = asyncio.create_task(place.enter())
         await asyncio.sleep(0)
-        assert (admission.inside("A"), admission.waiting("A"), back.done()) == (1, 1, False)
+        assert (admission.count_admitted("A"), admission.count_waiting("A"), back.done()) == (1, 1, False)
         inside.leave()
         await back
-        assert (admission.inside("A"), admission.inside("some address")) == (1, 1)
+        assert (admission.count_admitted("A"), admission.count_admitted("some address")) == (1, 1)
 
     tell(story)

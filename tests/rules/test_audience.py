@@ -9,34 +9,34 @@ from hypothesis import strategies as st
 
 from makers import person
 from quillpost.core.errors import Invalid
-from quillpost.recipients.addresses.cities import CODES, STATES, state_code
+from quillpost.recipients.addresses.cities import STATE_CODES, STATE_CODES_BY_NAME, find_state_code
 from quillpost.recipients.rules import (
-    CUSTOM,
-    LONGEST,
+    CUSTOM_FIELDS,
+    MAX_FIELD_LENGTH,
     Person,
-    changed,
-    examine,
-    examine_alone,
-    examine_one,
-    written,
+    apply_changes,
+    check_recipient,
+    person_to_fields,
+    validate_recipient,
+    validate_recipients,
 )
 
 DOUBLE = "Another recipient of this order has the same address."
 
 
 def one(**changes: Any) -> Person:
-    [found] = examine([person(**changes)])
+    [found] = validate_recipients([person(**changes)])
     return found
 
 
 def faults(*rows: dict[str, Any]) -> dict[str, list[str]]:
     with pytest.raises(Invalid) as refused:
-        examine(rows)
+        validate_recipients(rows)
     return refused.value.fields
 
 
 def refusals(*rows: dict[str, Any]) -> list[str | None]:
-    return [found.refusal for found in examine(rows)]
+    return [found.refusal for found in validate_recipients(rows)]
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,8 @@ def refusals(*rows: dict[str, Any]) -> list[str | None]:
         ("7 Chestnut St, Virginia, Minnesota 55792", "7 Chestnut St", "Virginia", "MN", "55792"),
     ],
 )
-def test_an_address_on_one_line_is_taken_apart(
-    line: str, street: str, city: str, state: str, code: str
-) -> None:
-    [found] = examine([{"name": "Jane", "address": line}])
+def test_an_address_on_one_line_is_taken_apart(line: str, street: str, city: str, state: str, code: str) -> None:
+    [found] = validate_recipients([{"name": "Jane", "address": line}])
     assert (found.address, found.city, found.province, found.postal_code) == (street, city, state, code)
     assert found.refusal is None
 
@@ -93,14 +91,14 @@ def test_a_state_may_be_written_out(text: str) -> None:
     assert one(province=text).province == "TX"
 
 
-@pytest.mark.parametrize("name", sorted(STATES))
+@pytest.mark.parametrize("name", sorted(STATE_CODES_BY_NAME))
 def test_every_state_is_known_by_name_and_letters(name: str) -> None:
-    assert state_code(name.title()) == state_code(STATES[name]) == STATES[name]
-    assert STATES[name] in CODES
+    assert find_state_code(name.title()) == find_state_code(STATE_CODES_BY_NAME[name]) == STATE_CODES_BY_NAME[name]
+    assert STATE_CODES_BY_NAME[name] in STATE_CODES
 
 
 def test_points_and_spaces_do_not_hide_a_state() -> None:
-    assert (state_code("D.C."), state_code("new   york")) == ("DC", "NY")
+    assert (find_state_code("D.C."), find_state_code("new   york")) == ("DC", "NY")
 
 
 @pytest.mark.parametrize("text", ["Bavaria", "ZZ", "T", "T€"])
@@ -119,9 +117,7 @@ def test_a_zip_code_is_kept_in_its_usual_form(given: str, kept: str) -> None:
 
 @pytest.mark.parametrize("text", ["7870", "787012", "78701-12", "ABCDE", "٧٨٧٠١", "78701 1234"])
 def test_what_is_no_zip_code_is_refused(text: str) -> None:
-    assert faults(person(postal_code=text)) == {
-        "recipients.0.postal_code": ["A ZIP code has 5 digits, or 5-4."]
-    }
+    assert faults(person(postal_code=text)) == {"recipients.0.postal_code": ["A ZIP code has 5 digits, or 5-4."]}
 
 
 @pytest.mark.parametrize("text", ["1980-02-29", "02/29/1980", " 1980-02-29 "])
@@ -194,9 +190,7 @@ def test_another_door_is_no_double(here: dict[str, str], there: dict[str, str]) 
         (("a@x.org", "b@x.org", "a@x.org"), [None, None, DOUBLE]),
     ],
 )
-def test_whom_an_e_mail_may_bar_alone_is_no_sure_double(
-    emails: tuple[str | None, ...], told: list[str | None]
-) -> None:
+def test_whom_an_e_mail_may_bar_alone_is_no_sure_double(emails: tuple[str | None, ...], told: list[str | None]) -> None:
     """Whether the first is mailed is known later: where not, the address is the next one's."""
     assert refusals(*(person(email=email) for email in emails)) == told
 
@@ -254,25 +248,23 @@ def test_every_fault_of_every_recipient_is_named_at_once() -> None:
 
 
 def test_a_text_has_its_longest() -> None:
-    assert one(name="x" * LONGEST).name == "x" * LONGEST
-    assert faults(person(custom3="x" * (LONGEST + 1))) == {
-        "recipients.0.custom3": [f"At most {LONGEST} characters, please."]
+    assert one(name="x" * MAX_FIELD_LENGTH).name == "x" * MAX_FIELD_LENGTH
+    assert faults(person(custom3="x" * (MAX_FIELD_LENGTH + 1))) == {
+        "recipients.0.custom3": [f"At most {MAX_FIELD_LENGTH} characters, please."]
     }
 
 
 def test_all_ten_custom_fields_are_kept_in_their_order() -> None:
-    assert one(**{name: name.upper() for name in CUSTOM}).custom == tuple(name.upper() for name in CUSTOM)
+    assert one(**{name: name.upper() for name in CUSTOM_FIELDS}).custom == tuple(name.upper() for name in CUSTOM_FIELDS)
 
 
 @given(
-    rows=st.lists(
-        st.dictionaries(st.sampled_from(["name", "address", "city", "country", "dob", "email"]), st.text())
-    )
+    rows=st.lists(st.dictionaries(st.sampled_from(["name", "address", "city", "country", "dob", "email"]), st.text()))
 )
 def test_anything_is_either_examined_or_refused_with_its_place(rows: list[dict[str, str]]) -> None:
     named: set[int] = set()
     try:
-        spoken_for = len(examine(rows))
+        spoken_for = len(validate_recipients(rows))
     except Invalid as refused:
         named = {int(field.split(".")[1]) for field in refused.fields}
         spoken_for = len(rows)
@@ -282,24 +274,24 @@ def test_anything_is_either_examined_or_refused_with_its_place(rows: list[dict[s
 
 def test_a_country_that_does_not_exist_is_refused() -> None:
     with pytest.raises(Invalid) as wrong:
-        examine([{"name": "Jane", "address": "1 Main St", "city": "Nowhere", "country": "XX"}])
+        validate_recipients([{"name": "Jane", "address": "1 Main St", "city": "Nowhere", "country": "XX"}])
     assert set(wrong.value.fields) == {"recipients.0.country"}
 
 
 def test_someone_alone_is_faulted_by_the_names_of_the_fields() -> None:
     with pytest.raises(Invalid) as wrong:
-        examine_one(person(postal_code="1", dob="02/30/1980"))
+        validate_recipient(person(postal_code="1", dob="02/30/1980"))
     assert set(wrong.value.fields) == {"postal_code", "dob"}
-    assert examine_one({"email": "jane@example.com"}).refusal is None
-    found, faults_alone = examine_alone(person(city=None))
+    assert validate_recipient({"email": "jane@example.com"}).refusal is None
+    found, faults_alone = check_recipient(person(city=None))
     assert (found.address, list(faults_alone)) == ("12 Main St", ["city"])
 
 
 def test_a_person_is_written_as_it_was_given() -> None:
     given = person(dob="1980-02-29", custom10="ten", email="jane@example.com", country="US")
-    kept = written(one(**given))
+    kept = person_to_fields(one(**given))
     assert {name: text for name, text in kept.items() if text is not None} == given
-    assert examine_one(kept) == one(**given)
+    assert validate_recipient(kept) == one(**given)
 
 
 @pytest.mark.parametrize(
@@ -320,25 +312,25 @@ def test_a_person_is_written_as_it_was_given() -> None:
     ],
 )
 def test_a_change_keeps_what_it_does_not_name(given: dict[str, Any], place: tuple[str, ...]) -> None:
-    found = changed(one(address2="Apt 4"), given)
+    found = apply_changes(one(address2="Apt 4"), given)
     assert (found.address, found.address2, found.city, found.province, found.postal_code) == place
-    assert found.address_key == examine_one(written(found)).address_key
+    assert found.address_key == validate_recipient(person_to_fields(found)).address_key
 
 
 @pytest.mark.parametrize("country", [{}, {"country": None}, {"country": " usa "}])
 def test_a_whole_address_at_home_replaces_one_abroad(country: dict[str, Any]) -> None:
     abroad = one(country="CA", province="ON", postal_code="K1A 0B1", city="Ottawa", address2="Apt 5")
-    found = changed(abroad, {"address": "9 Oak Ave, Dallas, TX 75201"} | country)
-    assert found == examine_one(person(address="9 Oak Ave", city="Dallas", postal_code="75201"))
+    found = apply_changes(abroad, {"address": "9 Oak Ave, Dallas, TX 75201"} | country)
+    assert found == validate_recipient(person(address="9 Oak Ave", city="Dallas", postal_code="75201"))
 
 
 def test_a_line_beside_another_country_is_not_taken_apart() -> None:
     line = "9 Oak Ave, Dallas, TX 75201"
-    found = changed(one(), {"address": line, "country": "CA"})
+    found = apply_changes(one(), {"address": line, "country": "CA"})
     assert (found.address, found.city, found.country) == (line, "Austin", "CA")
 
 
 def test_a_change_that_leaves_nothing_to_reach_is_refused() -> None:
     with pytest.raises(Invalid):
-        changed(one(), {"address": None})
-    assert changed(one(email="jane@example.com"), {"address": None}).address_key is None
+        apply_changes(one(), {"address": None})
+    assert apply_changes(one(email="jane@example.com"), {"address": None}).address_key is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quillpost.orders.automations import rules as automation_rules
 
 BORN = st.dates(date(1900, 1, 1), date(2020, 12, 31))
-OFFSETS = st.integers(-automation_rules.FURTHEST_OFFSET, automation_rules.FURTHEST_OFFSET)
+OFFSETS = st.integers(-automation_rules.MAX_DAYS_OFFSET, automation_rules.MAX_DAYS_OFFSET)
 YEARS = st.integers(2021, 2060)
 
 
@@ -24,17 +24,19 @@ def days_of(year: int, offset: int) -> list[date]:
 def test_every_birthday_is_mailed_for_on_exactly_one_day(born: date, year: int, offset: int) -> None:
     found = [
         each
-        for each in automation_rules.occasions(days_of(year, offset), offset)
-        if each.month_day == born.month * 100 + born.day and each.on.year == year
+        for each in automation_rules.find_occasions(days_of(year, offset), offset)
+        if each.month_day == born.month * 100 + born.day and each.occasion_date.year == year
     ]
     [occasion] = found
-    assert occasion.day - occasion.on == timedelta(days=offset)
+    assert occasion.mailing_date - occasion.occasion_date == timedelta(days=offset)
     is_moved = (born.month, born.day) == (2, 29) and not isleap(year)
-    assert (occasion.on.month, occasion.on.day) == ((2, 28) if is_moved else (born.month, born.day))
+    assert (occasion.occasion_date.month, occasion.occasion_date.day) == (
+        (2, 28) if is_moved else (born.month, born.day)
+    )
 
 
 def test_a_day_of_downtime_is_looked_back_at() -> None:
-    assert automation_rules.days_to_look_at(date(2027, 1, 2)) == [
+    assert automation_rules.list_days_to_check(date(2027, 1, 2)) == [
         date(2026, 12, 30), date(2026, 12, 31), date(2027, 1, 1), date(2027, 1, 2),
     ]  # fmt: skip
 
@@ -42,21 +44,21 @@ def test_a_day_of_downtime_is_looked_back_at() -> None:
 def test_a_day_is_one_of_the_place_where_the_service_is() -> None:
     zone = ZoneInfo("America/New_York")
     new_year = datetime(2027, 1, 1, 2, tzinfo=UTC)
-    assert automation_rules.day_of(new_year, zone) == date(2026, 12, 31)
-    assert automation_rules.start_of(date(2026, 12, 31), zone) == datetime(2026, 12, 31, 5, tzinfo=UTC)
+    assert automation_rules.local_date(new_year, zone) == date(2026, 12, 31)
+    assert automation_rules.start_of_day(date(2026, 12, 31), zone) == datetime(2026, 12, 31, 5, tzinfo=UTC)
 
 
 @given(st.integers(1, 50))
 def test_it_waits_longer_each_time_up_to_the_longest(tries: int) -> None:
     now = datetime(2026, 5, 4, tzinfo=UTC)
     assert (
-        automation_rules.next_try(tries, now=now) - now
-        == automation_rules.RETRY_AFTER[min(tries, len(automation_rules.RETRY_AFTER)) - 1]
+        automation_rules.next_attempt_at(tries, now=now) - now
+        == automation_rules.RETRY_DELAYS[min(tries, len(automation_rules.RETRY_DELAYS)) - 1]
     )
-    assert automation_rules.next_try(tries + 1, now=now) >= automation_rules.next_try(tries, now=now)
+    assert automation_rules.next_attempt_at(tries + 1, now=now) >= automation_rules.next_attempt_at(tries, now=now)
 
 
 def test_it_gives_up_after_seven_days_of_refusals() -> None:
     since = datetime(2026, 5, 4, tzinfo=UTC)
-    assert not automation_rules.is_hopeless(since, now=since + timedelta(days=7, seconds=-1))
-    assert automation_rules.is_hopeless(since, now=since + timedelta(days=7))
+    assert not automation_rules.should_give_up(since, now=since + timedelta(days=7, seconds=-1))
+    assert automation_rules.should_give_up(since, now=since + timedelta(days=7))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quillpost.core import body_limits, exact_json
-from quillpost.core.body_limits import Bounds, check_json, check_unknown, read_form
+from quillpost.core.body_limits import BodyLimits, check_json_limits, check_unknown_keys, parse_form
 from quillpost.core.errors import Invalid
 
 NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
@@ -21,7 +21,8 @@ TEXT = "A text of the body has more than {:,} bytes: send a shorter one."
 BARE = "The body has more than 15,000 spaces or digits in a row: leave out what says nothing."
 LONG = "A key of the body has more than {:,} bytes: use a shorter one."
 SENTENCES = {
-    "nodes": NODES, "keys": KEYS, "object_keys": ROW, "depth": DEPTH, "key_bytes": LONG, "text_bytes": TEXT,
+    "max_nodes": NODES, "max_keys": KEYS, "max_object_keys": ROW, "max_depth": DEPTH,
+    "max_key_bytes": LONG, "max_text_bytes": TEXT,
 }  # fmt: skip
 
 ODD = st.text(alphabet='"\\[]{},: a\n\tä😀', max_size=8)
@@ -39,18 +40,18 @@ def inside(value: Any) -> Iterator[tuple[Any, bool]]:
         yield from inside(inner)
 
 
-def measured(value: Any) -> Bounds:
+def measured(value: Any) -> BodyLimits:
     """The narrowest bounds that it fits into, by its own nature."""
     all_inside = [(value, False), *inside(value)]
     objects = [each for each, _ in all_inside if isinstance(each, dict)]
     written = [len(json.dumps(key, ensure_ascii=False).encode()) - 2 for each in objects for key in each]
-    return Bounds(
-        object_keys=max(map(_keys_in_a_row, objects), default=0),
-        text_bytes=max(_written(value), default=0),
-        nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
-        keys=sum(map(len, objects)),
-        depth=_depth(value),
-        key_bytes=max(written, default=0),
+    return BodyLimits(
+        max_object_keys=max(map(_keys_in_a_row, objects), default=0),
+        max_text_bytes=max(_written(value), default=0),
+        max_nodes=sum(not has_key or isinstance(each, dict | list) for each, has_key in all_inside),
+        max_keys=sum(map(len, objects)),
+        max_depth=_depth(value),
+        max_key_bytes=max(written, default=0),
     )
 
 
@@ -78,9 +79,9 @@ def _depth(value: Any) -> int:
     return 1 + max(map(_depth, value.values() if isinstance(value, dict) else value), default=0)
 
 
-def refusal(body: bytes, limits: Bounds) -> str | None:
+def refusal(body: bytes, limits: BodyLimits) -> str | None:
     try:
-        check_json(body, limits)
+        check_json_limits(body, limits)
     except Invalid as wrong:
         return wrong.message
     return None
@@ -91,7 +92,7 @@ def refusal(body: bytes, limits: Bounds) -> str | None:
 def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, window: int) -> None:
     body = json.dumps(value, indent=indent, ensure_ascii=False).encode(errors="surrogatepass")
     fits = measured(value)
-    before, body_limits.WINDOW = body_limits.WINDOW, window
+    before, body_limits.WINDOW_BYTES = body_limits.WINDOW_BYTES, window
     try:
         assert refusal(body, fits) is None
         for name, sentence in SENTENCES.items():
@@ -100,9 +101,9 @@ def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, wi
                 narrower = replace(fits, **{name: least - 1})
                 told = refusal(body, narrower)
                 # Of texts that are too many it is not known what they are.
-                assert told == sentence.format(least - 1) or (name == "nodes" and told), name
+                assert told == sentence.format(least - 1) or (name == "max_nodes" and told), name
     finally:
-        body_limits.WINDOW = before
+        body_limits.WINDOW_BYTES = before
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
@@ -139,21 +140,21 @@ def test_of_a_body_that_holds_too_much_nothing_is_built(name: str, monkeypatch: 
     monkeypatch.setattr(exact_json, "_decoder", Untouched())
     body, told = HOSTILE[name]
     with pytest.raises(Invalid) as refused:
-        exact_json.read(body, bounds=body_limits.BOUNDS)
+        exact_json.parse_json(body, limits=body_limits.DEFAULT_BODY_LIMITS)
     assert refused.value.fields == {"body": [told]}
 
 
 def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    look = body_limits._Scan.look
+    look = body_limits._JsonScan.scan_window
 
-    def counting(self: body_limits._Scan, window: bytes) -> None:
+    def counting(self: body_limits._JsonScan, window: bytes) -> None:
         looked.append(len(window))
         look(self, window)
 
-    monkeypatch.setattr(body_limits._Scan, "look", counting)
+    monkeypatch.setattr(body_limits._JsonScan, "scan_window", counting)
     for body in (b"[" + b"1," * 8_999_999 + b"1]", b"]" * 18_000_000):
-        refusal(body, body_limits.BOUNDS)
+        refusal(body, body_limits.DEFAULT_BODY_LIMITS)
         assert sum(looked) < 600_000
         looked.clear()
 
@@ -161,20 +162,18 @@ def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) ->
 def test_five_thousand_recipients_with_every_field_pass() -> None:
     person = {f"field{n}": "x" * 20 for n in range(23)}
     body = json.dumps({"recipients": [person] * 5_000, "message": "Hello"}).encode()
-    assert len(exact_json.read(body, bounds=body_limits.BOUNDS)["recipients"]) == 5_000
+    assert len(exact_json.parse_json(body, limits=body_limits.DEFAULT_BODY_LIMITS)["recipients"]) == 5_000
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"]
-)
+@pytest.mark.parametrize("body", [b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"])
 def test_what_is_no_json_is_left_to_the_parser(body: bytes) -> None:
-    assert refusal(body, body_limits.BOUNDS) is None
-    with pytest.raises(exact_json.NotJson):
-        exact_json.read(body, bounds=body_limits.BOUNDS)
+    assert refusal(body, body_limits.DEFAULT_BODY_LIMITS) is None
+    with pytest.raises(exact_json.InvalidJson):
+        exact_json.parse_json(body, limits=body_limits.DEFAULT_BODY_LIMITS)
 
 
 def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read_form(b"a=1&b=%C3%A4&b=", fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
+    assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
     monkeypatch.setattr(body_limits, "parse_qsl", None)
     for body, told in (
         (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
@@ -182,12 +181,12 @@ def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) ->
         (b"k=" + b"1" * 1_000_000, "A field has more than 1,000,000 bytes: send a shorter one."),
     ):
         with pytest.raises(Invalid) as refused:
-            read_form(body, fields=3)
+            parse_form(body, max_fields=3)
         assert refused.value.fields == {"body": [told]}
 
 
 def test_unknown_keys_have_a_bound() -> None:
     names = {f"k{n}" for n in range(1_000)}
-    assert check_unknown(names, body_limits.BOUNDS) == names
+    assert check_unknown_keys(names, body_limits.DEFAULT_BODY_LIMITS) == names
     with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
-        check_unknown(names | {"one more"}, body_limits.BOUNDS)
+        check_unknown_keys(names | {"one more"}, body_limits.DEFAULT_BODY_LIMITS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.recipients.rules import APART, changed, examine_alone, examine_one
+from quillpost.recipients.rules import CITY_REQUIRED_ABROAD, apply_changes, check_recipient, validate_recipient
 
 LINE = "123 Main St, Toronto, ON M5V 2T6"
 PARTS = ("123 Main St", "Toronto", "ON", "M5V 2T6", "CA")
@@ -18,8 +18,8 @@ PARTS = ("123 Main St", "Toronto", "ON", "M5V 2T6", "CA")
     ],
 )
 def test_an_address_of_canada_may_come_on_one_line(given: dict[str, str | None]) -> None:
-    person, faults = examine_alone(given)
-    assert not faults
+    person, errors = check_recipient(given)
+    assert not errors
     assert (person.address, person.city, person.province, person.postal_code, person.country) == PARTS
 
 
@@ -32,29 +32,29 @@ def test_an_address_of_canada_may_come_on_one_line(given: dict[str, str | None])
     ],
 )
 def test_where_the_country_is_not_said_one_is_told_to_say_it(given: dict[str, str | None]) -> None:
-    _, faults = examine_alone(given)
-    assert faults == {"country": ["This is an address in Canada: give country CA."]}
+    _, errors = check_recipient(given)
+    assert errors == {"country": ["This is an address in Canada: give country CA."]}
 
 
 def test_elsewhere_a_line_is_not_taken_apart_and_one_is_told_so() -> None:
-    _, faults = examine_alone({"address": "10 Downing St, London SW1A 2AA", "country": "United Kingdom"})
-    assert faults == {"city": [APART]}
+    _, errors = check_recipient({"address": "10 Downing St, London SW1A 2AA", "country": "United Kingdom"})
+    assert errors == {"city": [CITY_REQUIRED_ABROAD]}
 
 
 def test_a_line_of_canada_replaces_an_older_address() -> None:
-    known = examine_one({"address": "12 Main St, Austin, TX 78701"})
-    person = changed(known, {"address": f"{LINE}, Canada"})
+    known = validate_recipient({"address": "12 Main St, Austin, TX 78701"})
+    person = apply_changes(known, {"address": f"{LINE}, Canada"})
     assert (person.address, person.city, person.province, person.postal_code, person.country) == PARTS
 
 
 def test_countries_may_be_named() -> None:
     parts: dict[str, str | None] = {"address": "1 High St", "city": "Leeds", "postal_code": "LS1 4AP"}
     for name in ("United Kingdom", "uk", "GB"):
-        assert examine_one(parts | {"country": name}).country == "GB"
-    assert "country" in examine_alone(parts | {"country": "Atlantis"})[1]
+        assert validate_recipient(parts | {"country": name}).country == "GB"
+    assert "country" in check_recipient(parts | {"country": "Atlantis"})[1]
 
 
 def test_line_ends_and_tabs_in_a_name_a_company_or_a_city_are_spaces() -> None:
     given = {"name": "Jane\nDoe", "company": "Acme\t\r\nInc", "city": "Austin\n"}
-    person = examine_one(given | {"address": "12 Main St", "province": "TX", "postal_code": "78701"})
+    person = validate_recipient(given | {"address": "12 Main St", "province": "TX", "postal_code": "78701"})
     assert (person.name, person.company, person.city) == ("Jane Doe", "Acme Inc", "Austin")

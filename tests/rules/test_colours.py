@@ -1,6 +1,6 @@
 import pytest
 
-from quillpost.rendering.models import parse_colour
+from quillpost.rendering.models import parse_color
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ from quillpost.rendering.models import parse_colour
     ],
 )
 def test_every_spelling_has_one_rgba_form(text: str, rgba: str) -> None:
-    assert parse_colour(text).rgba_text == rgba
-    assert parse_colour(rgba).rgba_text == rgba
+    assert parse_color(text).rgba_text == rgba
+    assert parse_color(rgba).rgba_text == rgba
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_every_spelling_has_one_rgba_form(text: str, rgba: str) -> None:
 )
 def test_what_is_no_colour_is_refused_with_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="is not a colour that we know"):
-        parse_colour(text)
+        parse_color(text)
 
 
 def test_transparency_is_mixed_with_the_paper() -> None:
-    assert parse_colour("rgba(0,0,0,0.25)").ink == (0.75, 0.75, 0.75)
-    assert parse_colour("#000").ink == (0, 0, 0)
+    assert parse_color("rgba(0,0,0,0.25)").ink == (0.75, 0.75, 0.75)
+    assert parse_color("#000").ink == (0, 0, 0)

@@ -2,15 +2,15 @@
 
 import pytest
 
-from quillpost.recipients.addresses.keys import NO_PLACE
-from quillpost.recipients.addresses.service import DELIVERABLE, DOUBTFUL, NO_NUMBER, Judged, judge
-from quillpost.recipients.rules import examine, examine_alone, examine_one, whereabouts
+from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX
+from quillpost.recipients.addresses.service import DELIVERABLE, DOUBTFUL, NO_NUMBER, StandardizedAddress, standardize
+from quillpost.recipients.rules import check_recipient, parse_partial_address, validate_recipient, validate_recipients
 
 TOWN = {"city": "Austin", "province": "TX", "postal_code": "78701"}
 
 
-def judged(address: str, address2: str | None = None, **other: str) -> Judged:
-    return judge({"address": address, "address2": address2, **(TOWN | other)}, "US")
+def judged(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:
+    return standardize({"address": address, "address2": address2, **(TOWN | other)}, "US")
 
 
 def lines(address: str, address2: str | None = None, **other: str) -> tuple[str | None, str | None]:
@@ -71,10 +71,10 @@ def test_one_door_has_one_key(here: tuple[str, str | None], there: tuple[str, st
 @pytest.mark.parametrize("words", ["N/A", "n.a.", "none", "NULL", "-", "nan", "Not applicable"])
 def test_a_second_line_that_says_nothing_is_not_printed(words: str) -> None:
     assert lines("12 Main St", words) == ("12 MAIN ST", None)
-    abroad = judge({"address": "12 Rue Foch", "address2": words, **TOWN}, "FR")
+    abroad = standardize({"address": "12 Rue Foch", "address2": words, **TOWN}, "FR")
     assert abroad.standard is not None
     assert abroad.standard[1] is None
-    assert abroad.key == judge({"address": "12 Rue Foch", "address2": None, **TOWN}, "FR").key
+    assert abroad.key == standardize({"address": "12 Rue Foch", "address2": None, **TOWN}, "FR").key
 
 
 def test_a_street_said_twice_is_printed_once() -> None:
@@ -100,7 +100,7 @@ def test_a_company_and_a_gate_code_are_printed_all_the_same() -> None:
 )
 def test_what_many_people_share_is_no_door(address: str, reason: str | None) -> None:
     found = judged(address)
-    assert (found.key or "").endswith(NO_PLACE)
+    assert (found.key or "").endswith(AMBIGUOUS_KEY_SUFFIX)
     assert found.deliverability == (DOUBTFUL if reason else DELIVERABLE)
     assert found.reasons == ((reason,) if reason else ())
 
@@ -113,11 +113,11 @@ def test_those_who_fetch_their_mail_are_told_apart_by_name_and_e_mail() -> None:
         jane | {"email": "jane@example.com"},
         jane | {"city": "Dallas", "postal_code": "75201"},
     ]
-    assert len({examine_one(row).address_key for row in people}) == len(people)
-    assert examine_one(jane | {"name": "JANE  DOE"}).address_key == examine_one(jane).address_key
-    assert [person.refusal for person in examine(people)] == [None] * len(people)
-    assert not examine_one(jane).can_be_barred
-    assert whereabouts({"address": "General Delivery", "postal_code": "78701"}).address_key is None
+    assert len({validate_recipient(row).address_key for row in people}) == len(people)
+    assert validate_recipient(jane | {"name": "JANE  DOE"}).address_key == validate_recipient(jane).address_key
+    assert [person.refusal for person in validate_recipients(people)] == [None] * len(people)
+    assert not validate_recipient(jane).can_be_suppressed
+    assert parse_partial_address({"address": "General Delivery", "postal_code": "78701"}).address_key is None
 
 
 @pytest.mark.parametrize(
@@ -139,9 +139,7 @@ def test_the_number_of_a_highway_is_no_unit(given: str, written: str) -> None:
     assert lines(given) == (written, None)
 
 
-@pytest.mark.parametrize(
-    "designator", ["Apartment No. 4", "Apt Num 4", "Apt Number 4", "Apt No 4", "Apt # 4"]
-)
+@pytest.mark.parametrize("designator", ["Apartment No. 4", "Apt Num 4", "Apt Number 4", "Apt No 4", "Apt # 4"])
 def test_number_is_said_once(designator: str) -> None:
     assert lines("12 Main St", designator) == ("12 MAIN ST APT 4", None)
     assert lines(f"12 Main St {designator}") == ("12 MAIN ST APT 4", None)
@@ -175,9 +173,7 @@ def test_what_belongs_together_stays_together(
         ("150 Calle A Urb Las Gladiolas", ("150 CALLE A", "URB LAS GLADIOLAS")),
     ],
 )
-def test_in_puerto_rico_the_number_may_come_after_the_neighbourhood(
-    address: str, written: tuple[str, str]
-) -> None:
+def test_in_puerto_rico_the_number_may_come_after_the_neighbourhood(address: str, written: tuple[str, str]) -> None:
     town = {"city": "San Juan", "province": "PR", "postal_code": "00926"}
     assert lines(address, **town) == written
     assert judged(address, **town).deliverability == DELIVERABLE
@@ -193,5 +189,5 @@ def test_a_post_office_of_the_armed_forces_is_known_in_any_spelling(town: str) -
 
 def test_a_short_zip_code_is_not_made_longer_without_a_witness() -> None:
     row = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "7870"}
-    _, faults = examine_alone(row)
-    assert faults == {"postal_code": ["A ZIP code has 5 digits, or 5-4."]}
+    _, errors = check_recipient(row)
+    assert errors == {"postal_code": ["A ZIP code has 5 digits, or 5-4."]}

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from quillpost.core.clients import Client, ClientGone, FairTurns, serving
+from quillpost.core.clients import ClientConnection, ClientDisconnected, FairQueue, client_context
 from quillpost.core.errors import Unavailable
 
 PLENTY = 30.0
@@ -16,7 +16,7 @@ BUSY = "All places are taken."
 class Crowd:
     """Threads that take turns, and stay until they are let go."""
 
-    def __init__(self, turns: FairTurns) -> None:
+    def __init__(self, turns: FairQueue) -> None:
         self._turns = turns
         self._threads = ThreadPoolExecutor(8)
         self._leave = Event()
@@ -25,7 +25,7 @@ class Crowd:
     def enter(self, account: str) -> Future[None]:
         """One who has a place when this returns."""
         inside = Event()
-        entered = self._threads.submit(self._stay, Client(lambda: account), inside)
+        entered = self._threads.submit(self._stay, ClientConnection(lambda: account), inside)
         assert inside.wait(PLENTY)
         return entered
 
@@ -37,12 +37,12 @@ class Crowd:
             asked.set()
             return account
 
-        waiting = self._threads.submit(self._stay, Client(whose), Event())
+        waiting = self._threads.submit(self._stay, ClientConnection(whose), Event())
         assert asked.wait(PLENTY)
         return waiting
 
-    def _stay(self, client: Client, inside: Event) -> None:
-        with serving(client), self._turns.turn(BUSY):
+    def _stay(self, client: ClientConnection, inside: Event) -> None:
+        with client_context(client), self._turns.slot(BUSY):
             self.order.append(str(client.account))
             inside.set()
             assert self._leave.wait(PLENTY)
@@ -54,7 +54,7 @@ class Crowd:
 
 @pytest.fixture
 def crowd() -> Iterator[Crowd]:
-    made = Crowd(FairTurns(3, 2, PLENTY))
+    made = Crowd(FairQueue(3, 2, PLENTY))
     yield made
     made.end()
 
@@ -72,37 +72,37 @@ def test_an_account_never_has_all_places(crowd: Crowd) -> None:
 
 
 def test_who_waits_too_long_is_told_so() -> None:
-    turns = FairTurns(1, 1, 0.01)
-    with turns.turn(BUSY), pytest.raises(Unavailable, match=BUSY), turns.turn(BUSY):
+    turns = FairQueue(1, 1, 0.01)
+    with turns.slot(BUSY), pytest.raises(Unavailable, match=BUSY), turns.slot(BUSY):
         pass
-    with turns.turn(BUSY):
+    with turns.slot(BUSY):
         pass
 
 
 def test_a_client_that_goes_waits_no_longer(crowd: Crowd) -> None:
     crowd.enter("a")
     crowd.enter("a")
-    turns, client = crowd._turns, Client(lambda: "a")
+    turns, client = crowd._turns, ClientConnection(lambda: "a")
 
     def wait() -> None:
-        with serving(client), turns.turn(BUSY):
+        with client_context(client), turns.slot(BUSY):
             raise AssertionError
 
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(wait)
-        client.leave()
-        with pytest.raises(ClientGone):
+        client.disconnect()
+        with pytest.raises(ClientDisconnected):
             waiting.result(PLENTY)
 
 
 def test_what_is_done_for_a_client_is_stopped_when_it_goes() -> None:
     stopped: list[str] = []
-    client = Client()
-    with client.when_gone(lambda: stopped.append("one")):
-        with client.when_gone(lambda: stopped.append("over")):
+    client = ClientConnection()
+    with client.on_disconnect(lambda: stopped.append("one")):
+        with client.on_disconnect(lambda: stopped.append("over")):
             pass
-        client.leave()
+        client.disconnect()
     assert stopped == ["one"]
-    with pytest.raises(ClientGone), client.when_gone(lambda: stopped.append("late")):
+    with pytest.raises(ClientDisconnected), client.on_disconnect(lambda: stopped.append("late")):
         pass
     assert stopped == ["one"]

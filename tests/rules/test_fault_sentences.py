@@ -8,7 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, Field, ValidationError
 
 from quillpost.web.api.bodies import Body, Id, Text
-from quillpost.web.api.errors import invalid_of, response_for
+from quillpost.web.api.errors import error_response, to_invalid
 
 
 class Note(Body):
@@ -34,15 +34,15 @@ def faults_of(values: dict[str, Any]) -> Any:
     ],
 )
 def test_what_is_too_long_is_told_how_long_it_may_be(values: dict[str, Any], sentence: str) -> None:
-    assert invalid_of(faults_of(values)).fields == {next(iter(values)): [sentence]}
+    assert to_invalid(faults_of(values)).fields == {next(iter(values)): [sentence]}
 
 
 def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
     """A field may be called body, query or path as well."""
     found = faults_of({"body": {"query": "one", "path": None}})
-    sent = [fault | {"loc": ("body", *fault["loc"])} for fault in found]
-    answer = json.loads(bytes(response_for(RequestValidationError(sent)).body))
-    assert list(answer["errors"]) == ["body.query", "body.path"] == list(invalid_of(found).fields)
+    sent = [error | {"loc": ("body", *error["loc"])} for error in found]
+    answer = json.loads(bytes(error_response(RequestValidationError(sent)).body))
+    assert list(answer["errors"]) == ["body.query", "body.path"] == list(to_invalid(found).fields)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_only_the_part_of_the_request_is_left_out_of_a_path() -> None:
     ],
 )  # fmt: skip
 def test_which_of_several_types_was_tried_is_nobodys_field(value: Any, told: dict[str, list[str]]) -> None:
-    assert invalid_of(faults_of({"either": value})).fields == told
+    assert to_invalid(faults_of({"either": value})).fields == told
 
 
 def test_a_union_with_null_does_not_ask_for_null() -> None:
@@ -63,10 +63,10 @@ def test_a_union_with_null_does_not_ask_for_null() -> None:
         {"type": "bool_type", "loc": ("name", "bool"), "msg": "Input should be a valid boolean"},
         {"type": "none_required", "loc": ("name", "none"), "msg": "Input should be None"},
     ]
-    assert invalid_of(found).fields == {"name": ["This must be true or false."]}
+    assert to_invalid(found).fields == {"name": ["This must be true or false."]}
 
 
 def test_a_fault_of_the_whole_body_is_named_so() -> None:
     missing = {"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}
-    answer = json.loads(bytes(response_for(RequestValidationError([missing])).body))
+    answer = json.loads(bytes(error_response(RequestValidationError([missing])).body))
     assert answer["errors"] == {"body": ["This field is required."]}

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.fulfillment.rules import (
-    BATCH_SIZE,
     MANIFEST_COLUMNS,
-    batch_of,
-    manifest_csv,
-    manifest_json,
-    reference,
+    MAX_BATCH_ITEMS,
+    batch_reference,
+    build_manifest_csv,
+    build_manifest_json,
+    parse_batch_reference,
 )
 
 
@@ -28,49 +28,48 @@ def read_back(data: bytes) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_spreadsheet_takes_no_name_for_a_formula(start: str) -> None:
-    [piece] = read_back(manifest_csv([row(name=f"{start}HYPERLINK(1)", city=f"{start}x")]))
+    [piece] = read_back(build_manifest_csv([row(name=f"{start}HYPERLINK(1)", city=f"{start}x")]))
     assert piece["name"] == f"'{start}HYPERLINK(1)"
     assert piece["city"] == f"'{start}x"
 
 
 @given(name=st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
 def test_a_name_comes_through_whole(name: str) -> None:
-    [piece] = read_back(manifest_csv([row(name=name)]))
+    [piece] = read_back(build_manifest_csv([row(name=name)]))
     assert piece["name"].removeprefix("'") == name.removeprefix("'")
     assert piece["name"][0] not in "=+-@\t\r"
-    assert json.loads(manifest_json([row(name=name)]))["pieces"][0]["name"] == name
+    assert json.loads(build_manifest_json([row(name=name)]))["pieces"][0]["name"] == name
 
 
 def test_a_print_file_has_at_most_five_thousand_pieces() -> None:
-    assert BATCH_SIZE == 5_000
+    assert MAX_BATCH_ITEMS == 5_000
 
 
 def test_the_manifest_has_a_head_and_a_line_for_each_piece() -> None:
-    lines = manifest_csv([row(), row(item_id=8)]).decode().split("\r\n")
+    lines = build_manifest_csv([row(), row(item_id=8)]).decode().split("\r\n")
     assert lines[0] == ",".join(MANIFEST_COLUMNS)
     assert [line.split(",")[1:2] for line in lines[1:]] == [["7"], ["8"], []]
 
 
 def test_both_manifests_say_nothing_for_what_is_unknown() -> None:
-    [piece] = read_back(manifest_csv([row(company=None)]))
+    [piece] = read_back(build_manifest_csv([row(company=None)]))
     assert piece["company"] == ""
-    assert json.loads(manifest_json([row(company=None)]))["pieces"][0]["company"] is None
+    assert json.loads(build_manifest_json([row(company=None)]))["pieces"][0]["company"] is None
 
 
 def test_a_batch_has_one_reference() -> None:
-    assert [reference(7), reference(123_456), reference(1_234_567)] == [
+    assert [batch_reference(7), batch_reference(123_456), batch_reference(1_234_567)] == [
         "batch-000007", "batch-123456", "batch-1234567",
     ]  # fmt: skip
 
 
 @given(st.integers(1, 10**9))
 def test_a_reference_leads_back_to_its_batch(batch_id: int) -> None:
-    assert batch_of(reference(batch_id)) == batch_id
+    assert parse_batch_reference(batch_reference(batch_id)) == batch_id
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["", "batch-7", "batch-0000007", "batch-000007 ", "BATCH-000007", "batch-00000７", "batch--00001", "x"],
+    "name", ["", "batch-7", "batch-0000007", "batch-000007 ", "BATCH-000007", "batch-00000７", "batch--00001", "x"]
 )
 def test_nothing_else_is_a_reference(name: str) -> None:
-    assert batch_of(name) is None
+    assert parse_batch_reference(name) is None

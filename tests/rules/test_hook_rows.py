@@ -9,44 +9,52 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.recipients import field_names
-from quillpost.recipients.field_names import ADDRESSES, PERSON, PLACE, meaning, plain
-from quillpost.recipients.rules import CUSTOM, TEXTS, examine_alone
+from quillpost.recipients.field_names import (
+    ADDRESS_FIELD_NAMES,
+    ADDRESS_PREFIXES,
+    PERSON_FIELD_NAMES,
+    find_field_meaning,
+    normalize_name,
+)
+from quillpost.recipients.rules import CUSTOM_FIELDS, TEXT_FIELDS, check_recipient
 from quillpost.recipients.webhooks.rules import (
-    MOST_NAMED,
+    MAX_IGNORED_NAMES,
     NOT_AN_OBJECT,
-    Said,
-    people_in,
-    read,
-    tells_of_leaving,
+    InboundPerson,
+    is_leaving_event,
+    read_payload,
+    read_person,
 )
 from quillpost.rendering.text import countries
-from quillpost.rendering.text.countries import COUNTRIES, country_code
-from quillpost.web.public.list_webhooks import nested
+from quillpost.rendering.text.countries import COUNTRY_CODES, country_code_by_name
+from quillpost.web.public.list_webhooks import nest_fields
 
-OURS = {*TEXTS, "dob", "anniversary"}
+OURS = {*TEXT_FIELDS, "dob", "anniversary"}
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-A_NAME = st.sampled_from(sorted({*" ".join([*PERSON.values(), *PLACE.values()]).split(), *CUSTOM}))
+A_NAME = st.sampled_from(
+    sorted({*" ".join([*PERSON_FIELD_NAMES.values(), *ADDRESS_FIELD_NAMES.values()]).split(), *CUSTOM_FIELDS})
+)
 SEPARATORS = st.sampled_from(["", " ", "_", "-", ".", " / "])
 
 
-def only(body: Any) -> Said:
-    [row] = people_in(body).rows
-    return read(row)
+def only(body: Any) -> InboundPerson:
+    [row] = read_payload(body).rows
+    return read_person(row)
 
 
 @pytest.mark.parametrize("service", PAYLOADS)
 def test_jane_is_read_whoever_sends_her(service: str) -> None:
     payload: Payload = PAYLOADS[service]
-    said = only(nested(payload.body.items()) if payload.kind == FORM else payload.body)
-    assert said.fault is None
-    assert said.given == payload.expected
-    assert set(said.ignored) == payload.ignored
-    person, faults = examine_alone(said.given, may_lack=True)
-    assert faults == {}
+    said = only(nest_fields(payload.body.items()) if payload.kind == FORM else payload.body)
+    assert said.error is None
+    assert said.fields == payload.expected
+    assert set(said.ignored_names) == payload.ignored
+    person, errors = check_recipient(said.fields, allow_incomplete=True)
+    assert errors == {}
     assert person.address_key == f"12MAIN ST|{(person.address2 or '').removeprefix('Apt ')}|78701|US"
 
 
@@ -56,47 +64,47 @@ def test_case_spaces_and_punctuation_of_a_name_do_not_matter(
 ) -> None:
     cut = data.draw(st.integers(1, len(name)))
     other = name[:cut] + between + name[cut:]
-    assert plain(other.upper() if capitals else other) == name
+    assert normalize_name(other.upper() if capitals else other) == name
 
 
 @given(A_NAME.filter(lambda name: name not in ("full", "formatted")))
 def test_every_name_of_the_tables_is_known(name: str) -> None:
-    assert meaning(name) is not None
+    assert find_field_meaning(name) is not None
 
 
 @pytest.mark.parametrize("field", sorted(OURS))
 def test_our_own_names_mean_themselves(field: str) -> None:
-    what = meaning(plain(field))
+    what = find_field_meaning(normalize_name(field))
     assert what is not None
     assert what.field == field
 
 
 @given(ANYTHING)
 def test_whatever_is_sent_is_read_or_refused_and_never_more_than_our_fields(body: Any) -> None:
-    for row in people_in(body).rows:
-        said = read(row)
-        assert said.given.keys() <= OURS
-        assert all(text.strip() for text in said.given.values())
-        assert len(said.ignored) <= MOST_NAMED
-        assert said.fault is None or said.given == {}
+    for row in read_payload(body).rows:
+        said = read_person(row)
+        assert said.fields.keys() <= OURS
+        assert all(text.strip() for text in said.fields.values())
+        assert len(said.ignored_names) <= MAX_IGNORED_NAMES
+        assert said.error is None or said.fields == {}
 
 
 @given(st.dictionaries(A_NAME, ANYTHING, max_size=8))
 def test_whatever_a_known_name_holds_is_read_the_same_twice(row: dict[str, Any]) -> None:
-    assert read(row) == read(json.loads(json.dumps(row)))
+    assert read_person(row) == read_person(json.loads(json.dumps(row)))
 
 
 @given(st.permutations(sorted(PAYLOADS["Zoho contact"].body["data"][0])))
 def test_the_order_of_the_fields_does_not_matter(order: list[str]) -> None:
     row = PAYLOADS["Zoho contact"].body["data"][0]
-    assert read({name: row[name] for name in order}).given == PAYLOADS["Zoho contact"].expected
+    assert read_person({name: row[name] for name in order}).fields == PAYLOADS["Zoho contact"].expected
 
 
-@pytest.mark.parametrize("which", range(1, len(ADDRESSES)))
+@pytest.mark.parametrize("which", range(1, len(ADDRESS_PREFIXES)))
 def test_parts_of_two_addresses_are_never_mixed(which: int) -> None:
-    first, second = ADDRESSES[0][0], ADDRESSES[which][0]
-    said = read({f"{second}street1": "9 Oak Ave", f"{second}zip": "75201", f"{first}city": "Austin"})
-    assert said.given == {"address": "9 Oak Ave", "postal_code": "75201"}
+    first, second = ADDRESS_PREFIXES[0][0], ADDRESS_PREFIXES[which][0]
+    said = read_person({f"{second}street1": "9 Oak Ave", f"{second}zip": "75201", f"{first}city": "Austin"})
+    assert said.fields == {"address": "9 Oak Ave", "postal_code": "75201"}
 
 
 PAYER = {"first_name": "Pay", "last_name": "Er", "company": "Payers Inc"}
@@ -121,7 +129,7 @@ ELSEWHERE = {"address_1": "5 W St", "city": "Dallas", "postcode": "75201"}
 def test_mail_goes_to_whoever_has_a_name_at_that_address(
     row: dict[str, Any], name: str, company: str | None, street: str
 ) -> None:
-    given = read(row).given
+    given = read_person(row).fields
     assert (given["name"], given.get("company"), given["address"]) == (name, company, street)
 
 
@@ -154,7 +162,7 @@ def test_mail_goes_to_whoever_has_a_name_at_that_address(
     ],
 )
 def test_values_are_put_together(row: dict[str, Any], expected: dict[str, str]) -> None:
-    assert read(row).given == expected
+    assert read_person(row).fields == expected
 
 
 @pytest.mark.parametrize(
@@ -170,7 +178,7 @@ def test_values_are_put_together(row: dict[str, Any], expected: dict[str, str]) 
     ],
 )
 def test_a_first_or_a_last_name_alone_is_half_a_name(row: dict[str, Any], is_half: bool) -> None:
-    assert read(row).is_half_named == is_half
+    assert read_person(row).has_partial_name == is_half
 
 
 @pytest.mark.parametrize(
@@ -188,12 +196,12 @@ def test_a_first_or_a_last_name_alone_is_half_a_name(row: dict[str, Any], is_hal
     ],
 )
 def test_days_are_read_where_they_are_sure(written: Any, day: str) -> None:
-    assert read({"dob": written}).given == {"dob": day}
+    assert read_person({"dob": written}).fields == {"dob": day}
 
 
 @pytest.mark.parametrize("written", ["02/29", "2-29", "--02-29"])
 def test_a_birthday_without_its_year_is_told_as_ignored(written: str) -> None:
-    assert read({"Birthday": written, "email": "a@b.co"}) == Said({"email": "a@b.co"}, ["Birthday"])
+    assert read_person({"Birthday": written, "email": "a@b.co"}) == InboundPerson({"email": "a@b.co"}, ["Birthday"])
 
 
 @pytest.mark.parametrize(
@@ -215,7 +223,7 @@ def test_a_birthday_without_its_year_is_told_as_ignored(written: str) -> None:
     ],
 )
 def test_people_are_found_in_arrays_wrappers_and_alone(body: Any, rows: list[Any]) -> None:
-    assert list(people_in(body).rows) == rows
+    assert list(read_payload(body).rows) == rows
 
 
 @pytest.mark.parametrize(
@@ -227,32 +235,32 @@ def test_people_are_found_in_arrays_wrappers_and_alone(body: Any, rows: list[Any
         ({"people": [{"a": 1}], "source": "crm", "type": "unsubscribe"}, []),
         ({"people": [{"a": 1}], "source": "form", "type": "subscribe"}, ["source", "type"]),
         ({"people": [{"a": 1}], "x" * 200: 1}, ["x" * 100]),
-        ({"people": [{"a": 1}], **{f"n{n}": 1 for n in range(99)}}, [f"n{n}" for n in range(MOST_NAMED)]),
+        ({"people": [{"a": 1}], **{f"n{n}": 1 for n in range(99)}}, [f"n{n}" for n in range(MAX_IGNORED_NAMES)]),
         ({"email": "a@b.co", "total": 1}, []),
     ],
 )
 def test_what_is_beside_the_rows_in_vain_is_told(body: Any, ignored: list[str]) -> None:
-    assert list(people_in(body).ignored) == ignored
+    assert list(read_payload(body).ignored_names) == ignored
 
 
 @pytest.mark.parametrize("row", [None, 1, "jane@example.com", [{"email": "a@b.co"}]])
 def test_a_row_that_is_no_object_is_refused(row: Any) -> None:
-    assert read(row) == Said(fault=NOT_AN_OBJECT)
+    assert read_person(row) == InboundPerson(error=NOT_AN_OBJECT)
 
 
 @pytest.mark.parametrize("text", ["Ja\x00ne", "Ja\ud800ne"])
 def test_a_text_that_cannot_be_stored_is_refused_by_its_name(text: str) -> None:
-    said = read({"First Name": text})
-    assert said.fault is not None
-    assert said.fault.startswith("First Name: This text holds ")
+    said = read_person({"First Name": text})
+    assert said.error is not None
+    assert said.error.startswith("First Name: This text holds ")
 
 
 @pytest.mark.parametrize("source", ["automation", "crm"])
 def test_a_source_of_ours_is_taken_and_another_is_not(source: str) -> None:
-    assert people_in({"source": source, "email": "a@b.co"}).source == source
-    assert read({"source": source}).ignored == []
-    assert people_in({"source": "landing page"}).source is None
-    assert read({"source": "landing page"}).ignored == ["source"]
+    assert read_payload({"source": source, "email": "a@b.co"}).source == source
+    assert read_person({"source": source}).ignored_names == []
+    assert read_payload({"source": "landing page"}).source is None
+    assert read_person({"source": "landing page"}).ignored_names == ["source"]
 
 
 @pytest.mark.parametrize(
@@ -272,7 +280,7 @@ def test_a_source_of_ours_is_taken_and_another_is_not(source: str) -> None:
     ],
 )
 def test_an_event_that_tells_of_someone_who_left_is_known(body: Any, is_leaving: bool) -> None:
-    assert tells_of_leaving(body) == is_leaving
+    assert is_leaving_event(body) == is_leaving
 
 
 @pytest.mark.parametrize(
@@ -287,16 +295,16 @@ def test_an_event_that_tells_of_someone_who_left_is_known(body: Any, is_leaving:
     ],
 )
 def test_what_tells_of_someone_who_left_is_not_ignored(row: Any, ignored: list[str]) -> None:
-    assert read(row).ignored == ignored
+    assert read_person(row).ignored_names == ignored
 
 
 def test_every_country_that_has_a_name_has_its_letters() -> None:
-    assert set(countries.NAMES.values()) <= COUNTRIES
+    assert set(countries.CODES_BY_NAME.values()) <= COUNTRY_CODES
     for name, code in {"U.S.A.": "US", "Côte d’Ivoire": "CI", "Trinidad & Tobago": "TT", "uk": "GB"}.items():
-        assert country_code(name) == code
-    assert country_code("de") == "de"
+        assert country_code_by_name(name) == code
+    assert country_code_by_name("de") == "de"
 
 
 def test_a_name_without_end_is_no_name() -> None:
-    assert meaning(plain("email" * 1_000)) is None
-    assert field_names.LONGEST_NAME < 1_000
+    assert find_field_meaning(normalize_name("email" * 1_000)) is None
+    assert field_names.MAX_NAME_LENGTH < 1_000

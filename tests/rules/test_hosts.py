@@ -3,7 +3,7 @@
 import pytest
 from yarl import URL
 
-from quillpost.core.hosts import fault_of_host
+from quillpost.core.hosts import find_host_error
 from quillpost.integrations.http.guard import OutboundGuard
 
 LONG = ".".join(["abcdefghi"] * 25)
@@ -31,11 +31,11 @@ LONG = ".".join(["abcdefghi"] * 25)
     ],
 )
 def test_a_host_that_may_exist_is_taken(host: str) -> None:
-    assert fault_of_host(host) is None
+    assert find_host_error(host) is None
 
 
 @pytest.mark.parametrize(
-    ("host", "fault"),
+    ("host", "error"),
     [
         *(
             (spelled, "isn't an IPv4 address. Write four numbers")
@@ -80,8 +80,8 @@ def test_a_host_that_may_exist_is_taken(host: str) -> None:
         ("::g", "isn't an IPv6 address"),
     ],
 )
-def test_a_host_that_nobody_can_have_or_that_is_spelled_oddly_is_named(host: str, fault: str) -> None:
-    assert fault in str(fault_of_host(host))
+def test_a_host_that_nobody_can_have_or_that_is_spelled_oddly_is_named(host: str, error: str) -> None:
+    assert error in str(find_host_error(host))
 
 
 @pytest.mark.parametrize(

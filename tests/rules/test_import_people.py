@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from quillpost.recipients.imports.examiner import _array, examined
-from quillpost.recipients.imports.rows import Plan, RowReader
-from quillpost.recipients.lists.export import harmless
-from quillpost.recipients.rules import BY_ADDRESS, Person, examine_alone
-from quillpost.recipients.suppression import BARS_NOBODY
+from quillpost.recipients.imports.examiner import _format_array, examine_rows
+from quillpost.recipients.imports.rows import RowPlan, RowReader
+from quillpost.recipients.lists.export import escape_formula
+from quillpost.recipients.rules import BY_ADDRESS, Person, check_recipient
+from quillpost.recipients.suppression import INEFFECTIVE_ENTRY
 
 
 def person(suppress_by: str | None = None, **cells: str) -> Person | str:
-    plan = Plan(list(enumerate(cells)), len(cells), suppress_by)
-    return RowReader(plan).person(list(cells.values()))
+    plan = RowPlan(list(enumerate(cells)), len(cells), suppress_by)
+    return RowReader(plan).read_person(list(cells.values()))
 
 
 def made(**cells: str) -> Person:
@@ -29,7 +29,7 @@ JANE: dict[str, Any] = {
 
 
 def test_a_row_is_judged_as_the_api_judges_it() -> None:
-    assert made(**JANE) == examine_alone(JANE, may_lack=True)[0]
+    assert made(**JANE) == check_recipient(JANE, allow_incomplete=True)[0]
 
 
 def test_names_are_joined_and_countries_are_codes() -> None:
@@ -47,9 +47,7 @@ def test_an_address_is_put_together_from_its_parts() -> None:
 
 
 def test_noughts_that_a_spreadsheet_lost_are_back() -> None:
-    assert (
-        made(**JANE | {"province": "MA", "city": "Cambridge", "postal_code": "2139"}).postal_code == "02139"
-    )
+    assert made(**JANE | {"province": "MA", "city": "Cambridge", "postal_code": "2139"}).postal_code == "02139"
     assert made(address="1 Rue X", city="Y", postal_code="2139", country="CH").postal_code == "2139"
 
 
@@ -64,8 +62,8 @@ def test_a_date_may_have_its_time() -> None:
 
 @pytest.mark.parametrize("value", ["=1+1", "'=1+1", "-1", "@x", "''+1", "'tis", "plain", "＝1"])
 def test_what_an_export_made_harmless_is_what_it_was(value: str) -> None:
-    assert made(email="j@example.com", custom1=harmless(value)).custom[0] == value
-    assert not harmless(value).startswith(("=", "+", "-", "@", "＝"))
+    assert made(email="j@example.com", custom1=escape_formula(value)).custom[0] == value
+    assert not escape_formula(value).startswith(("=", "+", "-", "@", "＝"))
 
 
 @pytest.mark.parametrize(
@@ -86,33 +84,26 @@ def test_a_row_that_cannot_be_taken_says_why(cells: dict[str, str], told: str) -
 
 
 def test_a_broken_letter_in_a_column_that_is_left_out_harms_nobody() -> None:
-    found = RowReader(Plan([(0, "email")], 2)).person(["j@example.com", "\ufffd"])
+    found = RowReader(RowPlan([(0, "email")], 2)).read_person(["j@example.com", "\ufffd"])
     assert isinstance(found, Person)
 
 
 def test_short_rows_lack_something_and_long_ones_say_too_much() -> None:
-    reader = RowReader(Plan([(0, "email"), (1, "name")], 2))
-    assert isinstance(reader.person(["j@example.com"]), Person)
-    assert isinstance(reader.person(["j@example.com", "Jane", "", " "]), Person)
-    assert "The row has 3 cells, and there are 2 columns" in str(
-        reader.person(["j@example.com", "Jane", "TX"])
-    )
+    reader = RowReader(RowPlan([(0, "email"), (1, "name")], 2))
+    assert isinstance(reader.read_person(["j@example.com"]), Person)
+    assert isinstance(reader.read_person(["j@example.com", "Jane", "", " "]), Person)
+    assert "The row has 3 cells, and there are 2 columns" in str(reader.read_person(["j@example.com", "Jane", "TX"]))
 
 
 def test_on_a_suppression_list_everyone_bars_somebody() -> None:
-    assert person(BY_ADDRESS, address="12 Main St", name="Jane") == f"address: {BARS_NOBODY}"
+    assert person(BY_ADDRESS, address="12 Main St", name="Jane") == f"address: {INEFFECTIVE_ENTRY}"
     assert isinstance(person(None, address="12 Main St", name="Jane"), Person)
     assert isinstance(person(BY_ADDRESS, **JANE), Person)
 
 
 def test_rows_that_could_not_be_read_are_rejected_with_the_others() -> None:
-    people, rejects = examined(
-        RowReader(Plan([(0, "email")], 1)),
-        7,
-        40,
-        [41, 42, 43],
-        [["a@example.com"], [], ["b"]],
-        {1: "too\tlong"},
+    people, rejects = examine_rows(
+        RowReader(RowPlan([(0, "email")], 1)), 7, 40, [41, 42, 43], [["a@example.com"], [], ["b"]], {1: "too\tlong"}
     )
     assert [line.split("\t")[:2] for line in people] == [["40", "41"]]
     assert rejects == ["7\t41\t42\ttoo\\tlong\n", "7\t42\t43\temail: This is not an e-mail address.\n"]
@@ -132,15 +123,15 @@ def test_rows_that_could_not_be_read_are_rejected_with_the_others() -> None:
 def test_arrays_are_written_as_the_database_reads_them(
     texts: tuple[str | None, ...] | None, written: str | None
 ) -> None:
-    assert _array(texts) == written
+    assert _format_array(texts) == written
 
 
 @pytest.mark.parametrize(
     "odd", ["plain", "back\\slash", "tab\there", "line\nbreak", "return\rhere", "unit\x1fmark", "N\\N"]
 )
 def test_what_copy_would_take_for_a_sign_of_its_own_comes_through(odd: str) -> None:
-    [line], _ = examined(
-        RowReader(Plan([(0, "email"), (1, "custom1"), (2, "custom3")], 3)), 7, 0, [2],
+    [line], _ = examine_rows(
+        RowReader(RowPlan([(0, "email"), (1, "custom1"), (2, "custom3")], 3)), 7, 0, [2],
         [["a@example.com", odd, "after"]], {},
     )  # fmt: skip
     assert line.endswith("\n")

@@ -10,21 +10,21 @@ from hypothesis import strategies as st
 
 from quillpost.core.errors import Invalid
 from quillpost.recipients.imports import rows as reading
-from quillpost.recipients.imports.columns import LONGEST_CELL, MOST_COLUMNS, chosen_columns, require_someone
-from quillpost.recipients.imports.rows import Record, records
-from quillpost.recipients.imports.sniffer import Sniffed, sniff
+from quillpost.recipients.imports.columns import MAX_CELL_LENGTH, MAX_COLUMNS, choose_columns, require_address_or_email
+from quillpost.recipients.imports.rows import FileRecord, read_records
+from quillpost.recipients.imports.sniffer import SniffedFile, sniff
 
 HEAD = "Name,Street,City,State,Zip\n"
 JANE = "Jane Doe,12 Main St,Austin,TX,78701\n"
 
 
-def sniffed(data: str | bytes, **how: Any) -> Sniffed:
+def sniffed(data: str | bytes, **how: Any) -> SniffedFile:
     return sniff(io.BytesIO(data.encode() if isinstance(data, str) else data), **how)
 
 
-def rows(data: str | bytes) -> list[Record]:
+def rows(data: str | bytes) -> list[FileRecord]:
     raw = data.encode() if isinstance(data, str) else data
-    return list(records(io.BytesIO(raw), sniffed(raw).layout))
+    return list(read_records(io.BytesIO(raw), sniffed(raw).layout))
 
 
 def cells(data: str | bytes) -> list[list[str]]:
@@ -40,7 +40,7 @@ def refusal(data: str | bytes, **how: Any) -> str:
 
 def guessed(data: str, mapping: Mapping[str, Any] | None = None, **how: Any) -> list[str]:
     found = sniffed(data, **how)
-    return [column.field for column in chosen_columns(found.layout, found.rows, mapping)]
+    return [column.field for column in choose_columns(found.layout, found.rows, mapping)]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,7 @@ def test_letters_come_through_every_encoding(encoding: str, found: str) -> None:
 
 
 def test_the_signs_of_windows_are_not_those_of_latin_1() -> None:
-    assert (
-        cells((HEAD + "O’Brien – Söhne,1 Main St,A,TX,78701\n").encode("cp1252"))[0][0] == "O’Brien – Söhne"
-    )
+    assert cells((HEAD + "O’Brien – Söhne,1 Main St,A,TX,78701\n").encode("cp1252"))[0][0] == "O’Brien – Söhne"
 
 
 def test_a_letter_across_two_pieces_is_one_letter() -> None:
@@ -109,11 +107,7 @@ def test_a_single_column_is_not_divided() -> None:
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_end_as_they_do_anywhere(end: str) -> None:
     found = rows((HEAD + JANE + "\n" + '"Jane\nDoe",1 A St,B,TX,78701\n' + JANE).replace("\n", end))
-    assert [(row.line, row.cells[0]) for row in found] == [
-        (2, "Jane Doe"),
-        (4, f"Jane{end}Doe"),
-        (6, "Jane Doe"),
-    ]
+    assert [(row.line, row.cells[0]) for row in found] == [(2, "Jane Doe"), (4, f"Jane{end}Doe"), (6, "Jane Doe")]
 
 
 def test_blank_lines_and_rows_of_blank_cells_are_passed_over() -> None:
@@ -122,7 +116,7 @@ def test_blank_lines_and_rows_of_blank_cells_are_passed_over() -> None:
 
 def test_a_quote_that_is_never_closed_is_told_where_it_opens() -> None:
     found = rows(HEAD + JANE + '"Jane Doe,12 Main St,Austin,TX,78701\n' + JANE)
-    assert [(row.line, row.fault) for row in found] == [(2, None), (3, reading.UNCLOSED)]
+    assert [(row.line, row.error) for row in found] == [(2, None), (3, reading.UNCLOSED_QUOTE)]
 
 
 def test_a_quote_in_the_middle_of_a_cell_is_a_letter() -> None:
@@ -130,15 +124,15 @@ def test_a_quote_in_the_middle_of_a_cell_is_a_letter() -> None:
 
 
 def test_a_cell_beyond_all_measure_costs_its_row_alone() -> None:
-    found = rows(HEAD + JANE + f"{'x' * (LONGEST_CELL + 1)},1 A St,B,TX,78701\n" + JANE)
-    assert [row.fault is None for row in found] == [True, False, True]
+    found = rows(HEAD + JANE + f"{'x' * (MAX_CELL_LENGTH + 1)},1 A St,B,TX,78701\n" + JANE)
+    assert [row.error is None for row in found] == [True, False, True]
     assert found[1].line == 3
 
 
 def test_a_row_without_end_is_no_trap(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LONGEST_ROW", 10_000)
+    monkeypatch.setattr(reading, "MAX_ROW_LENGTH", 10_000)
     found = rows(HEAD + JANE * 300 + 'a,"\n' + '",b,"\n' * 5_000)
-    assert any(row.fault for row in found[300:])
+    assert any(row.error for row in found[300:])
     assert max(sum(map(len, row.cells)) for row in found) <= 10_000
 
 
@@ -166,7 +160,7 @@ def test_ten_thousand_columns_are_too_many() -> None:
     line = ",".join(f"c{n}" for n in range(10_000))
     told = refusal(f"{line}\n{line}\n")
     assert "10,000 columns" in told
-    assert f"{MOST_COLUMNS:,}" in told
+    assert f"{MAX_COLUMNS:,}" in told
 
 
 def test_the_first_row_is_a_header_where_it_names_things() -> None:
@@ -234,7 +228,7 @@ def test_a_wrong_mapping_is_named(mapping: dict[str, Any], path: str, told: str)
 def test_someone_must_be_told_from_somebody() -> None:
     found = sniffed("Shoe size,Colour\n9,red\n")
     with pytest.raises(Invalid, match=r"map one to address or email\. The columns are Shoe size, Colour\."):
-        require_someone(chosen_columns(found.layout, found.rows, None))
+        require_address_or_email(choose_columns(found.layout, found.rows, None))
 
 
 @given(st.binary(max_size=400))
@@ -243,6 +237,6 @@ def test_whatever_comes_is_read_or_refused(data: bytes) -> None:
         found = sniffed(data)
     except Invalid:
         return
-    for row in records(io.BytesIO(data), found.layout):
-        assert row.fault or any(cell.strip() for cell in row.cells)
-    chosen_columns(found.layout, found.rows, None)
+    for row in read_records(io.BytesIO(data), found.layout):
+        assert row.error or any(cell.strip() for cell in row.cells)
+    choose_columns(found.layout, found.rows, None)

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 from structlog.testing import capture_logs
 
-from quillpost.core.encryption import Sealer, fingerprint
+from quillpost.core.encryption import Encryptor, key_fingerprint
 from quillpost.core.errors import NotReady
 from quillpost.core.key_files import KeyFile
 
@@ -21,28 +21,28 @@ from pathlib import Path
 from quillpost.core.key_files import KeyFile
 sys.stdin.readline()
 file = KeyFile(Path(sys.argv[1]))
-file.make()
-print(file.read()[0].hex())
+file.create_if_missing()
+print(file.read_keys()[0].hex())
 """
 
 
 def made(path: Path) -> KeyFile:
     file = KeyFile(path)
-    file.make()
+    file.create_if_missing()
     return file
 
 
 def test_a_key_file_is_made_once_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "var" / "secret.key"
-    [key] = made(path).read()
+    [key] = made(path).read_keys()
     assert len(key) == 32
-    assert made(path).read() == [key]
-    assert made(tmp_path / "other.key").read() != [key]
+    assert made(path).read_keys() == [key]
+    assert made(tmp_path / "other.key").read_keys() != [key]
 
 
 def test_whoever_reads_or_changes_makes_no_key_file(tmp_path: Path) -> None:
     file = KeyFile(tmp_path / "secret.key")
-    for use in (file.read, file.add, lambda: file.forget("0123")):
+    for use in (file.read_keys, file.add_key, lambda: file.delete_key("0123")):
         with pytest.raises(NotReady, match="No such file"):
             use()
     assert not file.path.exists()
@@ -51,22 +51,19 @@ def test_whoever_reads_or_changes_makes_no_key_file(tmp_path: Path) -> None:
 def test_a_key_file_is_for_its_owner_alone_and_leaves_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "var" / "secret.key"
     file = made(path)
-    assert not file.is_open_to_others
+    assert not file.is_accessible_to_others
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert list(path.parent.iterdir()) == [path]
     path.chmod(0o644)
-    assert file.is_open_to_others
+    assert file.is_accessible_to_others
 
 
 def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     starters = [
         subprocess.Popen(
-            [sys.executable, "-c", PRINTS_ITS_KEY, str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", PRINTS_ITS_KEY, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         for _ in range(4)
     ]
@@ -75,63 +72,61 @@ def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
         starter.stdin.write("go\n")
         starter.stdin.flush()
     keys = {starter.communicate()[0].strip() for starter in starters}
-    assert keys == {KeyFile(path).read()[0].hex()}
+    assert keys == {KeyFile(path).read_keys()[0].hex()}
 
 
 def test_the_first_of_two_makers_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "secret.key"
     monkeypatch.setattr(Path, "exists", lambda _: False)
-    first = made(path).read()
-    assert made(path).read() == first
+    first = made(path).read_keys()
+    assert made(path).read_keys() == first
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    "content", ["", "\n", "abcd", "no hexadecimal digits", "é" * 64, "00" * 32 + "\nabcd"]
-)
+@pytest.mark.parametrize("content", ["", "\n", "abcd", "no hexadecimal digits", "é" * 64, "00" * 32 + "\nabcd"])
 def test_a_spoiled_key_file_is_told_and_not_replaced(tmp_path: Path, content: str) -> None:
     path = tmp_path / "secret.key"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(NotReady, match="must hold 32 bytes"):
-        KeyFile(path).read()
+        KeyFile(path).read_keys()
     assert path.read_text(encoding="utf-8") == content
 
 
 def test_a_key_file_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NotReady, match=r"cannot be used: .+\.$"):
-        KeyFile(tmp_path / "file" / "secret.key").make()
+        KeyFile(tmp_path / "file" / "secret.key").create_if_missing()
 
 
 def test_a_new_key_is_the_first_and_the_others_stay(tmp_path: Path) -> None:
     file = made(tmp_path / "secret.key")
-    [first] = file.read()
-    new = file.add()
-    second, kept = file.read()
-    assert (fingerprint(second), kept) == (new, first)
+    [first] = file.read_keys()
+    new = file.add_key()
+    second, kept = file.read_keys()
+    assert (key_fingerprint(second), kept) == (new, first)
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     assert {path.name for path in tmp_path.iterdir()} == {"secret.key", "secret.key.lock"}
 
 
 def test_a_former_key_is_forgotten_and_the_current_one_never(tmp_path: Path) -> None:
     file = made(tmp_path / "secret.key")
-    [first] = file.read()
-    new = file.add()
-    file.forget(new)
-    assert len(file.read()) == 2
-    file.forget(fingerprint(first))
-    assert [fingerprint(key) for key in file.read()] == [new]
+    [first] = file.read_keys()
+    new = file.add_key()
+    file.delete_key(new)
+    assert len(file.read_keys()) == 2
+    file.delete_key(key_fingerprint(first))
+    assert [key_fingerprint(key) for key in file.read_keys()] == [new]
 
 
 def test_of_keys_that_are_made_at_once_none_is_lost(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     made(path)
-    makers = [Thread(target=lambda: KeyFile(path).add()) for _ in range(8)]
+    makers = [Thread(target=lambda: KeyFile(path).add_key()) for _ in range(8)]
     for maker in makers:
         maker.start()
     for maker in makers:
         maker.join()
-    assert len(KeyFile(path).read()) == 9
+    assert len(KeyFile(path).read_keys()) == 9
 
 
 def test_a_running_sealer_reads_the_file_again_only_when_it_was_changed(
@@ -139,54 +134,54 @@ def test_a_running_sealer_reads_the_file_again_only_when_it_was_changed(
 ) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
-    running = Sealer.of(file.read(), renewed=file.renewed)
-    former = running.seal(b"secret", context=CONTEXT)
-    new = KeyFile(path).add()
-    assert (running.current, len(running.ids)) == (new, 2)
-    assert running.open(former, context=CONTEXT) == b"secret"
+    running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
+    former = running.encrypt(b"secret", context=CONTEXT)
+    new = KeyFile(path).add_key()
+    assert (running.current_key_id, len(running.key_ids)) == (new, 2)
+    assert running.decrypt(former, context=CONTEXT) == b"secret"
     monkeypatch.setattr(Path, "read_text", None)
     for forged in (b"\x01\x03abc" + bytes(40), b"\x01\xff", b""):
         with pytest.raises(Exception, match="not configured"):
-            running.open(forged, context=CONTEXT)
+            running.decrypt(forged, context=CONTEXT)
 
 
 @pytest.mark.parametrize("content", [None, "spoiled"])
 def test_a_running_sealer_keeps_its_keys_when_the_file_is_lost(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
-    running = Sealer.of(file.read(), renewed=file.renewed)
-    sealed = running.seal(b"secret", context=CONTEXT)
+    running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
+    sealed = running.encrypt(b"secret", context=CONTEXT)
     path.unlink()
     if content is not None:
         path.write_text(content)
-    assert running.open(running.seal(b"more", context=CONTEXT), context=CONTEXT) == b"more"
-    assert running.open(sealed, context=CONTEXT) == b"secret"
+    assert running.decrypt(running.encrypt(b"more", context=CONTEXT), context=CONTEXT) == b"more"
+    assert running.decrypt(sealed, context=CONTEXT) == b"secret"
 
 
 def test_a_running_sealer_never_throws_the_last_copy_of_a_key_away(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
-    running = Sealer.of(file.read(), renewed=file.renewed)
-    sealed = running.seal(b"secret", context=CONTEXT)
+    running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
+    sealed = running.encrypt(b"secret", context=CONTEXT)
     path.write_text("00" * 32)
     with capture_logs() as logs:
-        more = running.seal(b"more", context=CONTEXT)
+        more = running.encrypt(b"more", context=CONTEXT)
     assert [line["event"] for line in logs] == ["keys.replaced"]
-    assert Sealer.of([bytes(32)]).open(more, context=CONTEXT) == b"more", "sealed with a key that is lost"
-    assert running.open(sealed, context=CONTEXT) == b"secret"
-    KeyFile(path).add()
-    assert len(running.ids) == 3
-    assert running.open(sealed, context=CONTEXT) == b"secret"
+    assert Encryptor.from_keys([bytes(32)]).decrypt(more, context=CONTEXT) == b"more", "sealed with a key that is lost"
+    assert running.decrypt(sealed, context=CONTEXT) == b"secret"
+    KeyFile(path).add_key()
+    assert len(running.key_ids) == 3
+    assert running.decrypt(sealed, context=CONTEXT) == b"secret"
 
 
 def test_a_running_sealer_that_slept_through_a_change_knows_the_new_key(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
-    [first] = file.read()
-    running = Sealer.of([first], renewed=file.renewed)
-    new = KeyFile(path).add()
-    KeyFile(path).forget(fingerprint(first))
-    assert running.current == new
+    [first] = file.read_keys()
+    running = Encryptor.from_keys([first], reload_keys=file.reload_if_changed)
+    new = KeyFile(path).add_key()
+    KeyFile(path).delete_key(key_fingerprint(first))
+    assert running.current_key_id == new
 
 
 def test_a_file_that_could_not_be_read_once_is_read_the_next_time(
@@ -194,29 +189,27 @@ def test_a_file_that_could_not_be_read_once_is_read_the_next_time(
 ) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
-    running = Sealer.of(file.read(), renewed=file.renewed)
-    former, new = running.current, KeyFile(path).add()
+    running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
+    former, new = running.current_key_id, KeyFile(path).add_key()
 
     def fail(*_: object, **__: object) -> str:
         raise OSError("too many open files")
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", fail)
-        assert running.current == former
-    assert running.current == new
+        assert running.current_key_id == former
+    assert running.current_key_id == new
 
 
 def test_threads_that_meet_a_new_key_at_once_all_know_it(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     file = made(path)
-    running = Sealer.of(file.read(), renewed=file.renewed)
-    KeyFile(path).add()
+    running = Encryptor.from_keys(file.read_keys(), reload_keys=file.reload_if_changed)
+    KeyFile(path).add_key()
     other = KeyFile(path)
-    elsewhere = Sealer.of(other.read()).seal(b"new", context=CONTEXT)
+    elsewhere = Encryptor.from_keys(other.read_keys()).encrypt(b"new", context=CONTEXT)
     opened: list[bytes] = []
-    readers = [
-        Thread(target=lambda: opened.append(running.open(elsewhere, context=CONTEXT))) for _ in range(8)
-    ]
+    readers = [Thread(target=lambda: opened.append(running.decrypt(elsewhere, context=CONTEXT))) for _ in range(8)]
     for reader in readers:
         reader.start()
     for reader in readers:

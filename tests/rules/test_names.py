@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.rendering.text.names import find_name
+from quillpost.rendering.text.names import parse_name
 
 letters = st.characters(codec=None, exclude_categories=())
 
@@ -29,7 +29,7 @@ letters = st.characters(codec=None, exclude_categories=())
     ],
 )
 def test_names_are_found_as_a_letter_would_use_them(typed: str, first: str, last: str, full: str) -> None:
-    assert astuple(find_name(typed)) == (full, first, last)
+    assert astuple(parse_name(typed)) == (full, first, last)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_names_are_found_as_a_letter_would_use_them(typed: str, first: str, last
     ],
 )
 def test_capitals_are_set_where_the_typist_did_not_care(typed: str, full: str) -> None:
-    assert find_name(typed).full == full
+    assert parse_name(typed).full == full
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_capitals_are_set_where_the_typist_did_not_care(typed: str, full: str) -
     ],
 )
 def test_a_comma_turns_a_name_round_unless_a_suffix_follows(typed: str, first: str, last: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert (found.first, found.last) == (first, last)
 
 
@@ -94,7 +94,7 @@ def test_a_comma_turns_a_name_round_unless_a_suffix_follows(typed: str, first: s
     ],
 )
 def test_couples_are_greeted_together(typed: str, first: str, last: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert (found.first, found.last) == (first, last)
 
 
@@ -111,7 +111,7 @@ def test_couples_are_greeted_together(typed: str, first: str, last: str) -> None
     ],
 )
 def test_a_surname_alone_gives_no_first_name(typed: str, first: str, last: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert (found.first, found.last) == (first, last)
 
 
@@ -126,7 +126,7 @@ def test_a_surname_alone_gives_no_first_name(typed: str, first: str, last: str) 
     ],
 )
 def test_one_initial_is_nothing_to_greet_by(typed: str, first: str, last: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert (found.first, found.last) == (first, last)
 
 
@@ -142,7 +142,7 @@ def test_one_initial_is_nothing_to_greet_by(typed: str, first: str, last: str) -
     ],
 )
 def test_the_family_comes_first_where_it_does_in_the_language(typed: str, first: str, last: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert (found.first, found.last) == (first, last)
 
 
@@ -154,7 +154,7 @@ def test_the_family_comes_first_where_it_does_in_the_language(typed: str, first:
     ],
 )
 def test_households_and_firms_have_no_first_name(typed: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert (found.first, found.last) == ("", "")
     assert found.full.lower() == typed.lower()
 
@@ -163,22 +163,22 @@ def test_households_and_firms_have_no_first_name(typed: str) -> None:
     "typed", [None, "", " \t", "jane.doe@example.com", "12345", "n/a", "NULL", "--", "&", "\u200b", "\ud800"]
 )
 def test_what_is_no_name_is_nobodys(typed: str | None) -> None:
-    assert astuple(find_name(typed)) == ("", "", "")
+    assert astuple(parse_name(typed)) == ("", "", "")
 
 
 def test_digits_are_no_part_of_a_first_or_last_name() -> None:
-    assert astuple(find_name("Jane Doe 2")) == ("Jane Doe 2", "Jane", "Doe")
+    assert astuple(parse_name("Jane Doe 2")) == ("Jane Doe 2", "Jane", "Doe")
 
 
 def test_letters_that_cannot_be_seen_are_left_out() -> None:
-    assert astuple(find_name("\u202eJANE\u202c\u00a0\u2003DOE\u200b\ufeff")) == ("Jane Doe", "Jane", "Doe")
+    assert astuple(parse_name("\u202eJANE\u202c\u00a0\u2003DOE\u200b\ufeff")) == ("Jane Doe", "Jane", "Doe")
 
 
 def test_an_accent_typed_apart_is_the_same_letter() -> None:
     apart, together = (normalize(form, "José García") for form in ("NFD", "NFC"))
     assert apart != together
-    assert find_name(apart) == find_name(together)
-    assert find_name(apart).first == "José"
+    assert parse_name(apart) == parse_name(together)
+    assert parse_name(apart).first == "José"
 
 
 words = st.one_of(
@@ -192,12 +192,12 @@ words = st.one_of(
 @given(st.lists(words, min_size=1, max_size=4).map(" ".join))
 def test_the_quick_way_finds_what_the_careful_way_finds(typed: str) -> None:
     """Quotes around a name mean nothing, and only the careful way knows that."""
-    assert find_name(typed) == find_name(f'"{typed}"')
+    assert parse_name(typed) == parse_name(f'"{typed}"')
 
 
 @settings(deadline=None)
 @given(st.text(letters))
 def test_any_text_gives_a_name_whose_parts_are_in_it(typed: str) -> None:
-    found = find_name(typed)
+    found = parse_name(typed)
     assert [word for word in f"{found.first} {found.last}".split() if word not in found.full] == []
     assert is_normalized("NFC", found.full)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.accounts.models import network_of
+from quillpost.accounts.models import get_network
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from quillpost.accounts.models import network_of
     ],
 )
 def test_a_household_counts_as_one(address: str, network: str) -> None:
-    assert network_of(address) == network
+    assert get_network(address) == network

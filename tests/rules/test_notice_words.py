@@ -10,72 +10,72 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.notifications import service as notification_service
-from quillpost.notifications.service import MOST_NAMED, TEXT_PLACES, News, Scanned, as_text_message
+from quillpost.notifications.service import MAX_LISTED_ITEMS, MAX_TEXT_LENGTH, ScannedItem, ScanNews, fit_text_message
 
 AT = datetime(2026, 5, 4, 12, 3, tzinfo=UTC)
 
 
-def scanned(**changes: Any) -> Scanned:
+def scanned(**changes: Any) -> ScannedItem:
     given: dict[str, Any] = {
         "item_id": 345,
         "name": "Jane Doe",
         "city": "Austin",
         "province": "TX",
         "scans": 1,
-        "so_far": 1,
+        "total_scans": 1,
         "last_at": AT,
     }
-    return Scanned(**given | changes)
+    return ScannedItem(**given | changes)
 
 
-def news(*named: Scanned, **changes: Any) -> News:
+def news(*named: ScannedItem, **changes: Any) -> ScanNews:
     given: dict[str, Any] = {
         "order_id": 12,
         "type": "postcard",
         "scans": sum(each.scans for each in named),
-        "pieces": len(named),
+        "item_count": len(named),
         "first_at": AT,
         "last_at": AT,
         "order_scans": 3,
         "order_multi_scans": 0,
-        "named": named,
+        "items": named,
     }
-    return News(**given | changes)
+    return ScanNews(**given | changes)
 
 
 def test_one_scan_says_who_where_when_and_how_often() -> None:
     one = news(scanned())
-    assert notification_service.subject(one) == "Jane Doe scanned your postcard"
-    assert notification_service.letter(one, zone=UTC) == (
+    assert notification_service.build_subject(one) == "Jane Doe scanned your postcard"
+    assert notification_service.build_email_text(one, zone=UTC) == (
         "Jane Doe in Austin, TX scanned the QR code on your postcard on May 4, 2026, at 12:03 UTC.\n\n"
         "This is its first scan. It is piece 345 of order 12, which has 3 scans in all."
     )
 
 
 def test_a_further_scan_says_how_often_so_far() -> None:
-    assert "It was scanned 4 times so far." in notification_service.letter(news(scanned(so_far=4)), zone=UTC)
+    assert "It was scanned 4 times so far." in notification_service.build_email_text(
+        news(scanned(total_scans=4)), zone=UTC
+    )
 
 
 def test_times_are_the_operators_own() -> None:
-    words = notification_service.letter(news(scanned()), zone=ZoneInfo("America/Chicago"))
+    words = notification_service.build_email_text(news(scanned()), zone=ZoneInfo("America/Chicago"))
     assert "on May 4, 2026, at 07:03 CDT." in words
 
 
 def test_someone_without_a_name_is_someone() -> None:
     one = news(scanned(name=None, city=None, province=None))
-    assert notification_service.subject(one) == "Someone scanned your postcard"
-    assert notification_service.letter(one, zone=UTC).startswith("Someone scanned the QR code")
-    assert notification_service.text_message(one).startswith("Someone, scanned")
+    assert notification_service.build_subject(one) == "Someone scanned your postcard"
+    assert notification_service.build_email_text(one, zone=UTC).startswith("Someone scanned the QR code")
+    assert notification_service.build_text_message(one).startswith("Someone, scanned")
 
 
 def test_several_scans_are_listed_with_totals() -> None:
-    jane = scanned(scans=2, so_far=5, last_at=AT + timedelta(minutes=2))
+    jane = scanned(scans=2, total_scans=5, last_at=AT + timedelta(minutes=2))
     bob = scanned(item_id=346, name="Bob Roe", city="Waco")
-    several = news(
-        jane, bob, last_at=AT + timedelta(minutes=2), order_scans=1_240, order_multi_scans=1, type="letter"
-    )
-    assert notification_service.subject(several) == "3 scans of your letter (order 12)"
-    assert notification_service.letter(several, zone=UTC) == (
+    several = news(jane, bob, last_at=AT + timedelta(minutes=2), order_scans=1_240, order_multi_scans=1, type="letter")
+    assert notification_service.build_subject(several) == "3 scans of your letter (order 12)"
+    assert notification_service.build_email_text(several, zone=UTC) == (
         "The QR code on your letter was scanned 3 times, on 2 pieces, between May 4, 2026, at 12:03 UTC and "
         "May 4, 2026, at 12:05 UTC:\n\n"
         "- Jane Doe, Austin, TX: 2 scans, last on May 4 at 12:05\n"
@@ -85,10 +85,10 @@ def test_several_scans_are_listed_with_totals() -> None:
 
 
 def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
-    crowd = [scanned(item_id=n, name=f"Person {n}") for n in range(MOST_NAMED)]
-    words = notification_service.letter(news(*crowd, scans=100_000, pieces=90_000), zone=UTC)
+    crowd = [scanned(item_id=n, name=f"Person {n}") for n in range(MAX_LISTED_ITEMS)]
+    words = notification_service.build_email_text(news(*crowd, scans=100_000, item_count=90_000), zone=UTC)
     assert "was scanned 100,000 times, on 90,000 pieces, on May 4, 2026, at 12:03 UTC:" in words
-    assert words.count("Person ") == MOST_NAMED
+    assert words.count("Person ") == MAX_LISTED_ITEMS
     assert "\n- and 89,980 more\n" in words
 
 
@@ -96,23 +96,23 @@ def test_of_very_many_the_first_are_named_and_the_others_counted() -> None:
     ("told", "words"),
     [
         (
-            news(scanned(so_far=3)),
+            news(scanned(total_scans=3)),
             "Jane Doe, Austin TX, scanned your postcard (order 12). It was scanned 3 times so far.",
         ),
         (
-            news(scanned(), scans=12, pieces=9, order_scans=240),
+            news(scanned(), scans=12, item_count=9, order_scans=240),
             "12 scans of your postcard (order 12): Jane Doe, Austin TX and 8 more. 240 in all.",
         ),
     ],
 )
-def test_a_text_message_is_short(told: News, words: str) -> None:
-    assert notification_service.text_message(told) == words
-    assert as_text_message(words) == words
-    assert len(words) <= TEXT_PLACES
+def test_a_text_message_is_short(told: ScanNews, words: str) -> None:
+    assert notification_service.build_text_message(told) == words
+    assert fit_text_message(words) == words
+    assert len(words) <= MAX_TEXT_LENGTH
 
 
 def test_a_name_breaks_no_line() -> None:
-    words = notification_service.letter(
+    words = notification_service.build_email_text(
         news(scanned(name="Jane\n\n- Doe\r\nTo: x"), scanned(item_id=1)), zone=UTC
     )
     assert "- Jane - Doe To: x, Austin" in words
@@ -141,7 +141,7 @@ def read(page: str) -> Reader:
 
 def test_the_html_says_what_the_text_says_and_fetches_nothing() -> None:
     page = read(
-        notification_service.page(
+        notification_service.render_html(
             "Title", "One.\n\n- a\n- b\n\nTwo, line one\nline two", ["Why."], unsubscribe="https://x/u"
         )
     )
@@ -156,7 +156,7 @@ def test_the_html_says_what_the_text_says_and_fetches_nothing() -> None:
 def test_nobody_puts_tags_into_the_html(title: str, words: str, reason: str) -> None:
     hostile = '<img src=x onerror="x">'
     page = read(
-        notification_service.page(
+        notification_service.render_html(
             hostile + title, f"{hostile}{words}", [hostile + reason], unsubscribe='https://x/"><img>'
         )
     )
@@ -173,6 +173,6 @@ def test_nobody_puts_tags_into_the_html(title: str, words: str, reason: str) -> 
     ],
 )
 def test_addresses_are_links(text: str, links: list[str]) -> None:
-    page = read(notification_service.page("Title", text, [], unsubscribe=None))
+    page = read(notification_service.render_html("Title", text, [], unsubscribe=None))
     assert [attributes["href"] for tag, attributes in page.tags if tag == "a"] == links
     assert [set(attributes) for tag, attributes in page.tags if tag == "a"] == [{"href"} for _ in links]

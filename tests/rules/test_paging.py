@@ -36,7 +36,7 @@ def test_an_empty_list_has_one_page(total: int, last: int) -> None:
 def test_a_page_is_reached_from_the_nearer_end(total: int, number: int, per_page: int) -> None:
     asked = PageRequest(number, per_page)
     window = asked.window(total)
-    seen = list(range(1, total + 1))[:: -1 if window.from_end else 1]
-    taken = seen[window.skip : window.skip + window.take]
-    assert (taken[::-1] if window.from_end else taken) == page(total, asked).rows
-    assert window.skip <= max(0, total - window.take) / 2
+    seen = list(range(1, total + 1))[:: -1 if window.is_from_end else 1]
+    taken = seen[window.offset : window.offset + window.limit]
+    assert (taken[::-1] if window.is_from_end else taken) == page(total, asked).rows
+    assert window.offset <= max(0, total - window.limit) / 2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.fulfillment.partners import is_another, partner_name
+from quillpost.fulfillment.partners import is_other_partner, partner_name
 
 SAME = [
     ("file:///press/in", "file:///press/in/"),
@@ -33,14 +33,14 @@ DIFFERENT = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same_address_in_other_words_is_the_same_partner(one: str, other: str) -> None:
-    assert not is_another(one, other)
-    assert not is_another(other, one)
+    assert not is_other_partner(one, other)
+    assert not is_other_partner(other, one)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_another_place_is_another_partner(one: str, other: str) -> None:
-    assert is_another(one, other)
-    assert is_another(other, one)
+    assert is_other_partner(one, other)
+    assert is_other_partner(other, one)
 
 
 @pytest.mark.parametrize("address", [address for pair in SAME + DIFFERENT for address in pair])
@@ -49,4 +49,4 @@ def test_a_name_is_its_own_name(address: str) -> None:
 
 
 def test_a_batch_that_knows_no_partner_may_be_anybodys() -> None:
-    assert not is_another(None, "folder")
+    assert not is_other_partner(None, "folder")

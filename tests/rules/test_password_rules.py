@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.accounts.users.passwords import faults_of, normalised
-from quillpost.accounts.users.rules import email_error, normalize_email
+from quillpost.accounts.users.passwords import check_password, normalize_password
+from quillpost.accounts.users.rules import find_email_error, normalize_email
 
 COMMON = "among the first that others would try"
 OWN = "your name or e-mail"
 
 
 def said(password: str) -> str:
-    return " ".join(faults_of(password, email="dana.whitfield@oakandpine.example", name="Dana Whitfield"))
+    return " ".join(check_password(password, email="dana.whitfield@oakandpine.example", name="Dana Whitfield"))
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_letters_are_counted_as_they_are_read() -> None:
     decomposed = unicodedata.normalize("NFD", "éàèùâêîô")
     assert len(decomposed) == 16
     assert "at least 10" in said(decomposed)
-    assert normalised(decomposed) == normalised("éàèùâêîô")
+    assert normalize_password(decomposed) == normalize_password("éàèùâêîô")
 
 
 @given(st.text(max_size=60), st.text(max_size=30), st.text(max_size=30))
 def test_no_text_upsets_the_rules(password: str, email: str, name: str) -> None:
-    assert all(fault.endswith(".") for fault in faults_of(password, email=email, name=name))
+    assert all(error.endswith(".") for error in check_password(password, email=email, name=name))
 
 
 @pytest.mark.parametrize("email", ["dana@example.com", "d+x@mail.example.co.uk", "jürgen@münchen.example"])
 def test_these_are_e_mail_addresses(email: str) -> None:
-    assert email_error(email) is None
+    assert find_email_error(email) is None
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_these_are_e_mail_addresses(email: str) -> None:
     ],
 )  # fmt: skip
 def test_these_are_none(email: str) -> None:
-    assert email_error(email) is not None
-    assert email_error(normalize_email(email)) is not None
+    assert find_email_error(email) is not None
+    assert find_email_error(normalize_email(email)) is not None
 
 
 @given(st.text(max_size=60))

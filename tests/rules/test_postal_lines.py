@@ -3,8 +3,8 @@
 import pytest
 from benchmarks.audience.addresses import Row, sample
 
-from quillpost.recipients.addresses.parser import taken_apart
-from quillpost.recipients.addresses.service import judge
+from quillpost.recipients.addresses.parser import split_address_line
+from quillpost.recipients.addresses.service import standardize
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ from quillpost.recipients.addresses.service import judge
     ],
 )  # fmt: skip
 def test_a_line_is_taken_apart(line: str, street: str, city: str, state: str, code: str) -> None:
-    assert taken_apart(line) == {"address": street, "city": city, "province": state, "postal_code": code}
+    assert split_address_line(line) == {"address": street, "city": city, "province": state, "postal_code": code}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_line_is_taken_apart(line: str, street: str, city: str, state: str, co
     ],
 )  # fmt: skip
 def test_what_is_not_certain_is_not_told(line: str) -> None:
-    assert taken_apart(line) is None
+    assert split_address_line(line) is None
 
 
 def one_line_forms(row: Row) -> list[str]:
@@ -62,9 +62,9 @@ def test_a_made_address_is_found_again_in_its_line() -> None:
     """Boxes, highways, units and all: the street and the door are the same as from separate fields."""
     made = sample(150, seed=11)
     for row in made:
-        expected = judge(row.parts(), "US")
+        expected = standardize(row.parts(), "US")
         for line in one_line_forms(row):
-            found = taken_apart(line)
+            found = split_address_line(line)
             assert found is not None, line
-            again = judge({"address2": None, **found}, "US")
+            again = standardize({"address2": None, **found}, "US")
             assert (again.key, again.standard) == (expected.key, expected.standard), line

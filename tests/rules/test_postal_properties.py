@@ -6,51 +6,34 @@ from benchmarks.audience.addresses import NAMES, sample
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.recipients.addresses.keys import surname_of
-from quillpost.recipients.addresses.parser import door_by_library, taken_apart
-from quillpost.recipients.addresses.segments import segments
-from quillpost.recipients.addresses.service import PARTS, VERDICTS, Judged, judge
-from quillpost.recipients.addresses.streets import read_door
+from quillpost.recipients.addresses.keys import extract_surname
+from quillpost.recipients.addresses.parser import parse_with_library, split_address_line
+from quillpost.recipients.addresses.segments import split_segments
+from quillpost.recipients.addresses.service import ADDRESS_PARTS, DELIVERABILITIES, StandardizedAddress, standardize
+from quillpost.recipients.addresses.streets import read_delivery_point
 from quillpost.recipients.addresses.tables import (
-    BOXES,
+    BOX_KINDS,
     DIRECTIONS,
-    HIGHWAYS,
-    MILITARY,
-    ROUTES,
-    SUFFIXES,
+    HIGHWAY_KINDS,
+    MILITARY_KINDS,
+    ROUTE_KINDS,
+    STREET_SUFFIXES,
     UNITS,
 )
 
 WORDS = sorted(
-    {word for phrase in (*BOXES, *HIGHWAYS, *ROUTES, *MILITARY) for word in phrase.split()}
-    | {*SUFFIXES, *DIRECTIONS, *UNITS, *(name.upper() for name in NAMES)}
-    | {
-        "1",
-        "12",
-        "4B",
-        "5TH",
-        "22",
-        "1/2",
-        "112-10",
-        "A",
-        "N6W2",
-        ",",
-        "-",
-        "&",
-        "C/O",
-        "CALLE",
-        "ONE",
-        "URB",
-    }
+    {word for phrase in (*BOX_KINDS, *HIGHWAY_KINDS, *ROUTE_KINDS, *MILITARY_KINDS) for word in phrase.split()}
+    | {*STREET_SUFFIXES, *DIRECTIONS, *UNITS, *(name.upper() for name in NAMES)}
+    | {"1", "12", "4B", "5TH", "22", "1/2", "112-10", "A", "N6W2", ",", "-", "&", "C/O", "CALLE", "ONE", "URB"}
 )
 line = st.lists(st.sampled_from(WORDS), max_size=7).map(" ".join)
 country = st.sampled_from(["US", "US", "CA", "DE", "TH", "XX"])
 state = st.sampled_from(["TX", "PR", "AE", "NY"])
 
 
-def judged(address: str, address2: str | None = None, province: str = "TX", country: str = "US") -> Judged:
+def judged(address: str, address2: str | None = None, province: str = "TX", country: str = "US") -> StandardizedAddress:
     place = {"city": "Austin", "province": province, "postal_code": "78701"}
-    return judge({"address": address, "address2": address2 or None, **place}, country)
+    return standardize({"address": address, "address2": address2 or None, **place}, country)
 
 
 @settings(max_examples=300)
@@ -60,7 +43,7 @@ def test_what_was_standardised_stays_as_it_is(address: str, address2: str, provi
     assert once.standard is not None
     if not once.standard[0]:
         return
-    again = judge(dict(zip(PARTS, once.standard, strict=True)), "US")
+    again = standardize(dict(zip(ADDRESS_PARTS, once.standard, strict=True)), "US")
     assert (again.standard, again.key) == (once.standard, once.key)
 
 
@@ -68,12 +51,12 @@ def test_what_was_standardised_stays_as_it_is(address: str, address2: str, provi
 @given(st.text(max_size=60), st.text(max_size=30), st.text(max_size=20), st.text(max_size=12), country)
 def test_no_text_is_too_odd(address: str, address2: str, city: str, code: str, where: str) -> None:
     parts = {"address": address, "address2": address2, "city": city, "province": city, "postal_code": code}
-    found = judge({name: text.strip() or None for name, text in parts.items()}, where)
-    assert found.deliverability in VERDICTS
+    found = standardize({name: text.strip() or None for name, text in parts.items()}, where)
+    assert found.deliverability in DELIVERABILITIES
     assert bool(found.reasons) == (found.deliverability != "deliverable")
-    taken_apart(f"{address} {city} {code}")
-    taken_apart(f"{address}, TX 78701")
-    surname_of(address)
+    split_address_line(f"{address} {city} {code}")
+    split_address_line(f"{address}, TX 78701")
+    extract_surname(address)
 
 
 @given(st.text(max_size=60), st.text(max_size=30))
@@ -97,9 +80,9 @@ def test_tables_and_library_agree_where_both_read_a_street() -> None:
     for row in sample(400, seed=5):
         if row.kind not in ("street", "unit", "numbered", "fraction", "hyphenated", "grid"):
             continue
-        [words, *_] = segments(row.address)
-        by_tables, by_library = read_door(words), door_by_library(words)
-        if by_tables and by_library and not by_library.rest:
+        [words, *_] = split_segments(row.address)
+        by_tables, by_library = read_delivery_point(words), parse_with_library(words)
+        if by_tables and by_library and not by_library.second_line:
             compared += by_tables.street == by_library.street
             assert by_tables.street == by_library.street, row
     assert compared > 200

@@ -2,12 +2,12 @@
 
 import pytest
 
-from quillpost.recipients.addresses.service import Judged, judge
+from quillpost.recipients.addresses.service import StandardizedAddress, standardize
 
 
-def judged(address: str, address2: str | None = None, **other: str) -> Judged:
+def judged(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:
     place = {"city": "Austin", "province": "TX", "postal_code": "78701"} | other
-    return judge({"address": address, "address2": address2, **place}, "US")
+    return standardize({"address": address, "address2": address2, **place}, "US")
 
 
 def lines(address: str, address2: str | None = None, **other: str) -> tuple[str | None, str | None]:
@@ -130,15 +130,12 @@ def test_a_box_is_an_address(given: str, written: str) -> None:
         ("12 Main St", "Unit 4 B", "12 MAIN ST UNIT 4 B"),
     ],
 )
-def test_a_unit_stands_at_the_end_of_the_delivery_line(
-    address: str, address2: str | None, written: str
-) -> None:
+def test_a_unit_stands_at_the_end_of_the_delivery_line(address: str, address2: str | None, written: str) -> None:
     assert lines(address, address2) == (written, None)
 
 
 @pytest.mark.parametrize(
-    "street",
-    ["12 OCEAN FRONT", "12 LAKE SIDE", "12 OLD PIER RD", "12 FRONT ST", "12 KEY ST", "12 OFFICE PARK DR"],
+    "street", ["12 OCEAN FRONT", "12 LAKE SIDE", "12 OLD PIER RD", "12 FRONT ST", "12 KEY ST", "12 OFFICE PARK DR"]
 )
 def test_a_street_named_like_a_unit_is_none(street: str) -> None:
     assert lines(street) == (street, None)
@@ -158,9 +155,7 @@ def test_a_street_named_like_a_unit_is_none(street: str) -> None:
         ("12 Main St Oak Village", None, ("12 MAIN ST", "OAK VILLAGE")),
     ],
 )
-def test_what_is_no_unit_has_a_line_of_its_own(
-    address: str, address2: str | None, written: tuple[str, str]
-) -> None:
+def test_what_is_no_unit_has_a_line_of_its_own(address: str, address2: str | None, written: tuple[str, str]) -> None:
     assert lines(address, address2) == written
 
 
@@ -174,9 +169,7 @@ def test_what_is_no_unit_has_a_line_of_its_own(
         ("1234 Ave Muñoz Rivera", None, ("1234 AVE MUNOZ RIVERA", None)),
     ],
 )
-def test_puerto_rico_has_words_of_its_own(
-    address: str, address2: str | None, written: tuple[str, str | None]
-) -> None:
+def test_puerto_rico_has_words_of_its_own(address: str, address2: str | None, written: tuple[str, str | None]) -> None:
     assert lines(address, address2, city="San Juan", province="PR", postal_code="00926") == written
 
 

@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from quillpost.recipients.addresses.service import DELIVERABLE, DOUBTFUL, UNDELIVERABLE, Judged, judge
-from quillpost.recipients.rules import examine_alone, examine_one
+from quillpost.recipients.addresses.service import (
+    DELIVERABLE,
+    DOUBTFUL,
+    UNDELIVERABLE,
+    StandardizedAddress,
+    standardize,
+)
+from quillpost.recipients.rules import check_recipient, validate_recipient
 
-HOUSE = {
-    "address": "12 Main St",
-    "address2": None,
-    "city": "Austin",
-    "province": "TX",
-    "postal_code": "78701",
-}
+HOUSE = {"address": "12 Main St", "address2": None, "city": "Austin", "province": "TX", "postal_code": "78701"}
 
 
-def judged(country: str = "US", **changes: str | None) -> Judged:
-    return judge(HOUSE | changes, country)
+def judged(country: str = "US", **changes: str | None) -> StandardizedAddress:
+    return standardize(HOUSE | changes, country)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_what_does_not_agree_is_doubtful_and_said(changes: dict[str, str], reaso
     ],
 )
 def test_only_what_lacks_something_is_undeliverable(changes: dict[str, str | None], reason: str) -> None:
-    found = judge(HOUSE | changes, "US")
+    found = standardize(HOUSE | changes, "US")
     assert (found.deliverability, found.reasons, found.standard) == (UNDELIVERABLE, (reason,), None)
 
 
@@ -87,9 +87,9 @@ def test_a_zero_that_a_spreadsheet_ate_is_put_back_where_the_city_confirms_it(
     given: str, city: str, kept: str | None
 ) -> None:
     row = {"address": "12 Main St", "city": city, "province": "Massachusetts", "postal_code": given}
-    person, faults = examine_alone(row)
+    person, errors = check_recipient(row)
     assert person.postal_code == (kept or given)
-    assert faults == ({} if kept else {"postal_code": ["A ZIP code has 5 digits, or 5-4."]})
+    assert errors == ({} if kept else {"postal_code": ["A ZIP code has 5 digits, or 5-4."]})
 
 
 def test_what_was_given_stays_as_it_was() -> None:
@@ -100,7 +100,7 @@ def test_what_was_given_stays_as_it_was() -> None:
         "province": "TX",
         "postal_code": "78701",
     }
-    person = examine_one(row)
+    person = validate_recipient(row)
     kept = {name: getattr(person, name) for name in row}
     assert kept == row
     assert person.standard == ("12 MAIN ST APT 4", None, "AUSTIN", "TX", "78701")
@@ -111,12 +111,7 @@ def test_what_was_given_stays_as_it_was() -> None:
     [
         (
             "CA",
-            {
-                "address": "10 rue  Sainte-Élie",
-                "city": "Montréal",
-                "province": "Québec",
-                "postal_code": "h2x1y4",
-            },
+            {"address": "10 rue  Sainte-Élie", "city": "Montréal", "province": "Québec", "postal_code": "h2x1y4"},
             ("10 rue Sainte-Élie", None, "MONTRÉAL", "QC", "H2X 1Y4"),
         ),
         (
@@ -151,11 +146,7 @@ def test_abroad_the_place_is_written_as_its_country_does(
 @pytest.mark.parametrize(
     ("country", "changes", "reason"),
     [
-        (
-            "CA",
-            {"province": "ON", "postal_code": "12345"},
-            "12345 is not a postal code of Canada; they look like",
-        ),
+        ("CA", {"province": "ON", "postal_code": "12345"}, "12345 is not a postal code of Canada; they look like"),
         ("CA", {"province": "ON", "postal_code": "V6B 1A1"}, "V6B 1A1 is not a postal code of Canada, ON;"),
         ("CA", {"province": "Bavaria"}, "Bavaria is not a province or state of Canada."),
         ("CA", {"province": None}, "An address in Canada needs a province or state."),

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from quillpost.web.middleware.processor_load import LASTS, LOOK_EVERY, ProcessorLoad, machine_ticks
+from quillpost.web.middleware.processor_load import (
+    HIGH_LOAD_SECONDS,
+    MEASURE_SECONDS,
+    ProcessorLoad,
+    read_machine_ticks,
+)
 
 
 @dataclass
@@ -45,10 +50,10 @@ def test_it_is_looked_at_now_and_then_and_lasts_for_a_while() -> None:
     machine = Machine()
     load, seen = machine.load(), []
     for seconds, is_busy in (
-        (LOOK_EVERY / 2, True),
-        (LOOK_EVERY / 2, True),
-        (LASTS / 2, False),
-        (LASTS, False),
+        (MEASURE_SECONDS / 2, True),
+        (MEASURE_SECONDS / 2, True),
+        (HIGH_LOAD_SECONDS / 2, False),
+        (HIGH_LOAD_SECONDS, False),
     ):
         machine.go_on(seconds, spent=seconds * is_busy, idle=not is_busy)
         seen.append(load.is_high)
@@ -60,5 +65,5 @@ def test_where_nobody_counts_the_machines_ticks_the_process_is_what_counts() -> 
     load = ProcessorLoad(lambda: machine.now, lambda: machine.spent, lambda: (0, 0))
     machine.go_on(1, spent=0.1, idle=0)
     assert not load.is_high
-    total, idle = machine_ticks()
+    total, idle = read_machine_ticks()
     assert 0 <= idle <= total

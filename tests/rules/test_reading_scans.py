@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quillpost.fulfillment.tracking import rows as source
-from quillpost.fulfillment.tracking.fields import Unreadable, barcode
-from quillpost.fulfillment.tracking.files import BadRow, NotScans, read, read_bytes
+from quillpost.fulfillment.tracking.fields import UnreadableScan, parse_barcode
+from quillpost.fulfillment.tracking.files import BadScanRow, InvalidScanFile, read_scans, read_scans_from_bytes
 from quillpost.fulfillment.tracking.rules import Scan
 
 CODE = "00310999999000000017"
@@ -31,11 +31,11 @@ EVENT = {
 
 
 def scans(data: bytes) -> list[Scan]:
-    return [row for row in read_bytes(data) if isinstance(row, Scan)]
+    return [row for row in read_scans_from_bytes(data) if isinstance(row, Scan)]
 
 
-def bad(data: bytes) -> list[BadRow]:
-    return [row for row in read_bytes(data) if isinstance(row, BadRow)]
+def bad(data: bytes) -> list[BadScanRow]:
+    return [row for row in read_scans_from_bytes(data) if isinstance(row, BadScanRow)]
 
 
 def as_json(value: Any) -> bytes:
@@ -59,11 +59,7 @@ FORMS = {
         {"meta": {"page": 1, "of": [1, 2], "tags": []}, "notes": ["a", 2], "events": [EVENT, EVENT], "z": {}}
     ),
     "an array in an object": as_json(
-        {
-            "meta": {"page": 1},
-            "data": {"count": 2, "more": {"a": 1}, "events": [EVENT, EVENT], "z": [1]},
-            "y": 3,
-        }
+        {"meta": {"page": 1}, "data": {"count": 2, "more": {"a": 1}, "events": [EVENT, EVENT], "z": [1]}, "y": 3}
     ),
     "arrays in objects one after another": as_json({"data": {"events": [EVENT]}}) * 2,
     "a large object before the array": as_json({"meta": {"x": "y" * 40_000}, "events": [EVENT, EVENT]}),
@@ -75,57 +71,35 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_json_is_read(form: str) -> None:
-    found = list(read_bytes(FORMS[form]))
+    found = list(read_scans_from_bytes(FORMS[form]))
     assert [type(row) for row in found] == [Scan, Scan]
     for row in found:
         assert isinstance(row, Scan)
         assert row[:3] == (CODE, "2a", NOON)
-        assert row.place == "AUSTIN P&DC, Austin, TX 78710"
+        assert row.location == "AUSTIN P&DC, Austin, TX 78710"
         assert json.loads(row.raw) == EVENT
 
 
 COLUMNS: list[tuple[str, dict[str, Any]]] = [
     ("lower case", {"imb": CODE, "scandatetime": "2026-05-04T12:00:00Z", "mailphase": "2a"}),
-    (
-        "with underscores",
-        {"IMB_TRACKING_CODE": CODE, "scan_date_time": "2026-05-04 12:00:00", "mail_phase": "2a"},
-    ),
-    (
-        "with spaces",
-        {"IMb Tracking Code": CODE, "SCAN DATETIME": "2026-05-04T12:00:00.000Z", "Mail Phase": "2a"},
-    ),
+    ("with underscores", {"IMB_TRACKING_CODE": CODE, "scan_date_time": "2026-05-04 12:00:00", "mail_phase": "2a"}),
+    ("with spaces", {"IMb Tracking Code": CODE, "SCAN DATETIME": "2026-05-04T12:00:00.000Z", "Mail Phase": "2a"}),
     (
         "both barcodes",
-        {
-            "imb": CODE + "78701",
-            "imbTrackingCode": CODE,
-            "scanDatetime": "2026-05-04T12:00Z",
-            "mailPhase": "2a",
-        },
+        {"imb": CODE + "78701", "imbTrackingCode": CODE, "scanDatetime": "2026-05-04T12:00Z", "mailPhase": "2a"},
     ),
     (
         "one of them blank",
-        {
-            "imb": CODE + "787011234",
-            "imbTrackingCode": " ",
-            "scanDatetime": "20260504T120000Z",
-            "mailPhase": "2a",
-        },
+        {"imb": CODE + "787011234", "imbTrackingCode": " ", "scanDatetime": "20260504T120000Z", "mailPhase": "2a"},
     ),
-    (
-        "digits in groups",
-        {"imb": "00 310 999999 000000017", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"},
-    ),
+    ("digits in groups", {"imb": "00 310 999999 000000017", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
     ("a spreadsheet's quote", {"imb": f"'{CODE}", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
     ("a number", {"imb": int("4" + CODE[1:]), "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "2a"}),
     ("an offset", {"imb": CODE, "scanDatetime": "2026-05-04T07:00:00-05:00", "mailPhase": "2a"}),
     ("an American time", {"imb": CODE, "scanDatetime": "05/04/2026 12:00:00", "mailPhase": "2a"}),
     ("an American half day", {"imb": CODE, "scanDatetime": "5/4/2026 12:00 PM", "mailPhase": "2a"}),
     ("an American zone", {"imb": CODE, "scanDatetime": "05/04/2026 08:00:00 EDT", "mailPhase": "2a"}),
-    (
-        "its own day and time",
-        {"imb": CODE, "scanDate": "05/04/2026", "scanTime": "12:00:00", "mailPhase": "2a"},
-    ),
+    ("its own day and time", {"imb": CODE, "scanDate": "05/04/2026", "scanTime": "12:00:00", "mailPhase": "2a"}),
     ("an operation alone", {"imb": CODE, "scanDatetime": "2026-05-04T12:00:00Z", "scanEventCode": "893"}),
     (
         "much that means nothing",
@@ -166,7 +140,7 @@ def test_the_older_lines_without_a_header_are_read() -> None:
     lines = f"78710,896,05/04/2026 12:00:00,787011234,{CODE}\r\n\r\n78710,777,05/04/2026 13:00:00,,{CODE}\r\n"
     first, second = scans(lines.encode())
     assert first[:3] == (CODE, "3a", NOON)
-    assert first.place == "ZIP 78710"
+    assert first.location == "ZIP 78710"
     assert second[:3] == (CODE, "operation 777", NOON + timedelta(hours=1))
     assert json.loads(first.raw)["operationCode"] == "896"
 
@@ -185,9 +159,9 @@ def test_rows_that_cannot_be_read_are_named_and_passed_over() -> None:
         f"{CODE},05/04/2026 12:00:00 MOON,1",
         f"{CODE},2026-05-05T12:00:00Z,2",
     ]
-    found = list(read_bytes((header + "\n".join(rows)).encode()))
+    found = list(read_scans_from_bytes((header + "\n".join(rows)).encode()))
     assert [row.at.day for row in found if isinstance(row, Scan)] == [4, 5]
-    assert {row.row: row.reason for row in found if isinstance(row, BadRow)} == {
+    assert {row.row: row.reason for row in found if isinstance(row, BadScanRow)} == {
         3: "its barcode is not 20 or 31 digits",
         4: "its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00",
         5: "its time does not exist",
@@ -199,14 +173,12 @@ def test_rows_that_cannot_be_read_are_named_and_passed_over() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "broken", [b'{"imb": nonsense}', b"7", b"[]", b'{"imb": "12', b"{" * 100_000, b"null"]
-)
+@pytest.mark.parametrize("broken", [b'{"imb": nonsense}', b"7", b"[]", b'{"imb": "12', b"{" * 100_000, b"null"])
 def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(broken: bytes) -> None:
     good = as_json(EVENT)
-    found = list(read_bytes(b'{"events": [' + good + b"," + broken + b"," + good + b"," + good + b"]}"))
+    found = list(read_scans_from_bytes(b'{"events": [' + good + b"," + broken + b"," + good + b"," + good + b"]}"))
     assert sum(isinstance(row, Scan) for row in found) >= 2
-    assert any(isinstance(row, BadRow) for row in found)
+    assert any(isinstance(row, BadScanRow) for row in found)
 
 
 @pytest.mark.parametrize(
@@ -228,31 +200,31 @@ def test_json_that_breaks_off_in_one_row_goes_on_with_the_next(broken: bytes) ->
     ],
 )
 def test_a_file_that_is_none_is_refused_with_a_sentence(data: bytes) -> None:
-    with pytest.raises(NotScans) as refusal:
-        list(read_bytes(data))
+    with pytest.raises(InvalidScanFile) as refusal:
+        list(read_scans_from_bytes(data))
     assert str(refusal.value).endswith(".")
 
 
 def test_what_follows_and_is_no_json_is_named() -> None:
-    first, second = read_bytes(as_json([EVENT]) + b" and so on")
+    first, second = read_scans_from_bytes(as_json([EVENT]) + b" and so on")
     assert isinstance(first, Scan)
-    assert second == BadRow(2, "what follows is not JSON")
+    assert second == BadScanRow(2, "what follows is not JSON")
 
 
 def test_an_empty_list_of_events_is_no_fault() -> None:
-    assert list(read_bytes(b'{"events": []}')) == list(read_bytes(b"[]")) == []
-    assert list(read_bytes(b'{"meta": {"tags": []}, "data": {"events": []}}')) == []
+    assert list(read_scans_from_bytes(b'{"events": []}')) == list(read_scans_from_bytes(b"[]")) == []
+    assert list(read_scans_from_bytes(b'{"meta": {"tags": []}, "data": {"events": []}}')) == []
 
 
 def test_an_array_in_an_object_may_be_long() -> None:
     data = as_json({"data": {"events": [EVENT] * 3_000, "end": True}, "trailer": {"n": 1}})
-    assert len(data) > 2 * source.PIECE_BYTES
-    assert [type(row) for row in read_bytes(data)] == [Scan] * 3_000
+    assert len(data) > 2 * source.CHUNK_BYTES
+    assert [type(row) for row in read_scans_from_bytes(data)] == [Scan] * 3_000
 
 
 @pytest.mark.parametrize("extra", [{"flags": []}, {"parts": [{"a": 1}]}, {"of": {"events": [{}]}}])
 def test_a_row_with_an_array_in_it_is_a_row(extra: dict[str, Any]) -> None:
-    assert [type(row) for row in read_bytes(as_json(EVENT | extra) * 2)] == [Scan, Scan]
+    assert [type(row) for row in read_scans_from_bytes(as_json(EVENT | extra) * 2)] == [Scan, Scan]
 
 
 ROUTING = ["", "78701", "787011234", "78701123499"]
@@ -284,13 +256,13 @@ def test_a_barcode_that_lost_its_zeros_as_a_number_has_them_again(kind: str, rou
     ],
 )
 def test_what_zeros_are_missing_is_told_by_the_length(digits: str, code: str) -> None:
-    assert barcode(digits) == code
+    assert parse_barcode(digits) == code
 
 
 @pytest.mark.parametrize("digits", ["4" * 16, "4" * 17, "4" * 22, "4" * 26, "0" * 19, "0" * 18, "4" * 32])
 def test_digits_that_no_zeros_make_a_barcode_are_refused(digits: str) -> None:
-    with pytest.raises(Unreadable):
-        barcode(digits)
+    with pytest.raises(UnreadableScan):
+        parse_barcode(digits)
 
 
 def test_the_older_lines_are_read_when_a_spreadsheet_took_the_zeros() -> None:
@@ -301,23 +273,19 @@ def test_the_older_lines_are_read_when_a_spreadsheet_took_the_zeros() -> None:
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
 @pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
 @pytest.mark.parametrize("piece", [1, 7, 500])
-def test_lines_end_at_ends_of_lines_alone(
-    odd: str, end: str, piece: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_end_at_ends_of_lines_alone(odd: str, end: str, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
     row = f"{CODE},2026-05-04T12:00:00Z,2a,North{odd}gate"
-    monkeypatch.setattr(source, "PIECE_BYTES", piece)
-    found = list(read_bytes(end.join(["imb,scanDatetime,mailPhase,city", row, row]).encode()))
+    monkeypatch.setattr(source, "CHUNK_BYTES", piece)
+    found = list(read_scans_from_bytes(end.join(["imb,scanDatetime,mailPhase,city", row, row]).encode()))
     assert [type(each) for each in found] == [Scan, Scan]
-    assert [json.loads(each.raw)["city"] for each in found if isinstance(each, Scan)] == [
-        f"North{odd}gate"
-    ] * 2
+    assert [json.loads(each.raw)["city"] for each in found if isinstance(each, Scan)] == [f"North{odd}gate"] * 2
 
 
 def test_a_file_that_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(source, "MAX_FILE_BYTES", 1_000_000)
     bomb = gzip.compress(b"[" + b" " * 30_000_000)
-    with pytest.raises(NotScans, match="larger than 1,000,000 bytes"):
-        list(read_bytes(bomb))
+    with pytest.raises(InvalidScanFile, match="larger than 1,000,000 bytes"):
+        list(read_scans_from_bytes(bomb))
 
 
 @given(st.binary(max_size=2_000))
@@ -325,9 +293,9 @@ def test_a_file_that_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPa
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     for start in (b"", b"[", b'{"events": [', b"imb,scanDatetime\n", b"\x1f\x8b"):
         try:
-            for row in read_bytes(start + data):
-                assert isinstance(row, Scan | BadRow)
-        except NotScans:
+            for row in read_scans_from_bytes(start + data):
+                assert isinstance(row, Scan | BadScanRow)
+        except InvalidScanFile:
             pass
 
 
@@ -338,18 +306,16 @@ def test_good_rows_are_found_among_any_others(noise: str, before: int, piece: in
     junk = as_json({"junk": noise})
     data = b"[" + b",".join([*lines, junk, as_json(EVENT)]) + b"]"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "PIECE_BYTES", piece)
-        found = list(read_bytes(data))
+        patch.setattr(source, "CHUNK_BYTES", piece)
+        found = list(read_scans_from_bytes(data))
     assert sum(isinstance(row, Scan) for row in found) == before + 2
-    assert sum(isinstance(row, BadRow) for row in found) == 1
+    assert sum(isinstance(row, BadScanRow) for row in found) == 1
 
 
 CELL = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30)
 
 
-@given(
-    st.lists(st.tuples(CELL, CELL), min_size=1, max_size=30), st.sampled_from(",;\t|"), st.integers(1, 500)
-)
+@given(st.lists(st.tuples(CELL, CELL), min_size=1, max_size=30), st.sampled_from(",;\t|"), st.integers(1, 500))
 @settings(max_examples=100, deadline=None)
 def test_valid_lines_are_always_found(cells: list[tuple[str, str]], delimiter: str, piece: int) -> None:
     out = io.StringIO()
@@ -357,14 +323,14 @@ def test_valid_lines_are_always_found(cells: list[tuple[str, str]], delimiter: s
     writer.writerow(["imb", "scan_datetime", "city", "comment"])
     writer.writerows([CODE, "2026-05-04T12:00:00Z", city, comment] for city, comment in cells)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "PIECE_BYTES", piece)
-        found = list(read_bytes(out.getvalue().encode()))
+        patch.setattr(source, "CHUNK_BYTES", piece)
+        found = list(read_scans_from_bytes(out.getvalue().encode()))
     assert [type(row) for row in found] == [Scan] * len(cells)
 
 
 def test_a_long_file_is_read_piece_by_piece() -> None:
     data = as_json({"events": [EVENT | {"eventId": str(n)} for n in range(5_000)]})
-    assert len(data) > 4 * source.PIECE_BYTES
+    assert len(data) > 4 * source.CHUNK_BYTES
     taken: list[int] = []
 
     class Watched(io.BytesIO):
@@ -372,7 +338,7 @@ def test_a_long_file_is_read_piece_by_piece() -> None:
             taken.append(size or 0)
             return super().read(size)
 
-    rows = read(Watched(data))
+    rows = read_scans(Watched(data))
     next(rows)
-    assert sum(taken) <= 3 * source.PIECE_BYTES
+    assert sum(taken) <= 3 * source.CHUNK_BYTES
     assert 1 + sum(1 for _ in rows) == 5_000

@@ -2,7 +2,13 @@
 
 import pytest
 
-from quillpost.fulfillment.qr_scans.rules import CODE, LONGEST_AGENT, SIGNS, kind_of, shown_agent
+from quillpost.fulfillment.qr_scans.rules import (
+    AGENT_SIGNATURES,
+    CODE_PATTERN,
+    MAX_AGENT_LENGTH,
+    classify_visitor,
+    printable_agent,
+)
 
 PERSONS = {
     "iPhone, camera and Safari": (
@@ -96,8 +102,7 @@ BOTS = {
         "(compatible; Bytespider; spider-feedback@bytedance.com)"
     ),
     "headless": (
-        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0 "
-        "Safari/537.36"
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/126.0 Safari/537.36"
     ),
     "curl": "curl/8.5.0",
     "Python": "python-requests/2.32.3",
@@ -116,17 +121,17 @@ PHONE = PERSONS["Android, Chrome"]
 
 @pytest.mark.parametrize("agent", PERSONS.values(), ids=PERSONS)
 def test_whoever_holds_a_phone_is_a_person(agent: str) -> None:
-    assert kind_of(agent, {}) == "person"
+    assert classify_visitor(agent, {}) == "person"
 
 
 @pytest.mark.parametrize("agent", PREVIEWS.values(), ids=PREVIEWS)
 def test_what_shows_a_link_to_others_is_a_preview(agent: str) -> None:
-    assert kind_of(agent, {}) == "preview"
+    assert classify_visitor(agent, {}) == "preview"
 
 
 @pytest.mark.parametrize("agent", BOTS.values(), ids=BOTS)
 def test_a_program_is_a_bot(agent: str) -> None:
-    assert kind_of(agent, {}) == "bot"
+    assert classify_visitor(agent, {}) == "bot"
 
 
 @pytest.mark.parametrize(
@@ -144,31 +149,27 @@ def test_a_program_is_a_bot(agent: str) -> None:
     ],
 )
 def test_a_browser_that_only_prepares_or_loads_a_part_of_a_page_is_a_preview(hints: dict[str, str]) -> None:
-    assert kind_of(PHONE, hints) == "preview"
-    assert kind_of("curl/8.5.0", hints) == "bot"
+    assert classify_visitor(PHONE, hints) == "preview"
+    assert classify_visitor("curl/8.5.0", hints) == "bot"
 
 
-@pytest.mark.parametrize(
-    "hints", [{"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, {"purpose": ""}, {}]
-)
+@pytest.mark.parametrize("hints", [{"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}, {"purpose": ""}, {}])
 def test_somebody_who_goes_there_now_is_a_person(hints: dict[str, str]) -> None:
-    assert kind_of(PHONE, hints) == "person"
+    assert classify_visitor(PHONE, hints) == "person"
 
 
 def test_the_signs_are_in_small_letters_and_each_is_there_once() -> None:
-    signs = [sign for sign, _ in SIGNS]
+    signs = [sign for sign, _ in AGENT_SIGNATURES]
     assert signs == [sign.lower() for sign in signs]
     assert len(signs) == len(set(signs)) > 50
-    assert {kind for _, kind in SIGNS} == {"preview", "bot"}
+    assert {kind for _, kind in AGENT_SIGNATURES} == {"preview", "bot"}
 
 
 def test_of_an_agent_s_name_is_kept_what_can_be_shown() -> None:
-    assert shown_agent("A" * 1_000) == "A" * LONGEST_AGENT
-    assert shown_agent("Mozilla\x00\x07/5.0\xad") == "Mozilla/5.0"
+    assert printable_agent("A" * 1_000) == "A" * MAX_AGENT_LENGTH
+    assert printable_agent("Mozilla\x00\x07/5.0\xad") == "Mozilla/5.0"
 
 
-@pytest.mark.parametrize(
-    ("code", "can_be"), [("AbCdEf12", True), ("x", False), ("AbCdE-12", False), ("é" * 8, False)]
-)
+@pytest.mark.parametrize(("code", "can_be"), [("AbCdEf12", True), ("x", False), ("AbCdE-12", False), ("é" * 8, False)])
 def test_what_can_be_no_code_is_told_without_asking(code: str, can_be: bool) -> None:
-    assert bool(CODE.fullmatch(code)) is can_be
+    assert bool(CODE_PATTERN.fullmatch(code)) is can_be

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfillment.tickets import statement, statement_json
+from quillpost.fulfillment.tickets import build_statement, statement_to_json
 
 MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)
 MAILER = "123456789"
@@ -19,14 +19,14 @@ def row(position: int, postal_code: str, *, country: str = "US") -> dict[str, ob
 
 
 def of(rows: list[dict[str, object]], *, mailer_id: str | None = MAILER) -> dict[str, Any]:
-    return statement(
+    return build_statement(
         rows,
         reference="batch-000007",
-        piece="postcard-4x6",
+        product_name="postcard-4x6",
         mail_class="first",
         mailer_id=mailer_id,
         indicia=["FIRST-CLASS", "PERMIT 1"],
-        made_at=MADE,
+        created_at=MADE,
     )
 
 
@@ -71,13 +71,12 @@ def test_rows_without_positions_are_counted_from_one() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.from_regex(r"[0-9]{5}", fullmatch=True), st.sampled_from(["US", "US", "CA", "GB"])),
-        max_size=50,
+        st.tuples(st.from_regex(r"[0-9]{5}", fullmatch=True), st.sampled_from(["US", "US", "CA", "GB"])), max_size=50
     )
 )
 def test_every_piece_is_counted_once(pieces: list[tuple[str, str]]) -> None:
     rows = [row(place, code, country=country) for place, (code, country) in enumerate(sorted(pieces), 1)]
-    found = json.loads(statement_json(of(rows)))
+    found = json.loads(statement_to_json(of(rows)))
     groups = found["by_zip3"]
     assert found["pieces"] == len(rows) == found["domestic"] + found["abroad"]
     assert found["with_barcode"] + found["without_barcode"] == len(rows)

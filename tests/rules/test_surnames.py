@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.recipients.addresses.keys import surname_of
+from quillpost.recipients.addresses.keys import extract_surname
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from quillpost.recipients.addresses.keys import surname_of
     ],
 )
 def test_a_person_has_a_family(name: str, surname: str) -> None:
-    assert surname_of(name) == surname
+    assert extract_surname(name) == surname
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_a_person_has_a_family(name: str, surname: str) -> None:
     ],
 )  # fmt: skip
 def test_nobody_and_a_firm_have_none(name: str | None) -> None:
-    assert surname_of(name) is None
+    assert extract_surname(name) is None

@@ -7,25 +7,25 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from quillpost.fulfillment.tickets import XJDF, JobTicket, TicketFile, job_ticket, ticket_files
-from quillpost.rendering.layout.templates import shipped_pieces
+from quillpost.fulfillment.tickets import XJDF_NAMESPACE, JobTicket, TicketFile, build_job_ticket, build_ticket_files
+from quillpost.rendering.layout.templates import load_shipped_products
 
-PIECES = shipped_pieces(None)
+PIECES = load_shipped_products(None)
 MADE = datetime(2026, 5, 4, 12, tzinfo=UTC)
 FILES = [TicketFile.of("print.pdf", b"pdf"), TicketFile.of("manifest.csv", b"csv")]
 
 
 def ticket(piece: str = "postcard-4x6", **changes: object) -> JobTicket:
-    said = {"reference": "batch-000007", "pieces": 4_999, "mail_class": "first", "files": FILES} | changes
-    return job_ticket(PIECES[piece], made_at=MADE, **said)  # type: ignore[arg-type]
+    said = {"reference": "batch-000007", "item_count": 4_999, "mail_class": "first", "files": FILES} | changes
+    return build_job_ticket(PIECES[piece], created_at=MADE, **said)  # type: ignore[arg-type]
 
 
 def in_json(of: JobTicket) -> dict[str, object]:
-    return dict(json.loads(ticket_files(of)["ticket.json"]))
+    return dict(json.loads(build_ticket_files(of)["ticket.json"]))
 
 
 def in_xjdf(of: JobTicket) -> ET.Element:
-    return ET.fromstring(ticket_files(of)["ticket.xjdf"])
+    return ET.fromstring(build_ticket_files(of)["ticket.xjdf"])
 
 
 def one(root: ET.Element, path: str) -> dict[str, str]:
@@ -57,7 +57,7 @@ def test_the_json_ticket_says_what_to_print() -> None:
 
 def test_the_xjdf_ticket_says_the_same() -> None:
     root = in_xjdf(ticket())
-    assert (root.tag, root.attrib["JobID"]) == (f"{{{XJDF}}}XJDF", "batch-000007")
+    assert (root.tag, root.attrib["JobID"]) == (f"{{{XJDF_NAMESPACE}}}XJDF", "batch-000007")
     product = one(root, "./ProductList/Product")
     assert (product["Amount"], product["ProductType"]) == ("4999", "Postcard")
     layout = one(root, ".//LayoutIntent")
@@ -78,27 +78,17 @@ def test_every_file_is_named_with_its_size_and_digest() -> None:
         for resource in root.findall("./{*}ResourceSet[@Name='RunList']/{*}Resource")
     ]
     assert named == [
-        (
-            "print.pdf",
-            FILES[0].sha256,
-            {"URL": "print.pdf", "MimeType": "application/pdf", "FileSize": "3"},
-        ),
-        (
-            "manifest.csv",
-            FILES[1].sha256,
-            {"URL": "manifest.csv", "MimeType": "text/csv", "FileSize": "3"},
-        ),
+        ("print.pdf", FILES[0].sha256, {"URL": "print.pdf", "MimeType": "application/pdf", "FileSize": "3"}),
+        ("manifest.csv", FILES[1].sha256, {"URL": "manifest.csv", "MimeType": "text/csv", "FileSize": "3"}),
     ]
 
 
 def test_a_rush_is_before_others_and_has_its_time() -> None:
-    rushed = ticket(rush=True, due=datetime(2026, 5, 5, 16, tzinfo=UTC), reprint_of="batch-000003")
+    rushed = ticket(rush=True, due_at=datetime(2026, 5, 5, 16, tzinfo=UTC), reprint_of="batch-000003")
     assert one(in_xjdf(rushed), ".//NodeInfo") == {"Priority": "90", "LastEnd": "2026-05-05T16:00:00Z"}
     told = in_json(rushed)
     assert (told["rush"], told["due"], told["reprint_of"]) == (True, "2026-05-05T16:00:00Z", "batch-000003")
-    usages = {
-        each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")
-    }
+    usages = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(rushed).findall("{*}GeneralID")}
     assert usages["ReprintOf"] == "batch-000003"
 
 
@@ -115,7 +105,7 @@ def test_a_folded_card_has_a_flat_and_a_finished_size_and_an_envelope() -> None:
 
 @pytest.mark.parametrize("piece", PIECES)
 def test_every_piece_has_a_ticket_and_always_the_same(piece: str) -> None:
-    assert ticket_files(ticket(piece)) == ticket_files(ticket(piece))
+    assert build_ticket_files(ticket(piece)) == build_ticket_files(ticket(piece))
     sides = {1: "OneSided", 2: "TwoSided"}[len(PIECES[piece].sides)]
     assert one(in_xjdf(ticket(piece)), ".//LayoutIntent")["Sides"] == sides
 
@@ -128,13 +118,10 @@ def test_a_stock_of_the_operators_own_cannot_break_the_xml() -> None:
 
 
 @pytest.mark.parametrize(
-    ("positions", "told"),
-    [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")],
+    ("positions", "told"), [([7], "7"), ([2, 3], "2-3"), ([1, 2, 3, 7, 9, 10], "1-3 7 9-10"), ([], "")]
 )
 def test_positions_that_are_replaced_are_told_as_ranges(positions: list[int], told: str) -> None:
-    again = ticket(reprint_of="batch-000001", replaces=positions)
+    again = ticket(reprint_of="batch-000001", replaced_positions=positions)
     assert in_json(again)["replaces"] == {"reference": "batch-000001", "positions": positions}
-    general = {
-        each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(again).findall("./{*}GeneralID")
-    }
+    general = {each.attrib["IDUsage"]: each.attrib["IDValue"] for each in in_xjdf(again).findall("./{*}GeneralID")}
     assert (general["ReprintOf"], general["ReplacesPositions"]) == ("batch-000001", told)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from quillpost.core.clock import ago
+from quillpost.core.clock import format_time_ago
 
 NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 
@@ -32,4 +32,4 @@ NOW = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
     ],
 )
 def test_a_time_ago_is_told_in_the_largest_unit_that_fits(before: dict[str, float], text: str) -> None:
-    assert ago(NOW - timedelta(**before), now=NOW) == text
+    assert format_time_ago(NOW - timedelta(**before), now=NOW) == text

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from quillpost.fulfillment.tracking.rules import (
-    OPERATIONS,
+    OPERATION_PHASES,
     PHASES,
     Scan,
-    digest,
-    phase_of,
-    reason_of,
-    status_of,
+    choose_reason,
+    find_status,
+    parse_phase,
+    scan_digest,
 )
 from quillpost.orders.rules import ItemStatus
 
@@ -50,7 +50,7 @@ def scan(phase: str = "1", *, tracking: str = "0" * 20, at: datetime = NOON, raw
     ],
 )
 def test_a_phase_is_evidence_of_a_status(phase: str, status: ItemStatus | None) -> None:
-    assert status_of(phase_of(phase)) is status
+    assert find_status(parse_phase(phase)) is status
 
 
 @pytest.mark.parametrize(
@@ -76,33 +76,28 @@ def test_a_phase_is_evidence_of_a_status(phase: str, status: ItemStatus | None) 
 def test_what_else_a_row_says_counts_where_the_phase_is_no_number(
     phase: str, operation: str, words: str, found: str
 ) -> None:
-    assert phase_of(phase, operation, words) == found
+    assert parse_phase(phase, operation, words) == found
 
 
 def test_every_operation_belongs_to_a_phase_that_we_know() -> None:
-    assert set(OPERATIONS.values()) <= PHASES.keys()
-    assert all(len(operation) == 3 and operation.isdigit() for operation in OPERATIONS)
+    assert set(OPERATION_PHASES.values()) <= PHASES.keys()
+    assert all(len(operation) == 3 and operation.isdigit() for operation in OPERATION_PHASES)
 
 
 def test_the_same_sighting_has_one_digest_wherever_its_clock_stands() -> None:
     there = NOON.astimezone(timezone(timedelta(hours=-5)))
-    assert digest(scan(at=there, raw='{"facility": "Austin"}')) == digest(scan(at=NOON))
+    assert scan_digest(scan(at=there, raw='{"facility": "Austin"}')) == scan_digest(scan(at=NOON))
 
 
 def test_another_piece_phase_or_second_is_another_sighting() -> None:
-    sightings = [
-        scan(),
-        scan("2"),
-        scan(tracking="1" * 20),
-        scan(at=NOON + timedelta(seconds=1)),
-    ]
-    assert len({digest(sighting) for sighting in sightings}) == len(sightings)
+    sightings = [scan(), scan("2"), scan(tracking="1" * 20), scan(at=NOON + timedelta(seconds=1))]
+    assert len({scan_digest(sighting) for sighting in sightings}) == len(sightings)
 
 
 def test_the_carrier_s_own_reason_comes_first() -> None:
-    assert reason_of("returned", "Vacant") == "Vacant"
-    assert reason_of("returned", None) == "Returned by the postal service"
-    assert reason_of("destroyed", "") == "Lost in the mail"
-    assert reason_of("pars", "Moved") == "Moved"
-    assert reason_of("1", "Sorted") is None
-    assert reason_of("99z", "Sorted") is None
+    assert choose_reason("returned", "Vacant") == "Vacant"
+    assert choose_reason("returned", None) == "Returned by the postal service"
+    assert choose_reason("destroyed", "") == "Lost in the mail"
+    assert choose_reason("pars", "Moved") == "Moved"
+    assert choose_reason("1", "Sorted") is None
+    assert choose_reason("99z", "Sorted") is None

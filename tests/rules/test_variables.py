@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.rendering.models import Addressee, Sender
-from quillpost.rendering.text.characters import visible
+from quillpost.rendering.models import Addressee, SenderName
+from quillpost.rendering.text.characters import strip_invisible
 from quillpost.rendering.text.variables import (
-    KNOWN,
-    compile_text,
-    fill,
+    VARIABLE_NAMES,
+    compile_template,
+    fill_text,
     fill_url,
-    holds_variable,
-    unknown_variables,
-    values_of,
+    find_unknown_variables,
+    has_variables,
+    variable_values,
 )
 
-DANA = Sender("Dana Whitfield", "Maple & Main")
+DANA = SenderName("Dana Whitfield", "Maple & Main")
 ANY_LETTER = st.characters(codec=None, exclude_categories=())
 # Half of it our own signs and names, so that variables come about by chance, too.
 scraps = st.one_of(
     st.text(ANY_LETTER, max_size=5),
-    st.sampled_from(["%", "~", "|", " ", ",", "\n", "\u200b", *KNOWN, "first_name", "%CITY%", "~ZIP|x~"]),
+    st.sampled_from(["%", "~", "|", " ", ",", "\n", "\u200b", *VARIABLE_NAMES, "first_name", "%CITY%", "~ZIP|x~"]),
 )
 hostile = st.lists(scraps, max_size=8).map("".join)
 people = st.builds(
@@ -38,37 +38,34 @@ people = st.builds(
 
 
 def test_percentages_in_prose_are_no_variables() -> None:
-    assert unknown_variables("100% of 50%, 5% off, 10% more") == []
+    assert find_unknown_variables("100% of 50%, 5% off, 10% more") == []
 
 
 def test_unknown_names_are_listed_in_order_and_once() -> None:
     text = "%NICKNAME% %FIRST_NAME% ~SHOE_SIZE~ %NICKNAME|pal% %first_name% %nickname%"
-    assert unknown_variables(text) == ["NICKNAME", "SHOE_SIZE"]
+    assert find_unknown_variables(text) == ["NICKNAME", "SHOE_SIZE"]
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["%FirstName%", "%frist_name%", "~frist_name~", "%FIRST NAME%", "%FIRST_NAME|%LAST_NAME%%", "%Nick|pal%"],
+    "text", ["%FirstName%", "%frist_name%", "~frist_name~", "%FIRST NAME%", "%FIRST_NAME|%LAST_NAME%%", "%Nick|pal%"]
 )
 def test_what_looks_like_a_misspelt_variable_is_told(text: str) -> None:
-    assert unknown_variables(f"Hello {text}, bye") != []
+    assert find_unknown_variables(f"Hello {text}, bye") != []
 
 
-@pytest.mark.parametrize(
-    "text", ["5% off, 10% more", "100% sure, 5% off", "~hugs~", "about ~5 or ~6", "50% OFF"]
-)
+@pytest.mark.parametrize("text", ["5% off, 10% more", "100% sure, 5% off", "~hugs~", "about ~5 or ~6", "50% OFF"])
 def test_prose_with_signs_is_no_variable(text: str) -> None:
-    assert unknown_variables(text) == []
+    assert find_unknown_variables(text) == []
 
 
 def test_a_variable_may_have_a_little_room() -> None:
-    assert fill("Hi %FIRST_NAME | friend%, % LAST_NAME %", {"LAST_NAME": "Doe"}) == "Hi friend, Doe"
+    assert fill_text("Hi %FIRST_NAME | friend%, % LAST_NAME %", {"LAST_NAME": "Doe"}) == "Hi friend, Doe"
 
 
-@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("name", VARIABLE_NAMES)
 def test_every_known_variable_is_accepted_and_filled(name: str) -> None:
-    assert unknown_variables(f"%{name}% ~{name}~") == []
-    assert fill(f"%{name}% %{name.lower()}% ~{name}~", {name: "x"}) == "x x x"
+    assert find_unknown_variables(f"%{name}% ~{name}~") == []
+    assert fill_text(f"%{name}% %{name.lower()}% ~{name}~", {name: "x"}) == "x x x"
 
 
 @pytest.mark.parametrize(
@@ -93,13 +90,13 @@ def test_every_known_variable_is_accepted_and_filled(name: str) -> None:
     ],
 )
 def test_an_empty_value_leaves_no_trace(text: str, expected: str) -> None:
-    assert fill(text, {"FIRST_NAME": "", "LAST_NAME": " "}) == expected
+    assert fill_text(text, {"FIRST_NAME": "", "LAST_NAME": " "}) == expected
 
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(["%FIRST_NAME%", " ", "\t", ",", "!", "a", "\n"])))
 def test_many_empty_values_leave_only_the_words_around_them(parts: list[str]) -> None:
-    left = fill("".join(parts), {})
+    left = fill_text("".join(parts), {})
     assert "\0" not in left
     assert left.count("a") == parts.count("a")
     assert left.count("\n") == parts.count("\n")
@@ -108,94 +105,90 @@ def test_many_empty_values_leave_only_the_words_around_them(parts: list[str]) ->
 def test_a_gap_costs_no_more_in_front_of_many_spaces() -> None:
     """One try for each run of spaces: a try from each space of this run would take an hour."""
     run = " " * 1_000_000
-    assert fill(f"%FIRST_NAME%a{run}b %LAST_NAME%{run}c", {}) == f"a{run}b c"
+    assert fill_text(f"%FIRST_NAME%a{run}b %LAST_NAME%{run}c", {}) == f"a{run}b c"
 
 
 def test_a_value_that_holds_a_variable_is_neither_expanded_nor_written_raw() -> None:
     values = {"FIRST_NAME": "%CITY%", "LAST_NAME": "Lee %city|x% ~ZIP~", "CITY": "Rome"}
-    assert fill("%FIRST_NAME|You% in %CITY%", values) == "You in Rome"
-    assert fill("%FIRST_NAME% %LAST_NAME% in %CITY%", values) == "Lee in Rome"
+    assert fill_text("%FIRST_NAME|You% in %CITY%", values) == "You in Rome"
+    assert fill_text("%FIRST_NAME% %LAST_NAME% in %CITY%", values) == "Lee in Rome"
 
 
 @pytest.mark.parametrize("text", ["%%NAME%%", "~%NAME%~", "%CI%NAME%TY%", "%COMPANY|~CITY~%", "~%NAME%|x~"])
 def test_no_variable_grows_from_what_stands_around_another(text: str) -> None:
     for name in ("", "City", "TY"):
-        assert not holds_variable(fill(text, {"NAME": name}))
+        assert not has_variables(fill_text(text, {"NAME": name}))
 
 
 @settings(deadline=None)
 @given(hostile, people)
 def test_whatever_people_type_no_raw_variable_is_written(text: str, addressee: Addressee) -> None:
-    assert not holds_variable(compile_text(text).fill(addressee, DANA))
+    assert not has_variables(compile_template(text).fill(addressee, DANA))
 
 
 @settings(deadline=None)
 @given(hostile, people)
 def test_whatever_people_type_only_letters_that_can_be_written_come_out(text: str, whom: Addressee) -> None:
-    written = compile_text(text).fill(whom, DANA)
-    assert written == visible(written)
+    written = compile_template(text).fill(whom, DANA)
+    assert written == strip_invisible(written)
     written.encode()
 
 
 @settings(deadline=None)
 @given(hostile, people)
 def test_a_template_says_what_filling_by_values_says(text: str, addressee: Addressee) -> None:
-    assert compile_text(text).fill(addressee, DANA) == fill(text, values_of(addressee, DANA))
+    assert compile_template(text).fill(addressee, DANA) == fill_text(text, variable_values(addressee, DANA))
 
 
 @settings(deadline=None)
 @given(
-    st.lists(
-        st.sampled_from(["Hi ", "%FIRST_NAME%", "~CITY|your town~", "%your_name%", ", ", "100% ", "\n"])
-    ),
+    st.lists(st.sampled_from(["Hi ", "%FIRST_NAME%", "~CITY|your town~", "%your_name%", ", ", "100% ", "\n"])),
     st.sampled_from(["Ann", "Bo"]),
 )
 def test_a_text_is_filled_as_by_plain_replacement(parts: list[str], name: str) -> None:
     text = "".join(parts)
     plain = text.replace("%FIRST_NAME%", name).replace("~CITY|your town~", "your town")
     plain = plain.replace("%your_name%", "Dana Whitfield")
-    assert compile_text(text).fill(Addressee(name=f"{name} Lee"), DANA) == plain
+    assert compile_template(text).fill(Addressee(name=f"{name} Lee"), DANA) == plain
 
 
 def test_a_template_serves_many() -> None:
-    template = compile_text("Hi %FIRST_NAME|there%, how is %CITY%? %YOUR_NAME%")
+    template = compile_template("Hi %FIRST_NAME|there%, how is %CITY%? %YOUR_NAME%")
     jane = Addressee(name="JANE DOE", city=" Port  Stevenbury ")
     assert template.fill(jane, DANA) == "Hi Jane, how is Port Stevenbury? Dana Whitfield"
     assert template.fill(Addressee(), DANA) == "Hi there, how is? Dana Whitfield"
-    assert template.fill(replace(jane, city=None), Sender()) == "Hi Jane, how is?"
+    assert template.fill(replace(jane, city=None), SenderName()) == "Hi Jane, how is?"
 
 
 def test_a_text_of_ones_own_keeps_its_lines() -> None:
     whom = Addressee(custom=("Dear all,\r\n\tsee\u2028you",))
-    assert compile_text("%CUSTOM1%\n%CUSTOM2|Bye%").fill(whom, DANA) == "Dear all,\n see\nyou\nBye"
+    assert compile_template("%CUSTOM1%\n%CUSTOM2|Bye%").fill(whom, DANA) == "Dear all,\n see\nyou\nBye"
 
 
 def test_a_word_of_300_letters_is_filled_whole() -> None:
-    assert compile_text("%NAME%!").fill(Addressee(name="x" * 300), DANA) == "X" + "x" * 299 + "!"
+    assert compile_template("%NAME%!").fill(Addressee(name="x" * 300), DANA) == "X" + "x" * 299 + "!"
 
 
 def test_letters_that_cannot_be_seen_hide_no_variable() -> None:
-    assert fill("Hi %FIRST\u200b_NAME%", {"FIRST_NAME": "Ann"}) == "Hi Ann"
-    assert unknown_variables("Hi %NICK\u00adNAME%") == ["NICKNAME"]
+    assert fill_text("Hi %FIRST\u200b_NAME%", {"FIRST_NAME": "Ann"}) == "Hi Ann"
+    assert find_unknown_variables("Hi %NICK\u00adNAME%") == ["NICKNAME"]
 
 
 def test_a_percent_sign_before_a_variable_does_not_hide_it() -> None:
-    assert fill("100%OFF%CITY%", {"CITY": "Rome"}) == "100%OFFRome"
+    assert fill_text("100%OFF%CITY%", {"CITY": "Rome"}) == "100%OFFRome"
 
 
 @settings(deadline=None)
-@given(
-    st.text(alphabet=st.characters(exclude_characters="%~\u2800", exclude_categories=("C", "Z", "M", "Lo")))
-)
+@given(st.text(alphabet=st.characters(exclude_characters="%~\u2800", exclude_categories=("C", "Z", "M", "Lo"))))
 def test_text_without_variables_stays_as_it_is(text: str) -> None:
-    assert fill(f" {text}\n", {"CITY": "Rome"}) == normalize("NFC", f" {text}\n")
+    assert fill_text(f" {text}\n", {"CITY": "Rome"}) == normalize("NFC", f" {text}\n")
 
 
 @settings(deadline=None)
 @given(st.text(ANY_LETTER))
 def test_what_can_be_seen_is_seen_once_and_for_all(text: str) -> None:
-    seen = visible(text)
-    assert visible(seen) == seen
+    seen = strip_invisible(text)
+    assert strip_invisible(seen) == seen
     assert is_normalized("NFC", seen)
     assert not re.search("[\0-\x09\x0b-\x1f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ud800-\udfff]", seen)
 
@@ -223,7 +216,7 @@ def test_whatever_people_type_a_url_keeps_its_shape(addressee: Addressee) -> Non
     parts = urlsplit(filled)
     assert (parts.scheme, parts.netloc, parts.fragment) == ("https", "x.example", "end")
     assert parts.path.count("/") == 2
-    values = values_of(addressee, DANA)
+    values = variable_values(addressee, DANA)
     if not any(sign in values["NAME"] + values["COMPANY"] for sign in "%~"):
         assert unquote(parts.path) == f"/a/{values['NAME'] or 'friend'}"
         assert parse_qs(parts.query) == {"n": [values["COMPANY"] or "none"], "z": ["1"]}
@@ -234,19 +227,19 @@ def test_whatever_people_type_a_url_keeps_its_shape(addressee: Addressee) -> Non
 def test_whatever_a_url_holds_no_raw_variable_is_left(url: str, addressee: Addressee) -> None:
     filled = fill_url(url, addressee, DANA)
     assert not re.search(r"%(?![0-9A-Fa-f]{2})", filled)
-    assert not re.search(rf"~({'|'.join(KNOWN)})(\|[^~\n]*)?~", filled, re.IGNORECASE)
+    assert not re.search(rf"~({'|'.join(VARIABLE_NAMES)})(\|[^~\n]*)?~", filled, re.IGNORECASE)
 
 
 def test_every_known_variable_has_a_value() -> None:
-    nobody = values_of(Addressee(), Sender())
-    assert set(nobody) == set(KNOWN)
+    nobody = variable_values(Addressee(), SenderName())
+    assert set(nobody) == set(VARIABLE_NAMES)
     assert set(nobody.values()) == {""}
 
 
 def test_state_and_zip_are_other_words_for_province_and_postal_code() -> None:
-    values = values_of(
+    values = variable_values(
         Addressee(province="TX", postal_code="78701", custom=("a", *(None,) * 8, "j")),
-        Sender(name="Dana", company="Maple"),
+        SenderName(name="Dana", company="Maple"),
     )
     assert values["STATE"] == values["PROVINCE"] == "TX"
     assert values["ZIP"] == values["POSTAL_CODE"] == "78701"

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quillpost.notifications.webhooks.rules import (
-    DELIVERED,
-    ITEM_STATUS,
-    ORDER_STATUS,
-    RETRY_AFTER,
-    SCAN,
-    Told,
-    body,
-    data,
-    next_attempt,
-    query,
+    DELIVERED_EVENT,
+    ITEM_STATUS_EVENT,
+    ORDER_STATUS_EVENT,
+    RETRY_DELAYS,
+    SCAN_EVENT,
+    WebhookEvent,
+    build_body,
+    build_data,
+    build_query,
+    next_attempt_at,
 )
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 700_000, tzinfo=UTC)
@@ -48,10 +48,10 @@ PIECE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def order_event(**changes: Any) -> Told:
+def order_event(**changes: Any) -> WebhookEvent:
     return replace(
-        Told(
-            event_type=ORDER_STATUS,
+        WebhookEvent(
+            event_type=ORDER_STATUS_EVENT,
             event_id="4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11",
             at=NOON,
             order_id=5,
@@ -65,39 +65,36 @@ def order_event(**changes: Any) -> Told:
     )
 
 
-def item_event(**changes: Any) -> Told:
+def item_event(**changes: Any) -> WebhookEvent:
     usual = {
-        "event_type": ITEM_STATUS, "previous": "Printed", "current": "In Transit", "item": PIECE,
+        "event_type": ITEM_STATUS_EVENT, "previous": "Printed", "current": "In Transit", "item": PIECE,
         "qrcode_url": "https://example.com/c1", "sub_account_id": 3,
     }  # fmt: skip
     return order_event(**usual | changes)
 
 
 def test_an_order_s_event_has_exactly_the_interface_s_keys() -> None:
-    said = data(order_event())
+    said = build_data(order_event())
     assert set(said) == ORDER_KEYS
     assert said["order.id"] == 5
     assert (said["order.status"], said["order.current_status"]) == ("Processing", "processing")
     assert said["order.previous_status"] == "reviewing"
 
 
-@pytest.mark.parametrize("kind", [ITEM_STATUS, DELIVERED, SCAN])
+@pytest.mark.parametrize("kind", [ITEM_STATUS_EVENT, DELIVERED_EVENT, SCAN_EVENT])
 def test_an_item_s_event_has_exactly_the_interface_s_keys(kind: str) -> None:
-    said = data(item_event(event_type=kind))
+    said = build_data(item_event(event_type=kind))
     assert set(said) == FLAT_KEYS
     assert (said["order_item.id"], said["order.id"], said["order.sub_account_id"]) == (77, 5, 3)
-    assert (said["order_item.previous_status"], said["order_item.current_status"]) == (
-        "Printed",
-        "In Transit",
-    )
+    assert (said["order_item.previous_status"], said["order_item.current_status"]) == ("Printed", "In Transit")
     assert said["order.status"] == "Processing"
     assert [said[f"recipient.custom_{n}"] for n in (1, 10)] == ["c1", "c10"]
     assert said["qrcode.url"] == "https://example.com/c1"
 
 
 @pytest.mark.parametrize("event", [order_event(previous=None), item_event(previous=None)])
-def test_the_first_event_has_no_previous_status(event: Told) -> None:
-    said = data(event)
+def test_the_first_event_has_no_previous_status(event: WebhookEvent) -> None:
+    said = build_data(event)
     assert [said[key] for key in said if key.endswith("previous_status")] == [None]
 
 
@@ -110,18 +107,16 @@ def test_the_first_event_has_no_previous_status(event: Told) -> None:
         ("Returned to Sender", "No such number", None),
     ],
 )
-def test_an_event_does_not_tell_what_came_after_it(
-    current: str, failure: str | None, day: str | None
-) -> None:
-    said = data(item_event(current=current))
+def test_an_event_does_not_tell_what_came_after_it(current: str, failure: str | None, day: str | None) -> None:
+    said = build_data(item_event(current=current))
     assert (said["order_item.failure"], said["order_item.delivery_date"]) == (failure, day)
 
 
 def test_the_message_is_whole_and_keeps_metadata_to_the_letter() -> None:
-    written = body(order_event())
+    written = build_body(order_event())
     assert b'"order.metadata":{"b":1.0,"a":[1e2]}' in written
     assert json.loads(written) == {
-        "event_type": ORDER_STATUS,
+        "event_type": ORDER_STATUS_EVENT,
         "event_id": "4d1c9c64-7f7c-4a52-9a0b-0d2f6c1f5d11",
         "data": {
             "order.id": 5,
@@ -137,17 +132,17 @@ def test_the_message_is_whole_and_keeps_metadata_to_the_letter() -> None:
 
 @pytest.mark.parametrize(("metadata", "said"), [(None, None), ("{}", {})])
 def test_no_metadata_is_null_and_an_empty_one_is_empty(metadata: str | None, said: object) -> None:
-    assert data(item_event(metadata=metadata))["order.metadata"] == said
+    assert build_data(item_event(metadata=metadata))["order.metadata"] == said
 
 
 def test_the_same_event_is_written_alike_each_time() -> None:
-    assert body(item_event()) == body(item_event())
+    assert build_body(item_event()) == build_body(item_event())
 
 
 @pytest.mark.parametrize("event", [order_event(), item_event(), item_event(metadata=None, qrcode_url=None)])
-def test_asked_for_by_get_the_same_is_said_as_parameters(event: Told) -> None:
-    said = parse_qs(query(event), keep_blank_values=True)
-    for key, value in data(event).items():
+def test_asked_for_by_get_the_same_is_said_as_parameters(event: WebhookEvent) -> None:
+    said = parse_qs(build_query(event), keep_blank_values=True)
+    for key, value in build_data(event).items():
         if value is not None and key != "order.metadata":
             assert said[key] == [str(value)], key
     assert said["event_type"] == [event.event_type]
@@ -158,26 +153,23 @@ def test_asked_for_by_get_the_same_is_said_as_parameters(event: Told) -> None:
 
 
 def test_a_delivery_is_tried_for_about_three_days_ever_more_rarely() -> None:
-    assert list(RETRY_AFTER) == sorted(RETRY_AFTER)
-    assert timedelta(days=3) <= sum(RETRY_AFTER, timedelta()) <= timedelta(days=3.5)
+    assert list(RETRY_DELAYS) == sorted(RETRY_DELAYS)
+    assert timedelta(days=3) <= sum(RETRY_DELAYS, timedelta()) <= timedelta(days=3.5)
 
 
-@given(attempts=st.integers(1, len(RETRY_AFTER)), jitter=st.floats(0, 1, exclude_max=True))
+@given(attempts=st.integers(1, len(RETRY_DELAYS)), jitter=st.floats(0, 1, exclude_max=True))
 def test_the_wait_is_the_schedule_s_and_a_fifth_more_at_most(attempts: int, jitter: float) -> None:
-    again = next_attempt(attempts, now=NOON, jitter=jitter, asked=None)
+    again = next_attempt_at(attempts, now=NOON, jitter=jitter, retry_after=None)
     assert again is not None
-    wait = RETRY_AFTER[attempts - 1]
+    wait = RETRY_DELAYS[attempts - 1]
     assert wait <= again - NOON <= wait * 1.2
 
 
 def test_after_the_last_try_it_is_given_up() -> None:
-    assert next_attempt(len(RETRY_AFTER), now=NOON, jitter=0, asked=None) is not None
-    assert next_attempt(len(RETRY_AFTER) + 1, now=NOON, jitter=0, asked=30) is None
+    assert next_attempt_at(len(RETRY_DELAYS), now=NOON, jitter=0, retry_after=None) is not None
+    assert next_attempt_at(len(RETRY_DELAYS) + 1, now=NOON, jitter=0, retry_after=30) is None
 
 
-@pytest.mark.parametrize(
-    ("asked", "wait"),
-    [(None, 5), (0, 5), (2, 5), (600, 600), (10**9, 86_400)],
-)
+@pytest.mark.parametrize(("asked", "wait"), [(None, 5), (0, 5), (2, 5), (600, 600), (10**9, 86_400)])
 def test_a_receiver_may_ask_for_a_longer_wait_of_up_to_a_day(asked: int | None, wait: int) -> None:
-    assert next_attempt(1, now=NOON, jitter=0, asked=asked) == NOON + timedelta(seconds=wait)
+    assert next_attempt_at(1, now=NOON, jitter=0, retry_after=asked) == NOON + timedelta(seconds=wait)

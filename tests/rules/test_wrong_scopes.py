@@ -2,10 +2,10 @@
 
 import pytest
 
-from quillpost.core.tokens import mint
-from quillpost.web.oauth.consent import named
+from quillpost.core.tokens import mint_secret
+from quillpost.web.oauth.consent import describe_scopes
 
-SECRET = mint("live", bytes(range(24)))
+SECRET = mint_secret("live", bytes(range(24)))
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ SECRET = mint("live", bytes(range(24)))
     ],
 )
 def test_a_scope_is_named_if_it_is_a_short_plain_word_and_no_secret(scopes: set[str], words: str) -> None:
-    assert named(scopes) == words
+    assert describe_scopes(scopes) == words

@@ -30,11 +30,7 @@ def self_signed(folder: Path) -> ssl.SSLContext:
     )
     (folder / "server.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (folder / "server.key").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "server.pem", folder / "server.key")

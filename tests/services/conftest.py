@@ -5,14 +5,14 @@ from front_door import DANA
 from placing import open_account
 from signed_in import make_person
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 
 
 @pytest.fixture
-def account(parts: Parts) -> int:
-    return open_account(parts).account_id
+def account(container: Container) -> int:
+    return open_account(container).account_id
 
 
 @pytest.fixture
-def dana(parts: Parts, account: int) -> int:
-    return make_person(parts, account, DANA)
+def dana(container: Container, account: int) -> int:
+    return make_person(container, account, DANA)

@@ -13,31 +13,33 @@ from argon2 import _password_hasher, low_level
 from argon2.exceptions import VerifyMismatchError
 from signed_in import PASSWORD
 
-from quillpost.accounts.audit.service import Actor, Entry, read_log
+from quillpost.accounts.audit.service import Actor, AuditEntry, list_audit_entries
 from quillpost.accounts.users import second_factor
-from quillpost.accounts.users.sessions import SignedIn, find_session
-from quillpost.accounts.users.sign_in import Attempt, Visitor, sign_in
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser, find_session
+from quillpost.accounts.users.sign_in import SignInResult, SignInVisitor, sign_in
+from quillpost.app.container import Container
 
 DANA = "dana@example.com"
-HOME = Visitor("192.0.2.7", browser="Firefox")
-ELSEWHERE = Visitor("198.51.100.9", browser="Chrome")
+HOME = SignInVisitor("192.0.2.7", browser="Firefox")
+ELSEWHERE = SignInVisitor("198.51.100.9", browser="Chrome")
 
 T = TypeVar("T")
 
 
-def come(parts: Parts, email: str = DANA, password: str = PASSWORD, visitor: Visitor = HOME) -> Attempt:
-    return sign_in(parts.people, email, password, visitor, now=parts.clock())
+def come(
+    container: Container, email: str = DANA, password: str = PASSWORD, visitor: SignInVisitor = HOME
+) -> SignInResult:
+    return sign_in(container.sign_in_context, email, password, visitor, now=container.clock())
 
 
-def reader(parts: Parts, cookie: str | None) -> SignedIn | None:
+def reader(container: Container, cookie: str | None) -> SignedInUser | None:
     assert cookie is not None
-    return find_session(parts.db, cookie, address="192.0.2.7", now=parts.clock())
+    return find_session(container.db, cookie, address="192.0.2.7", now=container.clock())
 
 
-def reading(parts: Parts, email: str = DANA) -> SignedIn:
+def reading(container: Container, email: str = DANA) -> SignedInUser:
     """Somebody who has signed in."""
-    who = reader(parts, come(parts, email).cookie)
+    who = reader(container, come(container, email).cookie)
     assert who is not None
     return who
 
@@ -46,36 +48,38 @@ def actor_of(person_id: int, email: str = DANA) -> Actor:
     return Actor(email, person_id=person_id, address="192.0.2.7")
 
 
-def enrolled(parts: Parts, person_id: int, email: str = DANA) -> tuple[str, list[str]]:
+def enrolled(container: Container, person_id: int, email: str = DANA) -> tuple[str, list[str]]:
     """With a second factor: its secret, and the recovery codes."""
-    with parts.db.work() as tx:
-        secret = second_factor.begin(tx, parts.sealer, person_id, issuer="Q", now=parts.clock()).secret
-        code = pyotp.TOTP(secret).at(parts.clock())
-        codes = second_factor.turn_on(
-            tx, parts.sealer, person_id, code, actor_of(person_id, email), now=parts.clock()
+    with container.db.system_transaction() as tx:
+        secret = second_factor.begin_enrollment(
+            tx, container.encryptor, person_id, issuer="Q", now=container.clock()
+        ).secret
+        code = pyotp.TOTP(secret).at(container.clock())
+        codes = second_factor.enable_second_factor(
+            tx, container.encryptor, person_id, code, actor_of(person_id, email), now=container.clock()
         )
     assert codes is not None
     return secret, codes
 
 
-def log_of(parts: Parts, account_id: int) -> list[Entry]:
+def log_of(container: Container, account_id: int) -> list[AuditEntry]:
     """The account's audit log, the oldest line first."""
-    with parts.db.work() as tx:
-        return list(reversed(read_log(tx, account_id, most=1_000)))
+    with container.db.system_transaction() as tx:
+        return list(reversed(list_audit_entries(tx, account_id, limit=1_000)))
 
 
-def acts_of(parts: Parts, account_id: int) -> list[str]:
-    return [entry.act for entry in log_of(parts, account_id)]
+def acts_of(container: Container, account_id: int) -> list[str]:
+    return [entry.act for entry in log_of(container, account_id)]
 
 
-def let_pass(parts: Parts, **time: int) -> None:
+def let_pass(container: Container, **time: int) -> None:
     """Time for the counts, which run on the database's clock."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.text("update rate_windows set started_at = started_at - make_interval(mins => :minutes)"),
             {"minutes": time.get("minutes", 0) + 60 * time.get("hours", 0)},
         )
-    parts.people.spent.forget()
+    container.sign_in_context.full_buckets.clear()
 
 
 def both_at_once(do: Callable[[], T]) -> list[T]:
@@ -116,14 +120,14 @@ def hashes_counted() -> Iterator[list[str]]:
 
 
 @contextmanager
-def statements_counted(parts: Parts) -> Iterator[list[str]]:
+def statements_counted(container: Container) -> Iterator[list[str]]:
     """The statements that the service's own role runs meanwhile."""
     ran: list[str] = []
 
     def note(_conn: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
         ran.append(statement)
 
-    engine = parts.db._worker
+    engine = container.db._worker
     sa.event.listen(engine, "before_cursor_execute", note)
     try:
         yield ran

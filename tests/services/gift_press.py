@@ -12,16 +12,16 @@ import zxingcpp
 from pressing import batch_rows
 
 from makers import GIFT, Account, Clock
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
 from quillpost.fulfillment import production, review
 from quillpost.fulfillment.drawing import PRINT_FILE
-from quillpost.fulfillment.files import BatchStore
-from quillpost.fulfillment.models import Press
+from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.models import ProductionContext
 from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard, GiftcardIssuer, NoCard
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, GiftcardIssuer
 from quillpost.orders.giftcards.rules import claim_digest
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
@@ -35,7 +35,7 @@ ADD = sa.text(
 )
 NEXT_IDS = sa.text("select nextval('giftcard_stock_id_seq') from generate_series(1, :n)")
 
-Answers = Mapping[str, GiftCard | NoCard]
+Answers = Mapping[str, CardSecret | CardNotIssued]
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Issuer:
     """A real one, and what happens to it: `during` is called while it is asked, and sees what it answers."""
 
     real: GiftcardIssuer
-    during: Callable[[Sequence[CardAsked], Answers], Answers] = lambda _asked, answers: answers
+    during: Callable[[Sequence[CardRequest], Answers], Answers] = lambda _asked, answers: answers
     name: str = "stock"
 
-    def issue(self, asked: Sequence[CardAsked], *, now: datetime) -> Answers:
+    def issue(self, asked: Sequence[CardRequest], *, now: datetime) -> Answers:
         return self.during(asked, self.real.issue(asked, now=now))
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
@@ -56,50 +56,52 @@ class Issuer:
         return self.real.give_back(reference, now=now)
 
 
-def stock_of(parts: Parts, mode: str = "test") -> StockCards:
+def stock_of(container: Container, mode: str = "test") -> StockCards:
     """An operator's own cards; in testing mode, too, where all else is quick."""
-    return StockCards(parts.db, parts.sealer, clock=parts.clock, mode=mode)
+    return StockCards(container.db, container.encryptor, clock=container.clock, mode=mode)
 
 
-def press_with(parts: Parts, issuer: GiftcardIssuer) -> Press:
-    return replace(parts.press, issuers={"test": issuer, "live": issuer})
+def press_with(container: Container, issuer: GiftcardIssuer) -> ProductionContext:
+    return replace(container.production, giftcard_issuers={"test": issuer, "live": issuer})
 
 
-def load(parts: Parts, how_many: int, mode: str = "test") -> None:
-    with parts.db.work() as tx:
+def load(container: Container, how_many: int, mode: str = "test") -> None:
+    with container.db.system_transaction() as tx:
         for number in tx.execute(NEXT_IDS, {"n": how_many}).scalars().all():
-            card = issuance.seal_card(
-                parts.sealer, issuance.stock_context(number), GiftCard(code=f"OWN-{number:06d}")
+            card = issuance.encrypt_card(
+                container.encryptor, issuance.stock_context(number), CardSecret(code=f"OWN-{number:06d}")
             )
             row = {"id": number, "mode": mode, "brand": BRAND, "cents": VALUE, "card": card}
-            tx.execute(ADD, row | {"now": parts.clock()})
+            tx.execute(ADD, row | {"now": container.clock()})
 
 
-def end_reviews(press: Press, parts: Parts, clock: Clock) -> list[int]:
+def end_reviews(production: ProductionContext, container: Container, clock: Clock) -> list[int]:
     """Every order that there is has been looked at, and what may be is in a batch; the batches."""
     clock.advance(days=1)
-    review.sweep(press, now=parts.clock())
-    with parts.db.work() as tx:
+    review.sweep_due_orders(production, now=container.clock())
+    with container.db.system_transaction() as tx:
         return [batch.id for batch in batch_rows(tx)]
 
 
-def compose_all(press: Press, parts: Parts) -> None:
+def compose_all(press: ProductionContext, container: Container) -> None:
     """Compose every batch that is new, whenever its time is."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         new = [batch.id for batch in batch_rows(tx) if batch.status == "new"]
     for batch in new:
-        production.compose(press, batch, now=parts.clock())
+        production.compose_batch(press, batch, now=container.clock())
 
 
-def print_file(parts: Parts, batch_id: int) -> bytes:
-    return BatchStore(parts.shelf.store, parts.sealer).get(batch_id, PRINT_FILE, is_secret=True)
+def print_file(container: Container, batch_id: int) -> bytes:
+    return BatchFileStorage(container.storage.store, container.encryptor).read_file(
+        batch_id, PRINT_FILE, is_secret=True
+    )
 
 
-def claims_on_paper(parts: Parts, batch_id: int) -> dict[int, str]:
+def claims_on_paper(container: Container, batch_id: int) -> dict[int, str]:
     """What a phone reads on each piece of a composed batch: the code of its claim, by the item."""
-    pieces = json.loads(parts.shelf.store.get(f"batches/{batch_id}/manifest.json"))["pieces"]
+    pieces = json.loads(container.storage.store.get(f"batches/{batch_id}/manifest.json"))["pieces"]
     found = {}
-    with pdfium.PdfDocument(io.BytesIO(print_file(parts, batch_id))) as document:
+    with pdfium.PdfDocument(io.BytesIO(print_file(container, batch_id))) as document:
         for piece in pieces:
             pages = range(piece["first_page"] - 1, piece["last_page"])
             seen = [text for page in pages for text in _codes(document[page])]
@@ -116,19 +118,19 @@ def _codes(page: pdfium.PdfPage) -> list[str]:
 # What is seen
 
 
-def statuses(parts: Parts) -> list[str]:
-    with parts.db.work() as tx:
+def statuses(container: Container) -> list[str]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(giftcards.c.status).order_by(giftcards.c.item_id)).scalars())
 
 
-def free_in_stock(parts: Parts) -> int:
-    with parts.db.work() as tx:
+def free_in_stock(container: Container) -> int:
+    with container.db.system_transaction() as tx:
         free = sa.select(sa.func.count()).where(giftcard_stock.c.taken_by.is_(None))
         return int(tx.execute(free).scalar_one())
 
 
-def batches_of(parts: Parts) -> list[tuple[str, int, str | None]]:
-    with parts.db.work() as tx:
+def batches_of(container: Container) -> list[tuple[str, int, str | None]]:
+    with container.db.system_transaction() as tx:
         return [(row.status, row.item_count, row.trouble) for row in batch_rows(tx)]
 
 
@@ -172,27 +174,27 @@ def assert_books_agree(tx: Tx) -> None:
         assert row.gift_total == row.good + row.awaited, row
 
 
-def assert_each_card_once(tx: Tx, parts: Parts) -> None:
+def assert_each_card_once(tx: Tx, container: Container) -> None:
     """No claim is on two cards, no code either; what left the stock is a piece's, and each opens."""
     rows = [row for row in tx.execute(CARDS) if row.status == "issued"]
     cards = [
-        issuance.open_card(parts.sealer, issuance.card_context(r.item_id), bytes(r.card_sealed)) for r in rows
+        issuance.decrypt_card(container.encryptor, issuance.card_context(r.item_id), bytes(r.card_sealed)) for r in rows
     ]
     assert len({card.code for card in cards}) == len(rows)
-    claims = [issuance.open_claim(parts.sealer, row.item_id, bytes(row.claim_sealed)) for row in rows]
+    claims = [issuance.decrypt_claim(container.encryptor, row.item_id, bytes(row.claim_sealed)) for row in rows]
     assert [claim_digest(claim) for claim in claims] == [bytes(row.claim_digest) for row in rows]
     assert len(set(claims)) == len(rows)
     assert list(tx.execute(TAKEN).scalars()) == sorted(str(row.reference) for row in rows)
 
 
-def assert_printed_as_issued(parts: Parts) -> None:
+def assert_printed_as_issued(container: Container) -> None:
     """Every good card is on paper once, as its row has it; besides, what became void once it was drawn."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         composed = list(tx.execute(ON_PAPER).scalars())
         rows = tx.execute(CARDS).all()
     printed: dict[int, bytes] = {}
     for batch in composed:
-        on_paper = {item: claim_digest(code) for item, code in claims_on_paper(parts, batch).items()}
+        on_paper = {item: claim_digest(code) for item, code in claims_on_paper(container, batch).items()}
         assert not printed.keys() & on_paper.keys()
         printed |= on_paper
     digests = {row.item_id: bytes(row.claim_digest) for row in rows if row.claim_digest is not None}
@@ -201,7 +203,7 @@ def assert_printed_as_issued(parts: Parts) -> None:
     assert good <= printed.keys() <= good | void
 
 
-def assert_all_is_well(parts: Parts) -> None:
-    with parts.db.work() as tx:
+def assert_all_is_well(container: Container) -> None:
+    with container.db.system_transaction() as tx:
         assert_books_agree(tx)
-        assert_each_card_once(tx, parts)
+        assert_each_card_once(tx, container)

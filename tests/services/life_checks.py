@@ -13,7 +13,7 @@ from quillpost.core.database import Database
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
 from quillpost.core.database.tables.counters import account_credit
 from quillpost.core.database.tables.print_room import batches, prints
-from quillpost.orders.rules import FOLLOWS, ItemStatus, OrderStatus
+from quillpost.orders.rules import NEXT_STATUSES, ItemStatus, OrderStatus
 
 S = ItemStatus
 NOT_MADE = (OrderStatus.CANCELLED, OrderStatus.ERROR)
@@ -36,7 +36,7 @@ class Rows:
 
     @classmethod
     def read(cls, db: Database) -> "Rows":
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             return cls(
                 orders={row.id: row for row in tx.execute(sa.select(orders))},
                 items={row.id: row for row in tx.execute(sa.select(items))},
@@ -79,8 +79,7 @@ def check_each_other(rows: Rows) -> None:
 
 def _check_pieces(rows: Rows, model: Model) -> None:
     found = {
-        item.id: (item.status, item.is_mailed, item.is_over, item.delivery_inferred)
-        for item in rows.items.values()
+        item.id: (item.status, item.is_mailed, item.is_over, item.delivery_inferred) for item in rows.items.values()
     }
     wanted = {p.id: (p.status.value, p.is_mailed, p.is_over, p.is_inferred) for p in model.pieces.values()}
     assert found == wanted, _difference(found, wanted)
@@ -102,7 +101,7 @@ def _check_order(rows: Rows, order: Order) -> None:
 def _check_counts(rows: Rows, order: Row) -> None:
     pieces = rows.of_order(order.id)
     counted = Counter(item.status for item in pieces)
-    assert {s: order._mapping[f"n_{s.tally}"] for s in S} == {s: counted[s] for s in S}
+    assert {s: order._mapping[f"n_{s.count_name}"] for s in S} == {s: counted[s] for s in S}
     assert (order.recipient_count, order.n_over) == (len(pieces), sum(item.is_over for item in pieces))
     assert order.n_mailed == sum(item.is_mailed for item in pieces)
     failed = [f for f in rows.facts if f.order_id == order.id and f.item_id and f.current == S.FAILED]
@@ -151,7 +150,7 @@ def _check_histories(rows: Rows) -> None:
         _check_chain(told)
         for before, after in pairwise(told):
             is_corrected = before.inferred and after.current == S.RETURNED_TO_SENDER
-            assert is_corrected or S(after.current) in FOLLOWS[S(before.current)]
+            assert is_corrected or S(after.current) in NEXT_STATUSES[S(before.current)]
         # That an order is not made is told once, for all its pieces.
         if rows.orders[item.order_id].status not in NOT_MADE:
             assert told[-1].current == item.status
@@ -186,9 +185,7 @@ def _check_batches(rows: Rows, model: Model) -> None:
 def _difference(found: Mapping[int, Any], wanted: Mapping[int, Any]) -> str:
     """Where they differ: what the database has, and what the model."""
     ids = sorted({*found, *wanted})
-    return "; ".join(
-        f"{n}: {found.get(n)}, not {wanted.get(n)}" for n in ids if found.get(n) != wanted.get(n)
-    )
+    return "; ".join(f"{n}: {found.get(n)}, not {wanted.get(n)}" for n in ids if found.get(n) != wanted.get(n))
 
 
 def _check_prints(rows: Rows) -> None:

@@ -19,13 +19,13 @@ from quillpost.core.database import Tx
 from quillpost.core.database.engine import Tenant
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.environments import World
-from quillpost.fulfillment.models import Press
+from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import ProductionContext
 from quillpost.fulfillment.ports import PrintJob, PrintPartner, PrintProgress
 from quillpost.fulfillment.rules import UNDELIVERABLE_NAME, next_cutoff
-from quillpost.fulfillment.tracking.rules import PHASES, Scan, reason_of
-from quillpost.orders.rules import ENDS, ItemStatus, OrderStatus
-from quillpost.rendering.renderer import Studio
+from quillpost.fulfillment.tracking.rules import PHASES, Scan, choose_reason
+from quillpost.orders.rules import FINAL_STATUSES, ItemStatus, OrderStatus
+from quillpost.rendering.renderer import Renderer
 
 Stands = TypeVar("Stands", Order, Batch)
 
@@ -34,7 +34,7 @@ WORLDS: dict[str, dict[str, Any]] = {
     "unready": {"gaps": ("The permit has lapsed.",)},
     "with a cut-off": {"cutoff": time(20, 0)},
 }
-PATIENT: dict[str, Any] = {"infer_after": timedelta(days=3), "infer_unseen_after": timedelta(days=20)}
+PATIENT: dict[str, Any] = {"infer_delivery_after": timedelta(days=3), "infer_unseen_delivery_after": timedelta(days=20)}
 FOREVER = 70
 """Days after which nobody waits for any piece."""
 
@@ -90,17 +90,17 @@ def at_their_own_address(someone: dict[str, Any], number: int) -> dict[str, Any]
 
 
 def scan_of(tracking: str, phase: str, at: datetime) -> Scan:
-    return Scan(tracking, phase, at, reason=reason_of(phase, None))
+    return Scan(tracking, phase, at, reason=choose_reason(phase, None))
 
 
 class Ground(RuleBasedStateMachine):
     """A service with a database and a home of its own, and the model of what should be in it."""
 
-    def __init__(self, studio: Studio, conninfo: str, home: Path) -> None:
+    def __init__(self, renderer: Renderer, conninfo: str, home: Path) -> None:
         super().__init__()
         self.clock, self.model = Clock(), Model()
-        built = bootstrap.build(Settings(home=home), conninfo, clock=self.clock.now)
-        self.parts = replace(built, press=replace(built.press, studio=studio))
+        built = bootstrap.build_container(Settings(home=home), conninfo, clock=self.clock.now)
+        self.parts = replace(built, production=replace(built.production, renderer=renderer))
         self.owner = open_account(self.parts)
         self.seconds = count(1)
 
@@ -113,11 +113,11 @@ class Ground(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.clock.now()
 
-    def world(self, how: str = "ready") -> World:
-        return replace(self.parts.worlds["test"], **WORLDS[how])
+    def world(self, how: str = "ready") -> Environment:
+        return replace(self.parts.environments["test"], **WORLDS[how])
 
-    def press(self, how: str = "ready", **changes: Any) -> Press:
-        return replace(self.parts.press, worlds={"test": self.world(how)}, **changes)
+    def press(self, how: str = "ready", **changes: Any) -> ProductionContext:
+        return replace(self.parts.production, environments={"test": self.world(how)}, **changes)
 
     def order(self, which: int, *statuses: OrderStatus) -> Order:
         return _pick(which, list(self.model.orders.values()), statuses)
@@ -130,8 +130,8 @@ class Ground(RuleBasedStateMachine):
     def as_owner(self) -> AbstractContextManager[Tx]:
         return self.parts.db.transaction(Tenant(self.owner.account_id, None, "test"))
 
-    def pools_at(self, world: World) -> datetime:
-        return next_cutoff(self.now, world.cutoff, world.zone)
+    def pools_at(self, environment: Environment) -> datetime:
+        return next_cutoff(self.now, environment.cutoff, environment.zone)
 
     def barcode(self, which: int) -> tuple[str, Piece | None]:
         """Anyone's; every third time one that speaks for no piece, of an old edition if there is one."""
@@ -162,7 +162,7 @@ class Ground(RuleBasedStateMachine):
             for batch in self.model.batches.values()
             for edition in batch.counting
         }
-        ends = [scan for scan in scans if PHASES.get(scan.phase) in ENDS]
+        ends = [scan for scan in scans if PHASES.get(scan.phase) in FINAL_STATUSES]
         codes = self.model.barcodes
         found = (codes.get(scan.tracking) for scan in ends if scan.at >= since.get(scan.tracking, NEVER))
         return {piece for piece in found if piece is not None}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus, OrderStatus
+from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
 
 S = ItemStatus
 HOME = "US"
@@ -32,12 +32,12 @@ class Piece:
 
     @property
     def has_ended(self) -> bool:
-        return self.is_over or self.status in ENDS
+        return self.is_over or self.status in FINAL_STATUSES
 
     def move(self, to: ItemStatus, *, inferred: bool = False) -> None:
         """One step further, if it may follow; a return outweighs a delivery that nobody saw."""
         is_corrected = self.is_inferred and to is S.RETURNED_TO_SENDER
-        if self.is_over or not (to in FOLLOWS[self.status] or is_corrected):
+        if self.is_over or not (to in NEXT_STATUSES[self.status] or is_corrected):
             return
         if self.country != HOME and to not in (S.PRINTED, S.FAILED):
             return
@@ -144,7 +144,7 @@ class Batch:
         return [edition for edition in self.editions if not edition.is_superseded]
 
     def take_out_ended(self) -> None:
-        self.editions = [edition for edition in self.editions if edition.piece.status not in ENDS]
+        self.editions = [edition for edition in self.editions if edition.piece.status not in FINAL_STATUSES]
 
     def draw(self) -> None:
         """What has ended is not drawn, and what does not fit cannot be."""

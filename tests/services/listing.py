@@ -10,21 +10,14 @@ import sqlalchemy as sa
 from quillpost.accounts.billing import ledger
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import events, jobs
 from quillpost.core.database import Tx
 from quillpost.core.database.bulk import insert_rows
-from quillpost.core.database.tables.base import (
-    items,
-    ledger_moves,
-    mailing_lists,
-    orders,
-    recipients,
-    sub_accounts,
-)
-from quillpost.orders.audience import PERSON_COLUMNS, Reach
-from quillpost.orders.materialization import MATERIALISE
-from quillpost.recipients.rules import JUDGED, examine_one
+from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
+from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
+from quillpost.orders.materialization import MATERIALIZE_TASK
+from quillpost.recipients.rules import DERIVED_COLUMNS, validate_recipient
 
 CREATIVE = UUID("5a6f1c52-9d0e-4c57-8f6f-3f6a35b8a001")
 REVIEW = timedelta(seconds=10)
@@ -32,17 +25,17 @@ CENTS = 109
 
 
 def make_list(
-    parts: Parts,
-    who: Caller,
+    container: Container,
+    caller: Caller,
     whom: Sequence[dict[str, Any]] = (),
     *,
     sub_account_id: int | None = None,
     suppresses: bool = False,
 ) -> int:
     """A list of these people, in their order."""
-    now = parts.clock()
-    owner = {"account_id": who.account_id, "sub_account_id": sub_account_id}
-    with parts.db.work() as tx:
+    now = container.clock()
+    owner = {"account_id": caller.account_id, "sub_account_id": sub_account_id}
+    with container.db.system_transaction() as tx:
         made = tx.execute(
             sa.insert(mailing_lists)
             .values(
@@ -56,66 +49,64 @@ def make_list(
             .returning(mailing_lists.c.id)
         )
         list_id = int(made.scalar_one())
-    add_people(parts, list_id, whom)
+    add_people(container, list_id, whom)
     return list_id
 
 
-def make_branch(parts: Parts, who: Caller) -> int:
+def make_branch(container: Container, caller: Caller) -> int:
     """A sub account of theirs."""
-    now = parts.clock()
+    now = container.clock()
     made = sa.insert(sub_accounts).values(
-        account_id=who.account_id, title="Branch", branding={}, backgrounds={}, created_at=now, updated_at=now
+        account_id=caller.account_id, title="Branch", branding={}, backgrounds={}, created_at=now, updated_at=now
     )
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(made.returning(sub_accounts.c.id)).scalar_one())
 
 
-def add_people(parts: Parts, list_id: int, whom: Sequence[dict[str, Any]]) -> None:
-    now = parts.clock()
-    with parts.db.work() as tx:
+def add_people(container: Container, list_id: int, whom: Sequence[dict[str, Any]]) -> None:
+    now = container.clock()
+    with container.db.system_transaction() as tx:
         home = tx.execute(sa.select(mailing_lists).where(mailing_lists.c.id == list_id)).one()
-        rows = [
-            (home.account_id, home.sub_account_id, list_id, *columns(row).values(), now, now) for row in whom
-        ]
+        rows = [(home.account_id, home.sub_account_id, list_id, *columns(row).values(), now, now) for row in whom]
         names = ("account_id", "sub_account_id", "mailing_list_id", *PERSON_COLUMNS)
         insert_rows(tx, recipients, (*names, "created_at", "updated_at"), rows)
 
 
 def columns(row: dict[str, Any]) -> dict[str, Any]:
     """A person as the columns of a recipient or of an item."""
-    someone = examine_one(row)
+    someone = validate_recipient(row)
     custom = {f"custom{place}": text for place, text in enumerate(someone.custom, start=1)}
-    known = custom | dict(zip(JUDGED, someone.judged, strict=True))
+    known = custom | dict(zip(DERIVED_COLUMNS, someone.derived_values, strict=True))
     return {name: known[name] if name in known else getattr(someone, name) for name in PERSON_COLUMNS}
 
 
-def reach(parts: Parts, who: Caller, *list_ids: int, **changes: Any) -> Reach:
+def reach(container: Container, caller: Caller, *list_ids: int, **changes: Any) -> AudienceCriteria:
     """A postcard within the US at 109 cents, due at the end of the review, but for the changes."""
     known: dict[str, Any] = {
-        "account_id": who.account_id,
-        "sub_account_id": who.sub_account_id,
-        "mode": who.mode,
+        "account_id": caller.account_id,
+        "sub_account_id": caller.sub_account_id,
+        "mode": caller.mode,
         "list_ids": list_ids,
         "creative_key": CREATIVE,
         "allow_duplicates": False,
-        "mails_at": parts.clock() + REVIEW,
+        "mails_at": container.clock() + REVIEW,
         "tariff": Tariff({"US": CENTS}),
         "inline_keys": (),
     }
-    return Reach(**known | changes)
+    return AudienceCriteria(**known | changes)
 
 
 def make_order(
-    parts: Parts,
-    who: Caller,
+    container: Container,
+    caller: Caller,
     *list_ids: int,
     inline: Sequence[dict[str, Any]] = (),
     authorised: int = 0,
     **values: Any,
 ) -> int:
     """A postcard to lists whose items are yet to be made, with its job booked; inline people are items."""
-    now = parts.clock()
-    owner = {"account_id": who.account_id, "sub_account_id": who.sub_account_id, "mode": who.mode}
+    now = container.clock()
+    owner = {"account_id": caller.account_id, "sub_account_id": caller.sub_account_id, "mode": caller.mode}
     columns_of_order: dict[str, Any] = {
         "type": "postcard",
         "size": "4x6",
@@ -139,16 +130,14 @@ def make_order(
         "created_at": now,
         "updated_at": now,
     }
-    with parts.db.work() as tx:
-        made = tx.execute(
-            sa.insert(orders).values(**owner | columns_of_order | values).returning(orders.c.id)
-        )
+    with container.db.system_transaction() as tx:
+        made = tx.execute(sa.insert(orders).values(**owner | columns_of_order | values).returning(orders.c.id))
         order_id = int(made.scalar_one())
         for row in inline:
             insert_piece(tx, order_id, row, now=now)
-        ledger.hold_exactly(tx, order_id, cents=authorised, why="creation", now=now)
-        events.order_status_changed(tx, [order_id], previous=None, now=now)
-        jobs.defer(tx, MATERIALISE, order_id=order_id)
+        ledger.set_order_hold(tx, order_id, cents=authorised, reason="creation", now=now)
+        events.record_order_status_change(tx, [order_id], previous=None, now=now)
+        jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order_id)
     return order_id
 
 
@@ -171,9 +160,9 @@ def insert_piece(tx: Tx, order_id: int, row: dict[str, Any], *, now: datetime) -
     )
 
 
-def entries(parts: Parts, order_id: int) -> list[tuple[str, int, str]]:
+def entries(container: Container, order_id: int) -> list[tuple[str, int, str]]:
     """The ledger of an order: kind, cents and key of each entry, in order."""
     found = sa.select(ledger_moves.c.kind, ledger_moves.c.cents, ledger_moves.c.key)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(found.where(ledger_moves.c.order_id == order_id).order_by(ledger_moves.c.id))
         return [(row.kind, row.cents, row.key) for row in rows]

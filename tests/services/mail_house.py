@@ -122,9 +122,7 @@ class MailHouse:
             options["auth_require_tls"] = self._starttls is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it doubts that a test can be in its right mind
-            return _Counter(
-                self, tls_context=self._starttls, enable_SMTPUTF8=self._utf8, loop=self._loop, **options
-            )
+            return _Counter(self, tls_context=self._starttls, enable_SMTPUTF8=self._utf8, loop=self._loop, **options)
 
     def _authenticate(self, _server: Any, _session: Any, _envelope: Any, _how: str, said: Any) -> AuthResult:
         assert isinstance(said, LoginPassword)

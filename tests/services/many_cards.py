@@ -4,9 +4,9 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import claim_digest
 
 ITEMS = """
@@ -32,26 +32,24 @@ def code_of(number: int) -> str:
     return f"CARD-{number:09d}"
 
 
-def make_many(conninfo: str, sealer: Sealer, like: int, how_many: int) -> dict[int, str]:
+def make_many(conninfo: str, encryptor: Encryptor, like: int, how_many: int) -> dict[int, str]:
     """Issued cards of pieces like this one, which has a card, and as many more in stock; the claims of the
     pieces. Nothing is counted for them, and no money moves."""
     with psycopg.connect(conninfo) as admin:
         admin.execute("set session_replication_role = replica")
         columns = _one(admin, COLUMNS)[0]
-        made = admin.execute(
-            ITEMS.format(columns=columns).encode(), {"like": like, "how_many": how_many}
-        ).fetchall()
+        made = admin.execute(ITEMS.format(columns=columns).encode(), {"like": like, "how_many": how_many}).fetchall()
         claims = {item_id: issuance.new_claim() for [item_id] in made}
         account_id, mode, order_id, brand, cents, at = _one(admin, MODEL, like)
         with admin.cursor().copy(CARDS) as copy:
             for item_id, claim in claims.items():
-                card = GiftCard(code=code_of(item_id))
+                card = CardSecret(code=code_of(item_id))
                 copy.write_row(
                     (
                         *(item_id, account_id, mode, order_id, brand, cents, "issued", "sandbox"),
                         claim_digest(claim),
-                        issuance.seal_claim(sealer, item_id, claim),
-                        issuance.seal_card(sealer, issuance.card_context(item_id), card),
+                        issuance.encrypt_claim(encryptor, item_id, claim),
+                        issuance.encrypt_card(encryptor, issuance.card_context(item_id), card),
                         *(at, at),
                     )
                 )
@@ -60,9 +58,7 @@ def make_many(conninfo: str, sealer: Sealer, like: int, how_many: int) -> dict[i
         ).fetchall()
         with admin.cursor().copy(STOCK) as copy:
             for [row_id] in ids:
-                own = issuance.seal_card(
-                    sealer, issuance.stock_context(row_id), GiftCard(code=code_of(row_id))
-                )
+                own = issuance.encrypt_card(encryptor, issuance.stock_context(row_id), CardSecret(code=code_of(row_id)))
                 copy.write_row((row_id, "live", brand, cents, own, "cards.csv", at))
     return claims
 

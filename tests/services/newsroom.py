@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from mail_house import MailHouse
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.outbox import Channel
@@ -16,26 +16,26 @@ from quillpost.integrations.email.console import ConsoleNotifier
 from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
 from quillpost.integrations.http.client import WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.integrations.sms.twilio import TextService, TwilioNotifier
+from quillpost.integrations.sms.twilio import SmsService, TwilioNotifier
 from quillpost.notifications import digests
 from quillpost.notifications.ports import Notifier
-from quillpost.notifications.sender import Courier
+from quillpost.notifications.sender import MessageSender
 
 WINDOW = timedelta(minutes=15)
 DANA, PHONE = "dana@example.com", "+15125550100@sms"
 
 
-def gather(parts: Parts, window: timedelta = WINDOW) -> int:
-    with parts.db.work() as tx:
-        return digests.gather(tx, window=window, zone=UTC, now=parts.clock())
+def gather(container: Container, window: timedelta = WINDOW) -> int:
+    with container.db.system_transaction() as tx:
+        return digests.write_due_digests(tx, window=window, zone=UTC, now=container.clock())
 
 
-def told(parts: Parts) -> list[sa.Row[Any]]:
-    with parts.db.work() as tx:
+def told(container: Container) -> list[sa.Row[Any]]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(notices).order_by(notices.c.id)).all())
 
 
-def post(parts: Parts, account_id: int, address: str = DANA, **changes: Any) -> None:
+def post(container: Container, account_id: int, address: str = DANA, **changes: Any) -> None:
     given: dict[str, Any] = {
         "key": f"scans:1:1:{address}",
         "kind": "scans",
@@ -44,11 +44,11 @@ def post(parts: Parts, account_id: int, address: str = DANA, **changes: Any) -> 
         "mode": "live",
         "address": address,
         "subject": "Jane Doe scanned your postcard",
-        "words": "Jane Doe in Austin, TX scanned.",
-        "now": parts.clock(),
+        "text": "Jane Doe in Austin, TX scanned.",
+        "now": container.clock(),
     }
-    with parts.db.work() as tx:
-        outbox.post(tx, **given | changes)
+    with container.db.system_transaction() as tx:
+        outbox.enqueue_notification(tx, **given | changes)
 
 
 def by_mail(house: MailHouse, *, seconds: float = 15) -> SmtpNotifier:
@@ -57,27 +57,27 @@ def by_mail(house: MailHouse, *, seconds: float = 15) -> SmtpNotifier:
 
 
 def by_text(base_url: str) -> TwilioNotifier:
-    service = TextService(base_url, "AC1", "hush", "+15125550199")
+    service = SmsService(base_url, "AC1", "hush", "+15125550199")
     return TwilioNotifier(service, WebhookPoster(OutboundGuard(allow_private=True), seconds=10))
 
 
 def courier(
-    parts: Parts,
+    container: Container,
     mail: Notifier | None = None,
     text: Notifier | None = None,
     *,
     clock: Callable[[], datetime] | None = None,
     **how: Any,
-) -> Courier:
+) -> MessageSender:
     notifiers: Mapping[Channel, Notifier] = {
         "mail": mail or ConsoleNotifier("E-mail", "QUILLPOST_SMTP"),
         "text": text or ConsoleNotifier("Text message", "QUILLPOST_SMS"),
     }
-    return Courier(
-        parts.db,
-        parts.sealer,
+    return MessageSender(
+        container.db,
+        container.encryptor,
         notifiers,
-        clock or parts.clock,
+        clock or container.clock,
         base_url="https://mail.example.com",
         window=WINDOW,
         zone=UTC,
@@ -85,13 +85,13 @@ def courier(
     )
 
 
-def work_off(one: Courier) -> None:
+def work_off(one: MessageSender) -> None:
     """All that is due now, to its end."""
 
     async def go() -> None:
-        while await one.round():
-            await one.land()
-        for line in one._lines:
+        while await one.send_due():
+            await one.wait_for_all()
+        for line in one._channels:
             if isinstance(line.notifier, TwilioNotifier):  # its session belongs to this event loop
                 await line.notifier.close()
 

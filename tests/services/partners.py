@@ -12,10 +12,10 @@ from print_house import SECRET, PrintHouse
 from sftp_house import PASSWORD, USER, SftpHouse
 
 from quillpost.fulfillment.ports import PrintJob, PrintPartner
-from quillpost.integrations.folders.local import LocalPlace
+from quillpost.integrations.folders.local import LocalFolder
 from quillpost.integrations.printing.folder import FolderPartner, HotFolder
 from quillpost.integrations.printing.http import HttpPartner
-from quillpost.integrations.storage.objects import folder_store
+from quillpost.integrations.storage.objects import build_folder_store
 
 REFERENCE = "batch-000007"
 FILES = {
@@ -81,9 +81,7 @@ class FolderPrinter(Printer):
     def jobs(self) -> list[str]:
         """Of those who look into the folder: with a ticket, and not out of sight."""
         return sorted(
-            folder.parent.name
-            for folder in self.root.glob("*/ticket.json")
-            if not folder.parent.name.startswith(".")
+            folder.parent.name for folder in self.root.glob("*/ticket.json") if not folder.parent.name.startswith(".")
         )
 
     def files(self, reference: str) -> dict[str, bytes]:
@@ -106,7 +104,7 @@ class FolderPrinter(Printer):
 
 class StorePrinter(FolderPrinter):
     def __init__(self, folder: Path) -> None:
-        self._store = folder_store(folder / "files")
+        self._store = build_folder_store(folder / "files")
         super().__init__(FolderPartner(self._store, "print-jobs/live"), folder / "files/print-jobs/live")
         self.settings = {"print_partner": "folder"}
         self._folder = folder
@@ -135,7 +133,7 @@ class LocalPrinter(FolderPrinter):
     def __init__(self, folder: Path) -> None:
         root = folder / "hot"
         root.mkdir()
-        self._place = LocalPlace(root)
+        self._place = LocalFolder(root)
         super().__init__(HotFolder(self._place), root)
         self.settings = {"print_partner": f"file://{root}"}
 

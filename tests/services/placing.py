@@ -7,77 +7,73 @@ from typing import Any
 import sqlalchemy as sa
 
 from makers import person
-from quillpost.accounts import service as accounts
+from quillpost.accounts import service as account_service
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
 from quillpost.orders import create
-from quillpost.orders.items import Piece, swap_status
-from quillpost.orders.models import Order, Wish
+from quillpost.orders.items import NewItem, change_status
+from quillpost.orders.models import Order, OrderRequest
 from quillpost.orders.products import POSTCARD
 from quillpost.orders.rules import OrderStatus
-from quillpost.recipients.rules import examine
-from quillpost.rendering.models import ReturnAddress, Sender
+from quillpost.recipients.rules import validate_recipients
+from quillpost.rendering.models import ReturnAddress, SenderName
 
 REVIEW = timedelta(seconds=10)
 CENTS = 109
 
 
-def open_account(parts: Parts, email: str = "owner@example.com", mode: str = "test") -> Caller:
-    with parts.db.work() as tx:
-        account_id = accounts.open_account(tx, email=email, name="Dana Whitfield", now=parts.clock())
+def open_account(container: Container, email: str = "owner@example.com", mode: str = "test") -> Caller:
+    with container.db.system_transaction() as tx:
+        account_id = account_service.create_account(tx, email=email, name="Dana Whitfield", now=container.clock())
     return Caller(account_id, mode)
 
 
 def place(
-    parts: Parts,
-    who: Caller,
+    container: Container,
+    caller: Caller,
     people: Sequence[dict[str, Any]] | None = None,
     *,
     size: str = "4x6",
     cents: int = CENTS,
     needs_credit: bool = False,
-    **wish: Any,
+    **order_request: Any,
 ) -> Order:
     """An order of these people; one of them whom the audience refuses is free."""
-    everyone = examine(people if people is not None else [person()])
+    everyone = validate_recipients(people if people is not None else [person()])
     wanted: dict[str, Any] = {
-        "type": POSTCARD.type(size),
+        "type": POSTCARD.order_type(size),
         "size": size,
-        "piece": POSTCARD.drawn_as(size),
+        "piece": POSTCARD.layout_name(size),
         "recipients": [],
         "message": "Hi %FIRST_NAME%!",
         "style": 1,
         "handwriting_color": "rgba(0,0,255,1)",
         "handwriting_realism": False,
         "font_size": "medium",
-    } | wish
-    pieces = [Piece(someone, 0 if someone.refusal else cents) for someone in everyone]
-    ready = create.Prepared(
-        wish=Wish(**wanted),
-        pieces=pieces,
-        estimated=sum(not someone.refusal for someone in everyone),
-        authorised=sum(piece.cents for piece in pieces),
-        sender=Sender("Dana Whitfield", None),
+    } | order_request
+    pieces = [NewItem(someone, 0 if someone.refusal else cents) for someone in everyone]
+    ready = create.PreparedOrder(
+        request=OrderRequest(**wanted),
+        items=pieces,
+        estimated_items=sum(not someone.refusal for someone in everyone),
+        authorized_cents=sum(piece.cents for piece in pieces),
+        sender=SenderName("Dana Whitfield", None),
         return_address=ReturnAddress(
             name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702"
         ),
     )
-    due_at = max(parts.clock() + REVIEW, ready.wish.schedule_for or parts.clock())
-    with parts.db.transaction(accounts.tenant(who)) as tx:
-        return create.place(tx, who, ready, due_at=due_at, needs_credit=needs_credit, now=parts.clock())
+    due_at = max(container.clock() + REVIEW, ready.request.schedule_for or container.clock())
+    with container.db.transaction(account_service.build_tenant(caller)) as tx:
+        return create.insert_order(tx, caller, ready, due_at=due_at, needs_credit=needs_credit, now=container.clock())
 
 
-def end_review(parts: Parts, order: Order) -> None:
+def end_review(container: Container, order: Order) -> None:
     """The order's status alone: no batch is made."""
-    with parts.db.work() as tx:
-        swap_status(
-            tx,
-            [order.id],
-            expected=[OrderStatus.REVIEWING],
-            to=OrderStatus.PROCESSING,
-            now=parts.clock(),
+    with container.db.system_transaction() as tx:
+        change_status(
+            tx, [order.id], expected=[OrderStatus.REVIEWING], new_status=OrderStatus.PROCESSING, now=container.clock()
         )
 
 

@@ -8,7 +8,7 @@ from placing import REVIEW, place
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import batches, prints
@@ -25,9 +25,9 @@ READY = {
 """Settings with which live mail may be printed."""
 
 
-def sweep(parts: Parts, clock: Clock) -> None:
+def sweep(container: Container, clock: Clock) -> None:
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep(parts.press, now=parts.clock())
+    review.sweep_due_orders(container.production, now=container.clock())
 
 
 def batch_rows(tx: Tx) -> list[sa.Row[Any]]:
@@ -45,23 +45,23 @@ def booked(tx: Tx) -> list[tuple[str, dict[str, int]]]:
     return [(row.task_name, row.args) for row in found]
 
 
-def forget_jobs(parts: Parts) -> None:
-    with parts.db.work() as tx:
+def forget_jobs(container: Container) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs"))
 
 
-def composed_batch(parts: Parts, clock: Clock, who: Caller, whom: Sequence[dict[str, Any]]) -> int:
-    place(parts, who, whom)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def composed_batch(container: Container, clock: Clock, caller: Caller, whom: Sequence[dict[str, Any]]) -> int:
+    place(container, caller, whom)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose(parts.press, batch.id, now=parts.clock())
+    production.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
 
-def files_of(parts: Parts, batch_id: int) -> dict[str, bytes]:
-    shelf = parts.shelf.store
-    return {key: shelf.get(key) for key in shelf.keys(f"batches/{batch_id}/")}
+def files_of(container: Container, batch_id: int) -> dict[str, bytes]:
+    storage = container.storage.store
+    return {key: storage.get(key) for key in storage.keys(f"batches/{batch_id}/")}
 
 
 def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
@@ -70,7 +70,9 @@ def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
     return list(tx.execute(own.order_by(items.c.id, prints.c.edition)))
 
 
-def pool(parts: Parts, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
+def pool(container: Container, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
     """Pool these orders as they stand; the new batches."""
     ids = [order.id for order in several]
-    return batching.pool_orders(tx, parts.press.stocks, parts.worlds[mode], ids, now=parts.clock(), **how)
+    return batching.pool_orders(
+        tx, container.production.stock_by_product, container.environments[mode], ids, now=container.clock(), **how
+    )

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 
-from quillpost.app.container import Parts
-from quillpost.notifications.ports import PostOutcome
-from quillpost.notifications.webhooks.dispatcher import Pump
+from quillpost.app.container import Container
+from quillpost.notifications.ports import PostResult
+from quillpost.notifications.webhooks.dispatcher import Dispatcher
 
-Answer = Callable[[str], Awaitable[PostOutcome]]
+Answer = Callable[[str], Awaitable[PostResult]]
 
 
 class Receivers:
@@ -20,7 +20,7 @@ class Receivers:
         self.headers: list[Mapping[str, str]] = []
         self.heard = asyncio.Event()
 
-    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
+    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
         self.asked.append((url, body))
         self.headers.append(headers)
         self.heard.set()
@@ -30,11 +30,13 @@ class Receivers:
 
 
 async def pumping(
-    parts: Parts, receivers: Receivers, until: Callable[[], bool], then: Callable[[], None]
+    container: Container, receivers: Receivers, until: Callable[[], bool], then: Callable[[], None]
 ) -> None:
     """Run a pump until it has come so far, then do the rest and let it end."""
     stop = asyncio.Event()
-    pump = Pump(parts.db, parts.sealer, receivers, parts.clock, answer_within=timedelta(seconds=15))
+    pump = Dispatcher(
+        container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
+    )
     running = asyncio.create_task(pump.run(stop))
     async with asyncio.timeout(20):
         while not until():
@@ -49,18 +51,18 @@ def answering(*statuses: int) -> Answer:
     """These answers, one after the other."""
     left = list(statuses)
 
-    async def answer(_: str) -> PostOutcome:
-        return PostOutcome(left.pop(0))
+    async def answer(_: str) -> PostResult:
+        return PostResult(left.pop(0))
 
     return answer
 
 
-def deliver(parts: Parts, *statuses: int) -> Receivers:
+def deliver(container: Container, *statuses: int) -> Receivers:
     """Pump until as many deliveries as there are answers have gone out; what was sent."""
 
     async def journey() -> Receivers:
         receivers = Receivers(answering(*statuses))
-        await pumping(parts, receivers, lambda: len(receivers.asked) == len(statuses), lambda: None)
+        await pumping(container, receivers, lambda: len(receivers.asked) == len(statuses), lambda: None)
         return receivers
 
     return asyncio.run(journey())

@@ -13,13 +13,13 @@ from waiting import wait_until
 from direct import TestClient
 from makers import people
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
-from quillpost.core.database import Tx, driver
+from quillpost.app.container import Container
+from quillpost.core.database import Tx, driver_connection
 from quillpost.core.database.tables.base import items, mailing_lists
 from quillpost.core.database.tables.notifications import visit_inbox, visits
 from quillpost.fulfillment.qr_scans import tasks as scan_tasks
-from quillpost.fulfillment.qr_scans.queries import Coming, keep
-from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.fulfillment.qr_scans.queries import NewScan, insert_scans
+from quillpost.fulfillment.qr_scans.rules import VisitorKind
 from quillpost.orders.models import Order
 
 PHONE = (
@@ -39,10 +39,12 @@ class Ticks:
         return self.now
 
 
-def coded(parts: Parts, who: Caller, pieces: int = 1, *, list_id: int | None = None, **wish: Any) -> Order:
+def coded(
+    container: Container, caller: Caller, pieces: int = 1, *, list_id: int | None = None, **order_request: Any
+) -> Order:
     """An order whose pieces carry codes: the letters of their ids."""
-    order = place(parts, who, people(pieces), qrcode_url=PAGE, **wish)
-    with parts.db.work() as tx:
+    order = place(container, caller, people(pieces), qrcode_url=PAGE, **order_request)
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.update(items)
             .where(items.c.order_id == order.id)
@@ -51,8 +53,8 @@ def coded(parts: Parts, who: Caller, pieces: int = 1, *, list_id: int | None = N
     return order
 
 
-def codes_of(parts: Parts, order_id: int) -> list[str]:
-    with parts.db.work() as tx:
+def codes_of(container: Container, order_id: int) -> list[str]:
+    with container.db.system_transaction() as tx:
         found = tx.execute(sa.select(items.c.code).where(items.c.order_id == order_id).order_by(items.c.id))
         return list(found.scalars())
 
@@ -61,59 +63,57 @@ def scan(http: TestClient, code: str, method: str = "GET", agent: str = PHONE, *
     return http.request(method, f"/q/{code}", headers={"User-Agent": agent} | headers, follow_redirects=False)
 
 
-def come(parts: Parts, *item_ids: int, kind: Kind = "person") -> None:
+def come(container: Container, *item_ids: int, kind: VisitorKind = "person") -> None:
     """These pieces are scanned, one after the other, and nobody has counted it yet."""
-    with parts.db.work() as tx:
-        keep(driver(tx), [Coming(item_id, parts.clock(), kind, "test") for item_id in item_ids])
+    with container.db.system_transaction() as tx:
+        insert_scans(driver_connection(tx), [NewScan(item_id, container.clock(), kind, "test") for item_id in item_ids])
 
 
-def count(parts: Parts, *, most: int = 1_000) -> int:
-    with parts.db.work() as tx:
-        return scan_tasks.count(tx, parts.sealer, parts.clock, most=most)
+def count(container: Container, *, most: int = 1_000) -> int:
+    with container.db.system_transaction() as tx:
+        return scan_tasks.count_scans(tx, container.encryptor, container.clock, limit=most)
 
 
-def inbox(parts: Parts) -> list[sa.Row[Any]]:
-    return rows(parts, sa.select(visit_inbox).order_by(visit_inbox.c.id))
+def inbox(container: Container) -> list[sa.Row[Any]]:
+    return rows(container, sa.select(visit_inbox).order_by(visit_inbox.c.id))
 
 
-def visited(parts: Parts) -> list[sa.Row[Any]]:
-    return rows(parts, sa.select(visits).order_by(visits.c.id))
+def visited(container: Container) -> list[sa.Row[Any]]:
+    return rows(container, sa.select(visits).order_by(visits.c.id))
 
 
-def rows(parts: Parts, query: sa.Select[Any]) -> list[sa.Row[Any]]:
-    with parts.db.work() as tx:
+def rows(container: Container, query: sa.Select[Any]) -> list[sa.Row[Any]]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(query).all())
 
 
-def ids_of(parts: Parts, order: Order) -> list[int]:
-    with parts.db.work() as tx:
+def ids_of(container: Container, order: Order) -> list[int]:
+    with container.db.system_transaction() as tx:
         return item_ids(tx, order)
 
 
 @contextmanager
-def counting_meanwhile(parts: Parts) -> Iterator[tuple[Tx, Callable[[], None]]]:
+def counting_meanwhile(container: Container) -> Iterator[tuple[Tx, Callable[[], None]]]:
     """A transaction, and what begins the count and returns when that waits for it; it has ended with this."""
     with ThreadPoolExecutor(1) as thread:
         begun: list[Future[int]] = []
 
         def begin() -> None:
-            begun.append(thread.submit(count, parts))
-            wait_until(lambda: begun[0].done() or _someone_waits(parts))
+            begun.append(thread.submit(count, container))
+            wait_until(lambda: begun[0].done() or _someone_waits(container))
             assert not begun[0].done(), begun[0].result()
 
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             yield tx, begin
         assert begun[0].result() > 0
 
 
-def _someone_waits(parts: Parts) -> bool:
-    with parts.db.work() as tx:
+def _someone_waits(container: Container) -> bool:
+    with container.db.system_transaction() as tx:
         return bool(tx.execute(sa.text("select count(*) from pg_locks where not granted")).scalar_one())
 
 
-def kept_lists(parts: Parts) -> list[sa.Row[Any]]:
+def kept_lists(container: Container) -> list[sa.Row[Any]]:
     names = ("account_id", "sub_account_id", "kept_for", "type", "total_recipients")
     kept = mailing_lists.c.kept_for.is_not(None)
-    return rows(
-        parts, sa.select(*(mailing_lists.c[n] for n in names)).where(kept).order_by(mailing_lists.c.id)
-    )
+    return rows(container, sa.select(*(mailing_lists.c[n] for n in names)).where(kept).order_by(mailing_lists.c.id))

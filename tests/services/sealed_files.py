@@ -2,21 +2,21 @@
 
 import sqlalchemy as sa
 
-from quillpost.app.container import Parts
-from quillpost.fulfillment.files import BatchStore
+from quillpost.app.container import Container
+from quillpost.fulfillment.files import BatchFileStorage
 
 
-def sealed_file(parts: Parts) -> int:
+def sealed_file(container: Container) -> int:
     """A batch of gift cards with its print file."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         batch = tx.execute(
             sa.text(
                 """insert into batches (mode, status, piece, mail_class, created_at, item_count)
                    values ('test', 'mailed', 'giftcard', 'first', now(), 0) returning id"""
             )
         ).scalar_one()
-        tx.execute(
-            sa.text("insert into batch_files values (:batch, 'print.pdf', 4, '', true)"), {"batch": batch}
-        )
-    BatchStore(parts.shelf.store, parts.sealer).put(batch, {"print.pdf": b"%PDF"}, secret={"print.pdf"})
+        tx.execute(sa.text("insert into batch_files values (:batch, 'print.pdf', 4, '', true)"), {"batch": batch})
+    BatchFileStorage(container.storage.store, container.encryptor).put_files(
+        batch, {"print.pdf": b"%PDF"}, secret_names={"print.pdf"}
+    )
     return int(batch)

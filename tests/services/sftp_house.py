@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import asyncssh
 
-from quillpost.integrations.folders.models import SftpKeys
-from quillpost.integrations.folders.sftp import SftpPlace
+from quillpost.integrations.folders.models import SftpCredentials
+from quillpost.integrations.folders.sftp import SftpFolder
 
 USER, PASSWORD = "press", "ink and paper"
 
@@ -115,9 +115,9 @@ class SftpHouse:
         path.write_text(f"[127.0.0.1]:{self.port} {public}")
         return path
 
-    def place(self, folder: Path, *, within: str = "/", **how: Any) -> SftpPlace:
+    def place(self, folder: Path, *, within: str = "/", **how: Any) -> SftpFolder:
         """The way in, with files that it takes laid into the folder."""
         keys: dict[str, Any] = {"password": PASSWORD, "known_hosts": self.known_hosts(folder)} | how
-        return SftpPlace(
-            "127.0.0.1", port=self.port, user=USER, folder=within, keys=SftpKeys(**keys), seconds=10
+        return SftpFolder(
+            "127.0.0.1", port=self.port, user=USER, folder=within, credentials=SftpCredentials(**keys), seconds=10
         )

@@ -95,9 +95,7 @@ def insert_least(tx: Tx, table: sa.Table, known: dict[str, object]) -> Any:
     return made.one()[0]
 
 
-def one_of_each(
-    tx: Tx, *, account_id: int, sub_account_id: int | None = None, mode: str = "test"
-) -> dict[str, object]:
+def one_of_each(tx: Tx, *, account_id: int, sub_account_id: int | None = None, mode: str = "test") -> dict[str, object]:
     """A row of theirs in every tenant table below accounts; what those that come after may point to."""
     person = insert_least(tx, metadata.tables["people"], {})
     known: dict[str, object] = {

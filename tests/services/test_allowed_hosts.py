@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from quillpost.app.outbound import outbound_guard
+from quillpost.app.outbound import build_outbound_guard
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
 from quillpost.integrations.http.guard import OutboundGuard
 
 
 def guarded(**settings: object) -> OutboundGuard:
-    return outbound_guard(Settings.model_validate(settings))
+    return build_outbound_guard(Settings.model_validate(settings))
 
 
 def test_a_listed_place_is_open_and_its_neighbours_are_not() -> None:

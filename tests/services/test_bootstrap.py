@@ -133,11 +133,7 @@ def test_without_a_named_index_nothing_is_fetched(package_index: ModuleType) -> 
 
 @pytest.mark.parametrize("is_pinned", [True, False])
 def test_a_fetched_pip_is_used_only_if_its_hash_is_pinned(
-    package_index: ModuleType,
-    index: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    is_pinned: bool,
+    package_index: ModuleType, index: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, is_pinned: bool
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", index)
     digest = hashlib.sha256(b"a wheel" if is_pinned else b"another wheel").hexdigest()

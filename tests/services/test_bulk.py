@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from placing import open_account
 from tenant_rows import insert_least
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx, bulk
 from quillpost.core.database.tables.base import mailing_lists, recipients
 
@@ -21,8 +21,8 @@ EVERY_WAY = pytest.mark.parametrize("few", [0, 1_000], ids=["copy", "plain"])
 
 
 @pytest.fixture
-def owner(parts: Parts) -> int:
-    return open_account(parts).account_id
+def owner(container: Container) -> int:
+    return open_account(container).account_id
 
 
 def make_list(tx: Tx, account_id: int) -> int:
@@ -47,10 +47,10 @@ def stored(tx: Tx, list_id: int) -> list[tuple[Any, ...]]:
 
 @EVERY_WAY
 def test_every_value_arrives_as_it_was_in_the_order_given(
-    parts: Parts, owner: int, monkeypatch: pytest.MonkeyPatch, few: int
+    container: Container, owner: int, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(bulk, "FEW", few)
-    with parts.db.transaction(Tenant(owner)) as tx:
+    monkeypatch.setattr(bulk, "MAX_PLAIN_INSERTS", few)
+    with container.db.transaction(Tenant(owner)) as tx:
         list_id = make_list(tx, owner)
         rows = rows_for(owner, list_id, 300)
         bulk.insert_rows(tx, recipients, COLUMNS, rows)
@@ -59,34 +59,31 @@ def test_every_value_arrives_as_it_was_in_the_order_given(
 
 @EVERY_WAY
 def test_a_row_for_another_account_is_refused_and_takes_the_rest_along(
-    parts: Parts, owner: int, monkeypatch: pytest.MonkeyPatch, few: int
+    container: Container, owner: int, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(bulk, "FEW", few)
-    stranger = open_account(parts, "stranger@example.com").account_id
-    with parts.db.work() as tx:
+    monkeypatch.setattr(bulk, "MAX_PLAIN_INSERTS", few)
+    stranger = open_account(container, "stranger@example.com").account_id
+    with container.db.system_transaction() as tx:
         list_id = make_list(tx, owner)
     rows = [*rows_for(owner, list_id, 60), *rows_for(stranger, list_id, 1)]
-    with (
-        pytest.raises(Exception, match="row-level security policy"),
-        parts.db.transaction(Tenant(owner)) as tx,
-    ):
+    with pytest.raises(Exception, match="row-level security policy"), container.db.transaction(Tenant(owner)) as tx:
         bulk.insert_rows(tx, recipients, COLUMNS, rows)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert stored(tx, list_id) == []
 
 
-@pytest.mark.parametrize("how_many", [0, 1, bulk.FEW, bulk.FEW + 1])
+@pytest.mark.parametrize("how_many", [0, 1, bulk.MAX_PLAIN_INSERTS, bulk.MAX_PLAIN_INSERTS + 1])
 def test_no_row_is_lost_where_one_way_ends_and_the_other_begins(
-    parts: Parts, owner: int, how_many: int
+    container: Container, owner: int, how_many: int
 ) -> None:
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         list_id = make_list(tx, owner)
         bulk.insert_rows(tx, recipients, COLUMNS, rows_for(owner, list_id, how_many))
         assert len(stored(tx, list_id)) == how_many
 
 
-def test_a_transaction_can_insert_in_bulk_again_with_other_columns(parts: Parts, owner: int) -> None:
-    with parts.db.transaction(Tenant(owner)) as tx:
+def test_a_transaction_can_insert_in_bulk_again_with_other_columns(container: Container, owner: int) -> None:
+    with container.db.transaction(Tenant(owner)) as tx:
         lists = [make_list(tx, owner) for _ in range(2)]
         bulk.insert_rows(tx, recipients, COLUMNS, rows_for(owner, lists[0], 60))
         fewer = [(owner, lists[1], MOMENT, MOMENT)] * 60

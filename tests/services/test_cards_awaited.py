@@ -25,185 +25,183 @@ from gifted import card_row, move, pieces_of, send_gifts
 from pressing import booked
 
 from makers import Account, Clock, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.core.database.tables.print_room import prints
 from quillpost.fulfillment import giftcards, production
 from quillpost.orders.giftcards.invalidation import NEVER_ISSUED
-from quillpost.orders.giftcards.ports import CardAsked, IssuerDown, NoCard
-from quillpost.orders.giftcards.returns import Returns
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown
+from quillpost.orders.giftcards.returns import CardReturns
 from quillpost.orders.rules import ItemStatus
 
 # At the press
 
 
 def test_pieces_without_a_card_wait_apart_and_the_others_go_on(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
-    press = press_with(parts, stock_of(parts))
-    load(parts, 3)
+    production = press_with(container, stock_of(container))
+    load(container, 3)
     order = send_gifts(owner, recipients=people(3))
-    end_reviews(press, parts, clock)
-    with parts.db.work() as tx:
+    end_reviews(production, container, clock)
+    with container.db.system_transaction() as tx:
         codes = set(tx.execute(sa.select(prints.c.tracking)).scalars())
         tx.execute(sa.delete(giftcard_stock).where(giftcard_stock.c.id > 2))
-    compose_all(press, parts)
-    [(status, pieces, _), (waits, waiting, trouble)] = batches_of(parts)
+    compose_all(production, container)
+    [(status, pieces, _), (waits, waiting, trouble)] = batches_of(container)
     assert (status, pieces, waits, waiting) == ("composed", 2, "new", 1)
     assert trouble is not None
     assert trouble.startswith("1 piece waits for its gift card. There are no cards of ")
     assert any("wait for gift cards of Brindlewick" in told for told in warnings(owner, order))
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert "fulfilment.compose" in [task for task, args in booked(tx) if args == {"batch_id": 2}]
-    compose_all(press, parts)
-    assert len(batches_of(parts)) == 2
-    load(parts, 1)
-    compose_all(press, parts)
-    assert batches_of(parts) == [("composed", 2, None), ("composed", 1, None)]
+    compose_all(production, container)
+    assert len(batches_of(container)) == 2
+    load(container, 1)
+    compose_all(production, container)
+    assert batches_of(container) == [("composed", 2, None), ("composed", 1, None)]
     assert not any("wait for gift cards" in told for told in warnings(owner, order))
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert set(tx.execute(sa.select(prints.c.tracking)).scalars()) == codes
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
 
 
 def test_an_order_whose_last_piece_ends_waiting_waits_no_more(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
-    press = press_with(parts, stock_of(parts))
+    production = press_with(container, stock_of(container))
     order = send_gifts(owner)
-    end_reviews(parts.press, parts, clock)
-    compose_all(press, parts)
+    end_reviews(container.production, container, clock)
+    compose_all(production, container)
     assert any("wait for gift cards" in told for told in warnings(owner, order))
-    move(parts, pieces_of(parts, order), ItemStatus.FAILED)
+    move(container, pieces_of(container, order), ItemStatus.FAILED)
     assert not any("wait for gift cards" in told for told in warnings(owner, order))
-    compose_all(press, parts)
-    assert batches_of(parts) == [("mailed", 0, None)]
-    assert_all_is_well(parts)
+    compose_all(production, container)
+    assert batches_of(container) == [("mailed", 0, None)]
+    assert_all_is_well(container)
 
 
-def test_an_issuer_who_is_down_is_waited_for(parts: Parts, clock: Clock, owner: Account) -> None:
-    def is_down(_asked: Sequence[CardAsked], _answers: Answers) -> Answers:
+def test_an_issuer_who_is_down_is_waited_for(container: Container, clock: Clock, owner: Account) -> None:
+    def is_down(_asked: Sequence[CardRequest], _answers: Answers) -> Answers:
         raise IssuerDown("The issuer does not answer.")
 
     send_gifts(owner)
-    press = press_with(parts, stock_of(parts))
-    load(parts, 1)
-    [batch] = end_reviews(press, parts, clock)
-    with parts.db.work() as tx:
+    press = press_with(container, stock_of(container))
+    load(container, 1)
+    [batch] = end_reviews(press, container, clock)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs"))
-    production.compose(press_with(parts, Issuer(stock_of(parts), is_down)), batch, now=parts.clock())
-    assert batches_of(parts) == [("new", 1, "The issuer does not answer.")]
-    with parts.db.work() as tx:
+    production.compose_batch(press_with(container, Issuer(stock_of(container), is_down)), batch, now=container.clock())
+    assert batches_of(container) == [("new", 1, "The issuer does not answer.")]
+    with container.db.system_transaction() as tx:
         assert booked(tx) == [("fulfilment.compose", {"batch_id": batch})]
-    compose_all(press, parts)
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+    compose_all(press, container)
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
 
 
 def test_a_piece_whose_card_is_refused_for_good_fails_and_costs_nothing(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
-    def refuses_one(asked: Sequence[CardAsked], answers: Answers) -> Answers:
-        return {**answers, asked[0].reference: NoCard("The order was cancelled there.", "never")}
+    def refuses_one(asked: Sequence[CardRequest], answers: Answers) -> Answers:
+        return {**answers, asked[0].reference: CardNotIssued("The order was cancelled there.", "never")}
 
     order = send_gifts(owner, recipients=people(2))
-    load(parts, 2)
-    press = press_with(parts, Issuer(stock_of(parts), refuses_one))
-    end_reviews(press, parts, clock)
-    compose_all(press, parts)
-    assert statuses(parts) == ["refused", "issued"]
-    with parts.db.work() as tx:
+    load(container, 2)
+    production = press_with(container, Issuer(stock_of(container), refuses_one))
+    end_reviews(production, container, clock)
+    compose_all(production, container)
+    assert statuses(container) == ["refused", "issued"]
+    with container.db.system_transaction() as tx:
         pieces = tx.execute(sa.select(items).order_by(items.c.id)).all()
         assert [(row.status, row.failure) for row in pieces] == [
-            ("Failed", giftcards.REFUSED),
+            ("Failed", giftcards.CARD_REFUSED),
             ("Processing", None),
         ]
         assert_books_agree(tx)
     assert owner.get(f"/orders/{order}").json()["grand_total"] == pieces[1].price_cents + VALUE
-    assert_printed_as_issued(parts)
+    assert_printed_as_issued(container)
 
 
 def test_a_card_that_was_asked_of_one_issuer_is_asked_of_no_other(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
     """Whoever was asked may have issued it, whatever became of the answer."""
 
-    def dies(_asked: Sequence[CardAsked], _answers: Answers) -> Answers:
+    def dies(_asked: Sequence[CardRequest], _answers: Answers) -> Answers:
         raise ConnectionResetError
 
     send_gifts(owner)
-    load(parts, 2)
-    [batch] = end_reviews(press_with(parts, stock_of(parts)), parts, clock)
+    load(container, 2)
+    [batch] = end_reviews(press_with(container, stock_of(container)), container, clock)
     with pytest.raises(ConnectionResetError):
-        production.compose(press_with(parts, Issuer(stock_of(parts), dies)), batch, now=parts.clock())
-    another = press_with(parts, Issuer(stock_of(parts), name="another"))
-    production.compose(another, batch, now=parts.clock())
-    [(status, _, trouble)] = batches_of(parts)
+        production.compose_batch(press_with(container, Issuer(stock_of(container), dies)), batch, now=container.clock())
+    another = press_with(container, Issuer(stock_of(container), name="another"))
+    production.compose_batch(another, batch, now=container.clock())
+    [(status, _, trouble)] = batches_of(container)
     assert status == "new"
     assert trouble is not None
     assert "asked of stock" in trouble
-    compose_all(press_with(parts, stock_of(parts)), parts)
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+    compose_all(press_with(container, stock_of(container)), container)
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
 
 
 def test_a_card_that_is_ordered_and_not_made_yet_stays_with_its_issuer(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
     """It is paid for there: another would issue a second one, and its own would never be given back."""
 
-    def not_yet(asked: Sequence[CardAsked], _answers: Answers) -> Answers:
-        return {card.reference: NoCard("It waits to be approved.", "ordered") for card in asked}
+    def not_yet(asked: Sequence[CardRequest], _answers: Answers) -> Answers:
+        return {card.reference: CardNotIssued("It waits to be approved.", "ordered") for card in asked}
 
     order = send_gifts(owner)
-    load(parts, 2)
-    press = press_with(parts, stock_of(parts))
-    end_reviews(press, parts, clock)
-    compose_all(press_with(parts, Issuer(stock_of(parts), not_yet)), parts)
-    assert batches_of(parts) == [("new", 1, "1 piece waits for its gift card. It waits to be approved.")]
+    load(container, 2)
+    production = press_with(container, stock_of(container))
+    end_reviews(production, container, clock)
+    compose_all(press_with(container, Issuer(stock_of(container), not_yet)), container)
+    assert batches_of(container) == [("new", 1, "1 piece waits for its gift card. It waits to be approved.")]
     assert any("that are not issued yet" in told for told in warnings(owner, order))
-    compose_all(press_with(parts, Issuer(stock_of(parts), name="another")), parts)
-    [piece] = pieces_of(parts, order)
-    assert (card_row(parts, piece).issuer, statuses(parts)) == ("stock", ["asked"])
-    move(parts, [piece], ItemStatus.FAILED)
-    compose_all(press, parts)
-    Returns(parts.db, press.issuers).give_back(now=parts.clock())
-    assert (statuses(parts), free_in_stock(parts)) == (["void"], 2)
+    compose_all(press_with(container, Issuer(stock_of(container), name="another")), container)
+    [piece] = pieces_of(container, order)
+    assert (card_row(container, piece).issuer, statuses(container)) == ("stock", ["asked"])
+    move(container, [piece], ItemStatus.FAILED)
+    compose_all(production, container)
+    CardReturns(container.db, production.giftcard_issuers).give_back_cards(now=container.clock())
+    assert (statuses(container), free_in_stock(container)) == (["void"], 2)
     refused = owner.put(f"/order-items/{piece}/invalidate-giftcard")
     assert (refused.status_code, NEVER_ISSUED in refused.text) == (400, True)
-    assert_all_is_well(parts)
+    assert_all_is_well(container)
 
 
-def test_who_has_none_hands_over_to_another_issuer(parts: Parts, clock: Clock, owner: Account) -> None:
+def test_who_has_none_hands_over_to_another_issuer(container: Container, clock: Clock, owner: Account) -> None:
     send_gifts(owner)
-    press = press_with(parts, stock_of(parts))
-    load(parts, 1)
-    end_reviews(press, parts, clock)
-    with parts.db.work() as tx:
+    production = press_with(container, stock_of(container))
+    load(container, 1)
+    end_reviews(production, container, clock)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(giftcard_stock))
-    compose_all(press, parts)
-    load(parts, 1)
-    compose_all(press_with(parts, Issuer(stock_of(parts), name="another")), parts)
-    assert [row.issuer for row in [card_row(parts, 1)]] == ["another"]
-    assert_printed_as_issued(parts)
+    compose_all(production, container)
+    load(container, 1)
+    compose_all(press_with(container, Issuer(stock_of(container), name="another")), container)
+    assert [row.issuer for row in [card_row(container, 1)]] == ["another"]
+    assert_printed_as_issued(container)
 
 
 # At the end of the review
 
 
-def test_an_order_for_which_there_are_too_few_cards_is_held(
-    parts: Parts, clock: Clock, owner: Account
-) -> None:
-    press = press_with(parts, stock_of(parts))
-    load(parts, 5)
+def test_an_order_for_which_there_are_too_few_cards_is_held(container: Container, clock: Clock, owner: Account) -> None:
+    production = press_with(container, stock_of(container))
+    load(container, 5)
     promised = send_gifts(owner, recipients=people(2))
-    end_reviews(press, parts, clock)
+    end_reviews(production, container, clock)
     fits, too_many, fits_too = (send_gifts(owner, recipients=people(n)) for n in (1, 3, 2))
     plain = owner.send(recipients=people(9)).json()["id"]
-    end_reviews(press, parts, clock)
-    with parts.db.work() as tx:
+    end_reviews(production, container, clock)
+    with container.db.system_transaction() as tx:
         stand = {row.id: row.status for row in tx.execute(sa.select(orders))}
     assert stand == {
         promised: "processing",

@@ -12,12 +12,18 @@ import pytest
 from sftp_house import SftpHouse
 
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierFeed, FileBarred, SetAside, TooMuch
+from quillpost.fulfillment.tracking.ports import (
+    CarrierDown,
+    CarrierFeed,
+    RefusedScanFile,
+    ScanFileForbidden,
+    ScanFileTooLarge,
+)
 from quillpost.integrations.carriers import folder as drop_folder
-from quillpost.integrations.carriers.folder import AT_ONCE, DropFolder, Inbox, SeveralFeeds
-from quillpost.integrations.carriers.sandbox import MAILBOX, Chances, Mailbox, SandboxCarrier
-from quillpost.integrations.folders.local import LocalPlace
-from quillpost.integrations.storage.objects import folder_store
+from quillpost.integrations.carriers.folder import MAX_FILES_PER_POLL, CombinedFeed, DropFolder, StoredInbox
+from quillpost.integrations.carriers.sandbox import MAILBOX_PREFIX, MailSimulation, SandboxCarrier, SandboxMailbox
+from quillpost.integrations.folders.local import LocalFolder
+from quillpost.integrations.storage.objects import build_folder_store
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 JOURNEY = timedelta(seconds=100)
@@ -42,7 +48,7 @@ class Stand:
 
 @pytest.fixture
 def store(tmp_path: Path) -> FileStore:
-    return folder_store(tmp_path / "files")
+    return build_folder_store(tmp_path / "files")
 
 
 @pytest.fixture
@@ -57,15 +63,15 @@ def stand(request: pytest.FixtureRequest, store: FileStore, folder: Path, tmp_pa
     def drop(data: bytes) -> None:
         (folder / f"scans-{len(data)}.json").write_bytes(data)
 
-    inbox = Inbox(store)
+    inbox = StoredInbox(store)
     match request.param:
         case "inbox":
             yield Stand(inbox, inbox.keep)
         case "folder":
-            yield Stand(DropFolder(LocalPlace(folder)), drop)
+            yield Stand(DropFolder(LocalFolder(folder)), drop)
         case "several":
-            feeds: dict[str, CarrierFeed] = {"inbox": inbox, "folder": DropFolder(LocalPlace(folder))}
-            yield Stand(SeveralFeeds(feeds), inbox.keep)
+            feeds: dict[str, CarrierFeed] = {"inbox": inbox, "folder": DropFolder(LocalFolder(folder))}
+            yield Stand(CombinedFeed(feeds), inbox.keep)
         case "sftp":
             with SftpHouse(folder) as house:
                 yield Stand(DropFolder(house.place(tmp_path)), drop)
@@ -74,7 +80,7 @@ def stand(request: pytest.FixtureRequest, store: FileStore, folder: Path, tmp_pa
 def polled(feed: CarrierFeed) -> list[str]:
     """What is there once nothing grows any more."""
     feed.poll(now=NOON)
-    return list(feed.poll(now=NOON).names)
+    return list(feed.poll(now=NOON).file_names)
 
 
 def test_a_feed_tells_the_same_until_it_is_settled(stand: Stand) -> None:
@@ -98,33 +104,33 @@ def test_a_feed_sets_a_refused_file_aside_with_the_reason(stand: Stand) -> None:
     stand.feed.refuse(first, "It is a poem.")
     stand.feed.refuse(first, "It is a poem.")
     assert polled(stand.feed) == [second]
-    assert list(stand.feed.set_aside()) == [SetAside(first, "It is a poem.")]
+    assert list(stand.feed.set_aside()) == [RefusedScanFile(first, "It is a poem.")]
 
 
 def test_the_same_push_twice_is_one_file(store: FileStore) -> None:
-    inbox = Inbox(store)
+    inbox = StoredInbox(store)
     for data in (b"[1]", b"[1]", b"[2]"):
         inbox.keep(data)
-    assert len(inbox.poll(now=NOON).names) == 2
+    assert len(inbox.poll(now=NOON).file_names) == 2
 
 
 def test_a_poll_takes_a_bounded_number_and_says_that_there_are_more(store: FileStore) -> None:
-    inbox = Inbox(store)
-    for number in range(AT_ONCE + 1):
+    inbox = StoredInbox(store)
+    for number in range(MAX_FILES_PER_POLL + 1):
         inbox.keep(str(number).encode())
     report = inbox.poll(now=NOON)
-    assert (len(report.names), report.expects_more) == (AT_ONCE, True)
+    assert (len(report.file_names), report.expects_more) == (MAX_FILES_PER_POLL, True)
 
 
 def test_a_file_that_still_grows_is_not_taken(folder: Path) -> None:
-    feed = DropFolder(LocalPlace(folder))
+    feed = DropFolder(LocalFolder(folder))
     path = folder / "scans.json"
     path.write_bytes(b"[1")
     first = feed.poll(now=NOON)
-    assert (list(first.names), first.expects_more) == ([], True)
+    assert (list(first.file_names), first.expects_more) == ([], True)
     path.write_bytes(b"[1, 2")
-    assert list(feed.poll(now=NOON).names) == []
-    assert list(feed.poll(now=NOON).names) == ["scans.json"]
+    assert list(feed.poll(now=NOON).file_names) == []
+    assert list(feed.poll(now=NOON).file_names) == ["scans.json"]
     path.write_bytes(b"[1, 2]")
     with pytest.raises(FileMissing):
         feed.fetch("scans.json")
@@ -134,11 +140,11 @@ def test_unfinished_and_hidden_files_and_folders_are_left_alone(folder: Path) ->
     for name in (".hidden", "scans.json.partial", "scans.json.tmp", "scans.json"):
         (folder / name).write_bytes(b"[]")
     (folder / "other").mkdir()
-    assert polled(DropFolder(LocalPlace(folder))) == ["scans.json"]
+    assert polled(DropFolder(LocalFolder(folder))) == ["scans.json"]
 
 
 def test_what_was_read_is_kept_under_its_name_however_often_that_returns(folder: Path) -> None:
-    feed = DropFolder(LocalPlace(folder))
+    feed = DropFolder(LocalFolder(folder))
     for text in (b"[1]", b"[1, 2]"):
         (folder / "scans.json").write_bytes(text)
         feed.settle("scans.json")
@@ -149,10 +155,10 @@ def test_what_was_read_is_kept_under_its_name_however_often_that_returns(folder:
 
 
 def test_a_file_that_is_too_large_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drop_folder, "LARGEST", 10)
+    monkeypatch.setattr(drop_folder, "MAX_FILE_BYTES", 10)
     (folder / "scans.json").write_bytes(b"[" + b" " * 20 + b"]")
-    with pytest.raises(TooMuch, match="larger than 10 bytes"):
-        DropFolder(LocalPlace(folder)).fetch("scans.json")
+    with pytest.raises(ScanFileTooLarge, match="larger than 10 bytes"):
+        DropFolder(LocalFolder(folder)).fetch("scans.json")
 
 
 @pytest.fixture
@@ -178,9 +184,9 @@ def test_a_file_that_may_not_be_read_is_named_and_left(
     for name in ("shut.json", "scans.json"):
         (folder / name).write_bytes(b"[1]")
     with SftpHouse(folder) as house:
-        feed = DropFolder(house.place(tmp_path) if where == "sftp" else LocalPlace(folder))
+        feed = DropFolder(house.place(tmp_path) if where == "sftp" else LocalFolder(folder))
         assert polled(feed) == ["scans.json", "shut.json"]
-        with pytest.raises(FileBarred, match=r"shut\.json cannot be read: Permission denied"):
+        with pytest.raises(ScanFileForbidden, match=r"shut\.json cannot be read: Permission denied"):
             feed.fetch("shut.json")
         assert feed.fetch("scans.json") == b"[1]"
         [named] = feed.set_aside()
@@ -188,53 +194,49 @@ def test_a_file_that_may_not_be_read_is_named_and_left(
     assert "cannot be read: Permission denied. Let the service read it." in named.reason
 
 
-def test_many_files_that_may_not_be_read_are_in_nobody_s_way(
-    folder: Path, shut: Callable[[str], None]
-) -> None:
+def test_many_files_that_may_not_be_read_are_in_nobody_s_way(folder: Path, shut: Callable[[str], None]) -> None:
     shut("a")
-    for number in range(drop_folder.AT_ONCE):
+    for number in range(drop_folder.MAX_FILES_PER_POLL):
         (folder / f"a{number}.json").write_bytes(b"[1]")
     (folder / "b.json").write_bytes(b"[1]")
-    feed = DropFolder(LocalPlace(folder))
+    feed = DropFolder(LocalFolder(folder))
     for name in polled(feed):
-        with pytest.raises(FileBarred):
+        with pytest.raises(ScanFileForbidden):
             feed.fetch(name)
-    assert feed.poll(now=NOON).names[0] == "b.json"
+    assert feed.poll(now=NOON).file_names[0] == "b.json"
 
 
-def test_a_folder_that_is_not_there_is_down_and_keeps_nobody_from_the_other(
-    tmp_path: Path, store: FileStore
-) -> None:
-    inbox, gone = Inbox(store), DropFolder(LocalPlace(tmp_path / "gone"))
+def test_a_folder_that_is_not_there_is_down_and_keeps_nobody_from_the_other(tmp_path: Path, store: FileStore) -> None:
+    inbox, gone = StoredInbox(store), DropFolder(LocalFolder(tmp_path / "gone"))
     inbox.keep(b"[1]")
     with pytest.raises(CarrierDown, match="is not there"):
         gone.poll(now=NOON)
-    both = SeveralFeeds({"gone": gone, "inbox": inbox})
-    [name] = both.poll(now=NOON).names
+    both = CombinedFeed({"gone": gone, "inbox": inbox})
+    [name] = both.poll(now=NOON).file_names
     assert both.fetch(name) == b"[1]"
     with pytest.raises(CarrierDown, match="is not there"):
         both.set_aside()
     with pytest.raises(CarrierDown, match="is not there"):
-        SeveralFeeds({"gone": gone}).poll(now=NOON)
+        CombinedFeed({"gone": gone}).poll(now=NOON)
 
 
 def test_an_sftp_server_that_is_gone_is_down(tmp_path: Path, folder: Path) -> None:
     with SftpHouse(folder) as house:
         feed = DropFolder(house.place(tmp_path))
-        assert list(feed.poll(now=NOON).names) == []
+        assert list(feed.poll(now=NOON).file_names) == []
     with pytest.raises(CarrierDown, match="could not be reached"):
         feed.poll(now=NOON)
 
 
-def drop(
-    store: FileStore, reference: str, *pieces: dict[str, object], chances: Chances | None = None
-) -> None:
-    Mailbox(store, chances or Chances(), journey=JOURNEY).drop(reference, pieces or [PIECE], mailed_at=NOON)
+def drop(store: FileStore, reference: str, *pieces: dict[str, object], chances: MailSimulation | None = None) -> None:
+    SandboxMailbox(store, chances or MailSimulation(), journey=JOURNEY).mail_items(
+        reference, pieces or [PIECE], mailed_at=NOON
+    )
 
 
 def events_of(store: FileStore, now: datetime) -> list[dict[str, str]]:
     carrier = SandboxCarrier(store)
-    files = [json.loads(carrier.fetch(name)) for name in carrier.poll(now=now).names]
+    files = [json.loads(carrier.fetch(name)) for name in carrier.poll(now=now).file_names]
     return [event for file in files for event in file["events"]]
 
 
@@ -242,12 +244,12 @@ def test_the_sandbox_tells_of_a_piece_when_its_time_has_come(store: FileStore) -
     drop(store, "batch-000001")
     carrier = SandboxCarrier(store)
     early = carrier.poll(now=NOON)
-    assert (list(early.names), early.expects_more) == ([], True)
+    assert (list(early.file_names), early.expects_more) == ([], True)
     half = events_of(store, NOON + JOURNEY * 0.65)
     assert [event["mailPhase"].split()[1] for event in half] == ["1a", "2b"]
     assert half[1]["scanFacilityCity"] == "Austin"
     late = carrier.poll(now=NOON + JOURNEY * 1.05)
-    assert (len(late.names), late.expects_more) == (4, False)
+    assert (len(late.file_names), late.expects_more) == (4, False)
     for event in events_of(store, ARRIVED):
         assert NOON < datetime.fromisoformat(event["scanDatetime"]) <= NOON + JOURNEY * 1.05
 
@@ -258,27 +260,27 @@ def test_no_report_tells_of_what_is_yet_to_come(store: FileStore) -> None:
     for step in range(12):
         now = NOON + JOURNEY * step / 10
         assert all(datetime.fromisoformat(event["scanDatetime"]) <= now for event in events_of(store, now))
-    assert len(list(store.keys(MAILBOX))) <= 10
+    assert len(list(store.keys(MAILBOX_PREFIX))) <= 10
     assert len(events_of(store, ARRIVED)) == 800
 
 
 def test_a_job_mailed_twice_with_the_same_moment_is_the_same_files(store: FileStore) -> None:
     drop(store, "batch-000001")
-    before = {key: store.get(key) for key in store.keys(MAILBOX)}
+    before = {key: store.get(key) for key in store.keys(MAILBOX_PREFIX)}
     drop(store, "batch-000001")
-    assert {key: store.get(key) for key in store.keys(MAILBOX)} == before
+    assert {key: store.get(key) for key in store.keys(MAILBOX_PREFIX)} == before
 
 
 def test_the_sandbox_settles_by_forgetting(store: FileStore) -> None:
     drop(store, "batch-000001")
     drop(store, "batch-000002", PIECE | {"tracking": "00310999999000000002"})
     carrier = SandboxCarrier(store)
-    for name in carrier.poll(now=ARRIVED).names:
+    for name in carrier.poll(now=ARRIVED).file_names:
         carrier.settle(name)
         carrier.settle(name)
-    assert list(store.keys(MAILBOX)) == []
+    assert list(store.keys(MAILBOX_PREFIX)) == []
 
 
 def test_a_piece_without_a_barcode_is_not_told_of(store: FileStore) -> None:
     drop(store, "batch-000001", PIECE | {"tracking": None})
-    assert list(store.keys(MAILBOX)) == []
+    assert list(store.keys(MAILBOX_PREFIX)) == []

@@ -11,19 +11,19 @@ from placing import open_account
 from travelling import JOURNEY, codes, journey, kept, mailed, statuses, told
 
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.tracking import queries as tracking_queries
 from quillpost.fulfillment.tracking import service as tracking_service
-from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierReport, FileBarred, SetAside
+from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierReport, RefusedScanFile, ScanFileForbidden
 from quillpost.fulfillment.tracking.rules import Scan
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 class Killed(BaseException):
@@ -52,14 +52,16 @@ class Feed:
     def refuse(self, name: str, reason: str) -> None:
         self.refused[name] = reason
 
-    def set_aside(self) -> Sequence[SetAside]:
+    def set_aside(self) -> Sequence[RefusedScanFile]:
         return ()
 
 
-def poll(parts: Parts, feed: Feed) -> None:
+def poll(container: Container, feed: Feed) -> None:
     """Once the journey of what was mailed is over."""
-    now = parts.clock() + timedelta(days=len(JOURNEY))
-    tracking_service.poll(parts.db, {"test": replace(parts.worlds["test"], carrier=feed)}, now=now)
+    now = container.clock() + timedelta(days=len(JOURNEY))
+    tracking_service.poll_carriers(
+        container.db, {"test": replace(container.environments["test"], carrier=feed)}, now=now
+    )
 
 
 def in_a_file(scans: Sequence[Scan]) -> bytes:
@@ -67,79 +69,79 @@ def in_a_file(scans: Sequence[Scan]) -> bytes:
 
 
 @pytest.mark.parametrize("more", [True, False])
-def test_a_poll_comes_back_while_pieces_are_on_their_way(parts: Parts, owner: Caller, more: bool) -> None:
-    order = mailed(parts, owner)
-    feed = Feed({"page 7": in_a_file(journey(parts, *codes(parts, order))[:2])}, more=more)
-    poll(parts, feed)
+def test_a_poll_comes_back_while_pieces_are_on_their_way(container: Container, owner: Caller, more: bool) -> None:
+    order = mailed(container, owner)
+    feed = Feed({"page 7": in_a_file(journey(container, *codes(container, order))[:2])}, more=more)
+    poll(container, feed)
     assert feed.settled == ["page 7"]
-    assert statuses(parts, order) == ["In Local Area"]
-    with parts.db.work() as tx:
+    assert statuses(container, order) == ["In Local Area"]
+    with container.db.system_transaction() as tx:
         polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
         assert tx.execute(polls).scalar_one() == more
 
 
-def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(parts: Parts, owner: Caller) -> None:
-    order = mailed(parts, owner)
-    good = in_a_file(journey(parts, *codes(parts, order)))
+def test_a_file_that_is_none_is_set_aside_and_the_others_are_read(container: Container, owner: Caller) -> None:
+    order = mailed(container, owner)
+    good = in_a_file(journey(container, *codes(container, order)))
     feed = Feed({"letter.txt": b"Dear carrier, ...", "gone": b"", "scans.json": good})
-    poll(parts, feed)
+    poll(container, feed)
     assert feed.settled == ["scans.json"]
     assert feed.refused.keys() == {"letter.txt"}
     assert feed.refused["letter.txt"].startswith("This is no file of scans")
-    assert statuses(parts, order) == ["Delivered"]
+    assert statuses(container, order) == ["Delivered"]
 
 
 def test_a_file_that_the_database_refuses_keeps_nobody_from_the_others(
-    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed(parts, owner)
-    good = in_a_file(journey(parts, *codes(parts, order)))
-    line = tracking_queries._line
+    order = mailed(container, owner)
+    good = in_a_file(journey(container, *codes(container, order)))
+    line = tracking_queries._copy_row
 
     def odd(kept: tuple[bytes, Scan]) -> str:
         return line(kept).replace("2026-", "soon-") if kept[1].phase == "99z" else line(kept)
 
-    monkeypatch.setattr(tracking_queries, "_line", odd)
+    monkeypatch.setattr(tracking_queries, "_copy_row", odd)
     bad = {"imb": "00310555555000000001", "scanDatetime": "2026-05-04T12:00:00Z", "mailPhase": "99z"}
     feed = Feed({"a.json": json.dumps([bad]).encode(), "b.json": good})
-    poll(parts, feed)
+    poll(container, feed)
     assert (feed.settled, list(feed.refused)) == (["b.json"], ["a.json"])
     assert feed.refused["a.json"].startswith("The database does not take this file: invalid input syntax")
-    assert statuses(parts, order) == ["Delivered"]
+    assert statuses(container, order) == ["Delivered"]
 
 
 def test_a_file_that_may_not_be_read_keeps_nobody_from_the_others(
-    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed(parts, owner)
-    feed = Feed({"a.json": b"[]", "b.json": in_a_file(journey(parts, *codes(parts, order)))})
+    order = mailed(container, owner)
+    feed = Feed({"a.json": b"[]", "b.json": in_a_file(journey(container, *codes(container, order)))})
     fetch = feed.fetch
 
     def barred(name: str) -> bytes:
         if name == "a.json":
-            raise FileBarred("a.json cannot be read: Permission denied.")
+            raise ScanFileForbidden("a.json cannot be read: Permission denied.")
         return fetch(name)
 
     monkeypatch.setattr(feed, "fetch", barred)
-    poll(parts, feed)
+    poll(container, feed)
     assert (feed.settled, feed.refused) == (["b.json"], {})
-    assert statuses(parts, order) == ["Delivered"]
+    assert statuses(container, order) == ["Delivered"]
 
 
-def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(parts: Parts, owner: Caller) -> None:
-    order = mailed(parts, owner)
-    events = [{"imb": "12"}, *(json.loads(each.raw) for each in journey(parts, *codes(parts, order)))]
+def test_rows_that_cannot_be_read_keep_nobody_from_the_rest(container: Container, owner: Caller) -> None:
+    order = mailed(container, owner)
+    events = [{"imb": "12"}, *(json.loads(each.raw) for each in journey(container, *codes(container, order)))]
     feed = Feed({"scans.json": json.dumps(events).encode()})
-    poll(parts, feed)
+    poll(container, feed)
     assert (feed.settled, feed.refused) == (["scans.json"], {})
-    assert statuses(parts, order) == ["Delivered"]
+    assert statuses(container, order) == ["Delivered"]
 
 
 def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
-    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed(parts, owner)
-    feed = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))})
+    order = mailed(container, owner)
+    feed = Feed({"scans.json": in_a_file(journey(container, *codes(container, order)))})
 
     def die(name: str) -> None:
         raise Killed
@@ -147,26 +149,26 @@ def test_a_file_that_was_stored_and_not_settled_changes_nothing_the_next_time(
     with monkeypatch.context() as dying:
         dying.setattr(feed, "settle", die)
         with pytest.raises(Killed):
-            poll(parts, feed)
-    poll(parts, feed)
+            poll(container, feed)
+    poll(container, feed)
     assert feed.settled == ["scans.json"]
-    assert told(parts, order) == TOLD
-    assert len(kept(parts)) == 4
+    assert told(container, order) == TOLD
+    assert len(kept(container)) == 4
 
 
 def test_a_feed_that_is_down_keeps_nobody_from_the_other_world(
-    parts: Parts, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    order = mailed(parts, owner)
-    good, down = Feed({"scans.json": in_a_file(journey(parts, *codes(parts, order)))}), Feed({})
+    order = mailed(container, owner)
+    good, down = Feed({"scans.json": in_a_file(journey(container, *codes(container, order)))}), Feed({})
 
     def fail(*, now: datetime) -> CarrierReport:
         raise CarrierDown("The folder is not there.")
 
     monkeypatch.setattr(down, "poll", fail)
-    worlds = {
-        "live": replace(parts.worlds["live"], carrier=down),
-        "test": replace(parts.worlds["test"], carrier=good),
+    environments = {
+        "live": replace(container.environments["live"], carrier=down),
+        "test": replace(container.environments["test"], carrier=good),
     }
-    tracking_service.poll(parts.db, worlds, now=parts.clock() + timedelta(days=len(JOURNEY)))
-    assert statuses(parts, order) == ["Delivered"]
+    tracking_service.poll_carriers(container.db, environments, now=container.clock() + timedelta(days=len(JOURNEY)))
+    assert statuses(container, order) == ["Delivered"]

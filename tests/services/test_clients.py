@@ -6,15 +6,15 @@ from oauth_app import ACTOR, BACK, connect, register_client
 
 from direct import TestClient
 from makers import Account
-from quillpost.accounts.audit.labels import told
-from quillpost.accounts.audit.service import Actor, read_log
+from quillpost.accounts.audit.labels import describe_entry
+from quillpost.accounts.audit.service import Actor, list_audit_entries
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.clients import Registration, fault_of
-from quillpost.app.container import Parts
+from quillpost.accounts.oauth.clients import ClientRegistration, find_redirect_uri_error
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.users import oauth_clients
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.core.tokens import digest, is_of_kind, mint
+from quillpost.core.tokens import hash_token, is_of_kind, mint_secret
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from quillpost.core.tokens import digest, is_of_kind, mint
     ],
 )
 def test_addresses_that_an_app_may_be_led_back_to(address: str) -> None:
-    assert fault_of(address) is None
+    assert find_redirect_uri_error(address) is None
 
 
 @pytest.mark.parametrize(
@@ -71,37 +71,37 @@ def test_addresses_that_an_app_may_be_led_back_to(address: str) -> None:
     ],
 )
 def test_addresses_that_could_lead_a_code_astray(address: str, why: str) -> None:
-    assert why in (fault_of(address) or "")
+    assert why in (find_redirect_uri_error(address) or "")
 
 
-def test_a_client_gets_a_secret_that_is_readable_once(parts: Parts, owner: Account) -> None:
-    client, secret = register_client(parts, owner.id)
+def test_a_client_gets_a_secret_that_is_readable_once(container: Container, owner: Account) -> None:
+    client, secret = register_client(container, owner.id)
     assert secret is not None
     assert is_of_kind(secret, "secret")
     assert client.secret_hint == secret[-4:]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         row = tx.execute(sa.select(oauth_clients)).one()
-        assert bytes(row.secret_digest) == digest(secret)
+        assert bytes(row.secret_digest) == hash_token(secret)
         assert secret not in str(row)
-        assert clients.is_secret(tx, client, secret)
-        assert not clients.is_secret(tx, client, secret[:-1])
-        assert clients.by_client_id(tx, client.client_id) == client
-        assert clients.by_client_id(tx, "unknown") is None
+        assert clients.is_client_secret(tx, client, secret)
+        assert not clients.is_client_secret(tx, client, secret[:-1])
+        assert clients.find_by_client_id(tx, client.client_id) == client
+        assert clients.find_by_client_id(tx, "unknown") is None
 
 
-def test_a_public_client_has_no_secret(parts: Parts, owner: Account) -> None:
-    client, secret = register_client(parts, owner.id, is_public=True)
+def test_a_public_client_has_no_secret(container: Container, owner: Account) -> None:
+    client, secret = register_client(container, owner.id, is_public=True)
     assert (secret, client.secret_hint) == (None, None)
-    with parts.db.work() as tx:
-        assert not clients.is_secret(tx, client, "")
-    with parts.db.transaction(Tenant(owner.id)) as tx, pytest.raises(Refused):
-        clients.new_secret(tx, owner.id, client.id, ACTOR, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        assert not clients.is_client_secret(tx, client, "")
+    with container.db.transaction(Tenant(owner.id)) as tx, pytest.raises(Refused):
+        clients.rotate_client_secret(tx, owner.id, client.id, ACTOR, now=container.clock())
 
 
-def test_all_faults_of_a_registration_are_told_at_once(parts: Parts, owner: Account) -> None:
-    wish = Registration(" ", ["http://app.example/"], website="javascript:alert(1)", scopes=["sudo"])
-    with pytest.raises(Invalid) as refused, parts.db.transaction(Tenant(owner.id)) as tx:
-        clients.register(tx, owner.id, wish, is_public=False, actor=ACTOR, now=parts.clock())
+def test_all_faults_of_a_registration_are_told_at_once(container: Container, owner: Account) -> None:
+    order_request = ClientRegistration(" ", ["http://app.example/"], website="javascript:alert(1)", scopes=["sudo"])
+    with pytest.raises(Invalid) as refused, container.db.transaction(Tenant(owner.id)) as tx:
+        clients.register_client(tx, owner.id, order_request, is_public=False, actor=ACTOR, now=container.clock())
     assert set(refused.value.fields) == {"name", "redirect_uris", "website", "scopes"}
 
 
@@ -120,118 +120,118 @@ def test_all_faults_of_a_registration_are_told_at_once(parts: Parts, owner: Acco
     ],
 )
 def test_each_field_has_its_bounds(
-    parts: Parts, owner: Account, changes: dict[str, object], field: str
+    container: Container, owner: Account, changes: dict[str, object], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
-        register_client(parts, owner.id, **changes)  # type: ignore[arg-type]
+        register_client(container, owner.id, **changes)  # type: ignore[arg-type]
     assert list(refused.value.fields) == [field]
 
 
-def test_a_change_writes_over_all_that_was_filled_in(parts: Parts, owner: Account) -> None:
-    client, _ = register_client(parts, owner.id, website="https://app.example", scopes=["send:write"])
-    wish = Registration("Renamed", [" https://app.example/a ", "https://app.example/a", ""])
-    with parts.db.transaction(Tenant(owner.id)) as tx:
-        changed = clients.change(tx, owner.id, client.id, wish, ACTOR, now=parts.clock())
-        assert clients.find(tx, owner.id, client.id) == changed
+def test_a_change_writes_over_all_that_was_filled_in(container: Container, owner: Account) -> None:
+    client, _ = register_client(container, owner.id, website="https://app.example", scopes=["send:write"])
+    order_request = ClientRegistration("Renamed", [" https://app.example/a ", "https://app.example/a", ""])
+    with container.db.transaction(Tenant(owner.id)) as tx:
+        changed = clients.update_client(tx, owner.id, client.id, order_request, ACTOR, now=container.clock())
+        assert clients.find_client(tx, owner.id, client.id) == changed
     assert (changed.name, changed.website, changed.scopes) == ("Renamed", None, None)
     assert changed.redirect_uris == ["https://app.example/a"]
 
 
-def test_a_new_secret_ends_the_one_before(parts: Parts, owner: Account) -> None:
-    client, first = register_client(parts, owner.id)
-    with parts.db.transaction(Tenant(owner.id)) as tx:
-        second = clients.new_secret(tx, owner.id, client.id, ACTOR, now=parts.clock())
-    with parts.db.work() as tx:
-        assert clients.is_secret(tx, client, second)
+def test_a_new_secret_ends_the_one_before(container: Container, owner: Account) -> None:
+    client, first = register_client(container, owner.id)
+    with container.db.transaction(Tenant(owner.id)) as tx:
+        second = clients.rotate_client_secret(tx, owner.id, client.id, ACTOR, now=container.clock())
+    with container.db.system_transaction() as tx:
+        assert clients.is_client_secret(tx, client, second)
         assert first is not None
-        assert not clients.is_secret(tx, client, first)
+        assert not clients.is_client_secret(tx, client, first)
 
 
 def test_a_strangers_client_cannot_be_seen_changed_or_deleted(
-    parts: Parts, owner: Account, stranger: Account
+    container: Container, owner: Account, stranger: Account
 ) -> None:
-    client, _ = register_client(parts, owner.id)
-    now, wish = parts.clock(), Registration("Mine", [BACK])
-    with parts.db.transaction(Tenant(stranger.id)) as tx:
+    client, _ = register_client(container, owner.id)
+    now, order_request = container.clock(), ClientRegistration("Mine", [BACK])
+    with container.db.transaction(Tenant(stranger.id)) as tx:
         assert clients.list_clients(tx, stranger.id) == []
         assert clients.list_clients(tx, owner.id) == []
         for account_id in (stranger.id, owner.id):
             with pytest.raises(NotFound):
-                clients.find(tx, account_id, client.id)
+                clients.find_client(tx, account_id, client.id)
             with pytest.raises(NotFound):
-                clients.change(tx, account_id, client.id, wish, ACTOR, now=now)
+                clients.update_client(tx, account_id, client.id, order_request, ACTOR, now=now)
             with pytest.raises(NotFound):
-                clients.new_secret(tx, account_id, client.id, ACTOR, now=now)
+                clients.rotate_client_secret(tx, account_id, client.id, ACTOR, now=now)
             with pytest.raises(NotFound):
-                clients.delete(tx, account_id, client.id, ACTOR, now=now)
-    with parts.db.transaction(Tenant(owner.id)) as tx:
+                clients.delete_client(tx, account_id, client.id, ACTOR, now=now)
+    with container.db.transaction(Tenant(owner.id)) as tx:
         assert clients.list_clients(tx, owner.id) == [client]
 
 
 def test_a_connected_client_is_still_not_ones_own(
-    parts: Parts, http: TestClient, owner: Account, stranger: Account
+    container: Container, http: TestClient, owner: Account, stranger: Account
 ) -> None:
-    app = connect(parts, http, owner)
-    client, secret = register_client(parts, stranger.id, name="Of a stranger")
+    app = connect(container, http, owner)
+    client, secret = register_client(container, stranger.id, name="Of a stranger")
     app.client, app.secret = client, secret
     app.tokens()
-    with parts.db.transaction(Tenant(owner.id)) as tx:
+    with container.db.transaction(Tenant(owner.id)) as tx:
         assert [each.name for each in clients.list_clients(tx, owner.id)] == ["Letterhead"]
         with pytest.raises(NotFound):
-            clients.delete(tx, owner.id, client.id, ACTOR, now=parts.clock())
+            clients.delete_client(tx, owner.id, client.id, ACTOR, now=container.clock())
 
 
 def test_a_deleted_client_takes_its_tokens_along_in_every_account(
-    parts: Parts, http: TestClient, owner: Account, stranger: Account
+    container: Container, http: TestClient, owner: Account, stranger: Account
 ) -> None:
-    app = connect(parts, http, owner)
-    app.client, app.secret = register_client(parts, stranger.id, name="Of a stranger")
+    app = connect(container, http, owner)
+    app.client, app.secret = register_client(container, stranger.id, name="Of a stranger")
     pair = app.tokens()
-    with parts.db.work() as tx:
-        assert clients.count_connections(tx, app.client.id, now=parts.clock()) == 1
-        clients.delete(tx, stranger.id, app.client.id, ACTOR, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        assert clients.count_connections(tx, app.client.id, now=container.clock()) == 1
+        clients.delete_client(tx, stranger.id, app.client.id, ACTOR, now=container.clock())
     assert app.ping(pair["access_token"]).status_code == 401
     assert app.refresh(pair["refresh_token"]).json()["error"] == "invalid_client"
 
 
 def test_each_account_that_a_deleted_client_was_connected_to_has_it_in_its_log(
-    parts: Parts, http: TestClient, owner: Account, stranger: Account
+    container: Container, http: TestClient, owner: Account, stranger: Account
 ) -> None:
-    app = connect(parts, http, owner)
+    app = connect(container, http, owner)
     client = app.client
     app.tokens()
     app.code()  # which is never exchanged: nothing ends with that
-    app.client, app.secret = register_client(parts, stranger.id, name="Of a stranger")
+    app.client, app.secret = register_client(container, stranger.id, name="Of a stranger")
     app.tokens()
-    with parts.db.work() as tx:
-        clients.delete(tx, stranger.id, app.client.id, Actor("mallory@example.com"), now=parts.clock())
-        clients.delete(tx, owner.id, client.id, ACTOR, now=parts.clock())
-        ended = [entry for entry in read_log(tx, owner.id) if entry.act == "app.disconnected"]
-        assert [entry.act for entry in read_log(tx, stranger.id)] == ["client.deleted", "client.created"]
-    assert [told(entry) for entry in ended] == [
+    with container.db.system_transaction() as tx:
+        clients.delete_client(tx, stranger.id, app.client.id, Actor("mallory@example.com"), now=container.clock())
+        clients.delete_client(tx, owner.id, client.id, ACTOR, now=container.clock())
+        ended = [entry for entry in list_audit_entries(tx, owner.id) if entry.act == "app.disconnected"]
+        assert [entry.act for entry in list_audit_entries(tx, stranger.id)] == ["client.deleted", "client.created"]
+    assert [describe_entry(entry) for entry in ended] == [
         "owner@example.com disconnected an app: Letterhead (because: its client was deleted)",
         "app “Of a stranger” disconnected an app (because: its client was deleted)",
     ]
 
 
 def test_an_account_has_so_many_clients_at_most(
-    parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "MOST_CLIENTS", 2)
-    register_client(parts, owner.id)
-    register_client(parts, owner.id)
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 2)
+    register_client(container, owner.id)
+    register_client(container, owner.id)
     with pytest.raises(Refused, match="at most 2"):
-        register_client(parts, owner.id)
+        register_client(container, owner.id)
 
 
-def test_every_act_is_noted_without_the_secret(parts: Parts, owner: Account) -> None:
-    client, first = register_client(parts, owner.id)
-    now = parts.clock()
-    with parts.db.work() as tx:
-        second = clients.new_secret(tx, owner.id, client.id, ACTOR, now=now)
-        clients.change(tx, owner.id, client.id, Registration("Renamed", [BACK]), ACTOR, now=now)
-        clients.delete(tx, owner.id, client.id, ACTOR, now=now)
-        noted = read_log(tx, owner.id)
+def test_every_act_is_noted_without_the_secret(container: Container, owner: Account) -> None:
+    client, first = register_client(container, owner.id)
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        second = clients.rotate_client_secret(tx, owner.id, client.id, ACTOR, now=now)
+        clients.update_client(tx, owner.id, client.id, ClientRegistration("Renamed", [BACK]), ACTOR, now=now)
+        clients.delete_client(tx, owner.id, client.id, ACTOR, now=now)
+        noted = list_audit_entries(tx, owner.id)
     assert [entry.act for entry in reversed(noted)] == [
         "client.created", "client.secret", "client.changed", "client.deleted",
     ]  # fmt: skip
@@ -239,17 +239,17 @@ def test_every_act_is_noted_without_the_secret(parts: Parts, owner: Account) -> 
     assert not any(secret in str(noted) for secret in (first, second) if secret)
 
 
-def test_the_app_role_reads_no_secret_not_even_as_a_digest(parts: Parts, owner: Account) -> None:
+def test_the_app_role_reads_no_secret_not_even_as_a_digest(container: Container, owner: Account) -> None:
     """Clients of others are visible where they are connected."""
-    register_client(parts, owner.id)
+    register_client(container, owner.id)
     with (
-        parts.db.transaction(Tenant(owner.id)) as tx,
+        container.db.transaction(Tenant(owner.id)) as tx,
         pytest.raises(sa.exc.ProgrammingError, match="permission denied"),
     ):
         tx.execute(sa.select(oauth_clients.c.secret_digest))
 
 
-def test_a_secret_of_ours_is_no_name(parts: Parts, owner: Account) -> None:
+def test_a_secret_of_ours_is_no_name(container: Container, owner: Account) -> None:
     with pytest.raises(Invalid) as refused:
-        register_client(parts, owner.id, name=f"My {mint('secret', bytes(24))}")
+        register_client(container, owner.id, name=f"My {mint_secret('secret', bytes(24))}")
     assert "holds a secret" in refused.value.fields["name"][0]

@@ -17,31 +17,31 @@ from waiting import wait_until
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database import Database
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.notifications import digests, unsubscribe
-from quillpost.notifications.sender import AT_ONCE
-from quillpost.notifications.unsubscribe import Reader
+from quillpost.notifications.sender import MAX_IN_FLIGHT
+from quillpost.notifications.unsubscribe import NoticeReader
 
 CREATED = saying("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
 
 
 @pytest.fixture
-def who(parts: Parts) -> Caller:
-    return open_account(parts)
+def caller(container: Container) -> Caller:
+    return open_account(container)
 
 
-def statuses(parts: Parts) -> list[str]:
-    return [row.status for row in told(parts)]
+def statuses(container: Container) -> list[str]:
+    return [row.status for row in told(container)]
 
 
-def test_a_notice_is_sent_once_and_remembered(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
+def test_a_notice_is_sent_once_and_remembered(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
     with MailHouse() as house:
-        one = courier(parts, by_mail(house))
+        one = courier(container, by_mail(house))
         work_off(one)
         work_off(one)
         assert len(house.mails) == 1
@@ -49,21 +49,21 @@ def test_a_notice_is_sent_once_and_remembered(parts: Parts, who: Caller) -> None
     assert mail.to == [DANA]
     assert mail.message["Subject"] == "Jane Doe scanned your postcard"
     assert mail.part("plain").startswith("Jane Doe in Austin, TX scanned.\n\n-- \nYou get this because Dana")
-    row = told(parts)[0]
-    assert (row.status, row.sent_at, row.next_at, row.error) == ("sent", parts.clock(), None, None)
+    row = told(container)[0]
+    assert (row.status, row.sent_at, row.next_at, row.error) == ("sent", container.clock(), None, None)
 
 
-def test_the_same_key_is_one_notice(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
-    post(parts, who.account_id, words="Other words.")
-    assert [row.words for row in told(parts)] == ["Jane Doe in Austin, TX scanned."]
+def test_the_same_key_is_one_notice(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
+    post(container, caller.account_id, text="Other words.")
+    assert [row.words for row in told(container)] == ["Jane Doe in Austin, TX scanned."]
 
 
-def test_testing_mode_says_so(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id, mode="test")
-    post(parts, who.account_id, PHONE, mode="test")
+def test_testing_mode_says_so(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id, mode="test")
+    post(container, caller.account_id, PHONE, mode="test")
     with MailHouse() as house, StandIn(CREATED) as service:
-        work_off(courier(parts, by_mail(house), by_text(service.url(""))))
+        work_off(courier(container, by_mail(house), by_text(service.url(""))))
         mail = house.next_mail()
         text = parse_qs(service.requests[0].decode().partition("\r\n\r\n")[2])["Body"]
     assert mail.message["Subject"] == "[Test] Jane Doe scanned your postcard"
@@ -72,46 +72,46 @@ def test_testing_mode_says_so(parts: Parts, who: Caller) -> None:
     assert text == ["Test: Jane Doe in Austin, TX scanned."]
 
 
-def test_news_of_scans_can_be_refused_and_an_owners_notice_need_not(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
-    post(parts, who.account_id, key="hook:7", kind="webhook_failing", subject="An endpoint fails")
+def test_news_of_scans_can_be_refused_and_an_owners_notice_need_not(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
+    post(container, caller.account_id, key="hook:7", kind="webhook_failing", subject="An endpoint fails")
     with MailHouse() as house:
-        work_off(courier(parts, by_mail(house)))
+        work_off(courier(container, by_mail(house)))
         mails = {mail.message["Subject"]: mail for mail in house.mails}
     scans, owners = mails["Jane Doe scanned your postcard"], mails["An endpoint fails"]
     link = str(scans.message["List-Unsubscribe"]).strip("<>")
     assert link in scans.part("plain")
     assert link in scans.part("html")
     token = link.removeprefix("https://mail.example.com/unsubscribe/")
-    assert unsubscribe.reader_of(parts.sealer, token) == Reader(who.account_id, DANA)
+    assert unsubscribe.decode_token(container.encryptor, token) == NoticeReader(caller.account_id, DANA)
     assert owners.message["List-Unsubscribe"] is None
     assert "your address is that of the account Dana Whitfield." in owners.part("plain")
 
 
-def test_who_has_refused_since_it_was_posted_gets_nothing(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
-    post(parts, who.account_id, key="hook:7", kind="webhook_failing")
-    with parts.db.work() as tx:
+def test_who_has_refused_since_it_was_posted_gets_nothing(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
+    post(container, caller.account_id, key="hook:7", kind="webhook_failing")
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.text("insert into notice_refusals values (:account, :address, now())"),
-            {"account": who.account_id, "address": DANA},
+            {"account": caller.account_id, "address": DANA},
         )
     with MailHouse() as house:
-        work_off(courier(parts, by_mail(house)))
+        work_off(courier(container, by_mail(house)))
         assert len(house.mails) == 1, "what an owner must know is no news of scans"
-    assert statuses(parts) == ["unwanted", "sent"]
+    assert statuses(container) == ["unwanted", "sent"]
 
 
-def test_a_text_message_is_a_form_with_the_accounts_key(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id, PHONE, words="Zoë – scanned")
+def test_a_text_message_is_a_form_with_the_accounts_key(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id, PHONE, text="Zoë – scanned")
     with StandIn(CREATED) as service:
-        work_off(courier(parts, text=by_text(service.url("/api"))))
+        work_off(courier(container, text=by_text(service.url("/api"))))
         head, _, body = service.requests[0].decode().partition("\r\n\r\n")
     assert head.startswith("POST /api/2010-04-01/Accounts/AC1/Messages.json HTTP/1.1\r\n")
     assert "\r\nAuthorization: Basic QUMxOmh1c2g=\r\n" in head
     assert re.search(r"\r\nIdempotency-Key: [0-9a-f]{40}\r\n", head + "\r\n")
     assert parse_qs(body) == {"To": ["+15125550100"], "From": ["+15125550199"], "Body": ["Zoe - scanned"]}
-    assert statuses(parts) == ["sent"]
+    assert statuses(container) == ["sent"]
 
 
 @pytest.mark.parametrize(
@@ -125,76 +125,78 @@ def test_a_text_message_is_a_form_with_the_accounts_key(parts: Parts, who: Calle
     ],
 )
 def test_what_a_text_service_says_is_kept(
-    parts: Parts, who: Caller, answer: str, status: str, error: str
+    container: Container, caller: Caller, answer: str, status: str, error: str
 ) -> None:
-    post(parts, who.account_id, PHONE)
+    post(container, caller.account_id, PHONE)
     said = b'{"code": 21211, "message": "Not a number"}'
     with StandIn(saying(f"HTTP/1.1 {answer}\nContent-Length: {len(said)}", said)) as service:
-        work_off(courier(parts, text=by_text(service.url(""))))
+        work_off(courier(container, text=by_text(service.url(""))))
         assert len(service.requests) == 1
-    row = told(parts)[0]
+    row = told(container)[0]
     assert row.status == status
     assert error in row.error
     if answer.startswith("429"):
-        assert row.next_at == parts.clock() + timedelta(seconds=600)
+        assert row.next_at == container.clock() + timedelta(seconds=600)
     if answer.startswith("401"):
         assert row.attempts == 0, "a wrong token uses up nobody's attempts"
 
 
-def test_an_address_that_is_refused_has_failed_for_good(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
+def test_an_address_that_is_refused_has_failed_for_good(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
     with MailHouse(answers={DANA: "550 5.1.1 No such user"}) as house:
-        work_off(courier(parts, by_mail(house)))
-    row = told(parts)[0]
+        work_off(courier(container, by_mail(house)))
+    row = told(container)[0]
     assert (row.status, row.next_at) == ("failed", None)
     assert "550 5.1.1 No such user" in row.error
 
 
 def test_one_that_is_refused_for_now_is_tried_again_until_it_is_given_up(
-    parts: Parts, who: Caller, clock: Clock
+    container: Container, caller: Caller, clock: Clock
 ) -> None:
-    post(parts, who.account_id)
+    post(container, caller.account_id)
     with MailHouse(answers={DANA: "450 4.2.1 Busy"}) as house:
-        one = courier(parts, by_mail(house))
-        for attempts, wait in enumerate(outbox.RETRY_AFTER, 1):
+        one = courier(container, by_mail(house))
+        for attempts, wait in enumerate(outbox.RETRY_DELAYS, 1):
             work_off(one)
-            row = told(parts)[0]
+            row = told(container)[0]
             assert (row.status, row.attempts) == ("pending", attempts)
             assert wait <= row.next_at - clock.now() <= wait * 1.1
             clock.advance(seconds=(row.next_at - clock.now()).total_seconds())
         work_off(one)
-    row = told(parts)[0]
-    assert (row.status, row.attempts) == ("failed", len(outbox.RETRY_AFTER) + 1)
+    row = told(container)[0]
+    assert (row.status, row.attempts) == ("failed", len(outbox.RETRY_DELAYS) + 1)
 
 
 def test_a_server_that_dies_in_the_middle_gets_the_same_mail_again(
-    parts: Parts, who: Caller, clock: Clock
+    container: Container, caller: Caller, clock: Clock
 ) -> None:
-    post(parts, who.account_id)
+    post(container, caller.account_id)
     with MailHouse() as house:
         house.dies = True
-        one = courier(parts, by_mail(house))
+        one = courier(container, by_mail(house))
         work_off(one)
-        assert statuses(parts) == ["pending"]
+        assert statuses(container) == ["pending"]
         house.dies = False
         clock.advance(minutes=2)
         work_off(one)
         assert house.next_mail().to == [DANA]
-    assert statuses(parts) == ["sent"]
+    assert statuses(container) == ["sent"]
 
 
-def test_a_server_that_is_down_is_waited_for_and_texts_go_on(parts: Parts, who: Caller, clock: Clock) -> None:
+def test_a_server_that_is_down_is_waited_for_and_texts_go_on(
+    container: Container, caller: Caller, clock: Clock
+) -> None:
     for n in range(5):
-        post(parts, who.account_id, key=f"k{n}")
-    post(parts, who.account_id, PHONE)
+        post(container, caller.account_id, key=f"k{n}")
+    post(container, caller.account_id, PHONE)
     with MailHouse() as house, StandIn(CREATED) as service:
-        one = courier(parts, by_mail(house), by_text(service.url("")))
+        one = courier(container, by_mail(house), by_text(service.url("")))
         house.shut()
         with structlog.testing.capture_logs() as lines:
             for _ in range(3):
                 work_off(one)
                 clock.advance(seconds=6)
-        mails = [row for row in told(parts) if row.channel == "mail"]
+        mails = [row for row in told(container) if row.channel == "mail"]
         assert {(row.status, row.attempts) for row in mails} == {("pending", 0)}
         assert "127.0.0.1 could not be reached." in {row.error for row in mails}
         assert len(service.requests) == 1
@@ -205,14 +207,14 @@ def test_a_server_that_is_down_is_waited_for_and_texts_go_on(parts: Parts, who: 
         clock.advance(minutes=1)
         work_off(one)
         assert len(house.mails) == 5
-    assert set(statuses(parts)) == {"sent"}
+    assert set(statuses(container)) == {"sent"}
 
 
-def test_after_a_rest_one_goes_alone_to_see(parts: Parts, who: Caller, clock: Clock) -> None:
-    for n in range(AT_ONCE):
-        post(parts, who.account_id, key=f"k{n}")
+def test_after_a_rest_one_goes_alone_to_see(container: Container, caller: Caller, clock: Clock) -> None:
+    for n in range(MAX_IN_FLIGHT):
+        post(container, caller.account_id, key=f"k{n}")
     with MailHouse() as house:
-        one = courier(parts, by_mail(house))
+        one = courier(container, by_mail(house))
         house.shut()
         work_off(one)
         clock.advance(minutes=1)
@@ -220,32 +222,32 @@ def test_after_a_rest_one_goes_alone_to_see(parts: Parts, who: Caller, clock: Cl
         house.open()
 
         async def look() -> None:
-            await one.round()
+            await one.send_due()
             assert await asyncio.to_thread(house.brought.wait, 20)
-            await one.round()
+            await one.send_due()
             assert house.greetings == 1
             await asyncio.to_thread(house.shut)
-            await one.land()
+            await one.wait_for_all()
 
         asyncio.run(look())
 
 
 def test_a_slow_mail_server_holds_up_no_text_and_has_few_at_a_time(
-    parts: Parts, who: Caller, clock: Clock
+    container: Container, caller: Caller, clock: Clock
 ) -> None:
-    for n in range(AT_ONCE * 2):
-        post(parts, who.account_id, key=f"k{n}")
+    for n in range(MAX_IN_FLIGHT * 2):
+        post(container, caller.account_id, key=f"k{n}")
     with MailHouse() as house, StandIn(CREATED) as service:
         house.hangs = True
-        one = courier(parts, by_mail(house), by_text(service.url("")))
+        one = courier(container, by_mail(house), by_text(service.url("")))
 
         async def go() -> None:
             stop = asyncio.Event()
             running = asyncio.create_task(one.run(stop))
-            await asyncio.to_thread(wait_until, lambda: len(house.mails) == AT_ONCE)
-            await asyncio.to_thread(post, parts, who.account_id, PHONE)
-            await asyncio.to_thread(wait_until, lambda: "sent" in statuses(parts))
-            assert len(house.mails) == house.most_at_once == AT_ONCE
+            await asyncio.to_thread(wait_until, lambda: len(house.mails) == MAX_IN_FLIGHT)
+            await asyncio.to_thread(post, container, caller.account_id, PHONE)
+            await asyncio.to_thread(wait_until, lambda: "sent" in statuses(container))
+            assert len(house.mails) == house.most_at_once == MAX_IN_FLIGHT
             stop.set()
             house.hangs = False
             await asyncio.to_thread(house.shut)
@@ -255,81 +257,77 @@ def test_a_slow_mail_server_holds_up_no_text_and_has_few_at_a_time(
         assert len(service.requests) == 1
 
 
-def test_an_attempt_is_broken_off_in_time(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
+def test_an_attempt_is_broken_off_in_time(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
     with MailHouse() as house:
         house.hangs = True
-        work_off(courier(parts, by_mail(house), attempt_seconds=0.5))
-    row = told(parts)[0]
+        work_off(courier(container, by_mail(house), attempt_seconds=0.5))
+    row = told(container)[0]
     assert (row.status, row.attempts) == ("pending", 1)
     assert row.error == "It was not taken within 0.5 seconds."
 
 
-def test_two_couriers_share_the_work(parts: Parts, who: Caller) -> None:
+def test_two_couriers_share_the_work(container: Container, caller: Caller) -> None:
     for n in range(40):
-        post(parts, who.account_id, f"reader{n}@example.com")
+        post(container, caller.account_id, f"reader{n}@example.com")
     with MailHouse() as house:
 
         async def go() -> None:
-            one, other = courier(parts, by_mail(house)), courier(parts, by_mail(house))
-            while any(await asyncio.gather(one.round(), other.round())):
-                await asyncio.gather(one.land(), other.land())
+            one, other = courier(container, by_mail(house)), courier(container, by_mail(house))
+            while any(await asyncio.gather(one.send_due(), other.send_due())):
+                await asyncio.gather(one.wait_for_all(), other.wait_for_all())
 
         asyncio.run(go())
-        assert sorted(mail.to[0] for mail in house.mails) == sorted(
-            f"reader{n}@example.com" for n in range(40)
-        )
+        assert sorted(mail.to[0] for mail in house.mails) == sorted(f"reader{n}@example.com" for n in range(40))
 
 
 @pytest.fixture
 def talkative() -> Iterator[None]:
     """Every line is written while this test runs."""
-    configure_logs(as_json=True, level="debug")
+    configure_logging(as_json=True, level="debug")
     yield
-    configure_logs(as_json=True, level="warning")
+    configure_logging(as_json=True, level="warning")
 
 
 @pytest.mark.usefixtures("talkative")
 def test_neither_addresses_nor_words_are_logged(
-    parts: Parts, who: Caller, capsys: pytest.CaptureFixture[str]
+    container: Container, caller: Caller, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    post(parts, who.account_id)
-    post(parts, who.account_id, PHONE)
+    post(container, caller.account_id)
+    post(container, caller.account_id, PHONE)
     refused = "550 5.1.1 <dana@example.com> unknown"
     with MailHouse(answers={DANA: refused}) as house, StandIn(saying("HTTP/1.1 400 Bad")) as service:
-        configure_logs(as_json=True, level="debug")
-        work_off(courier(parts, by_mail(house), by_text(service.url(""))))
+        configure_logging(as_json=True, level="debug")
+        work_off(courier(container, by_mail(house), by_text(service.url(""))))
     lines = capsys.readouterr().err
-    assert lines.count('"outcome": "NeverTaken"') == 2
+    assert lines.count('"outcome": "MessageRejected"') == 2
     for secret in ("dana", "15125550100", "Jane", "hush"):
         assert secret not in lines
 
 
 def test_without_a_server_a_message_is_written_where_a_first_run_shows_it(
-    parts: Parts, who: Caller, capsys: pytest.CaptureFixture[str]
+    container: Container, caller: Caller, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    post(parts, who.account_id)
-    post(parts, who.account_id, PHONE)
-    work_off(courier(parts))
+    post(container, caller.account_id)
+    post(container, caller.account_id, PHONE)
+    work_off(courier(container))
     out = capsys.readouterr().out
     assert "E-mail that would be sent (set QUILLPOST_SMTP to send it)" in out
     assert "To: dana@example.com\nSubject: Jane Doe scanned your postcard\n\nJane Doe in Austin" in out
     assert "Text message that would be sent" in out
-    assert statuses(parts) == ["sent", "sent"]
+    assert statuses(container) == ["sent", "sent"]
 
 
-def test_a_courier_outlives_a_database_that_is_away(parts: Parts) -> None:
+def test_a_courier_outlives_a_database_that_is_away(container: Container) -> None:
     away = Database("host=127.0.0.1 port=1 dbname=nowhere")
 
     async def go() -> list[str]:
-        one = courier(parts)
+        one = courier(container)
         one._db = away
         stop = asyncio.Event()
         with structlog.testing.capture_logs() as lines:
             running = asyncio.create_task(one.run(stop))
-            await asyncio.to_thread(
-                wait_until, lambda: any(line["event"] == "notices.waiting" for line in lines)
-            )
+            await asyncio.to_thread(wait_until, lambda: any(line["event"] == "notices.waiting" for line in lines))
             assert not running.done()
             stop.set()
             await running
@@ -339,25 +337,25 @@ def test_a_courier_outlives_a_database_that_is_away(parts: Parts) -> None:
     away.close()
 
 
-def test_what_could_not_be_sent_for_days_is_given_up(parts: Parts, who: Caller, clock: Clock) -> None:
-    post(parts, who.account_id)
+def test_what_could_not_be_sent_for_days_is_given_up(container: Container, caller: Caller, clock: Clock) -> None:
+    post(container, caller.account_id)
     clock.advance(days=2)
-    digests.forget_old(parts.db, now=clock.now())
-    assert statuses(parts) == ["pending"]
+    digests.delete_expired_notices(container.db, now=clock.now())
+    assert statuses(container) == ["pending"]
     clock.advance(days=2)
-    digests.forget_old(parts.db, now=clock.now())
-    row = told(parts)[0]
+    digests.delete_expired_notices(container.db, now=clock.now())
+    row = told(container)[0]
     assert (row.status, row.error) == ("failed", "It could not be sent for days.")
 
 
-def test_notices_are_forgotten_after_a_month(parts: Parts, who: Caller, clock: Clock) -> None:
-    post(parts, who.account_id)
-    with parts.db.work() as tx:
+def test_notices_are_forgotten_after_a_month(container: Container, caller: Caller, clock: Clock) -> None:
+    post(container, caller.account_id)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(notices).values(status="sent", next_at=None))
     clock.advance(days=29)
-    post(parts, who.account_id, key="later")
-    digests.forget_old(parts.db, now=clock.now())
-    assert len(told(parts)) == 2
+    post(container, caller.account_id, key="later")
+    digests.delete_expired_notices(container.db, now=clock.now())
+    assert len(told(container)) == 2
     clock.advance(days=2)
-    digests.forget_old(parts.db, now=clock.now())
-    assert [row.key for row in told(parts)] == ["later"]
+    digests.delete_expired_notices(container.db, now=clock.now())
+    assert [row.key for row in told(container)] == ["later"]

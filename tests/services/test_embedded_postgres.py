@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from postgres_home import PREPARE, QUICK, ask, make_home, parent_of_a_server, postmaster_of
 
-from quillpost.core.database.embedded.accounts import server_account
+from quillpost.core.database.embedded.accounts import choose_server_account
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.errors import NotReady
@@ -143,7 +143,7 @@ def test_a_stale_pid_file_that_names_another_process_is_disowned(make: MakesServ
     text = pid_file.read_text()
     server.stop()
     # It must be a process of the server's own account: PostgreSQL sees through the others itself.
-    identity = server_account(home / "postgres").identity()
+    identity = choose_server_account(home / "postgres").process_identity()
     with subprocess.Popen(["sleep", "600"], **identity) as stranger:
         pid_file.write_text(text.replace(text.split()[0], str(stranger.pid), 1))
         server.start()
@@ -219,7 +219,7 @@ def test_for_root_closed_folders_are_replaced_by_open_ones(make: MakesServers, h
     closed.mkdir(mode=0o700)
     find_binaries().copy_to(closed)
     binaries = find_binaries().moved_to(closed)
-    server = make(closed / "var", bin_folder=binaries.folder, shelter=home / "shelter")
+    server = make(closed / "var", bin_folder=binaries.folder, fallback_folder=home / "shelter")
     server.start()
     ask(server, "create table kept as select 7 as number")
     assert (closed / "var/postgres").readlink().parent == home / "shelter"

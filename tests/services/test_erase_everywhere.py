@@ -10,11 +10,11 @@ from tenant_rows import insert_least, metadata
 
 from direct import TestClient
 from makers import Account, Clock, do_due_jobs, make_account, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.privacy import erasures
-from quillpost.privacy.erasure import SECOND_PASS
-from quillpost.privacy.files import MARKS
+from quillpost.privacy.erasure import SECOND_PASS_DELAY
+from quillpost.privacy.files import STATUS_FILES
 
 NAME, STREET, EMAIL = "Perpetua Quillfeather", "77 Marrowbone Ln", "perpetua@quillfeather.test"
 JANE = person(
@@ -107,7 +107,7 @@ def columns(tx: sa.Connection) -> dict[str, list[str]]:
     return found
 
 
-def places(parts: Parts, conninfo: str) -> set[str]:
+def places(container: Container, conninfo: str) -> set[str]:
     """Tables and files that tell of her."""
     told = set()
     with psycopg.connect(conninfo) as admin:
@@ -120,7 +120,7 @@ def places(parts: Parts, conninfo: str) -> set[str]:
                 plain = row + " ".join(_bytes_in(row))
                 if any(word in plain.lower().replace(" ", "") for word in TELLING):
                     told.add("deliveries" if table.startswith("deliveries") else table)
-    store = parts.shelf.store
+    store = container.storage.store
     for key in store.keys(""):
         data = store.get(key)
         if any(word.encode() in data.lower().replace(b" ", b"") for word in TELLING):
@@ -137,11 +137,11 @@ def _bytes_in(row: str) -> list[str]:
 
 
 @pytest.fixture
-def stranger_too(parts: Parts, http: TestClient) -> Account:
-    return make_account(parts, http, "elsewhere@example.com")
+def stranger_too(container: Container, http: TestClient) -> Account:
+    return make_account(container, http, "elsewhere@example.com")
 
 
-def write_everywhere(parts: Parts, clock: Clock, owner: Account) -> int:
+def write_everywhere(container: Container, clock: Clock, owner: Account) -> int:
     """She gets a piece, which is mailed, and is written wherever else people are kept; the order's id."""
     made = owner.post("/mailing-lists", {"description": "Visitors"}).json()["id"]
     assert owner.post("/recipients", {"mailing_list_id": made, **JANE}).status_code == 201
@@ -153,28 +153,26 @@ def write_everywhere(parts: Parts, clock: Clock, owner: Account) -> int:
     # From here on nobody mails her: the order above is under way already.
     for seconds in (11, 1, 2, 2):
         clock.advance(seconds=seconds)
-        do_due_jobs(parts)
+        do_due_jobs(container)
     assert owner.post("/recipients", {"mailing_list_id": barred, **JANE}).status_code == 201
     keep = {"Idempotency-Key": "one"}
     assert owner.post("/recipients/lookup", {"email": EMAIL}, headers=keep).status_code == 200
     kept = owner.post("/stored_send/postcard", {"recipients": [JANE, person(name="Jo")], "message": "Hi"})
     assert kept.status_code == 200, kept.text
     order_id = int(sent.json()["id"])
-    _write_beside(parts, owner, order_id, made)
+    _write_beside(container, owner, order_id, made)
     return order_id
 
 
-def _write_beside(parts: Parts, owner: Account, order_id: int, list_id: int) -> None:
+def _write_beside(container: Container, owner: Account, order_id: int, list_id: int) -> None:
     """What takes receivers, scans, carriers or files to come about."""
     words = f"{NAME} of {STREET} <{EMAIL}>"
     picture = uuid4()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [item] = tx.execute(sa.select(items).where(items.c.order_id == order_id))
         whose = {"account_id": owner.id, "sub_account_id": None, "mode": "test", "mailing_list_id": list_id}
         known: dict[str, Any] = {**whose, "order_id": order_id, "item_id": item.id}
-        fact = tx.execute(
-            sa.text("select min(id) from facts where item_id = :i"), {"i": item.id}
-        ).scalar_one()
+        fact = tx.execute(sa.text("select min(id) from facts where item_id = :i"), {"i": item.id}).scalar_one()
         event = tx.execute(sa.text("select event_id from facts where id = :f"), {"f": fact}).scalar_one()
 
         def write(table: str, **values: Any) -> None:
@@ -182,7 +180,7 @@ def _write_beside(parts: Parts, owner: Account, order_id: int, list_id: int) -> 
 
         for status in ("pending", "delivered"):
             row = {"fact_id": fact, "event_id": event, "webhook_id": 0, "status": status, "body": words}
-            told = {"response_body": words, "error": words, "created_at": parts.clock()}
+            told = {"response_body": words, "error": words, "created_at": container.clock()}
             tx.execute(sa.insert(metadata.tables["deliveries"]).values(
                 account_id=owner.id, mode="test", event_type="x", stream="item", attempts=1, **row, **told
             ))  # fmt: skip
@@ -205,25 +203,21 @@ def _write_beside(parts: Parts, owner: Account, order_id: int, list_id: int) -> 
         for purpose, key in (("preview", "preview/2026-05-04/p"), ("creative", "creative/2026-05-04/c")):
             number = uuid4() if purpose == "preview" else picture
             write("files", id=number, purpose=purpose, key=key, content_type="x")
-            parts.shelf.store.put(key, words.encode())
+            container.storage.store.put(key, words.encode())
         tx.execute(sa.update(items).where(items.c.id == item.id).values(front_file_id=picture))
         sample = [{"column": "Name", "sample": NAME, "field": "name"}]
         write("imports", file_name="people.csv", file_key="imports/1/people.csv", columns=sample)
         tx.execute(sa.update(metadata.tables["imports"]).values(status="done"))
-        parts.shelf.store.put("imports/1/people.csv", words.encode())
+        container.storage.store.put("imports/1/people.csv", words.encode())
 
 
-def books(parts: Parts, owner: Account, order_id: int) -> dict[str, Any]:
+def books(container: Container, owner: Account, order_id: int) -> dict[str, Any]:
     """What must stay as it was."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         money = tx.execute(sa.text("select count(*), sum(cents) from ledger_moves")).one()
         item = tx.execute(sa.text("select status, scans, price_cents from items")).all()
     shown = owner.get(f"/orders/{order_id}").json()
-    kept = {
-        name: shown[name]
-        for name in shown
-        if "total" in name or name in ("metadata", "status", "items_count")
-    }
+    kept = {name: shown[name] for name in shown if "total" in name or name in ("metadata", "status", "items_count")}
     return {
         "money": tuple(money), "items": [tuple(row) for row in item], "order": kept,
         "stats": owner.get(f"/orders/{order_id}/stats").json(),
@@ -232,11 +226,11 @@ def books(parts: Parts, owner: Account, order_id: int) -> dict[str, Any]:
 
 
 def test_nothing_tells_of_somebody_who_was_erased(
-    parts: Parts, clock: Clock, owner: Account, stranger_too: Account, conninfo: str
+    container: Container, clock: Clock, owner: Account, stranger_too: Account, conninfo: str
 ) -> None:
-    order_id = write_everywhere(parts, clock, owner)
-    before = books(parts, owner, order_id)
-    assert places(parts, conninfo) >= WRITTEN | {"batches", "print-jobs", "preview", "creative", "imports"}
+    order_id = write_everywhere(container, clock, owner)
+    before = books(container, owner, order_id)
+    assert places(container, conninfo) >= WRITTEN | {"batches", "print-jobs", "preview", "creative", "imports"}
 
     said = stranger_too.post("/recipients/erase", {"address": f"{STREET}, Austin, TX 78701", "email": EMAIL})
     assert set(said.json()["erased"].values()) == {0}
@@ -245,33 +239,33 @@ def test_nothing_tells_of_somebody_who_was_erased(
     erased = done.json()["erased"]
     assert {name for name, n in erased.items() if n == 0} <= {"automation_due"}
     clock.advance(seconds=2)
-    do_due_jobs(parts)
+    do_due_jobs(container)
 
-    assert places(parts, conninfo) == set()
+    assert places(container, conninfo) == set()
     # What is drawn cannot be looked through: no such file may be left. The simulated mail knows barcodes.
-    left = [key for key in parts.shelf.store.keys("") if not key.startswith("sandbox/mailbox/")]
-    assert {key.split("/")[-1] for key in left} <= MARKS | {"statement.json"}
-    assert books(parts, owner, order_id) == before
+    left = [key for key in container.storage.store.keys("") if not key.startswith("sandbox/mailbox/")]
+    assert {key.split("/")[-1] for key in left} <= STATUS_FILES | {"statement.json"}
+    assert books(container, owner, order_id) == before
     [shown] = owner.get(f"/orders/{order_id}/items").json()["data"]
     assert {name: value for name, value in shown["recipient"].items() if value} == {"country": "US"}
 
-    clock.advance(seconds=SECOND_PASS.seconds + 5)
-    do_due_jobs(parts)
-    with parts.db.work() as tx:
+    clock.advance(seconds=SECOND_PASS_DELAY.seconds + 5)
+    do_due_jobs(container)
+    with container.db.system_transaction() as tx:
         done_rows = tx.execute(sa.select(erasures).where(erasures.c.account_id == owner.id)).all()
     assert [(row.whom_sealed, row.done_at is not None) for row in done_rows] == [(None, True)]
 
 
-def test_every_table_with_words_is_known_to_hold_people_or_not(parts: Parts, clock: Clock) -> None:
+def test_every_table_with_words_is_known_to_hold_people_or_not(container: Container, clock: Clock) -> None:
     """Whoever adds a table writes her into it above, or says here whose words it holds."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         found = set(columns(tx))
     assert found - WRITTEN - NOBODY.keys() == set()
     assert (WRITTEN | NOBODY.keys()) - found == set()
 
 
-def test_whoever_was_barred_and_erased_stays_barred(parts: Parts, clock: Clock, owner: Account) -> None:
-    write_everywhere(parts, clock, owner)
+def test_whoever_was_barred_and_erased_stays_barred(container: Container, clock: Clock, owner: Account) -> None:
+    write_everywhere(container, clock, owner)
     owner.post("/recipients/erase", {"email": EMAIL.upper()})
     sent = owner.send(recipients=[JANE], allow_duplicates=True)
     assert "suppression" in str(sent.headers.get("X-Warnings", "")) + sent.text

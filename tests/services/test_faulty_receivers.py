@@ -23,16 +23,16 @@ from waiting import wait_until
 
 from makers import Clock, people
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.notifications import deliveries, webhooks
 from quillpost.integrations.http.client import WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.notifications.webhooks.dispatcher import Pump
-from quillpost.notifications.webhooks.queries import Webhook
-from quillpost.notifications.webhooks.rules import BREAKS_AFTER, ITEM_STATUS
+from quillpost.notifications.webhooks.dispatcher import Dispatcher
+from quillpost.notifications.webhooks.queries import WebhookSubscription
+from quillpost.notifications.webhooks.rules import CIRCUIT_BREAKER_FAILURES, ITEM_STATUS_EVENT
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.status import StatusChange, change_item_statuses
 
 PIECES = 2
 WELL = saying("HTTP/1.1 204 No Content")
@@ -73,12 +73,12 @@ class Moody:
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 @contextmanager
-def pumping(parts: Parts, poster: WebhookPoster) -> Iterator[None]:
+def pumping(container: Container, poster: WebhookPoster) -> Iterator[None]:
     """A pump at work, in a thread of its own."""
     begun = threading.Event()
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
@@ -88,7 +88,7 @@ def pumping(parts: Parts, poster: WebhookPoster) -> Iterator[None]:
         running.append((asyncio.get_running_loop(), stop))
         begun.set()
         within = timedelta(seconds=PATIENCE)
-        await Pump(parts.db, parts.sealer, poster, parts.clock, answer_within=within).run(stop)
+        await Dispatcher(container.db, container.encryptor, poster, container.clock, response_timeout=within).run(stop)
 
     thread = threading.Thread(target=lambda: asyncio.run(run()))
     thread.start()
@@ -106,33 +106,35 @@ def poster_to(*servers: StandIn, resolver: ScriptedResolver | None = None) -> We
     return WebhookPoster(guard, seconds=PATIENCE, resolver=resolver)
 
 
-def listen(parts: Parts, who: Caller, server: StandIn, **how: str) -> Webhook:
-    return subscribe(parts, who, type=ITEM_STATUS, url=server.url("/hook", **how))
+def listen(container: Container, caller: Caller, server: StandIn, **how: str) -> WebhookSubscription:
+    return subscribe(container, caller, type=ITEM_STATUS_EVENT, url=server.url("/hook", **how))
 
 
-def happen(parts: Parts, who: Caller, clock: Clock, pieces: int = PIECES) -> None:
+def happen(container: Container, caller: Caller, clock: Clock, pieces: int = PIECES) -> None:
     """Two events of each piece."""
-    place(parts, who, people(pieces))
+    place(container, caller, people(pieces))
     clock.advance(seconds=1)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         numbers = tx.execute(sa.select(items.c.id)).scalars().all()
-        move_items(tx, [Move(number, ItemStatus.PRINTED) for number in numbers], now=parts.clock())
+        change_item_statuses(
+            tx, [StatusChange(number, ItemStatus.PRINTED) for number in numbers], now=container.clock()
+        )
 
 
-def all_delivered(parts: Parts, hook: Webhook, pieces: int = PIECES) -> bool:
-    rows = delivery_rows(parts, hook)
+def all_delivered(container: Container, hook: WebhookSubscription, pieces: int = PIECES) -> bool:
+    rows = delivery_rows(container, hook)
     return len(rows) == 2 * pieces and {row.status for row in rows} == {"delivered"}
 
 
-def tried(parts: Parts, hook: Webhook) -> bool:
+def tried(container: Container, hook: WebhookSubscription) -> bool:
     """Whether the first event of each piece was tried, and that is written down."""
-    outcomes = [row.response_status or row.error for row in delivery_rows(parts, hook)]
+    outcomes = [row.response_status or row.error for row in delivery_rows(container, hook)]
     return len(outcomes) - outcomes.count(None) >= PIECES
 
 
-def by_place(parts: Parts, hook: Webhook) -> tuple[list[sa.Row[Any]], list[sa.Row[Any]]]:
+def by_place(container: Container, hook: WebhookSubscription) -> tuple[list[sa.Row[Any]], list[sa.Row[Any]]]:
     """The deliveries of each piece's first event, and those of its second."""
-    rows = delivery_rows(parts, hook)
+    rows = delivery_rows(container, hook)
     assert len(rows) == 2 * PIECES
     return rows[:PIECES], rows[PIECES:]
 
@@ -142,25 +144,23 @@ def assert_in_order(heard: Sequence[tuple[int, str, str]]) -> None:
     for item in {number for number, _, _ in heard}:
         statuses = [status for number, status, _ in heard if number == item]
         assert statuses == sorted(statuses, key=["Processing", "Printed"].index)
-        assert (
-            len({event for number, status, event in heard if (number, status) == (item, "Processing")}) == 1
-        )
+        assert len({event for number, status, event in heard if (number, status) == (item, "Processing")}) == 1
         assert statuses[-1] == "Printed"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("failure", FAULTS)
 def test_a_receiver_that_fails_gets_everything_once_it_is_well(
-    parts: Parts, clock: Clock, owner: Caller, fault: str
+    container: Container, clock: Clock, owner: Caller, failure: str
 ) -> None:
-    mood, status, error = FAULTS[fault]
+    mood, status, error = FAULTS[failure]
     ill, well = Moody(mood), Moody(WELL)
     with ill.server, well.server:
-        sick, lively = listen(parts, owner, ill.server), listen(parts, owner, well.server)
-        happen(parts, owner, clock)
-        with pumping(parts, poster_to(ill.server, well.server)):
-            wait_until(lambda: all_delivered(parts, lively))
-            wait_until(lambda: tried(parts, sick))
-        first, second = by_place(parts, sick)
+        sick, lively = listen(container, owner, ill.server), listen(container, owner, well.server)
+        happen(container, owner, clock)
+        with pumping(container, poster_to(ill.server, well.server)):
+            wait_until(lambda: all_delivered(container, lively))
+            wait_until(lambda: tried(container, sick))
+        first, second = by_place(container, sick)
         assert [row.response_status for row in first] == [status] * PIECES
         assert all(error is None or error in row.error for row in first)
         assert [row.attempts for row in second] == [0] * PIECES, "a later event overtook the earlier"
@@ -169,89 +169,89 @@ def test_a_receiver_that_fails_gets_everything_once_it_is_well(
 
         ill.mood = WELL
         clock.advance(seconds=130)
-        with pumping(parts, poster_to(ill.server, well.server)):
-            wait_until(lambda: all_delivered(parts, sick))
+        with pumping(container, poster_to(ill.server, well.server)):
+            wait_until(lambda: all_delivered(container, sick))
         assert_in_order(ill.heard())
         assert len(well.heard()) == 2 * PIECES
 
 
 def test_what_waits_for_another_try_goes_when_a_receiver_that_was_left_alone_answers(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
     """The waits of what failed meanwhile are minutes and hours: nothing waits so long at one that is well."""
     moody = Moody(DOWN)
     with moody.server:
-        hook = listen(parts, owner, moody.server)
-        happen(parts, owner, clock, pieces=BREAKS_AFTER + 3)
-        with pumping(parts, poster_to(moody.server)):
-            wait_until(lambda: lane_row(parts, hook).failures >= BREAKS_AFTER)
-        with parts.db.work() as tx:
+        hook = listen(container, owner, moody.server)
+        happen(container, owner, clock, pieces=CIRCUIT_BREAKER_FAILURES + 3)
+        with pumping(container, poster_to(moody.server)):
+            wait_until(lambda: lane_row(container, hook).failures >= CIRCUIT_BREAKER_FAILURES)
+        with container.db.system_transaction() as tx:
             late = {"next_at": clock.now() + timedelta(hours=10)}
             put_off = sa.update(deliveries).where(deliveries.c.attempts > 0).values(late)
-            assert tx.execute(put_off).rowcount >= BREAKS_AFTER
+            assert tx.execute(put_off).rowcount >= CIRCUIT_BREAKER_FAILURES
         clock.advance(seconds=20)
         moody.mood = WELL
-        with pumping(parts, poster_to(moody.server)):
-            wait_until(lambda: all_delivered(parts, hook, BREAKS_AFTER + 3))
+        with pumping(container, poster_to(moody.server)):
+            wait_until(lambda: all_delivered(container, hook, CIRCUIT_BREAKER_FAILURES + 3))
     assert_in_order(moody.heard())
 
 
 def test_a_receiver_that_says_less_than_its_length_has_answered_all_the_same(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
     liar = Moody(saying("HTTP/1.1 200 OK\nContent-Length: 4000", b"thanks"))
     with liar.server:
-        hook = listen(parts, owner, liar.server)
-        happen(parts, owner, clock)
-        with pumping(parts, poster_to(liar.server)):
-            wait_until(lambda: all_delivered(parts, hook))
+        hook = listen(container, owner, liar.server)
+        happen(container, owner, clock)
+        with pumping(container, poster_to(liar.server)):
+            wait_until(lambda: all_delivered(container, hook))
         assert len(liar.heard()) == 2 * PIECES
-    assert {row.response_body for row in delivery_rows(parts, hook)} == {"thanks"}
+    assert {row.response_body for row in delivery_rows(container, hook)} == {"thanks"}
 
 
 def test_a_receiver_that_is_gone_is_disabled_and_the_rest_goes_on(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
     gone, well = Moody(saying("HTTP/1.1 410 Gone\nContent-Length: 0")), Moody(WELL)
     with gone.server, well.server:
-        left, lively = listen(parts, owner, gone.server), listen(parts, owner, well.server)
-        happen(parts, owner, clock)
-        with pumping(parts, poster_to(gone.server, well.server)):
-            wait_until(lambda: all_delivered(parts, lively))
-            wait_until(lambda: {row.status for row in delivery_rows(parts, left)} == {"failed"})
-    with parts.db.work() as tx:
+        left, lively = listen(container, owner, gone.server), listen(container, owner, well.server)
+        happen(container, owner, clock)
+        with pumping(container, poster_to(gone.server, well.server)):
+            wait_until(lambda: all_delivered(container, lively))
+            wait_until(lambda: {row.status for row in delivery_rows(container, left)} == {"failed"})
+    with container.db.system_transaction() as tx:
         status = tx.execute(sa.select(webhooks.c.status).where(webhooks.c.id == left.id)).scalar_one()
     assert status == "disabled"
 
 
 def test_a_certificate_that_nobody_vouches_for_is_not_trusted(
-    parts: Parts, clock: Clock, owner: Caller, tmp_path: Path
+    container: Container, clock: Clock, owner: Caller, tmp_path: Path
 ) -> None:
     forged = Moody(WELL, tls=self_signed(tmp_path))
     with forged.server:
-        hook = listen(parts, owner, forged.server, scheme="https")
-        happen(parts, owner, clock)
-        with pumping(parts, poster_to(forged.server)):
-            wait_until(lambda: tried(parts, hook))
-        first, _ = by_place(parts, hook)
+        hook = listen(container, owner, forged.server, scheme="https")
+        happen(container, owner, clock)
+        with pumping(container, poster_to(forged.server)):
+            wait_until(lambda: tried(container, hook))
+        first, _ = by_place(container, hook)
         assert {row.error for row in first} == {"The certificate of 127.0.0.1 could not be verified."}
         assert forged.server.requests == [], "an event was told to whoever answered"
 
 
 def test_a_name_that_comes_to_mean_our_own_machine_is_not_followed(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
     """The name was public when it was subscribed and leads inside when it is delivered to."""
     inside = Moody(WELL)
     with inside.server:
         url = inside.server.url("/hook", host="hooks.example.com")
         assert OutboundGuard().check_url(url) is None
-        hook = subscribe(parts, owner, type=ITEM_STATUS, url=url)
-        happen(parts, owner, clock)
+        hook = subscribe(container, owner, type=ITEM_STATUS_EVENT, url=url)
+        happen(container, owner, clock)
         rebinding = ScriptedResolver(["127.0.0.1"])
-        with pumping(parts, poster_to(resolver=rebinding)):
-            wait_until(lambda: tried(parts, hook))
-        first, _ = by_place(parts, hook)
+        with pumping(container, poster_to(resolver=rebinding)):
+            wait_until(lambda: tried(container, hook))
+        first, _ = by_place(container, hook)
         assert {row.error for row in first} == {"hooks.example.com is not a public address."}
         assert rebinding.asked
         assert inside.server.requests == []

@@ -7,23 +7,16 @@ from pathlib import Path
 
 import pytest
 from certificates import self_signed
-from http_stand_in import (
-    ScriptedResolver,
-    StandIn,
-    keeping_silent,
-    pouring_forever,
-    resetting,
-    saying,
-)
+from http_stand_in import ScriptedResolver, StandIn, keeping_silent, pouring_forever, resetting, saying
 
-from quillpost.core.ports import Fetched, FetchFailed
+from quillpost.core.ports import FetchedDocument, FetchFailed
 from quillpost.integrations.http.client import GuardedFetcher
 from quillpost.integrations.http.guard import OutboundGuard
 
 MB = 1_000_000
 
 
-def fetch_from(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) -> Fetched:
+def fetch_from(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) -> FetchedDocument:
     guard = OutboundGuard(allow=frozenset({server.place}))
     return GuardedFetcher(guard, seconds=seconds).fetch(server.url("/a.png"), most_bytes=most_bytes)
 
@@ -37,13 +30,13 @@ def failure_of(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) 
 def test_a_file_comes_with_its_content_type() -> None:
     answer = saying("HTTP/1.1 200 OK\nContent-Type: Image/PNG; x=1\nContent-Length: 3", b"png")
     with StandIn(answer) as server:
-        assert fetch_from(server) == Fetched("image/png", b"png")
+        assert fetch_from(server) == FetchedDocument("image/png", b"png")
         assert b"Accept-Encoding: identity" in server.requests[0]
 
 
 def test_a_file_without_content_type_is_bytes() -> None:
     with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 3", b"png")) as server:
-        assert fetch_from(server) == Fetched("application/octet-stream", b"png")
+        assert fetch_from(server) == FetchedDocument("application/octet-stream", b"png")
 
 
 def test_a_file_of_exactly_the_limit_is_taken() -> None:

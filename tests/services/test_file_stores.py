@@ -18,7 +18,7 @@ import pytest
 
 from quillpost.core.errors import NotReady, Unavailable
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.integrations.storage.objects import folder_store, s3_store
+from quillpost.integrations.storage.objects import build_folder_store, build_s3_store
 
 ROOT = Path(__file__).parents[2]
 MOTO = Path(os.environ.get("QUILLPOST_TEST_MOTO", ROOT / ".tools/s3/bin/moto_server"))
@@ -29,8 +29,8 @@ LARGE = 12_000_000
 KEEPS_WRITING = """
 import sys
 from pathlib import Path
-from quillpost.integrations.storage.objects import folder_store
-store = folder_store(Path(sys.argv[1]))
+from quillpost.integrations.storage.objects import build_folder_store
+store = build_folder_store(Path(sys.argv[1]))
 while True:
     for letter in (b"a", b"b"):
         store.put("batches/7/print.pdf", letter * int(sys.argv[2]))
@@ -62,9 +62,7 @@ def s3_endpoint() -> Iterator[str]:
         pytest.fail("The S3 tests need moto_server: run `make setup`, or set QUILLPOST_TEST_MOTO.")
     port = free_port()
     server = subprocess.Popen(
-        [str(MOTO), "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [str(MOTO), "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         wait_for(server, port)
@@ -75,7 +73,7 @@ def s3_endpoint() -> Iterator[str]:
 
 
 def bucket_at(endpoint: str, bucket: str) -> FileStore:
-    return s3_store(
+    return build_s3_store(
         bucket,
         region="us-east-1",
         access_key_id="test",
@@ -96,7 +94,7 @@ def new_bucket(endpoint: str) -> FileStore:
 @pytest.fixture(params=["folder", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> FileStore:
     if request.param == "folder":
-        return folder_store(tmp_path / "files")
+        return build_folder_store(tmp_path / "files")
     return new_bucket(request.getfixturevalue("s3_endpoint"))
 
 
@@ -167,14 +165,7 @@ def test_deleting_what_is_not_there_is_no_fault(store: FileStore) -> None:
 def test_keys_come_in_order_and_by_any_prefix(store: FileStore) -> None:
     for key in ("b/7/2.pdf", "b/7/10.pdf", "b/71/1.pdf", "b/8/1.pdf", "a", "b-1"):
         store.put(key, b"x")
-    assert list(store.keys("")) == [
-        "a",
-        "b-1",
-        "b/7/10.pdf",
-        "b/7/2.pdf",
-        "b/71/1.pdf",
-        "b/8/1.pdf",
-    ]
+    assert list(store.keys("")) == ["a", "b-1", "b/7/10.pdf", "b/7/2.pdf", "b/71/1.pdf", "b/8/1.pdf"]
     assert list(store.keys("b/7")) == ["b/7/10.pdf", "b/7/2.pdf", "b/71/1.pdf"]
     assert list(store.keys("b/7/")) == ["b/7/10.pdf", "b/7/2.pdf"]
     assert list(store.keys("b/7/2.pdf")) == ["b/7/2.pdf"]
@@ -231,8 +222,7 @@ def test_a_reader_never_sees_half_a_file(store: FileStore) -> None:
 
 def test_a_killed_writer_leaves_a_whole_file_and_no_other(tmp_path: Path) -> None:
     writer = subprocess.Popen(
-        [sys.executable, "-c", KEEPS_WRITING, str(tmp_path / "files"), str(LARGE)],
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", KEEPS_WRITING, str(tmp_path / "files"), str(LARGE)], stdout=subprocess.PIPE
     )
     assert writer.stdout is not None
     with writer.stdout:
@@ -240,20 +230,20 @@ def test_a_killed_writer_leaves_a_whole_file_and_no_other(tmp_path: Path) -> Non
             assert writer.stdout.readline() == b"written\n"
         writer.send_signal(signal.SIGKILL)
         writer.wait()
-    store = folder_store(tmp_path / "files")
+    store = build_folder_store(tmp_path / "files")
     assert store.get("batches/7/print.pdf") in (b"a" * LARGE, b"b" * LARGE)
     assert list(store.keys("")) == ["batches/7/print.pdf"]
 
 
 def test_a_draft_that_a_killed_writer_left_is_not_listed(tmp_path: Path) -> None:
-    store = folder_store(tmp_path)
+    store = build_folder_store(tmp_path)
     (tmp_path / "print.pdf#8713508713508713508").write_bytes(b"half")
     assert list(store.keys("")) == []
     assert not store.exists("print.pdf")
 
 
 def test_drafts_of_killed_writers_are_forgotten_and_those_of_others_are_not(tmp_path: Path) -> None:
-    store = folder_store(tmp_path)
+    store = build_folder_store(tmp_path)
     store.put("batches/7/print.pdf", b"whole")
     old, fresh = (tmp_path / "batches" / "7" / f"print.pdf#{n}" for n in (871350, 871351))
     for draft in (old, fresh):
@@ -280,7 +270,7 @@ def test_a_file_is_on_disk_before_its_key_names_it(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(os, "fsync", noting_flush)
     monkeypatch.setattr(Path, "replace", noting_rename)
-    folder_store(tmp_path).put("batches/print.pdf", b"x")
+    build_folder_store(tmp_path).put("batches/print.pdf", b"x")
     assert steps == ["file", "rename", "folder", "folder"]
 
 
@@ -288,7 +278,7 @@ def test_a_failed_write_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Monk
     def full(descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    store = folder_store(tmp_path)
+    store = build_folder_store(tmp_path)
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
         with pytest.raises(Unavailable, match=r"^The file storage cannot be used now\."):
@@ -297,14 +287,14 @@ def test_a_failed_write_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
-    folder_store(tmp_path / "var" / "files")
+    build_folder_store(tmp_path / "var" / "files")
     assert stat.S_IMODE((tmp_path / "var" / "files").stat().st_mode) == 0o700
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(NotReady, match=r"cannot be made: .+\.$"):
-        folder_store(tmp_path / "file" / "files")
+        build_folder_store(tmp_path / "file" / "files")
 
 
 def assert_unavailable(store: FileStore) -> None:
@@ -319,7 +309,7 @@ def assert_unavailable(store: FileStore) -> None:
 
 
 def test_a_folder_that_went_away_is_unavailable(tmp_path: Path) -> None:
-    store = folder_store(tmp_path / "disk")
+    store = build_folder_store(tmp_path / "disk")
     (tmp_path / "disk").rmdir()
     assert_unavailable(store)
     with pytest.raises(Unavailable):

@@ -47,11 +47,7 @@ def modules() -> list[str]:
 
 def loaded_by(names: list[str], readers: list[str]) -> list[str]:
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
-        input=json.dumps([names, readers]),
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", SCRIPT], input=json.dumps([names, readers]), capture_output=True, text=True, check=True
     )
     found: list[str] = json.loads(ran.stdout)
     return found
@@ -70,7 +66,6 @@ def test_archives_are_opened_by_the_child_alone() -> None:
     opening = {
         name
         for name in modules()
-        if (loader := pkgutil.get_loader(name)) is not None
-        and "import zipfile" in (loader.get_source(name) or "")  # type: ignore[attr-defined]
+        if (loader := pkgutil.get_loader(name)) is not None and "import zipfile" in (loader.get_source(name) or "")  # type: ignore[attr-defined]
     }
     assert opening == OWN_ARCHIVES

@@ -13,62 +13,62 @@ from pressing import READY, batch_rows, booked, composed_batch, files_of, forget
 
 from makers import Clock, people, person
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import Refused
 from quillpost.fulfillment import production, review
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import NOT_DRAWABLE
+from quillpost.fulfillment.drawing import NOT_COMPOSABLE
 from quillpost.fulfillment.ports import PrintJob, PrintProgress
-from quillpost.fulfillment.print_room.service import SPOILED
+from quillpost.fulfillment.print_room.service import SPOILED_REASON
 from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
 from quillpost.orders import create
 from quillpost.orders.models import Order
-from quillpost.rendering.images.limits import BadImage
-from quillpost.rendering.renderer import Printed
+from quillpost.rendering.images.limits import UnprintableImage
+from quillpost.rendering.renderer import PrintFiles
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
-def test_an_order_stays_in_review_until_it_is_due(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner)
+def test_an_order_stays_in_review_until_it_is_due(container: Container, clock: Clock, owner: Caller) -> None:
+    order = place(container, owner)
     clock.advance(seconds=REVIEW.seconds - 1)
-    review.sweep(parts.press, now=parts.clock())
-    with parts.db.work() as tx:
+    review.sweep_due_orders(container.production, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert order_row(tx, order).status == "reviewing"
         assert batch_rows(tx) == []
 
 
-def test_a_cancelled_order_is_never_batched(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner)
-    with parts.db.transaction(tenant(owner)) as tx:
-        create.cancel(tx, order.id, now=parts.clock())
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_a_cancelled_order_is_never_batched(container: Container, clock: Clock, owner: Caller) -> None:
+    order = place(container, owner)
+    with container.db.transaction(build_tenant(owner)) as tx:
+        create.cancel_order(tx, order.id, now=container.clock())
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         assert batch_rows(tx) == []
 
 
-def test_an_order_in_production_cannot_be_cancelled(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner)
-    sweep(parts, clock)
+def test_an_order_in_production_cannot_be_cancelled(container: Container, clock: Clock, owner: Caller) -> None:
+    order = place(container, owner)
+    sweep(container, clock)
     with (
-        parts.db.transaction(tenant(owner)) as tx,
+        container.db.transaction(build_tenant(owner)) as tx,
         pytest.raises(Refused, match="can no longer be cancelled: it is Processing"),
     ):
-        create.cancel(tx, order.id, now=parts.clock())
+        create.cancel_order(tx, order.id, now=container.clock())
 
 
-def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(parts: Parts, clock: Clock) -> None:
-    order = place(parts, open_account(parts, mode="live"))
-    sweep(parts, clock)
-    gaps = list(parts.worlds["live"].gaps)
+def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(container: Container, clock: Clock) -> None:
+    order = place(container, open_account(container, mode="live"))
+    sweep(container, clock)
+    gaps = list(container.environments["live"].gaps)
     assert len(gaps) == 5
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         row = order_row(tx, order)
         assert (row.status, row.hold_reasons) == ("paused", gaps)
         assert batch_rows(tx) == []
@@ -77,21 +77,21 @@ def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(parts: Parts
 
 
 def test_live_mail_without_gaps_goes_to_print(build: Any, clock: Clock) -> None:
-    parts = build(**READY)
-    order = place(parts, open_account(parts, mode="live"))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    container = build(**READY)
+    order = place(container, open_account(container, mode="live"))
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert batch.mode == "live"
         assert print_rows(tx, order)[0].tracking.startswith("00310123456789")
 
 
 def test_test_undeliverable_fails_at_review_and_is_not_printed(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    order = place(parts, owner, [person(), person(name=UNDELIVERABLE_NAME.upper(), address="9 Elm St")])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    order = place(container, owner, [person(), person(name=UNDELIVERABLE_NAME.upper(), address="9 Elm St")])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         good, bad = item_rows(tx, order)
         assert (good.status, bad.status) == ("Processing", "Failed")
         assert bad.failure == "Undeliverable address"
@@ -99,71 +99,71 @@ def test_test_undeliverable_fails_at_review_and_is_not_printed(
 
 
 def test_an_order_whose_every_piece_fails_at_review_has_ended(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    order = place(parts, owner, [person(name=UNDELIVERABLE_NAME)])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    order = place(container, owner, [person(name=UNDELIVERABLE_NAME)])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         assert order_row(tx, order).status == "fulfilled"
         assert batch_rows(tx) == []
 
 
 def test_in_live_mode_the_reserved_name_is_a_name(build: Any, clock: Clock) -> None:
-    parts = build(**READY)
-    order = place(parts, open_account(parts, mode="live"), [person(name=UNDELIVERABLE_NAME)])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    container = build(**READY)
+    order = place(container, open_account(container, mode="live"), [person(name=UNDELIVERABLE_NAME)])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         assert item_rows(tx, order)[0].status == "Processing"
 
 
-def test_composing_twice_writes_the_same_bytes(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, people(3))
-    first = files_of(parts, batch_id)
+def test_composing_twice_writes_the_same_bytes(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, people(3))
+    first = files_of(container, batch_id)
     assert [key.rpartition("/")[2] for key in first] == [
         "manifest.csv", "manifest.json", "print.pdf", "statement.json",
     ]  # fmt: skip
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="new"))
     clock.advance(days=1)
-    production.compose(parts.press, batch_id, now=parts.clock())
-    assert files_of(parts, batch_id) == first
+    production.compose_batch(container.production, batch_id, now=container.clock())
+    assert files_of(container, batch_id) == first
 
 
-def test_a_batch_that_is_composed_is_not_drawn_again(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, people(1))
-    parts.shelf.store.delete(f"batches/{batch_id}/print.pdf")
-    production.compose(parts.press, batch_id, now=parts.clock())
-    assert f"batches/{batch_id}/print.pdf" not in files_of(parts, batch_id)
-    with parts.db.work() as tx:
+def test_a_batch_that_is_composed_is_not_drawn_again(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, people(1))
+    container.storage.store.delete(f"batches/{batch_id}/print.pdf")
+    production.compose_batch(container.production, batch_id, now=container.clock())
+    assert f"batches/{batch_id}/print.pdf" not in files_of(container, batch_id)
+    with container.db.system_transaction() as tx:
         assert [name for name, _ in booked(tx)].count("fulfilment.hand_over") == 1
 
 
-def test_the_manifest_says_where_each_piece_is(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, people(3))
-    manifest = json.loads(files_of(parts, batch_id)[f"batches/{batch_id}/manifest.json"])
-    with parts.db.work() as tx:
-        inside = fulfillment_queries.batch_items(tx, batch_id)
+def test_the_manifest_says_where_each_piece_is(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, people(3))
+    manifest = json.loads(files_of(container, batch_id)[f"batches/{batch_id}/manifest.json"])
+    with container.db.system_transaction() as tx:
+        inside = fulfillment_queries.read_batch_items(tx, batch_id)
     assert [(p["position"], p["item_id"], p["tracking"]) for p in manifest["pieces"]] == [
         (position, item.id, item.tracking) for position, item in inside.items()
     ]
     assert [(p["first_page"], p["last_page"]) for p in manifest["pieces"]] == [(1, 2), (3, 4), (5, 6)]
 
 
-def test_what_goes_in_an_envelope_has_its_own_page_there(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner, people(3))
-    with parts.db.work() as tx:
+def test_what_goes_in_an_envelope_has_its_own_page_there(container: Container, clock: Clock, owner: Caller) -> None:
+    order = place(container, owner, people(3))
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id == order.id).values(piece="notecard"))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose(parts.press, batch.id, now=parts.clock())
-    files = files_of(parts, batch.id)
+    production.compose_batch(container.production, batch.id, now=container.clock())
+    files = files_of(container, batch.id)
     manifest = json.loads(files[f"batches/{batch.id}/manifest.json"])
     assert [piece["envelope_page"] for piece in manifest["pieces"]] == [1, 2, 3]
     assert [piece["first_page"] for piece in manifest["pieces"]] == [1, 3, 5]
-    production.hand_over(parts.press, batch.id, now=parts.clock())
+    production.hand_over_batch(container.production, batch.id, now=container.clock())
     folder = f"print-jobs/test/batch-{batch.id:06d}"
-    envelopes = parts.shelf.store.get(f"{folder}/envelopes.pdf")
+    envelopes = container.storage.store.get(f"{folder}/envelopes.pdf")
     assert envelopes == files[f"batches/{batch.id}/envelopes.pdf"]
     with pdfium.PdfDocument(envelopes) as document:
         for page, piece in zip(document, manifest["pieces"], strict=True):
@@ -171,36 +171,32 @@ def test_what_goes_in_an_envelope_has_its_own_page_there(parts: Parts, clock: Cl
             assert piece["name"].split()[1] in words
 
 
-def test_handing_over_again_changes_nothing(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, people(2))
-    forget_jobs(parts)
+def test_handing_over_again_changes_nothing(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, people(2))
+    forget_jobs(container)
     for _ in range(2):
-        production.hand_over(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+        production.hand_over_batch(container.production, batch_id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert booked(tx) == [("fulfilment.follow", {"batch_id": batch_id})]
-        [order] = fulfillment_queries.batch_orders(tx, batch_id)
+        [order] = fulfillment_queries.read_batch_orders(tx, batch_id)
         assert [f.current for f in fact_rows(tx, order) if f.item_id is None].count("printing") == 1
 
 
-def test_spoiled_pieces_fail_and_the_rest_are_printed(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, people(3))
-    production.hand_over(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
-        first, second, third = (piece.id for piece in fulfillment_queries.batch_items(tx, batch_id).values())
-    printer = Printer(PrintProgress(printed_at=parts.clock(), spoiled={first: "Smudged", second: ""}))
-    worlds = {"test": replace(parts.worlds["test"], printer=printer)}
-    press = replace(parts.press, worlds=worlds)
+def test_spoiled_pieces_fail_and_the_rest_are_printed(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, people(3))
+    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    with container.db.system_transaction() as tx:
+        first, second, third = (piece.id for piece in fulfillment_queries.read_batch_items(tx, batch_id).values())
+    printer = Printer(PrintProgress(printed_at=container.clock(), spoiled={first: "Smudged", second: ""}))
+    environments = {"test": replace(container.environments["test"], printer=printer)}
+    press = replace(container.production, environments=environments)
     for _ in range(2):
-        production.follow(press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
-        inside = fulfillment_queries.batch_items(tx, batch_id).values()
+        production.poll_printer(press, batch_id, now=container.clock())
+    with container.db.system_transaction() as tx:
+        inside = fulfillment_queries.read_batch_items(tx, batch_id).values()
         found = {piece.id: (piece.status, piece.failure) for piece in inside}
         assert fulfillment_queries.read_batch(tx, batch_id).status == "printed"
-    assert found == {
-        first: ("Failed", "Smudged"),
-        second: ("Failed", SPOILED),
-        third: ("Printed", None),
-    }
+    assert found == {first: ("Failed", "Smudged"), second: ("Failed", SPOILED_REASON), third: ("Printed", None)}
 
 
 @pytest.mark.parametrize(
@@ -213,41 +209,41 @@ def test_spoiled_pieces_fail_and_the_rest_are_printed(parts: Parts, clock: Clock
     ],
 )
 def test_resuming_books_the_missing_step_once(
-    parts: Parts, clock: Clock, owner: Caller, status: str, step: str
+    container: Container, clock: Clock, owner: Caller, status: str, step: str
 ) -> None:
-    place(parts, owner)
-    sweep(parts, clock)
-    forget_jobs(parts)
-    with parts.db.work() as tx:
+    place(container, owner)
+    sweep(container, clock)
+    forget_jobs(container)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         tx.execute(sa.update(batches).values(status=status))
     for _ in range(2):
-        production.resume(parts.press)
-    with parts.db.work() as tx:
+        production.resume_batches(container.production)
+    with container.db.system_transaction() as tx:
         assert booked(tx) == [(step, {"batch_id": batch.id})]
 
 
-def test_resuming_leaves_what_is_booked_and_what_is_mailed(parts: Parts, clock: Clock, owner: Caller) -> None:
-    place(parts, owner)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_resuming_leaves_what_is_booked_and_what_is_mailed(container: Container, clock: Clock, owner: Caller) -> None:
+    place(container, owner)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         before = booked(tx)
-    production.resume(parts.press)
-    with parts.db.work() as tx:
+    production.resume_batches(container.production)
+    with container.db.system_transaction() as tx:
         assert booked(tx) == before
         tx.execute(sa.update(batches).values(status="mailed"))
-    forget_jobs(parts)
-    production.resume(parts.press)
-    with parts.db.work() as tx:
+    forget_jobs(container)
+    production.resume_batches(container.production)
+    with container.db.system_transaction() as tx:
         assert booked(tx) == []
 
 
-def test_two_sweeps_at_once_share_the_orders(parts: Parts, clock: Clock, owner: Caller) -> None:
-    several: list[Order] = [place(parts, owner) for _ in range(2)]
+def test_two_sweeps_at_once_share_the_orders(container: Container, clock: Clock, owner: Caller) -> None:
+    several: list[Order] = [place(container, owner) for _ in range(2)]
     clock.advance(seconds=REVIEW.seconds)
-    with parts.db.work() as one, parts.db.work() as other:
-        first = fulfillment_queries.claim_due(one, now=parts.clock(), most=1)
-        rest = fulfillment_queries.claim_due(other, now=parts.clock(), most=10)
+    with container.db.system_transaction() as one, container.db.system_transaction() as other:
+        first = fulfillment_queries.claim_due_orders(one, now=container.clock(), limit=1)
+        rest = fulfillment_queries.claim_due_orders(other, now=container.clock(), limit=10)
     assert (first, rest) == ({"test": [several[0].id]}, {"test": [several[1].id]})
 
 
@@ -264,100 +260,100 @@ class Printer:
         return self._progress
 
 
-def test_resuming_leaves_what_was_given_up_to_a_person(parts: Parts, clock: Clock, owner: Caller) -> None:
-    place(parts, owner)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_resuming_leaves_what_was_given_up_to_a_person(container: Container, clock: Clock, owner: Caller) -> None:
+    place(container, owner)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("update procrastinate_jobs set status = 'failed'"))
-    production.resume(parts.press)
-    with parts.db.work() as tx:
+    production.resume_batches(container.production)
+    with container.db.system_transaction() as tx:
         assert booked(tx) == []
 
 
 def test_an_order_that_cannot_be_drawn_holds_up_no_one(
-    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good, bad = place(parts, owner, message="Fine"), place(parts, owner, message="Broken")
-    draw = parts.press.studio.compose
+    good, bad = place(container, owner, message="Fine"), place(container, owner, message="Broken")
+    draw = container.production.renderer.compose
 
-    def draws_all_but_the_broken(designs: Any, copies: Any, **how: Any) -> Printed:
+    def draws_all_but_the_broken(designs: Any, copies: Any, **how: Any) -> PrintFiles:
         if any(designs[copy.design].message == "Broken" for copy in copies):
             raise ValueError("a decoder stumbles")
         return draw(designs, copies, **how)
 
-    monkeypatch.setattr(parts.press.studio, "compose", draws_all_but_the_broken)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    monkeypatch.setattr(container.production.renderer, "compose", draws_all_but_the_broken)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose(parts.press, batch.id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.compose_batch(container.production, batch.id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
-        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_DRAWABLE)]
+        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_COMPOSABLE)]
         assert balances(tx, bad)["held"] == 0
-    manifest = json.loads(files_of(parts, batch.id)[f"batches/{batch.id}/manifest.json"])
+    manifest = json.loads(files_of(container, batch.id)[f"batches/{batch.id}/manifest.json"])
     assert [piece["order_id"] for piece in manifest["pieces"]] == [good.id]
 
 
 def test_trouble_of_our_own_fails_nobodys_mail(
-    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> Printed:
+    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> PrintFiles:
         raise LookupError("The font is not installed.")
 
-    monkeypatch.setattr(parts.press.studio, "compose", stumbles)
-    place(parts, owner)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    monkeypatch.setattr(container.production.renderer, "compose", stumbles)
+    place(container, owner)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     with pytest.raises(LookupError):
-        production.compose(parts.press, batch.id, now=parts.clock())
-    with parts.db.work() as tx:
+        production.compose_batch(container.production, batch.id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
 
 
-def test_each_file_of_a_batch_is_known_by_its_digest(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, [person()])
-    with parts.db.work() as tx:
-        known = fulfillment_queries.file_digests(tx, batch_id)
-    files = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
+def test_each_file_of_a_batch_is_known_by_its_digest(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, [person()])
+    with container.db.system_transaction() as tx:
+        known = fulfillment_queries.read_file_digests(tx, batch_id)
+    files = {key.rpartition("/")[2]: data for key, data in files_of(container, batch_id).items()}
     assert known == {name: hashlib.sha256(data).digest() for name, data in files.items()}
 
 
 def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
-    parts: Parts, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> Printed:
-        raise BadImage("The picture is damaged.")
+    def stumbles(_designs: Any, _copies: Any, **_how: Any) -> PrintFiles:
+        raise UnprintableImage("The picture is damaged.")
 
-    monkeypatch.setattr(parts.press.studio, "compose", stumbles)
-    order = place(parts, owner)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    monkeypatch.setattr(container.production.renderer, "compose", stumbles)
+    order = place(container, owner)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose(parts.press, batch.id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.compose_batch(container.production, batch.id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "mailed"
         assert order_row(tx, order).status == "fulfilled"
 
 
 @pytest.mark.parametrize("damage", [b"another file", None])
 def test_a_file_that_was_lost_or_changed_is_made_again_before_it_is_handed_over(
-    parts: Parts, clock: Clock, owner: Caller, damage: bytes | None
+    container: Container, clock: Clock, owner: Caller, damage: bytes | None
 ) -> None:
-    batch_id = composed_batch(parts, clock, owner, people(2))
-    before = files_of(parts, batch_id)
+    batch_id = composed_batch(container, clock, owner, people(2))
+    before = files_of(container, batch_id)
     print_file = f"batches/{batch_id}/print.pdf"
-    parts.shelf.store.delete(print_file)
+    container.storage.store.delete(print_file)
     if damage is not None:
-        parts.shelf.store.put(print_file, damage)
-    production.hand_over(parts.press, batch_id, now=parts.clock())
-    assert files_of(parts, batch_id) == before
-    handed = parts.shelf.store.get(f"print-jobs/test/batch-{batch_id:06d}/print.pdf")
+        container.storage.store.put(print_file, damage)
+    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    assert files_of(container, batch_id) == before
+    handed = container.storage.store.get(f"print-jobs/test/batch-{batch_id:06d}/print.pdf")
     assert handed == before[print_file]
 
 
-def test_what_is_in_the_mail_was_printed(parts: Parts, clock: Clock, owner: Caller) -> None:
+def test_what_is_in_the_mail_was_printed(container: Container, clock: Clock, owner: Caller) -> None:
     class Silent:
         """A printer that says nothing before the pieces are mailed."""
 
@@ -366,22 +362,22 @@ def test_what_is_in_the_mail_was_printed(parts: Parts, clock: Clock, owner: Call
         def progress(self, reference: str, *, now: Any) -> PrintProgress:
             return PrintProgress(mailed_at=now)
 
-    world = replace(parts.worlds["test"], printer=Silent())
-    press = replace(parts.press, worlds={"test": world})
-    batch_id = composed_batch(parts, clock, owner, [person()])
-    production.hand_over(press, batch_id, now=parts.clock())
-    production.follow(press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+    environment = replace(container.environments["test"], printer=Silent())
+    press = replace(container.production, environments={"test": environment})
+    batch_id = composed_batch(container, clock, owner, [person()])
+    production.hand_over_batch(press, batch_id, now=container.clock())
+    production.poll_printer(press, batch_id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch_id).status == "mailed"
-        assert {item.status.value for item in fulfillment_queries.batch_items(tx, batch_id).values()} == {
+        assert {item.status.value for item in fulfillment_queries.read_batch_items(tx, batch_id).values()} == {
             "Printed"
         }
 
 
-def test_a_step_is_never_booked_twice_side_by_side(parts: Parts, clock: Clock, owner: Caller) -> None:
-    batch_id = composed_batch(parts, clock, owner, [person()])
-    production.hand_over(parts.press, batch_id, now=parts.clock())
+def test_a_step_is_never_booked_twice_side_by_side(container: Container, clock: Clock, owner: Caller) -> None:
+    batch_id = composed_batch(container, clock, owner, [person()])
+    production.hand_over_batch(container.production, batch_id, now=container.clock())
     for _ in range(3):
-        production.follow(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+        production.poll_printer(container.production, batch_id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert booked(tx).count(("fulfilment.follow", {"batch_id": batch_id})) == 1

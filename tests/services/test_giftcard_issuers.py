@@ -25,15 +25,15 @@ from loopback_house import Said, said
 from structlog.testing import capture_logs
 
 from makers import Clock
-from quillpost.app.container import Parts
-from quillpost.cli.doctor.operations import check_issuer
+from quillpost.app.container import Container
+from quillpost.cli.doctor.operations import check_giftcard_issuer
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.core.settings import Settings
-from quillpost.integrations.giftcards.http import LARGEST_ANSWER, MOST_RESTS
+from quillpost.integrations.giftcards.http import MAX_ATTEMPTS, MAX_RESPONSE_BYTES
 from quillpost.integrations.giftcards.stock import SandboxCards, StockCards
 from quillpost.integrations.giftcards.tango import TangoCards, read_credentials
 from quillpost.integrations.giftcards.tremendous import TremendousCards
-from quillpost.orders.giftcards.ports import GiftCard, GiftcardIssuer, IssuerDown, NoCard
+from quillpost.orders.giftcards.ports import CardNotIssued, CardSecret, GiftcardIssuer, IssuerDown
 
 KINDS = ("sandbox", "stock", "tremendous", "tango")
 HOUSES = ("tremendous", "tango")
@@ -56,11 +56,11 @@ def issuer(kind: str, request: pytest.FixtureRequest) -> GiftcardIssuer:
     if kind in HOUSES:
         house, rests = request.getfixturevalue("house"), request.getfixturevalue("rests")
         return at_house(kind, house, rests=rests)
-    parts, clock = request.getfixturevalue("parts"), request.getfixturevalue("clock")
+    parts, clock = request.getfixturevalue("container"), request.getfixturevalue("clock")
     if kind == "sandbox":
-        return SandboxCards(parts.db, parts.sealer, clock=clock.now)
+        return SandboxCards(parts.db, parts.encryptor, clock=clock.now)
     stock_up(parts, request.getfixturevalue("tmp_path"), clock, [f"CODE-{n}" for n in range(IN_STOCK)])
-    return StockCards(parts.db, parts.sealer, clock=clock.now)
+    return StockCards(parts.db, parts.encryptor, clock=clock.now)
 
 
 def at_house(
@@ -72,10 +72,8 @@ def at_house(
 
     if kind == "tango":
         account = f"{CUSTOMER}/{ACCOUNT}"
-        return TangoCards(house.url, key=TANGO_KEY, account=account, seconds=seconds, rest=rest)
-    return TremendousCards(
-        house.url, key=TREMENDOUS_KEY, funding_source=FUNDING_SOURCE, seconds=seconds, rest=rest
-    )
+        return TangoCards(house.url, key=TANGO_KEY, account=account, seconds=seconds, sleep=rest)
+    return TremendousCards(house.url, key=TREMENDOUS_KEY, funding_source=FUNDING_SOURCE, seconds=seconds, sleep=rest)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -94,7 +92,7 @@ def test_the_same_reference_is_the_same_card_however_often_it_is_asked_for(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_several_that_ask_at_once_all_have_the_same_cards(
-    issuer: GiftcardIssuer, kind: str, parts: Parts, request: pytest.FixtureRequest, clock: Clock
+    issuer: GiftcardIssuer, kind: str, container: Container, request: pytest.FixtureRequest, clock: Clock
 ) -> None:
     asked = [card() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
@@ -104,7 +102,7 @@ def test_of_several_that_ask_at_once_all_have_the_same_cards(
     for each in found:
         assert all(merged.setdefault(reference, made) == made for reference, made in each.items())
     assert len(set(good(merged))) == 4
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         taken = sa.select(sa.func.count()).where(giftcard_stock.c.taken_by.is_not(None))
         made = tx.execute(taken).scalar_one()
     assert (len(request.getfixturevalue("house").orders) if kind in HOUSES else made) == 4
@@ -187,7 +185,7 @@ ODD: dict[str, Said] = {
     "no UTF-8": said(200, b"\xff\xfe" + LEAK.encode()),
     "a list": said(200, [LEAK]),
     "nothing": said(200, {}),
-    "too much": said(200, b'{"order": "' + LEAK.encode() * LARGEST_ANSWER + b'"}'),
+    "too much": said(200, b'{"order": "' + LEAK.encode() * MAX_RESPONSE_BYTES + b'"}'),
     "another order": said(200, {"order": {"external_id": LEAK}, "externalRefID": LEAK}),
     "parts of the wrong kind": said(200, {"order": LEAK, "reward": [LEAK], "referenceOrderID": "../" + LEAK}),
 }
@@ -214,7 +212,7 @@ def test_an_odd_answer_is_a_sentence_without_a_secret(
 def test_no_more_of_an_answer_is_read_than_any_could_have(
     issuer: GiftcardIssuer, house: CardHouse, clock: Clock
 ) -> None:
-    house.answers = [said(200, b" " * (LARGEST_ANSWER + 1))]
+    house.answers = [said(200, b" " * (MAX_RESPONSE_BYTES + 1))]
     with pytest.raises(IssuerDown, match=r"more than 200,000 bytes"):
         issuer.issue([card()], now=clock.now())
 
@@ -243,7 +241,7 @@ def test_a_house_that_says_too_many_is_asked_again_when_it_says(
     house.answers = [said(429, Retry_After="7"), said(429), said(429, Retry_After="86400")]
     assert len(good(issuer.issue([card()], now=clock.now()))) == 1
     assert rests == [7, 1, 30]
-    house.answers = [said(429)] * MOST_RESTS
+    house.answers = [said(429)] * MAX_ATTEMPTS
     with pytest.raises(IssuerDown, match="too many"):
         issuer.issue([card()], now=clock.now())
 
@@ -252,18 +250,18 @@ def test_a_house_that_says_too_many_is_asked_again_when_it_says(
 def test_what_a_house_does_not_sell_and_missing_funds_are_for_the_operator_to_mend(
     issuer: GiftcardIssuer, house: CardHouse, clock: Clock
 ) -> None:
-    unknown, fine = card(product="UNKNOWN"), card()
+    unknown, fine = card(issuer_product="UNKNOWN"), card()
     found = issuer.issue([unknown, fine], now=clock.now())
     refused = found[unknown.reference]
-    assert isinstance(refused, NoCard)
-    assert refused.stands == "none"
+    assert isinstance(refused, CardNotIssued)
+    assert refused.issuer_status == "none"
     assert [word for word in ("UNKNOWN", BRAND, "$25.00", "422") if word not in refused.reason] == []
-    assert isinstance(found[fine.reference], GiftCard)
+    assert isinstance(found[fine.reference], CardSecret)
     for poor in (said(402), said(422, {"errors": [{"message": f"Insufficient FUNDS {LEAK}"}]})):
         house.answers = [poor]
         [none] = issuer.issue([card()], now=clock.now()).values()
-        assert isinstance(none, NoCard)
-        assert (none.stands, "funds" in none.reason, LEAK in none.reason) == ("none", True, False)
+        assert isinstance(none, CardNotIssued)
+        assert (none.issuer_status, "funds" in none.reason, LEAK in none.reason) == ("none", True, False)
 
 
 @pytest.mark.parametrize("kind", HOUSES)
@@ -272,8 +270,8 @@ def test_an_order_that_a_house_has_and_does_not_find_stays_with_it(
 ) -> None:
     house.answers = [said(409, {})]
     [none] = issuer.issue([card()], now=clock.now()).values()
-    assert isinstance(none, NoCard)
-    assert none.stands == "ordered"
+    assert isinstance(none, CardNotIssued)
+    assert none.issuer_status == "ordered"
 
 
 @pytest.mark.parametrize("kind", HOUSES)
@@ -289,34 +287,30 @@ def test_an_order_that_is_not_done_there_is_asked_for_again_unless_it_failed(
 ) -> None:
     asked, house.status = card(), "PENDING APPROVAL"
     [waiting] = issuer.issue([asked], now=clock.now()).values()
-    assert isinstance(waiting, NoCard)
-    assert waiting.stands == "ordered"
+    assert isinstance(waiting, CardNotIssued)
+    assert waiting.issuer_status == "ordered"
     house.orders[asked.reference]["status"], house.links_later = "EXECUTED", True
     [found] = good(issuer.issue([asked], now=clock.now()))
     assert [found.url] == house.secrets
     house.orders[asked.reference]["status"] = "FAILED"
     [failed] = issuer.issue([asked], now=clock.now()).values()
-    assert isinstance(failed, NoCard)
-    assert failed.stands == "never"
+    assert isinstance(failed, CardNotIssued)
+    assert failed.issuer_status == "never"
     assert len(house.orders) == 1
 
 
 @pytest.mark.parametrize("kind", ["tango"])
-def test_a_card_that_is_made_later_is_asked_for_again(
-    issuer: GiftcardIssuer, house: TangoHouse, clock: Clock
-) -> None:
+def test_a_card_that_is_made_later_is_asked_for_again(issuer: GiftcardIssuer, house: TangoHouse, clock: Clock) -> None:
     asked, house.is_late = card(), True
     [waiting] = issuer.issue([asked], now=clock.now()).values()
-    assert isinstance(waiting, NoCard)
-    assert waiting.stands == "ordered"
+    assert isinstance(waiting, CardNotIssued)
+    assert waiting.issuer_status == "ordered"
     house.is_late = False
     assert len(good(issuer.issue([asked], now=clock.now()))) == 1
 
 
 @pytest.mark.parametrize("kind", HOUSES)
-def test_a_card_over_another_amount_is_not_taken(
-    issuer: GiftcardIssuer, house: CardHouse, clock: Clock
-) -> None:
+def test_a_card_over_another_amount_is_not_taken(issuer: GiftcardIssuer, house: CardHouse, clock: Clock) -> None:
     asked = card()
     issuer.issue([asked], now=clock.now())
     with pytest.raises(IssuerDown, match="cannot be read"):
@@ -326,17 +320,14 @@ def test_a_card_over_another_amount_is_not_taken(
 @pytest.mark.parametrize(
     ("credentials", "wanted"),
     [
-        ([("Card Number", "6006"), ("PIN", "12")], GiftCard(code="6006", pin="12")),
-        ([("Redemption Link", "https://a.example/x")], GiftCard(url="https://a.example/x")),
-        (
-            [("Claim", "https://a.example/x"), ("Access Code", "7")],
-            GiftCard(url="https://a.example/x", pin="7"),
-        ),
+        ([("Card Number", "6006"), ("PIN", "12")], CardSecret(code="6006", pin="12")),
+        ([("Redemption Link", "https://a.example/x")], CardSecret(url="https://a.example/x")),
+        ([("Claim", "https://a.example/x"), ("Access Code", "7")], CardSecret(url="https://a.example/x", pin="7")),
         ([("Redemption URL", "javascript:alert(1)")], None),
-        ([("E-Gift Card Number", 12345), ("Security Code", 7)], GiftCard(code="12345", pin="7")),
+        ([("E-Gift Card Number", 12345), ("Security Code", 7)], CardSecret(code="12345", pin="7")),
         (
             [("Gift Code", "A"), ("Expiration Date", "2030-01-31T00:00:00Z")],
-            GiftCard(code="A", expires_on=date(2030, 1, 31)),
+            CardSecret(code="A", expires_on=date(2030, 1, 31)),
         ),
         ([("Gift Code", "A\x00B")], None),
         ([("Gift Code", "A" * 500)], None),
@@ -345,7 +336,7 @@ def test_a_card_over_another_amount_is_not_taken(
     ],
 )
 def test_what_a_card_is_redeemed_with_is_read_by_what_it_is_called(
-    credentials: list[tuple[str, Any]], wanted: GiftCard | None
+    credentials: list[tuple[str, Any]], wanted: CardSecret | None
 ) -> None:
     as_list = [{"label": label, "value": value} for label, value in credentials]
     assert read_credentials({"credentialList": as_list}) == wanted
@@ -360,8 +351,8 @@ def test_the_doctor_asks_whether_we_are_let_in_and_can_pay(kind: str, house: Car
     def finding(**more: str) -> tuple[str, str]:
         usual = {"giftcards_key": keys[kind], "giftcards_account": accounts[kind]}
         given = {"giftcards": f"{kind}:{house.url}", **usual, **more}
-        found = check_issuer(Settings.model_validate(given))
-        return found.verdict, found.what
+        found = check_giftcard_issuer(Settings.model_validate(given))
+        return found.status, found.message
 
     assert finding() == ("ok", "127.0.0.1 lets us in")
     assert finding(giftcards_key="some:body")[0] == "warning"
@@ -372,5 +363,5 @@ def test_the_doctor_asks_whether_we_are_let_in_and_can_pay(kind: str, house: Car
 
 
 def test_no_card_shows_what_it_is_redeemed_with() -> None:
-    shown = repr(GiftCard(code="HUSH1", pin="HUSH2", url="https://HUSH3"))
+    shown = repr(CardSecret(code="HUSH1", pin="HUSH2", url="https://HUSH3"))
     assert "HUSH" not in shown

@@ -10,14 +10,14 @@ from test_upgrade import database_of_before
 from waiting import wait_until
 
 from makers import Account, Clock, do_due_jobs, make_sub_account, make_teammate, people, person
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.schema import migrate
 from quillpost.core.database.tables.base import accounts, items, ledger_moves
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.orders.giftcards import returns
 from quillpost.orders.rules import ItemStatus
-from quillpost.privacy.items import empty_ended
+from quillpost.privacy.items import erase_ended_items
 
 S = ItemStatus
 JANE = {"address": "12 Main St, Austin, TX 78701"}
@@ -28,68 +28,68 @@ def credit(sender: Account) -> int:
 
 
 def test_an_erased_recipient_s_card_goes_back_if_its_piece_is_not_made(
-    owner: Account, parts: Parts, clock: Clock
+    owner: Account, container: Container, clock: Clock
 ) -> None:
-    jane, joe = issued(parts, send_gifts(owner, recipients=[person(), person(address="9 Oak St")]))
+    jane, joe = issued(container, send_gifts(owner, recipients=[person(), person(address="9 Oak St")]))
     before = credit(owner)
     assert owner.post("/recipients/erase", JANE).status_code == 200
-    assert (card_row(parts, jane).status, card_row(parts, joe).status) == ("void", "issued")
+    assert (card_row(container, jane).status, card_row(container, joe).status) == ("void", "issued")
     assert credit(owner) > before + VALUE
     clock.advance(seconds=2)
-    do_due_jobs(parts)
-    assert card_row(parts, jane).given_back_at == clock.now()
-    with parts.db.work() as tx:
+    do_due_jobs(container)
+    assert card_row(container, jane).given_back_at == clock.now()
+    with container.db.system_transaction() as tx:
         kept = tx.execute(sa.select(giftcard_stock.c.taken_by)).scalars().all()
-    assert kept == [card_row(parts, joe).reference]
+    assert kept == [card_row(container, joe).reference]
 
 
-def test_whoever_was_erased_after_the_mailing_may_still_claim_the_card(owner: Account, parts: Parts) -> None:
-    item_id = mailed(parts, owner)
+def test_whoever_was_erased_after_the_mailing_may_still_claim_the_card(owner: Account, container: Container) -> None:
+    item_id = mailed(container, owner)
     before = credit(owner)
     assert owner.post("/recipients/erase", JANE).status_code == 200
     shown = owner.get(f"/order-items/{item_id}").json()
     assert (shown["recipient"]["name"], shown["giftcard"]["amount"]) == (None, VALUE)
-    claim(parts, item_id)
-    assert card_row(parts, item_id).claimed_at is not None
+    claim(container, item_id)
+    assert card_row(container, item_id).claimed_at is not None
     assert credit(owner) == before
 
 
 def test_a_piece_that_forgets_its_recipient_keeps_its_card_and_forgets_why_another_was_void(
-    owner: Account, parts: Parts
+    owner: Account, container: Container
 ) -> None:
-    good, taken_back = issued(parts, send_gifts(owner, recipients=people(2)))
-    lost = mailed(parts, owner)
-    move(parts, [lost], S.FAILED)
+    good, taken_back = issued(container, send_gifts(owner, recipients=people(2)))
+    lost = mailed(container, owner)
+    move(container, [lost], S.FAILED)
     path = f"/order-items/{taken_back}/invalidate-giftcard"
     assert owner.put(path, {"reason": "Person 2 has moved"}).status_code == 200
-    with parts.db.work() as tx:
-        empty_ended(tx, [good, taken_back, lost], now=parts.clock())
-    assert [card_row(parts, each).void_reason for each in (taken_back, lost)] == [None, "The piece failed"]
-    claim(parts, good)
-    assert card_row(parts, good).claimed_at is not None
+    with container.db.system_transaction() as tx:
+        erase_ended_items(tx, [good, taken_back, lost], now=container.clock())
+    assert [card_row(container, each).void_reason for each in (taken_back, lost)] == [None, "The piece failed"]
+    claim(container, good)
+    assert card_row(container, good).claimed_at is not None
 
 
-def test_a_sub_account_with_gift_cards_is_retired_and_they_stay_good(owner: Account, parts: Parts) -> None:
-    branch = make_sub_account(parts, owner)
-    item_id = mailed(parts, owner, sub_account_id=branch)
-    other = mailed(parts, owner, sub_account_id=branch)
-    mate = make_teammate(parts, owner, branch)
+def test_a_sub_account_with_gift_cards_is_retired_and_they_stay_good(owner: Account, container: Container) -> None:
+    branch = make_sub_account(container, owner)
+    item_id = mailed(container, owner, sub_account_id=branch)
+    other = mailed(container, owner, sub_account_id=branch)
+    mate = make_teammate(container, owner, branch)
     assert owner.delete(f"/sub-accounts/{branch}").status_code == 200
     path = "/order-items/{}/invalidate-giftcard"
     assert mate.put(path.format(item_id)).status_code == 401
     gone = owner.put(path.format(item_id), {"reissue": True})
-    assert (gone.status_code, card_row(parts, item_id).status) == (400, "issued")
+    assert (gone.status_code, card_row(container, item_id).status) == (400, "issued")
     assert owner.put(path.format(item_id)).status_code == 200
-    claim(parts, other)
-    assert card_row(parts, other).claimed_at is not None
+    claim(container, other)
+    assert card_row(container, other).claimed_at is not None
 
 
 def test_an_account_goes_with_its_gift_cards_and_what_they_were_sent_anew_as(
-    owner: Account, parts: Parts, conninfo: str
+    owner: Account, container: Container, conninfo: str
 ) -> None:
-    item_id = mailed(parts, owner)
+    item_id = mailed(container, owner)
     assert owner.put(f"/order-items/{item_id}/invalidate-giftcard", {"reissue": True}).status_code == 200
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(accounts).where(accounts.c.id == owner.id))
         for table in ("giftcards", "items", "ledger_moves", "account_credit"):
             assert tx.execute(sa.text(f"select count(*) from {table}")).scalar_one() == 0
@@ -98,49 +98,47 @@ def test_an_account_goes_with_its_gift_cards_and_what_they_were_sent_anew_as(
 # Moves, claims and voids at the same moment
 
 
-def test_cards_of_pieces_that_fail_together_are_one_entry(owner: Account, parts: Parts) -> None:
-    pieces = issued(parts, send_gifts(owner, recipients=people(4)))
-    claim(parts, pieces[3])
-    move(parts, pieces[:1], S.PRINTED)
-    move(parts, pieces, S.FAILED)
-    with parts.db.work() as tx:
+def test_cards_of_pieces_that_fail_together_are_one_entry(owner: Account, container: Container) -> None:
+    pieces = issued(container, send_gifts(owner, recipients=people(4)))
+    claim(container, pieces[3])
+    move(container, pieces[:1], S.PRINTED)
+    move(container, pieces, S.FAILED)
+    with container.db.system_transaction() as tx:
         moves = tx.execute(sa.select(ledger_moves.c.kind, ledger_moves.c.cents).order_by(ledger_moves.c.id))
         told = [tuple(row) for row in moves]
         left = tx.execute(sa.select(items.c.giftcard_brand).order_by(items.c.id)).scalars().all()
     paper = 349
     assert told[1] == ("issue", 4 * VALUE)
     assert sorted(told[3:]) == [("refund", paper), ("release", 3 * paper), ("return", 3 * VALUE)]
-    assert [card_row(parts, each).status for each in pieces] == ["void", "void", "void", "issued"]
+    assert [card_row(container, each).status for each in pieces] == ["void", "void", "void", "issued"]
     assert [brand is not None for brand in left] == [False, False, False, True]
 
 
 @pytest.mark.parametrize("first", ["claim", "void"])
-def test_of_a_claim_and_a_void_at_once_the_first_wins(owner: Account, parts: Parts, first: str) -> None:
-    item_id = mailed(parts, owner)
+def test_of_a_claim_and_a_void_at_once_the_first_wins(owner: Account, container: Container, first: str) -> None:
+    item_id = mailed(container, owner)
     path = f"/order-items/{item_id}/invalidate-giftcard"
     waiting = sa.text("select count(*) from pg_locks where not granted")
 
     def is_anyone_waiting() -> bool:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             return int(tx.execute(waiting).scalar_one()) > 0
 
     with ThreadPoolExecutor(1) as thread:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             if first == "claim":
-                tx.execute(sa.text("update giftcards set claimed_at = :now"), {"now": parts.clock()})
+                tx.execute(sa.text("update giftcards set claimed_at = :now"), {"now": container.clock()})
                 second = thread.submit(lambda: owner.put(path).status_code)
             else:
                 tx.execute(sa.text("select id from orders for no key update"))
-                assert returns.void(tx, [item_id], why=None, now=parts.clock()) == 1
-                second = thread.submit(lambda: claim(parts, item_id) or 0)  # type: ignore[func-returns-value]
+                assert returns.void_cards(tx, [item_id], reason=None, now=container.clock()) == 1
+                second = thread.submit(lambda: claim(container, item_id) or 0)  # type: ignore[func-returns-value]
             wait_until(lambda: is_anyone_waiting() or second.done())
             assert not second.done()
         assert second.result() == (400 if first == "claim" else 0)
-    card = card_row(parts, item_id)
-    assert (card.status, card.claimed_at is None) == (
-        ("issued", False) if first == "claim" else ("void", True)
-    )
-    with parts.db.work() as tx:
+    card = card_row(container, item_id)
+    assert (card.status, card.claimed_at is None) == (("issued", False) if first == "claim" else ("void", True))
+    with container.db.system_transaction() as tx:
         kinds = tx.execute(sa.select(ledger_moves.c.kind)).scalars().all()
     assert ("return" in kinds) == (first == "void")
 
@@ -163,13 +161,11 @@ OLD_ROWS = """
 """
 
 
-def test_what_was_sent_before_there_were_gift_cards_brings_none(
-    postgres: EmbeddedPostgres, template: str
-) -> None:
+def test_what_was_sent_before_there_were_gift_cards_brings_none(postgres: EmbeddedPostgres, template: str) -> None:
     with database_of_before(postgres, "0017") as old:
         with psycopg.connect(old) as admin:
             admin.execute(OLD_ROWS)
-        assert migrate(old).found == "0017"
+        assert migrate(old).revision == "0017"
         with psycopg.connect(old, autocommit=True) as admin:
             order = admin.execute("select gift_total, giftcard_brand, giftcard_amount from orders").fetchone()
             piece = admin.execute("select gift_cents, giftcard_brand from items").fetchone()

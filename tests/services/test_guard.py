@@ -191,7 +191,7 @@ def test_a_cookie_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "fault"),
+    ("url", "error"),
     [
         ("", "must start with http"),
         ("card.png", "must start with http"),
@@ -216,10 +216,10 @@ def test_a_cookie_is_not_kept() -> None:
         ("http://[::ffff:10.0.0.1]/", "not a public address"),
     ],
 )
-def test_a_url_that_cannot_work_is_refused_early_with_a_sentence(url: str, fault: str) -> None:
+def test_a_url_that_cannot_work_is_refused_early_with_a_sentence(url: str, error: str) -> None:
     told = OutboundGuard().check_url(url)
     assert told is not None
-    assert fault in told
+    assert error in told
     assert told.endswith(".")
 
 

@@ -10,10 +10,10 @@ from placing import item_rows, open_account, order_row, place
 from pressing import READY, batch_rows, booked, files_of, forget_jobs, sweep
 
 from makers import Build, Clock, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.fulfillment import production
-from quillpost.fulfillment.models import FOLLOW, HAND_OVER
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.models import HAND_OVER, POLL_PRINTER
+from quillpost.fulfillment.rules import batch_reference
 from quillpost.orders.models import Order
 
 HOME = {"print.pdf", "manifest.csv", "manifest.json", "statement.json"}
@@ -26,24 +26,22 @@ def printer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Printer]
         yield printer
 
 
-def composed(build: Build, clock: Clock, printer: Printer) -> tuple[Parts, Order, int]:
+def composed(build: Build, clock: Clock, printer: Printer) -> tuple[Container, Order, int]:
     """A batch of three pieces that is ready for this printer, in the printers' own time: signatures age."""
-    parts = build(**READY | printer.settings)
-    order = place(parts, open_account(parts, mode="live"), people(3))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    container = build(**READY | printer.settings)
+    order = place(container, open_account(container, mode="live"), people(3))
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose(parts.press, batch.id, now=parts.clock())
+    production.compose_batch(container.production, batch.id, now=container.clock())
     clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
-    return parts, order, batch.id
+    return container, order, batch.id
 
 
-def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(
-    build: Build, clock: Clock, printer: Printer
-) -> None:
+def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, clock: Clock, printer: Printer) -> None:
     parts, order, batch_id = composed(build, clock, printer)
-    production.hand_over(parts.press, batch_id, now=parts.clock())
-    name = reference(batch_id)
+    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    name = batch_reference(batch_id)
     arrived = printer.files(name)
     kept = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
     assert arrived.keys() == HOME | {"ticket.xjdf"}
@@ -52,18 +50,18 @@ def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(
     assert (ticket["pieces"], ticket["mail_class"]) == (3, "first")
     assert {file["name"] for file in ticket["files"]} == HOME
 
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         torn = item_rows(tx, order)[1].id
     printer.says(name, "acknowledged", parts.clock())
     printer.says(name, "printed", parts.clock(), spoiled={str(torn): "Torn"})
-    production.follow(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    with parts.db.system_transaction() as tx:
         statuses = [(item.status, item.failure) for item in item_rows(tx, order)]
         assert statuses == [("Printed", None), ("Failed", "Torn"), ("Printed", None)]
         assert order_row(tx, order).status == "printing"
     printer.says(name, "mailed", parts.clock())
-    production.follow(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    with parts.db.system_transaction() as tx:
         assert [row.status for row in batch_rows(tx)] == ["mailed"]
 
 
@@ -71,25 +69,24 @@ def test_a_spoiled_piece_that_is_not_in_the_batch_is_shown_and_the_rest_is_taken
     build: Build, clock: Clock, printer: Printer
 ) -> None:
     parts, order, batch_id = composed(build, clock, printer)
-    production.hand_over(parts.press, batch_id, now=parts.clock())
-    name = reference(batch_id)
+    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    name = batch_reference(batch_id)
 
     def troubled(**spoiled: str) -> str | None:
         printer.says(name, "printed", parts.clock(), spoiled=spoiled)
-        production.follow(parts.press, batch_id, now=parts.clock())
-        with parts.db.work() as tx:
+        production.poll_printer(parts.production, batch_id, now=parts.clock())
+        with parts.db.system_transaction() as tx:
             [batch] = batch_rows(tx)
         assert batch.status == "printed"
         trouble: str | None = batch.trouble
         return trouble
 
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         torn = item_rows(tx, order)[1].id
     assert troubled(**{"999999": "Torn", str(torn): "Torn"}) == (
-        "The printer calls spoiled item 999999, which is not in this batch."
-        " Ask what is meant, and mark it by hand."
+        "The printer calls spoiled item 999999, which is not in this batch. Ask what is meant, and mark it by hand."
     )
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         assert [item.status for item in item_rows(tx, order)] == ["Printed", "Failed", "Printed"]
     many = {str(number): "" for number in range(900_001, 900_012)}
     trouble = troubled(**many)
@@ -103,40 +100,38 @@ def test_a_partner_that_is_away_is_shown_and_waited_for(build: Build, clock: Clo
     parts, _, batch_id = composed(build, clock, printer)
     forget_jobs(parts)
     printer.go_away()
-    production.hand_over(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    with parts.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.status, bool(batch.trouble), batch.trouble_at) == ("composed", True, parts.clock())
         assert booked(tx) == [(HAND_OVER, {"batch_id": batch_id})]
     printer.come_back()
-    production.hand_over(parts.press, batch_id, now=parts.clock())
-    assert printer.jobs() == [reference(batch_id)]
+    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    assert printer.jobs() == [batch_reference(batch_id)]
     forget_jobs(parts)
     printer.go_away()
-    production.follow(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    with parts.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.status, bool(batch.trouble)) == ("handed", True)
-        assert booked(tx) == [(FOLLOW, {"batch_id": batch_id})]
+        assert booked(tx) == [(POLL_PRINTER, {"batch_id": batch_id})]
     printer.come_back()
-    production.follow(parts.press, batch_id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    with parts.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.status, batch.trouble) == ("handed", None)
 
 
 @pytest.mark.parametrize("printer", ["sftp", "http"], indirect=True)
-def test_a_batch_that_breaks_off_on_its_way_is_handed_over_once(
-    build: Build, clock: Clock, printer: Printer
-) -> None:
+def test_a_batch_that_breaks_off_on_its_way_is_handed_over_once(build: Build, clock: Clock, printer: Printer) -> None:
     parts, _, batch_id = composed(build, clock, printer)
     printer.break_off()
-    production.hand_over(parts.press, batch_id, now=parts.clock())
+    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
     assert printer.jobs() == []
-    with parts.db.work() as tx:
+    with parts.db.system_transaction() as tx:
         assert [row.status for row in batch_rows(tx)] == ["composed"]
     for _ in range(2):
-        production.hand_over(parts.press, batch_id, now=parts.clock())
-    assert printer.jobs() == [reference(batch_id)]
-    with parts.db.work() as tx:
+        production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    assert printer.jobs() == [batch_reference(batch_id)]
+    with parts.db.system_transaction() as tx:
         assert [row.status for row in batch_rows(tx)] == ["handed"]

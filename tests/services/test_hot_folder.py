@@ -14,8 +14,8 @@ from partners import FILES, REFERENCE, job, now
 from sftp_house import SftpHouse
 
 from quillpost.fulfillment.ports import PartnerDown
-from quillpost.integrations.folders.local import LocalPlace
-from quillpost.integrations.folders.models import OpenPlace, Place
+from quillpost.integrations.folders.local import LocalFolder
+from quillpost.integrations.folders.models import OpenFolder, RemoteFolder
 from quillpost.integrations.printing.folder import HotFolder
 
 pytestmark = pytest.mark.costly
@@ -31,18 +31,18 @@ class Died(Exception):
 class Watched:
     """A place in which something happens right before the change with this number."""
 
-    def __init__(self, place: Place, number: int, happens: Callable[[], None]) -> None:
+    def __init__(self, place: RemoteFolder, number: int, happens: Callable[[], None]) -> None:
         self._place = place
         self._left = number
         self._happens = happens
         self.has_happened = False
 
     @property
-    def shown(self) -> str:
-        return self._place.shown
+    def label(self) -> str:
+        return self._place.label
 
     @contextmanager
-    def open(self) -> Iterator[OpenPlace]:
+    def open(self) -> Iterator[OpenFolder]:
         with self._place.open() as visit:
             yield _Watching(visit, self._before)
 
@@ -54,7 +54,7 @@ class Watched:
 
 
 class _Watching:
-    def __init__(self, visit: OpenPlace, before: Callable[[], None]) -> None:
+    def __init__(self, visit: OpenFolder, before: Callable[[], None]) -> None:
         self._visit = visit
         self._before = before
 
@@ -84,11 +84,11 @@ class Taker:
 
 
 @pytest.fixture(params=["local", "sftp"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Place, Path]]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[RemoteFolder, Path]]:
     root = tmp_path / "hot"
     if request.param == "local":
         root.mkdir()
-        yield LocalPlace(root), root
+        yield LocalFolder(root), root
         return
     with SftpHouse(root) as house:
         yield house.place(tmp_path), root
@@ -102,7 +102,7 @@ def die() -> None:
     raise Died
 
 
-def test_whenever_an_attempt_dies_the_next_shows_the_job_once(place: tuple[Place, Path]) -> None:
+def test_whenever_an_attempt_dies_the_next_shows_the_job_once(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     steps = 0
     while True:
@@ -122,7 +122,7 @@ def test_whenever_an_attempt_dies_the_next_shows_the_job_once(place: tuple[Place
     assert 9 < steps < MOST_STEPS
 
 
-def test_whenever_an_attempt_is_overtaken_the_job_is_shown_once(place: tuple[Place, Path]) -> None:
+def test_whenever_an_attempt_is_overtaken_the_job_is_shown_once(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     steps = 0
     while True:
@@ -145,7 +145,7 @@ def test_whenever_an_attempt_is_overtaken_the_job_is_shown_once(place: tuple[Pla
     assert 9 < steps < MOST_STEPS
 
 
-def test_nothing_is_seen_of_a_job_before_it_is_whole(place: tuple[Place, Path]) -> None:
+def test_nothing_is_seen_of_a_job_before_it_is_whole(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     seen: set[frozenset[str]] = set()
     for step in range(MOST_STEPS):
@@ -158,7 +158,7 @@ def test_nothing_is_seen_of_a_job_before_it_is_whole(place: tuple[Place, Path]) 
     assert seen == {frozenset(), frozenset({*FILES, "ticket.json"})}
 
 
-def test_another_job_of_the_same_name_is_not_taken_for_this_one(place: tuple[Place, Path]) -> None:
+def test_another_job_of_the_same_name_is_not_taken_for_this_one(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     partner = HotFolder(where)
     partner.submit(job(), now=now())
@@ -168,7 +168,7 @@ def test_another_job_of_the_same_name_is_not_taken_for_this_one(place: tuple[Pla
     assert (root / REFERENCE / "print.pdf").read_bytes() == FILES["print.pdf"]
 
 
-def test_nor_is_a_folder_that_someone_else_made(place: tuple[Place, Path]) -> None:
+def test_nor_is_a_folder_that_someone_else_made(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     (root / REFERENCE).mkdir()
     (root / REFERENCE / "theirs").touch()
@@ -179,7 +179,7 @@ def test_nor_is_a_folder_that_someone_else_made(place: tuple[Place, Path]) -> No
     assert (root / REFERENCE / "ticket.json").exists()
 
 
-def test_a_claim_that_someone_emptied_is_told(place: tuple[Place, Path]) -> None:
+def test_a_claim_that_someone_emptied_is_told(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     HotFolder(where).submit(job(), now=now())
     (root / ".quillpost" / f"{REFERENCE}.claim" / "claim.json").unlink()
@@ -187,7 +187,7 @@ def test_a_claim_that_someone_emptied_is_told(place: tuple[Place, Path]) -> None
         HotFolder(where).submit(job(), now=now())
 
 
-def test_marks_are_read_where_the_job_was_after_it_was_taken_away(place: tuple[Place, Path]) -> None:
+def test_marks_are_read_where_the_job_was_after_it_was_taken_away(place: tuple[RemoteFolder, Path]) -> None:
     where, root = place
     HotFolder(where).submit(job(), now=now())
     shutil.rmtree(root / REFERENCE)

@@ -13,7 +13,7 @@ from print_house import SECRET, PrintHouse
 
 from quillpost.fulfillment.ports import PartnerDown
 from quillpost.integrations.printing.http import HttpPartner
-from quillpost.integrations.printing.models import LARGEST_MARK
+from quillpost.integrations.printing.models import MAX_MARK_BYTES
 
 OTHER = "whsec_" + base64.b64encode(b"of somebody else, also 32 bytes.").decode()
 
@@ -45,7 +45,7 @@ def test_said_again_every_byte_is_the_same(house: PrintHouse, partner: HttpPartn
 
 def test_every_request_is_signed_when_it_is_made(house: PrintHouse) -> None:
     ticks = itertools.count(0, 10)
-    partner = HttpPartner(house.url, secrets=[SECRET], seconds=10, ticks=lambda: next(ticks))
+    partner = HttpPartner(house.url, secrets=[SECRET], seconds=10, monotonic=lambda: next(ticks))
     begun = now()
     partner.submit(job(), now=begun)
     assert [stamp - int(begun.timestamp()) for stamp in house.stamps] == [10, 20, 30, 40, 50, 60, 70]
@@ -106,12 +106,10 @@ def test_a_refusal_is_told_in_the_partners_own_words(
         b'{"printed_at": "soon"}',
         b'{"mailed_at": "2926-05-04T12:00:00Z"}',
         b'{"spoiled": [{"tracking": "x"}]}',
-        b" " * (LARGEST_MARK + 1),
+        b" " * (MAX_MARK_BYTES + 1),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_trouble(
-    house: PrintHouse, partner: HttpPartner, answer: bytes
-) -> None:
+def test_an_answer_that_cannot_be_read_is_trouble(house: PrintHouse, partner: HttpPartner, answer: bytes) -> None:
     house.answers = [(200, answer)]
     with pytest.raises(PartnerDown):
         partner.progress(REFERENCE, now=now())

@@ -31,176 +31,176 @@ from gift_press import (
 from gifted import card_row, move, pieces_of, send_gifts
 
 from makers import Account, Clock, people
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Conflict, Unavailable
 from quillpost.fulfillment import production
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import remade
+from quillpost.fulfillment.drawing import redraw_batch_files
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard, IssuerDown
-from quillpost.orders.giftcards.returns import Returns
+from quillpost.orders.giftcards.ports import CardRequest, CardSecret, IssuerDown
+from quillpost.orders.giftcards.returns import CardReturns
 from quillpost.orders.rules import ItemStatus
 
 # On paper
 
 
 def test_every_piece_is_printed_with_the_claim_of_its_own_card(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
     order = send_gifts(owner, recipients=people(3))
-    end_reviews(parts.press, parts, clock)
+    end_reviews(container.production, container, clock)
     assert owner.get(f"/orders/{order}/items").json()["data"][0]["giftcard"] is None
-    compose_all(parts.press, parts)
-    assert batches_of(parts) == [("composed", 3, None)]
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+    compose_all(container.production, container)
+    assert batches_of(container) == [("composed", 3, None)]
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
     shown = [item["giftcard"] for item in owner.get(f"/orders/{order}/items").json()["data"]]
     assert shown == [{"brand": "brindlewick", "amount": VALUE}] * 3
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         moves = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.kind == "issue")).all()
     assert [(row.source, row.target, row.cents) for row in moves] == [("held", "gifts", 3 * VALUE)]
 
 
 def test_a_batch_is_made_again_to_the_byte_when_a_card_is_void_or_the_keys_have_changed(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
     order = send_gifts(owner, recipients=people(2))
-    [batch] = end_reviews(parts.press, parts, clock)
-    compose_all(parts.press, parts)
-    printed = print_file(parts, batch)
-    move(parts, pieces_of(parts, order)[:1], ItemStatus.FAILED)
-    assert statuses(parts) == ["void", "issued"]
-    old = parts.sealer
-    assert isinstance(old, Sealer)
-    with parts.db.work() as tx:
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    printed = print_file(container, batch)
+    move(container, pieces_of(container, order)[:1], ItemStatus.FAILED)
+    assert statuses(container) == ["void", "issued"]
+    old = container.encryptor
+    assert isinstance(old, Encryptor)
+    with container.db.system_transaction() as tx:
         known = fulfillment_queries.read_batch(tx, batch)
-    assert remade(parts.press, known)["print.pdf"] == printed
-    _seal_anew(parts, newer := Sealer({"2": b"2" * 32}, "2"))
-    assert remade(replace(parts.press, sealer=newer), known)["print.pdf"] == printed
+    assert redraw_batch_files(container.production, known)["print.pdf"] == printed
+    _seal_anew(container, newer := Encryptor({"2": b"2" * 32}, "2"))
+    assert redraw_batch_files(replace(container.production, encryptor=newer), known)["print.pdf"] == printed
 
 
-def _seal_anew(parts: Parts, newer: Sealer) -> None:
-    with parts.db.work() as tx:
+def _seal_anew(container: Container, newer: Encryptor) -> None:
+    with container.db.system_transaction() as tx:
         for row in tx.execute(sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)).all():
             context = f"giftcards:{row.item_id}:claim"
-            sealed = newer.seal(parts.sealer.open(bytes(row.claim_sealed), context=context), context=context)
-            tx.execute(
-                sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed)
+            sealed = newer.encrypt(
+                container.encryptor.decrypt(bytes(row.claim_sealed), context=context), context=context
             )
+            tx.execute(sa.update(giftcards).where(giftcards.c.item_id == row.item_id).values(claim_sealed=sealed))
 
 
 def test_a_claim_that_is_no_longer_kept_is_printed_never_again(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
     send_gifts(owner, recipients=people(2))
-    [batch] = end_reviews(parts.press, parts, clock)
-    compose_all(parts.press, parts)
-    production.hand_over(parts.press, batch, now=parts.clock())
-    with parts.db.work() as tx:
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    production.hand_over_batch(container.production, batch, now=container.clock())
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcards).values(claim_sealed=None))
         known = fulfillment_queries.read_batch(tx, batch)
     with pytest.raises(Unavailable, match="claims of its gift cards are forgotten"):
-        remade(parts.press, known)
+        redraw_batch_files(container.production, known)
     with pytest.raises(Conflict, match="None of these pieces"):
-        print_room_service.reprint(
-            parts.db, parts.worlds["test"], batch, positions=[1], reason="torn", now=parts.clock()
+        print_room_service.reprint_items(
+            container.db, container.environments["test"], batch, positions=[1], reason="torn", now=container.clock()
         )
 
 
-def test_a_reprint_has_the_same_claim_and_no_second_card(parts: Parts, clock: Clock, owner: Account) -> None:
+def test_a_reprint_has_the_same_claim_and_no_second_card(container: Container, clock: Clock, owner: Account) -> None:
     send_gifts(owner, recipients=people(2))
-    [batch] = end_reviews(parts.press, parts, clock)
-    compose_all(parts.press, parts)
-    first = claims_on_paper(parts, batch)
-    production.hand_over(parts.press, batch, now=parts.clock())
-    world = parts.worlds["test"]
-    again = print_room_service.reprint(
-        parts.db, world, batch, positions=[2], reason="torn", now=parts.clock()
+    [batch] = end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    first = claims_on_paper(container, batch)
+    production.hand_over_batch(container.production, batch, now=container.clock())
+    environment = container.environments["test"]
+    again = print_room_service.reprint_items(
+        container.db, environment, batch, positions=[2], reason="torn", now=container.clock()
     )
-    compose_all(parts.press, parts)
-    [(item, claim)] = claims_on_paper(parts, again.batch_id).items()
+    compose_all(container.production, container)
+    [(item, claim)] = claims_on_paper(container, again.batch_id).items()
     assert first[item] == claim
-    assert_all_is_well(parts)
+    assert_all_is_well(container)
 
 
 @pytest.mark.parametrize("table", ["orders", "giftcards"])
 def test_cards_are_sealed_once_it_is_their_turn(
-    table: str, parts: Parts, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
+    table: str, container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else they could wait for it under a key that is forgotten meanwhile."""
-    seal = issuance.seal
+    seal = issuance.encrypt_cards
     sealed: list[int] = []
 
-    def looks(sealer: Sealer, cards: Mapping[int, GiftCard]) -> list[issuance.Sealed]:
-        with pytest.raises(Unavailable) as waits, parts.db.work() as tx:
+    def looks(encryptor: Encryptor, cards: Mapping[int, CardSecret]) -> list[issuance.EncryptedCard]:
+        with pytest.raises(Unavailable) as waits, container.db.system_transaction() as tx:
             tx.execute(sa.text(f"select from {table} for no key update nowait"))
         assert "could not obtain lock" in str(waits.value.__cause__)
         sealed.extend(cards)
-        return seal(sealer, cards)
+        return seal(encryptor, cards)
 
-    monkeypatch.setattr(issuance, "seal", looks)
+    monkeypatch.setattr(issuance, "encrypt_cards", looks)
     order = send_gifts(owner)
-    end_reviews(parts.press, parts, clock)
-    compose_all(parts.press, parts)
-    assert sealed == pieces_of(parts, order)
+    end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    assert sealed == pieces_of(container, order)
 
 
 def test_words_that_do_not_fit_give_the_card_back(
-    parts: Parts, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
+    container: Container, clock: Clock, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = send_gifts(owner, recipients=people(1), message="Fine")
     bad = send_gifts(owner, recipients=people(1), message="Unlucky")
-    draw = parts.press.studio.compose
+    draw = container.production.renderer.compose
 
     def draws(designs: Any, copies: Any, **how: Any) -> Any:
         if any(design.message == "Unlucky" for design in designs.values()):
             raise ValueError("no such thing can be drawn")
         return draw(designs, copies, **how)
 
-    monkeypatch.setattr(type(parts.press.studio), "compose", lambda _self, *what, **how: draws(*what, **how))
-    end_reviews(parts.press, parts, clock)
-    compose_all(parts.press, parts)
-    assert [card_row(parts, pieces_of(parts, order)[0]).status for order in (good, bad)] == ["issued", "void"]
-    Returns(parts.db, parts.press.issuers).give_back(now=parts.clock())
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+    monkeypatch.setattr(type(container.production.renderer), "compose", lambda _self, *what, **how: draws(*what, **how))
+    end_reviews(container.production, container, clock)
+    compose_all(container.production, container)
+    assert [card_row(container, pieces_of(container, order)[0]).status for order in (good, bad)] == ["issued", "void"]
+    CardReturns(container.db, container.production.giftcard_issuers).give_back_cards(now=container.clock())
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
 
 
 # Everything at once
 
 
 def test_two_who_compose_a_batch_at_once_issue_each_card_once(
-    parts: Parts, clock: Clock, owner: Account
+    container: Container, clock: Clock, owner: Account
 ) -> None:
     send_gifts(owner, recipients=people(4))
-    load(parts, 8)
+    load(container, 8)
     both = threading.Barrier(2, timeout=20)
 
-    def together(_asked: Sequence[CardAsked], answers: Answers) -> Answers:
+    def together(_asked: Sequence[CardRequest], answers: Answers) -> Answers:
         both.wait()
         return answers
 
-    press = press_with(parts, Issuer(stock_of(parts), together))
-    [batch] = end_reviews(press, parts, clock)
+    press = press_with(container, Issuer(stock_of(container), together))
+    [batch] = end_reviews(press, container, clock)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: production.compose(press, batch, now=parts.clock()), range(2)))
-    assert free_in_stock(parts) == 4
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+        list(pool.map(lambda _: production.compose_batch(press, batch, now=container.clock()), range(2)))
+    assert free_in_stock(container) == 4
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)
 
 
 class Trouble:
     """While cards are asked for: answers are lost, wholly or in part, and pieces fail."""
 
-    def __init__(self, parts: Parts, chance: Random, pieces: Sequence[int]) -> None:
-        self._parts, self._chance, self._pieces = parts, chance, list(pieces)
+    def __init__(self, container: Container, chance: Random, pieces: Sequence[int]) -> None:
+        self._parts, self._chance, self._pieces = container, chance, list(pieces)
         self.is_over = False
 
-    def __call__(self, asked: Sequence[CardAsked], answers: Answers) -> Answers:
+    def __call__(self, asked: Sequence[CardRequest], answers: Answers) -> Answers:
         what = "nothing" if self.is_over else self._chance.choice(
             ("nothing", "down", "death", "part", "failing", "failing")
         )  # fmt: skip
@@ -216,38 +216,36 @@ class Trouble:
         return answers
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 20))]
-)
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 20))])
 def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
-    seed: int, parts: Parts, clock: Clock, owner: Account
+    seed: int, container: Container, clock: Clock, owner: Account
 ) -> None:
     chance = Random(seed)
     sent = [send_gifts(owner, recipients=people(4)) for _ in range(2)]
-    trouble = Trouble(parts, chance, [piece for order in sent for piece in pieces_of(parts, order)])
-    press = press_with(parts, Issuer(stock_of(parts), trouble))
-    end_reviews(parts.press, parts, clock)
-    returns = Returns(parts.db, press.issuers)
+    trouble = Trouble(container, chance, [piece for order in sent for piece in pieces_of(container, order)])
+    production = press_with(container, Issuer(stock_of(container), trouble))
+    end_reviews(container.production, container, clock)
+    returns = CardReturns(container.db, production.giftcard_issuers)
 
     def compose() -> None:
         with suppress(ConnectionResetError):  # the job is tried again
-            compose_all(press, parts)
+            compose_all(production, container)
 
     with ThreadPoolExecutor(2) as pool:
         for _ in range(4):
-            load(parts, chance.randrange(3))
+            load(container, chance.randrange(3))
             for done in [pool.submit(compose) for _ in range(2)]:
                 done.result()
-            returns.give_back(now=parts.clock())
-            with parts.db.work() as tx:
+            returns.give_back_cards(now=container.clock())
+            with container.db.system_transaction() as tx:
                 assert_books_agree(tx)
     trouble.is_over = True
-    load(parts, 8)
+    load(container, 8)
     for _ in range(3):
-        compose_all(press, parts)
-        returns.give_back(now=parts.clock())
-    with parts.db.work() as tx:
+        compose_all(production, container)
+        returns.give_back_cards(now=container.clock())
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(giftcards).where(giftcards.c.status == "asked")).all() == []
-    assert {status for status, *_ in batches_of(parts)} <= {"composed", "mailed"}
-    assert_all_is_well(parts)
-    assert_printed_as_issued(parts)
+    assert {status for status, *_ in batches_of(container)} <= {"composed", "mailed"}
+    assert_all_is_well(container)
+    assert_printed_as_issued(container)

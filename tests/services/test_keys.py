@@ -16,55 +16,55 @@ from signed_in import make_person
 
 from makers import Account, guests
 from quillpost.accounts.users import password_resets
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database import Tenant, encrypted_columns
-from quillpost.core.database.encrypted_columns import Done, SealedColumn, is_any_left
+from quillpost.core.database.encrypted_columns import EncryptedColumn, RotationCount, has_outdated_values
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.database.tables.privacy import erasing_files
-from quillpost.core.encryption import NAMELESS, SealBroken, Sealer, fingerprint
+from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, key_fingerprint
 from quillpost.core.key_files import KeyFile
-from quillpost.fulfillment.files import BatchStore
+from quillpost.fulfillment.files import BatchFileStorage
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards import issuance
 from quillpost.privacy import erasure
-from quillpost.privacy.key_rotation import COLUMNS, FILES, count_all, reseal_all
-from quillpost.privacy.models import whom_of
+from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
+from quillpost.privacy.models import parse_subject
 
-CARD = next(column for column in COLUMNS if str(column) == "giftcards.card_sealed")
+CARD = next(column for column in ENCRYPTED_COLUMNS if str(column) == "giftcards.card_sealed")
 WAITING = """select count(*) from pg_stat_activity
               where datname = current_database() and state = 'idle in transaction'"""
-HOOK = next(column for column in COLUMNS if str(column) == "webhooks.secret_sealed")
+HOOK = next(column for column in ENCRYPTED_COLUMNS if str(column) == "webhooks.secret_sealed")
 
 
 @pytest.fixture
-def key_file(parts: Parts, tmp_path: Path) -> KeyFile:
+def key_file(container: Container, tmp_path: Path) -> KeyFile:
     return KeyFile(tmp_path / "home" / "secret.key")
 
 
-def files_of(parts: Parts) -> BatchStore:
-    return BatchStore(parts.shelf.store, parts.sealer)
+def files_of(container: Container) -> BatchFileStorage:
+    return BatchFileStorage(container.storage.store, container.encryptor)
 
 
-def counts(parts: Parts) -> dict[str, dict[str, int]]:
-    return {place: dict(found) for place, found in count_all(parts.db, files_of(parts)).items()}
+def counts(container: Container) -> dict[str, dict[str, int]]:
+    return {place: dict(found) for place, found in count_all_by_key(container.db, files_of(container)).items()}
 
 
-def reseal_everything(parts: Parts) -> Done:
-    done = Done()
-    for _, step in reseal_all(parts.db, files_of(parts), now=parts.clock()):
-        done.renewed += step.renewed
-        done.broken += step.broken
+def reseal_everything(container: Container) -> RotationCount:
+    done = RotationCount()
+    for _, step in reencrypt_all(container.db, files_of(container), now=container.clock()):
+        done.reencrypted += step.reencrypted
+        done.failed += step.failed
     return done
 
 
-def sealed_by(column: SealedColumn, parts: Parts) -> dict[tuple[object, ...], tuple[str, bytes]]:
+def sealed_by(column: EncryptedColumn, container: Container) -> dict[tuple[object, ...], tuple[str, bytes]]:
     """Every value of the column with its context, by its row."""
-    keys, bound = len(column.keys), [column.table.c[name] for name in column.bound_to]
-    wanted = sa.select(*(each.label(None) for each in (*column.keys, *bound, column.column)))
-    with parts.db.work() as tx:
-        rows = [tuple(row) for row in tx.execute(wanted.where(column.is_sealed))]
+    keys, bound = len(column.primary_key), [column.table.c[name] for name in column.context_columns]
+    wanted = sa.select(*(each.label(None) for each in (*column.primary_key, *bound, column.column)))
+    with container.db.system_transaction() as tx:
+        rows = [tuple(row) for row in tx.execute(wanted.where(column.is_encrypted))]
     return {row[:keys]: (column.context(*row[keys:-1]), bytes(row[-1])) for row in rows}
 
 
@@ -75,19 +75,21 @@ def subscribe(owner: Account) -> int:
 
 
 @pytest.fixture
-def everything(parts: Parts, owner: Account) -> None:
+def everything(container: Container, owner: Account) -> None:
     """Something is sealed in every place that there is."""
     hook = subscribe(owner)
     again = {"Idempotency-Key": "once"}
     assert owner.post(f"/webhooks/{hook}/rotate-secret", headers=again).status_code == 200
     assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
-    person = make_person(parts, owner.id, DANA)
-    enrolled(parts, person)
-    password_resets.ask(parts.people, DANA, base_url=parts.base_url, address="192.0.2.1", now=parts.clock())
-    whom = whom_of({"email": "jane@example.com", "address": None})
-    with parts.db.work() as tx:
-        erasure.erase(tx, parts.sealer, Tenant(owner.id), whom, now=parts.clock())
-    issued(parts, send_gifts(owner))
+    person = make_person(container, owner.id, DANA)
+    enrolled(container, person)
+    password_resets.request_reset(
+        container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
+    )
+    whom = parse_subject({"email": "jane@example.com", "address": None})
+    with container.db.system_transaction() as tx:
+        erasure.erase_subject(tx, container.encryptor, Tenant(owner.id), whom, now=container.clock())
+    issued(container, send_gifts(owner))
 
 
 def test_every_sealed_column_of_the_schema_is_known(conninfo: str) -> None:
@@ -100,171 +102,171 @@ def test_every_sealed_column_of_the_schema_is_known(conninfo: str) -> None:
             """select table_name from information_schema.columns
                 where table_schema = 'public' and data_type = 'boolean' and column_name = 'sealed'"""
         ).fetchall()
-    known = {str(column) for column in COLUMNS}
+    known = {str(column) for column in ENCRYPTED_COLUMNS}
     assert known == {name for [name] in found} | {"idempotency_keys.answer_body"}
     assert flagged == [("idempotency_keys",)], "another table says of a column whether it is sealed"
 
 
 @pytest.mark.usefixtures("everything")
 def test_everything_opens_under_the_new_key_alone_and_nothing_under_the_old(
-    parts: Parts, key_file: KeyFile
+    container: Container, key_file: KeyFile
 ) -> None:
-    before = counts(parts)
-    [old] = key_file.read()
-    assert before.keys() == {str(column) for column in COLUMNS}, "nothing is sealed in one of the places"
+    before = counts(container)
+    [old] = key_file.read_keys()
+    assert before.keys() == {str(column) for column in ENCRYPTED_COLUMNS}, "nothing is sealed in one of the places"
     plain = {
-        str(column): {key: parts.sealer.open(value, context=where) for key, (where, value) in found.items()}
-        for column in COLUMNS
-        if (found := sealed_by(column, parts))
+        str(column): {key: container.encryptor.decrypt(value, context=where) for key, (where, value) in found.items()}
+        for column in ENCRYPTED_COLUMNS
+        if (found := sealed_by(column, container))
     }
-    new = key_file.add()
-    done = reseal_everything(parts)
-    how_many = sum(found[fingerprint(old)] for found in before.values())
-    assert (done.renewed, done.broken) == (how_many, 0)
-    assert counts(parts) == {place: {new: found[fingerprint(old)]} for place, found in before.items()}
-    alone = Sealer.of([key_file.read()[0]])
-    for column in COLUMNS:
-        for key, (where, value) in sealed_by(column, parts).items():
-            assert alone.open(value, context=where) == plain[str(column)][key]
-            with pytest.raises(SealBroken):
-                Sealer.of([old]).open(value, context=where)
-    assert reseal_everything(parts) == Done(), "what was done is done again"
+    new = key_file.add_key()
+    done = reseal_everything(container)
+    how_many = sum(found[key_fingerprint(old)] for found in before.values())
+    assert (done.reencrypted, done.failed) == (how_many, 0)
+    assert counts(container) == {place: {new: found[key_fingerprint(old)]} for place, found in before.items()}
+    alone = Encryptor.from_keys([key_file.read_keys()[0]])
+    for column in ENCRYPTED_COLUMNS:
+        for key, (where, value) in sealed_by(column, container).items():
+            assert alone.decrypt(value, context=where) == plain[str(column)][key]
+            with pytest.raises(DecryptionFailed):
+                Encryptor.from_keys([old]).decrypt(value, context=where)
+    assert reseal_everything(container) == RotationCount(), "what was done is done again"
 
 
 def test_what_earlier_releases_sealed_is_given_the_name_of_its_key(
-    parts: Parts, owner: Account, key_file: KeyFile
+    container: Container, owner: Account, key_file: KeyFile
 ) -> None:
     hook = subscribe(owner)
-    [key] = key_file.read()
-    nameless = Sealer({NAMELESS: key}, NAMELESS).seal(b"whsec_x", context=secret_context(hook))
-    with parts.db.work() as tx:
+    [key] = key_file.read_keys()
+    nameless = Encryptor({LEGACY_KEY_ID: key}, LEGACY_KEY_ID).encrypt(b"whsec_x", context=secret_context(hook))
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(secret_sealed=nameless))
-    assert counts(parts)["webhooks.secret_sealed"] == {NAMELESS: 1}
-    assert reseal_everything(parts).renewed == 1
-    assert counts(parts)["webhooks.secret_sealed"] == {fingerprint(key): 1}
+    assert counts(container)["webhooks.secret_sealed"] == {LEGACY_KEY_ID: 1}
+    assert reseal_everything(container).reencrypted == 1
+    assert counts(container)["webhooks.secret_sealed"] == {key_fingerprint(key): 1}
 
 
 def test_a_value_that_was_changed_meanwhile_is_left_alone(
-    parts: Parts, owner: Account, key_file: KeyFile
+    container: Container, owner: Account, key_file: KeyFile
 ) -> None:
     subscribe(owner)
-    key_file.add()
+    key_file.add_key()
 
-    class Interrupted(Sealer):
-        def seal(self, plain: bytes, *, context: str) -> bytes:
-            with parts.db.work() as tx:
+    class Interrupted(Encryptor):
+        def encrypt(self, plain: bytes, *, context: str) -> bytes:
+            with container.db.system_transaction() as tx:
                 tx.execute(sa.update(webhooks).values(secret_sealed=b"changed meanwhile"))
-            return super().seal(plain, context=context)
+            return super().encrypt(plain, context=context)
 
-    [done] = encrypted_columns.reseal(parts.db, Interrupted.of(key_file.read()), HOOK)
-    assert (done.renewed, done.passed_by) == (0, 1)
-    with parts.db.work() as tx:
+    [done] = encrypted_columns.reencrypt(container.db, Interrupted.from_keys(key_file.read_keys()), HOOK)
+    assert (done.reencrypted, done.skipped) == (0, 1)
+    with container.db.system_transaction() as tx:
         assert bytes(tx.execute(sa.select(webhooks.c.secret_sealed)).scalar_one()) == b"changed meanwhile"
 
 
-def test_nobody_is_waited_for_but_at_the_end(parts: Parts, owner: Account, key_file: KeyFile) -> None:
+def test_nobody_is_waited_for_but_at_the_end(container: Container, owner: Account, key_file: KeyFile) -> None:
     subscribe(owner)
     held, other = subscribe(owner), subscribe(owner)
-    key_file.add()
-    with parts.db.work() as tx:
+    key_file.add_key()
+    with container.db.system_transaction() as tx:
         tx.execute(sa.select(webhooks.c.id).where(webhooks.c.id == held).with_for_update())
-        [done] = encrypted_columns.reseal(parts.db, parts.sealer, HOOK)
-        assert (done.renewed, done.passed_by) == (2, 1)
+        [done] = encrypted_columns.reencrypt(container.db, container.encryptor, HOOK)
+        assert (done.reencrypted, done.skipped) == (2, 1)
         with ThreadPoolExecutor() as pool:
-            waits = pool.submit(reseal_everything, parts)
+            waits = pool.submit(reseal_everything, container)
             tx.execute(sa.update(webhooks).where(webhooks.c.id == held).values(description="mine"))
             tx.commit()
-            assert waits.result().renewed == 1
+            assert waits.result().reencrypted == 1
     assert other
-    with parts.db.work() as tx:
-        assert not is_any_left(tx, HOOK, parts.sealer.mark)
+    with container.db.system_transaction() as tx:
+        assert not has_outdated_values(tx, HOOK, container.encryptor.current_header)
 
 
-def test_what_no_key_opens_stays_and_is_counted(parts: Parts, owner: Account, key_file: KeyFile) -> None:
+def test_what_no_key_opens_stays_and_is_counted(container: Container, owner: Account, key_file: KeyFile) -> None:
     first, second = subscribe(owner), subscribe(owner)
-    strange = Sealer.of([b"?" * 32]).seal(b"x", context=secret_context(first))
-    with parts.db.work() as tx:
+    strange = Encryptor.from_keys([b"?" * 32]).encrypt(b"x", context=secret_context(first))
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).where(webhooks.c.id == first).values(secret_sealed=strange))
-    key_file.add()
-    assert reseal_everything(parts) == Done(renewed=1, broken=1)
-    assert sealed_by(HOOK, parts)[(first,)][1] == strange
-    assert parts.sealer.open(sealed_by(HOOK, parts)[(second,)][1], context=secret_context(second))
+    key_file.add_key()
+    assert reseal_everything(container) == RotationCount(reencrypted=1, failed=1)
+    assert sealed_by(HOOK, container)[(first,)][1] == strange
+    assert container.encryptor.decrypt(sealed_by(HOOK, container)[(second,)][1], context=secret_context(second))
 
 
 def test_every_row_is_met_once_however_many_there_are(
-    parts: Parts, owner: Account, key_file: KeyFile, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, key_file: KeyFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(4):
         subscribe(owner)
         again = {"Idempotency-Key": f"key {number}"}
         owner.post("/webhooks", {"url": "https://example.com/again", "type": "*"}, headers=again)
-    monkeypatch.setattr(encrypted_columns, "AT_ONCE", 2)
-    key_file.add()
-    ended_early = reseal_all(parts.db, files_of(parts), now=parts.clock())
+    monkeypatch.setattr(encrypted_columns, "BATCH_SIZE", 2)
+    key_file.add_key()
+    ended_early = reencrypt_all(container.db, files_of(container), now=container.clock())
     steps = [next(ended_early)]
     ended_early.close()  # type: ignore[attr-defined]
-    steps += reseal_all(parts.db, files_of(parts), now=parts.clock())
-    by_place = {place: [d.renewed for at, d in steps if at == place] for place, _ in steps}
+    steps += reencrypt_all(container.db, files_of(container), now=container.clock())
+    by_place = {place: [d.reencrypted for at, d in steps if at == place] for place, _ in steps}
     assert by_place == {"webhooks.secret_sealed": [2] * 4, "idempotency_keys.answer_body": [2, 2]}
 
 
-def test_a_sealed_print_file_is_sealed_anew(parts: Parts, key_file: KeyFile) -> None:
-    batch = sealed_file(parts)
-    [old] = key_file.read()
-    new = key_file.add()
-    assert counts(parts) == {FILES: {fingerprint(old): 1}}
-    assert reseal_everything(parts).renewed == 1
-    assert counts(parts) == {FILES: {new: 1}}
-    alone = BatchStore(parts.shelf.store, Sealer.of(key_file.read()[:1]))
-    assert alone.get(batch, "print.pdf", is_secret=True) == b"%PDF"
+def test_a_sealed_print_file_is_sealed_anew(container: Container, key_file: KeyFile) -> None:
+    batch = sealed_file(container)
+    [old] = key_file.read_keys()
+    new = key_file.add_key()
+    assert counts(container) == {PRINT_FILES: {key_fingerprint(old): 1}}
+    assert reseal_everything(container).reencrypted == 1
+    assert counts(container) == {PRINT_FILES: {new: 1}}
+    alone = BatchFileStorage(container.storage.store, Encryptor.from_keys(key_file.read_keys()[:1]))
+    assert alone.read_file(batch, "print.pdf", is_secret=True) == b"%PDF"
 
 
 def test_no_transaction_waits_for_the_file_store(
-    parts: Parts, conninfo: str, monkeypatch: pytest.MonkeyPatch
+    container: Container, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sealed_file(parts)
+    sealed_file(container)
     waiting: list[int] = []
 
-    def look(self: BatchStore, batch_id: int, name: str) -> bytes:
+    def look(self: BatchFileStorage, batch_id: int, name: str) -> bytes:
         with psycopg.connect(conninfo) as other:
             [found] = other.execute(WAITING).fetchall()
         waiting.append(found[0])
-        return self.sealer.mark
+        return self.encryptor.current_header
 
-    monkeypatch.setattr(BatchStore, "header", look)
-    assert counts(parts) == {FILES: {parts.sealer.current: 1}}
+    monkeypatch.setattr(BatchFileStorage, "read_header", look)
+    assert counts(container) == {PRINT_FILES: {container.encryptor.current_key_id: 1}}
     assert waiting == [0]
 
 
 def test_a_print_file_whose_time_came_while_it_was_sealed_is_removed_again(
-    parts: Parts, key_file: KeyFile
+    container: Container, key_file: KeyFile
 ) -> None:
-    batch = sealed_file(parts)
-    key_file.add()
+    batch = sealed_file(container)
+    key_file.add_key()
 
-    class Interrupted(Sealer):
-        def seal(self, plain: bytes, *, context: str) -> bytes:
-            with parts.db.work() as tx:
+    class Interrupted(Encryptor):
+        def encrypt(self, plain: bytes, *, context: str) -> bytes:
+            with container.db.system_transaction() as tx:
                 tx.execute(sa.text("delete from batch_files"))
-            parts.shelf.store.delete(f"batches/{batch}/print.pdf")
-            return super().seal(plain, context=context)
+            container.storage.store.delete(f"batches/{batch}/print.pdf")
+            return super().encrypt(plain, context=context)
 
-    files = BatchStore(parts.shelf.store, Interrupted.of(key_file.read()))
-    assert [place for place, _ in reseal_all(parts.db, files, now=parts.clock())] == [FILES]
-    with parts.db.work() as tx:
+    files = BatchFileStorage(container.storage.store, Interrupted.from_keys(key_file.read_keys()))
+    assert [place for place, _ in reencrypt_all(container.db, files, now=container.clock())] == [PRINT_FILES]
+    with container.db.system_transaction() as tx:
         queued = list(tx.execute(sa.select(erasing_files.c.key)).scalars())
     assert queued == [f"batches/{batch}/print.pdf"]
 
 
 def test_whoever_writes_is_waited_for_and_not_for_ever(
-    parts: Parts, owner: Account, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subscribe(owner)
-    monkeypatch.setattr(encrypted_columns, "LONGEST_WAIT", "50ms")
-    with parts.db.work() as tx:
+    monkeypatch.setattr(encrypted_columns, "LOCK_TIMEOUT", "50ms")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(webhooks).values(description="being written"))
-        assert not encrypted_columns.wait_for_writers(parts.db, webhooks)
-    assert encrypted_columns.wait_for_writers(parts.db, webhooks)
+        assert not encrypted_columns.wait_for_writers(container.db, webhooks)
+    assert encrypted_columns.wait_for_writers(container.db, webhooks)
 
 
 CARDS = 60
@@ -272,68 +274,70 @@ CARDS = 60
 
 
 def test_cards_are_sent_issued_and_claimed_while_the_key_is_changed(
-    parts: Parts, owner: Account, key_file: KeyFile, conninfo: str, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Account, key_file: KeyFile, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encrypted_columns, "AT_ONCE", 15)
+    monkeypatch.setattr(encrypted_columns, "BATCH_SIZE", 15)
     order_id = send_gifts(owner, recipients=guests(7))
-    end_review_of(parts, order_id)
-    first, *others = pieces_of(parts, order_id)
-    issue(parts, [first])
-    [old] = key_file.read()
-    claims = make_many(conninfo, parts.sealer, first, CARDS)
+    end_review_of(container, order_id)
+    first, *others = pieces_of(container, order_id)
+    issue(container, [first])
+    [old] = key_file.read_keys()
+    claims = make_many(conninfo, container.encryptor, first, CARDS)
     begun = Event()
 
     def go_on() -> None:
         """Cards are issued and shown, from before the key is changed until after all is sealed anew."""
         for item_id in others:
-            issue(parts, [item_id])
+            issue(container, [item_id])
             begun.set()
         for item_id in [*others, *islice(claims, 20)]:
-            claim(parts, item_id)
+            claim(container, item_id)
 
     with ThreadPoolExecutor() as pool:
         going = pool.submit(go_on)
         assert begun.wait(30)
-        new = key_file.add()
-        at_once = [pool.submit(reseal_everything, parts) for _ in range(2)]
+        new = key_file.add_key()
+        at_once = [pool.submit(reseal_everything, container) for _ in range(2)]
         for each in at_once:
-            assert each.result().broken == 0
+            assert each.result().failed == 0
         going.result()
-    reseal_everything(parts)  # what was sealed before the change, and written after its turn
+    reseal_everything(container)  # what was sealed before the change, and written after its turn
 
     how_many = CARDS + 1 + len(others)
-    seen = counts(parts)
+    seen = counts(container)
     assert {place: seen[place] for place in seen if place.startswith("gift")} == {
         "giftcards.claim_sealed": {new: how_many},
         "giftcards.card_sealed": {new: how_many},
         "giftcard_stock.card_sealed": {new: how_many},
     }
-    alone, former = Sealer.of(key_file.read()[:1]), Sealer.of([old])
-    with parts.db.work() as tx:
+    alone, former = Encryptor.from_keys(key_file.read_keys()[:1]), Encryptor.from_keys([old])
+    with container.db.system_transaction() as tx:
         cards = tx.execute(sa.select(giftcards)).all()
         stock = tx.execute(sa.select(giftcard_stock)).all()
     for row in cards:
-        card = issuance.open_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
-        spoken = issuance.open_claim(alone, row.item_id, bytes(row.claim_sealed))
+        card = issuance.decrypt_card(alone, issuance.card_context(row.item_id), bytes(row.card_sealed))
+        spoken = issuance.decrypt_claim(alone, row.item_id, bytes(row.claim_sealed))
         if row.item_id in claims:
             assert (card.code, spoken) == (code_of(row.item_id), claims[row.item_id])
-        with pytest.raises(SealBroken):
-            issuance.open_claim(former, row.item_id, bytes(row.claim_sealed))
+        with pytest.raises(DecryptionFailed):
+            issuance.decrypt_claim(former, row.item_id, bytes(row.claim_sealed))
     assert sum(row.claimed_at is not None for row in cards) == 20 + len(others)
     for row in stock:
-        assert issuance.open_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
+        assert issuance.decrypt_card(alone, issuance.stock_context(row.id), bytes(row.card_sealed)).code
 
 
 def test_a_letter_that_is_tried_again_does_not_bring_an_old_seal_back(
-    parts: Parts, owner: Account, key_file: KeyFile
+    container: Container, owner: Account, key_file: KeyFile
 ) -> None:
-    make_person(parts, owner.id, DANA)
-    password_resets.ask(parts.people, DANA, base_url=parts.base_url, address="192.0.2.1", now=parts.clock())
-    now = parts.clock()
-    with parts.db.work() as tx:
-        [notice] = outbox.claim(tx, "mail", most=1, lease=now, now=now)
-    new = key_file.add()
-    reseal_everything(parts)
-    with parts.db.work() as tx:
+    make_person(container, owner.id, DANA)
+    password_resets.request_reset(
+        container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
+    )
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        [notice] = outbox.claim_due_notifications(tx, "mail", limit=1, leased_until=now, now=now)
+    new = key_file.add_key()
+    reseal_everything(container)
+    with container.db.system_transaction() as tx:
         outbox.record_failure(tx, notice, error="nobody there", next_at=now)
-    assert counts(parts)["notices.secret_sealed"] == {new: 1}
+    assert counts(container)["notices.secret_sealed"] == {new: 1}

@@ -17,29 +17,29 @@ import pikepdf
 import pytest
 from PIL import Image
 
-from quillpost.core.clients import Client, ClientGone, serving
+from quillpost.core.clients import ClientConnection, ClientDisconnected, client_context
 from quillpost.core.errors import Invalid, Unavailable
-from quillpost.core.ports import Fetched
-from quillpost.orders.templates.images import FetchedPages, FetchedPicture, Wanted, fetch_images, fetch_pages
+from quillpost.core.ports import FetchedDocument
+from quillpost.orders.templates.images import FetchedPages, FetchedPicture, FileToFetch, fetch_images, fetch_pages
 from quillpost.rendering.decoder import pool, sandbox
-from quillpost.rendering.decoder.messages import Head, send_message
-from quillpost.rendering.decoder.pool import NURSERY, Died, Nursery, TookTooLong
-from quillpost.rendering.decoder.sandbox import limited_pages, limited_picture
-from quillpost.rendering.images.limits import BadImage, BadPdf
+from quillpost.rendering.decoder.messages import MessageHead, send_message
+from quillpost.rendering.decoder.pool import DECODER_POOL, DecoderDied, DecoderPool, DecoderTimeout
+from quillpost.rendering.decoder.sandbox import make_printable_pages_in_sandbox, make_printable_picture_in_sandbox
+from quillpost.rendering.images.limits import UnprintableImage, UnprintablePdf
 from quillpost.rendering.images.pdfs import count_pages
 
 PLENTY = 60
 
 
 @pytest.fixture
-def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
+def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecoderPool]:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
-    unruly = Nursery("unruly")
+    unruly = DecoderPool("unruly")
     yield unruly
     unruly.close()
 
 
-def echoes(nursery: Nursery, data: bytes = b"still here") -> bool:
+def echoes(nursery: DecoderPool, data: bytes = b"still here") -> bool:
     return nursery.run("echo", data, cpu_seconds=PLENTY, seconds=PLENTY)[1] == data
 
 
@@ -63,31 +63,29 @@ class Shop:
     def __init__(self, body: bytes) -> None:
         self._body = body
 
-    def fetch(self, url: str, *, most_bytes: int) -> Fetched:
+    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
         assert len(self._body) <= most_bytes
-        return Fetched("text/plain", self._body)
+        return FetchedDocument("text/plain", self._body)
 
 
-@pytest.mark.parametrize(
-    ("file_format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "P"), ("PNG", "LA")]
-)
+@pytest.mark.parametrize(("file_format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("PNG", "P"), ("PNG", "LA")])
 def test_a_picture_comes_back_printable(file_format: str, mode: str) -> None:
-    made = limited_picture(picture(file_format, mode))
+    made = make_printable_picture_in_sandbox(picture(file_format, mode))
     assert (made.content_type, made.width, made.height) == (f"image/{file_format.lower()}", 60, 40)
-    assert limited_picture(made.data).data == made.data
+    assert make_printable_picture_in_sandbox(made.data).data == made.data
 
 
 def test_pages_come_back_printable() -> None:
-    made = limited_pages(page())
+    made = make_printable_pages_in_sandbox(page())
     assert made.count == 1
     assert made.notes == ("Page 1: 8.26 x 11.69 in, scaled to fit 8.5 x 11 in.",)
 
 
 def test_a_refusal_comes_back_with_its_sentence() -> None:
-    with pytest.raises(BadImage, match="it is a GIF picture"):
-        limited_picture(picture("GIF", "P"))
-    with pytest.raises(BadPdf, match="it is a GIF picture"):
-        limited_pages(picture("GIF", "P"))
+    with pytest.raises(UnprintableImage, match="it is a GIF picture"):
+        make_printable_picture_in_sandbox(picture("GIF", "P"))
+    with pytest.raises(UnprintablePdf, match="it is a GIF picture"):
+        make_printable_pages_in_sandbox(picture("GIF", "P"))
 
 
 class Liar:
@@ -95,7 +93,7 @@ class Liar:
 
     def __init__(self, body: bytes) -> None:
         self._body = body
-        self._honest = NURSERY
+        self._honest = DECODER_POOL
 
     def run(self, work: str, data: bytes, **how: Any) -> object:
         if work != "pages":
@@ -104,88 +102,79 @@ class Liar:
 
 
 @pytest.mark.parametrize("body", [b"", b"%PDF-1.6 startxref", picture()])
-def test_pages_that_a_child_claims_to_have_made_are_looked_at(
-    monkeypatch: pytest.MonkeyPatch, body: bytes
-) -> None:
-    monkeypatch.setattr(sandbox, "NURSERY", Liar(body))
-    with pytest.raises(BadPdf, match="damaged or too complex"):
-        limited_pages(page())
+def test_pages_that_a_child_claims_to_have_made_are_looked_at(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
+    monkeypatch.setattr(sandbox, "DECODER_POOL", Liar(body))
+    with pytest.raises(UnprintablePdf, match="damaged or too complex"):
+        make_printable_pages_in_sandbox(page())
 
 
 def test_what_is_fetched_is_what_is_printed() -> None:
-    wanted = [Wanted("https://example.com/", "front_image_url")]
+    wanted = [FileToFetch("https://example.com/", "front_image_url")]
     (fetched,) = fetch_images(Shop(picture("PNG", "RGBA")), wanted)
     assert isinstance(fetched, FetchedPicture)
     assert (fetched.content_type, fetched.width, fetched.height) == ("image/png", 60, 40)
-    pages = fetch_pages(Shop(page()), Wanted("https://example.com/", "pdf_url"))
+    pages = fetch_pages(Shop(page()), FileToFetch("https://example.com/", "pdf_url"))
     assert isinstance(pages, FetchedPages)
     assert (pages.content_type, count_pages(pages.body)) == ("application/pdf", 1)
 
 
 def test_what_cannot_be_printed_is_refused_by_its_field() -> None:
     with pytest.raises(Invalid) as refusal:
-        fetch_pages(Shop(picture()), Wanted("https://example.com/", "pdf_url"))
-    assert refusal.value.fields == {
-        "pdf_url": ["The PDF cannot be printed: The file is no PDF: it is a PNG picture."]
-    }
+        fetch_pages(Shop(picture()), FileToFetch("https://example.com/", "pdf_url"))
+    assert refusal.value.fields == {"pdf_url": ["The PDF cannot be printed: The file is no PDF: it is a PNG picture."]}
 
 
 @pytest.mark.parametrize("fate", ["eat", "die", "crash", "fail", "babble"])
-def test_a_child_that_dies_takes_nothing_with_it(nursery: Nursery, fate: str) -> None:
+def test_a_child_that_dies_takes_nothing_with_it(nursery: DecoderPool, fate: str) -> None:
     assert echoes(nursery)
     before = nursery.pid
-    with pytest.raises(Died):
+    with pytest.raises(DecoderDied):
         nursery.run(fate, b"", cpu_seconds=PLENTY, seconds=PLENTY)
     assert echoes(nursery)
     assert nursery.pid == before
 
 
-def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor(nursery: Nursery) -> None:
-    with pytest.raises(TookTooLong):
+def test_a_child_that_spins_is_stopped_by_its_share_of_the_processor(nursery: DecoderPool) -> None:
+    with pytest.raises(DecoderTimeout):
         nursery.run("spin", b"", cpu_seconds=1, seconds=PLENTY)
     assert echoes(nursery)
 
 
-def test_a_child_that_dawdles_is_stopped_by_the_clock(nursery: Nursery) -> None:
-    with pytest.raises(TookTooLong):
+def test_a_child_that_dawdles_is_stopped_by_the_clock(nursery: DecoderPool) -> None:
+    with pytest.raises(DecoderTimeout):
         nursery.run("wait", b"", cpu_seconds=PLENTY, seconds=0.2)
     assert echoes(nursery)
 
 
-def test_a_child_that_takes_long_gives_way_to_others(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_takes_long_gives_way_to_others(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "SHORT_SECONDS", 0.1)
     head, _ = nursery.run("linger", b"", cpu_seconds=PLENTY, seconds=PLENTY)
     assert head["priority"] > 0
     assert os.getpriority(os.PRIO_PROCESS, 0) == 0
 
 
-def test_a_child_ends_when_its_client_goes(nursery: Nursery) -> None:
-    client, working = Client(), Event()
+def test_a_child_ends_when_its_client_goes(nursery: DecoderPool) -> None:
+    client, working = ClientConnection(), Event()
 
     def work() -> None:
-        with serving(client):
+        with client_context(client):
             working.set()
             nursery.run("wait", b"", cpu_seconds=PLENTY, seconds=PLENTY)
 
     with ThreadPoolExecutor(1) as thread:
         done = thread.submit(work)
         assert working.wait(PLENTY)
-        client.leave()
-        with pytest.raises(ClientGone):
+        client.disconnect()
+        with pytest.raises(ClientDisconnected):
             done.result(PLENTY / 2)
     assert echoes(nursery)
 
 
-def test_a_refusal_is_an_answer(nursery: Nursery) -> None:
-    assert nursery.run("refuse", b"", cpu_seconds=PLENTY, seconds=PLENTY) == (
-        {"refused": "Not this one."},
-        b"",
-    )
+def test_a_refusal_is_an_answer(nursery: DecoderPool) -> None:
+    assert nursery.run("refuse", b"", cpu_seconds=PLENTY, seconds=PLENTY) == ({"refused": "Not this one."}, b"")
 
 
-def test_a_decoder_that_was_killed_is_started_anew(nursery: Nursery) -> None:
+def test_a_decoder_that_was_killed_is_started_anew(nursery: DecoderPool) -> None:
     assert echoes(nursery)
     killed = nursery.pid
     assert killed is not None
@@ -195,7 +184,7 @@ def test_a_decoder_that_was_killed_is_started_anew(nursery: Nursery) -> None:
 
 
 def test_a_decoder_that_cannot_start_is_told_as_such() -> None:
-    absent = Nursery("json.no_such_module")
+    absent = DecoderPool("json.no_such_module")
     try:
         with pytest.raises(Unavailable):
             echoes(absent)
@@ -203,7 +192,7 @@ def test_a_decoder_that_cannot_start_is_told_as_such() -> None:
         absent.close()
 
 
-def test_a_child_can_neither_read_nor_write_nor_connect(nursery: Nursery) -> None:
+def test_a_child_can_neither_read_nor_write_nor_connect(nursery: DecoderPool) -> None:
     assert nursery.run("look_around", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0] == {
         "read": False,
         "write": False,
@@ -211,7 +200,7 @@ def test_a_child_can_neither_read_nor_write_nor_connect(nursery: Nursery) -> Non
     }
 
 
-def test_secrets_are_not_inherited(nursery: Nursery, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_are_not_inherited(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUILLPOST_SECRET", "hunter2")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
     known = nursery.run("environment", b"", cpu_seconds=PLENTY, seconds=PLENTY)[0]
@@ -233,45 +222,41 @@ def test_nothing_is_sent_after_a_message_is_whole() -> None:
             send_message(wire, {"work": "echo"})
 
 
-def test_threads_get_their_own_answers(nursery: Nursery) -> None:
+def test_threads_get_their_own_answers(nursery: DecoderPool) -> None:
     payloads = [bytes([n]) * 300_000 for n in range(12)]
     with ThreadPoolExecutor(6) as threads:
         assert all(threads.map(lambda payload: echoes(nursery, payload), payloads))
 
 
-def test_a_dying_child_does_not_disturb_its_neighbour(nursery: Nursery) -> None:
+def test_a_dying_child_does_not_disturb_its_neighbour(nursery: DecoderPool) -> None:
     with ThreadPoolExecutor(2) as threads:
         slow = threads.submit(nursery.run, "spin", b"", cpu_seconds=1, seconds=PLENTY)
         assert all(echoes(nursery) for _ in range(5))
-        with pytest.raises(TookTooLong):
+        with pytest.raises(DecoderTimeout):
             slow.result()
 
 
-def test_a_picture_that_kills_its_reader_is_a_bad_one(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox, "NURSERY", _Always(nursery, "die"))
-    with pytest.raises(BadImage, match="damaged or too complex"):
-        limited_picture(b"")
-    with pytest.raises(BadPdf, match="damaged or too complex"):
-        limited_pages(b"")
+def test_a_picture_that_kills_its_reader_is_a_bad_one(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "DECODER_POOL", _Always(nursery, "die"))
+    with pytest.raises(UnprintableImage, match="damaged or too complex"):
+        make_printable_picture_in_sandbox(b"")
+    with pytest.raises(UnprintablePdf, match="damaged or too complex"):
+        make_printable_pages_in_sandbox(b"")
 
 
-def test_a_picture_that_takes_too_long_is_a_bad_one(
-    nursery: Nursery, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sandbox, "NURSERY", _Always(nursery, "wait"))
-    with pytest.raises(BadImage, match="took too long"):
-        limited_picture(b"")
-    with pytest.raises(BadPdf, match="took too long"):
-        limited_pages(b"")
+def test_a_picture_that_takes_too_long_is_a_bad_one(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "DECODER_POOL", _Always(nursery, "wait"))
+    with pytest.raises(UnprintableImage, match="took too long"):
+        make_printable_picture_in_sandbox(b"")
+    with pytest.raises(UnprintablePdf, match="took too long"):
+        make_printable_pages_in_sandbox(b"")
 
 
 def test_nothing_is_left_when_the_service_dies() -> None:
     script = (
         "import os, signal\n"
-        "from quillpost.rendering.decoder.pool import Nursery\n"
-        "nursery = Nursery('unruly')\n"
+        "from quillpost.rendering.decoder.pool import DecoderPool\n"
+        "nursery = DecoderPool('unruly')\n"
         "nursery.run('echo', b'', cpu_seconds=9, seconds=9)\n"
         "print(nursery.pid, flush=True)\n"
         "nursery.run('wait', b'', cpu_seconds=9, seconds=60)\n"
@@ -292,12 +277,12 @@ def test_nothing_is_left_when_the_service_dies() -> None:
 class _Always:
     """A nursery that does one kind of work, whatever it is asked for, and has little patience."""
 
-    def __init__(self, nursery: Nursery, work: str) -> None:
+    def __init__(self, nursery: DecoderPool, work: str) -> None:
         self._nursery = nursery
         self._work = work
 
-    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float, how: Head | None) -> object:
-        return self._nursery.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2, how=how)
+    def run(self, work: str, data: bytes, *, cpu_seconds: int, seconds: float, options: MessageHead | None) -> object:
+        return self._nursery.run(self._work, data, cpu_seconds=cpu_seconds, seconds=0.2, options=options)
 
 
 def test_a_photograph_that_was_held_upright_is_taken() -> None:
@@ -305,7 +290,7 @@ def test_a_photograph_that_was_held_upright_is_taken() -> None:
     exif[0x0112] = 6
     file = io.BytesIO()
     Image.new("RGB", (90, 60)).save(file, "JPEG", exif=exif)
-    made = limited_picture(file.getvalue())
+    made = make_printable_picture_in_sandbox(file.getvalue())
     assert (made.width, made.height) == (60, 90)
 
 
@@ -314,4 +299,4 @@ def test_a_pdf_that_only_its_owner_may_change_is_taken() -> None:
     with pikepdf.new() as pdf:
         pdf.add_blank_page(page_size=(612, 792))
         pdf.save(file, encryption=pikepdf.Encryption(user="", owner="owner", R=6))
-    assert limited_pages(file.getvalue()).count == 1
+    assert make_printable_pages_in_sandbox(file.getvalue()).count == 1

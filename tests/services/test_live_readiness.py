@@ -9,7 +9,7 @@ from pressing import READY, batch_rows, sweep
 from makers import Build, Clock
 from quillpost.app import bootstrap
 from quillpost.app.environments import TEST_INDICIA
-from quillpost.app.readiness import Readiness, live_readiness
+from quillpost.app.readiness import Readiness, check_live_readiness
 from quillpost.core.settings import Settings
 from quillpost.fulfillment import production
 
@@ -25,7 +25,7 @@ TOO_LONG = (
 
 def ready(**chosen: object) -> Readiness:
     settings = Settings.model_validate(READY | chosen)
-    return live_readiness(settings, bootstrap.studio(settings))
+    return check_live_readiness(settings, bootstrap.build_renderer(settings))
 
 
 def test_with_everything_set_there_is_no_gap() -> None:
@@ -47,9 +47,7 @@ def test_without_a_mailer_id_there_is_no_barcode() -> None:
 
 @pytest.mark.parametrize("nothing", [None, "", " ", "|", " | ", "\t", "\n|\n"])
 def test_a_postage_mark_of_nothing_is_none(nothing: str | None) -> None:
-    assert ready(permit_first=nothing).gaps == (
-        "QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class.",
-    )
+    assert ready(permit_first=nothing).gaps == ("QUILLPOST_PERMIT_FIRST is not set: no postage mark for first class.",)
     assert ready(permit_standard=nothing).gaps == (
         "QUILLPOST_PERMIT_STANDARD is not set: no postage mark for standard mail.",
     )
@@ -76,15 +74,15 @@ def test_it_must_fit_where_the_operators_templates_have_it(tmp_path: Path) -> No
 
 
 def test_testing_mode_has_its_own_mark(build: Build) -> None:
-    world = build(**READY | {"permit_first": EIGHT_LINES}).worlds["test"]
-    assert (world.gaps, set(world.indicia.values())) == ((), {TEST_INDICIA})
+    environment = build(**READY | {"permit_first": EIGHT_LINES}).environments["test"]
+    assert (environment.gaps, set(environment.indicia.values())) == ((), {TEST_INDICIA})
 
 
 def test_a_mark_that_does_not_fit_pauses_orders_and_fails_no_piece(build: Build, clock: Clock) -> None:
-    parts = build(**READY | {"permit_first": EIGHT_LINES})
-    order = place(parts, open_account(parts, mode="live"))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    container = build(**READY | {"permit_first": EIGHT_LINES})
+    order = place(container, open_account(container, mode="live"))
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         row = order_row(tx, order)
         assert (row.status, row.hold_reasons) == ("paused", [TOO_LONG])
         assert [item.status for item in item_rows(tx, order)] == ["Processing"]
@@ -95,16 +93,16 @@ def test_a_batch_that_was_made_before_waits_for_a_mark_that_fits(build: Build, c
     order = place(before, open_account(before, mode="live"))
     sweep(before, clock)
     after = build(**READY | {"permit_first": EIGHT_LINES})
-    with after.db.work() as tx:
+    with after.db.system_transaction() as tx:
         [made] = batch_rows(tx)
-    production.compose(after.press, made.id, now=clock.now())
-    with after.db.work() as tx:
+    production.compose_batch(after.production, made.id, now=clock.now())
+    with after.db.system_transaction() as tx:
         [waiting] = batch_rows(tx)
         assert (waiting.status, waiting.trouble) == ("new", TOO_LONG)
         assert [item.status for item in item_rows(tx, order)] == ["Processing"]
     mended = build(**READY)
-    production.compose(mended.press, made.id, now=clock.now())
-    with mended.db.work() as tx:
+    production.compose_batch(mended.production, made.id, now=clock.now())
+    with mended.db.system_transaction() as tx:
         [composed] = batch_rows(tx)
         assert (composed.status, composed.indicia) == ("composed", ["FIRST-CLASS", "PERMIT 1"])
 

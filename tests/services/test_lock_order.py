@@ -15,7 +15,7 @@ from waiting import wait_until
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.fulfillment import production
@@ -23,11 +23,11 @@ from quillpost.fulfillment import queries as fulfillment_queries
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import marks
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.marks import Spoiled
+from quillpost.fulfillment.print_room.marks import SpoiledItem
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.status import StatusChange, change_item_statuses
 
 WAITING = sa.text("select count(*) from pg_locks where not granted")
 HOLD = sa.text("select id from orders where id = :order for no key update nowait")
@@ -37,70 +37,70 @@ MOVE_BEHIND = sa.text("update orders set updated_at = updated_at where id = :ord
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 @pytest.fixture
-def pair(parts: Parts, clock: Clock, owner: Caller) -> list[Order]:
+def pair(container: Container, clock: Clock, owner: Caller) -> list[Order]:
     """Two orders of one piece each, in one batch that is with the printer."""
-    placed = [place(parts, owner, size="4x6", message=f"Hello {n}!") for n in range(2)]
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    placed = [place(container, owner, size="4x6", message=f"Hello {n}!") for n in range(2)]
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    for step in (production.compose, production.hand_over):
-        step(parts.press, batch.id, now=clock.now())
+    for step in (production.compose_batch, production.hand_over_batch):
+        step(container.production, batch.id, now=clock.now())
     return placed
 
 
 @contextmanager
-def meanwhile(parts: Parts, lower: Order, deed: Callable[[], object]) -> Iterator[Tx]:
+def meanwhile(container: Container, lower: Order, deed: Callable[[], object]) -> Iterator[Tx]:
     """The deed is begun while this transaction holds the lower order; it has ended when this has."""
     with ThreadPoolExecutor(1) as thread:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(HOLD, {"order": lower.id})
             done = thread.submit(deed)
-            wait_until(lambda: _is_someone_waiting(parts) or done.done())
+            wait_until(lambda: _is_someone_waiting(container) or done.done())
             assert not done.done(), done.exception()
             yield tx
         done.result()
 
 
-def _is_someone_waiting(parts: Parts) -> bool:
-    return _waiting(parts) > 0
+def _is_someone_waiting(container: Container) -> bool:
+    return _waiting(container) > 0
 
 
-def _waiting(parts: Parts) -> int:
-    with parts.db.work() as tx:
+def _waiting(container: Container) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(WAITING).scalar_one())
 
 
-def piece(parts: Parts, order: Order) -> int:
-    with parts.db.work() as tx:
+def piece(container: Container, order: Order) -> int:
+    with container.db.system_transaction() as tx:
         found = tx.execute(sa.text("select id from items where order_id = :order"), {"order": order.id})
         return int(found.scalar_one())
 
 
 def test_progress_with_spoiled_pieces_holds_no_order_while_it_waits_for_a_lower_one(
-    parts: Parts, clock: Clock, pair: list[Order]
+    container: Container, clock: Clock, pair: list[Order]
 ) -> None:
     lower, higher = pair
     now = clock.now()
-    progress = PrintProgress(printed_at=now, spoiled={piece(parts, higher): "Torn"})
+    progress = PrintProgress(printed_at=now, spoiled={piece(container, higher): "Torn"})
     with meanwhile(
-        parts, lower, lambda: print_room_service.take_progress(parts.db, 1, progress, now=now)
+        container, lower, lambda: print_room_service.record_printer_progress(container.db, 1, progress, now=now)
     ) as tx:
         tx.execute(HOLD, {"order": higher.id})
-    assert [statuses(parts, order) for order in pair] == [["Printed"], ["Failed"]]
+    assert [statuses(container, order) for order in pair] == [["Printed"], ["Failed"]]
 
 
 @pytest.mark.parametrize("deed", ["rush", "pool_now"])
 def test_those_that_go_before_others_are_taken_in_their_order(
-    parts: Parts, clock: Clock, owner: Caller, deed: str
+    container: Container, clock: Clock, owner: Caller, deed: str
 ) -> None:
-    lower, higher = (place(parts, owner, message=f"Hello {n}!") for n in range(2))
+    lower, higher = (place(container, owner, message=f"Hello {n}!") for n in range(2))
     now = clock.now()
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("update orders set pool_at = :at"), {"at": now + timedelta(hours=5)})
         tx.execute(MOVE_BEHIND, {"order": lower.id})
         engine = tx.engine
@@ -110,95 +110,100 @@ def test_those_that_go_before_others_are_taken_in_their_order(
 
     def act() -> None:
         if deed == "rush":
-            print_room_service.rush(parts.db, "test", [higher.id, lower.id], operator_id=None, now=now)
+            print_room_service.rush_orders(container.db, "test", [higher.id, lower.id], operator_id=None, now=now)
         else:
-            print_room_service.pool_now(parts.db, "test", now=now)
+            print_room_service.pool_orders_now(container.db, "test", now=now)
 
     sa.event.listen(engine, "begin", read_in_their_places)
     try:
-        with meanwhile(parts, lower, act) as tx:
+        with meanwhile(container, lower, act) as tx:
             tx.execute(HOLD, {"order": higher.id})
     finally:
         sa.event.remove(engine, "begin", read_in_their_places)
 
 
 def test_a_piece_that_is_seen_meanwhile_is_not_printed_again(
-    parts: Parts, clock: Clock, pair: list[Order]
+    container: Container, clock: Clock, pair: list[Order]
 ) -> None:
-    now, world = clock.now(), parts.worlds["test"]
-    print_room_service.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
-    seen = piece(parts, pair[0])
+    now, environment = clock.now(), container.environments["test"]
+    print_room_service.record_printer_progress(container.db, 1, PrintProgress(printed_at=now), now=now)
+    seen = piece(container, pair[0])
 
     def again() -> None:
         with pytest.raises(Conflict, match="None of these pieces"):
-            print_room_service.reprint(parts.db, world, 1, item_ids=[seen], reason="Jam", now=now)
+            print_room_service.reprint_items(container.db, environment, 1, item_ids=[seen], reason="Jam", now=now)
 
-    with meanwhile(parts, pair[0], again) as tx:
-        move_items(tx, [Move(seen, ItemStatus.IN_TRANSIT)], now=now)
-    with parts.db.work() as tx:
-        assert len(fulfillment_queries.unfinished_batches(tx)) == 1
+    with meanwhile(container, pair[0], again) as tx:
+        change_item_statuses(tx, [StatusChange(seen, ItemStatus.IN_TRANSIT)], now=now)
+    with container.db.system_transaction() as tx:
+        assert len(fulfillment_queries.list_unfinished_batches(tx)) == 1
 
 
 def test_a_piece_that_is_reprinted_meanwhile_is_not_spoiled_in_vain(
-    parts: Parts, clock: Clock, pair: list[Order]
+    container: Container, clock: Clock, pair: list[Order]
 ) -> None:
-    now, world, spoiled = clock.now(), parts.worlds["test"], [Spoiled(position=1)]
+    now, environment, spoiled = clock.now(), container.environments["test"], [SpoiledItem(position=1)]
 
     def again() -> None:
-        print_room_service.reprint(parts.db, world, 1, positions=[1], reason="Jam", now=now)
+        print_room_service.reprint_items(container.db, environment, 1, positions=[1], reason="Jam", now=now)
 
     with ThreadPoolExecutor(1) as thread:
-        with meanwhile(parts, pair[0], again):
-            marked = thread.submit(marks.mark, parts.db, 1, "spoiled", spoiled=spoiled, now=now)
-            wait_until(lambda: _waiting(parts) == 2 or marked.done())
+        with meanwhile(container, pair[0], again):
+            marked = thread.submit(marks.mark_batch, container.db, 1, "spoiled", spoiled=spoiled, now=now)
+            wait_until(lambda: _waiting(container) == 2 or marked.done())
         with pytest.raises(Invalid, match="Piece 1 was reprinted in batch-000002: mark it there"):
             marked.result()
 
 
 def test_a_piece_that_is_spoiled_meanwhile_is_not_reprinted(
-    parts: Parts, clock: Clock, pair: list[Order]
+    container: Container, clock: Clock, pair: list[Order]
 ) -> None:
-    now, world, spoiled = clock.now(), parts.worlds["test"], [Spoiled(position=1)]
+    now, environment, spoiled = clock.now(), container.environments["test"], [SpoiledItem(position=1)]
 
     def spoil() -> None:
-        assert marks.mark(parts.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
+        assert marks.mark_batch(container.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
 
     with ThreadPoolExecutor(1) as thread:
-        with meanwhile(parts, pair[0], spoil):
+        with meanwhile(container, pair[0], spoil):
             made = thread.submit(
-                print_room_service.reprint, parts.db, world, 1, positions=[1], reason="Jam", now=now
+                print_room_service.reprint_items, container.db, environment, 1, positions=[1], reason="Jam", now=now
             )
-            wait_until(lambda: _waiting(parts) == 2 or made.done())
+            wait_until(lambda: _waiting(container) == 2 or made.done())
         with pytest.raises(Conflict, match="None of these pieces"):
             made.result()
 
 
 def test_a_piece_that_is_seen_meanwhile_is_not_spoiled_in_vain(
-    parts: Parts, clock: Clock, pair: list[Order]
+    container: Container, clock: Clock, pair: list[Order]
 ) -> None:
-    now, seen = clock.now(), piece(parts, pair[0])
-    print_room_service.take_progress(parts.db, 1, PrintProgress(printed_at=now), now=now)
+    now, seen = clock.now(), piece(container, pair[0])
+    print_room_service.record_printer_progress(container.db, 1, PrintProgress(printed_at=now), now=now)
 
     def spoil() -> None:
         with pytest.raises(Invalid, match="is in the mail already"):
-            marks.mark(parts.db, 1, "spoiled", spoiled=[Spoiled(item_id=seen)], now=now)
+            marks.mark_batch(container.db, 1, "spoiled", spoiled=[SpoiledItem(item_id=seen)], now=now)
 
-    with meanwhile(parts, pair[0], spoil) as tx:
-        move_items(tx, [Move(seen, ItemStatus.IN_TRANSIT)], now=now)
+    with meanwhile(container, pair[0], spoil) as tx:
+        change_item_statuses(tx, [StatusChange(seen, ItemStatus.IN_TRANSIT)], now=now)
 
 
 def test_closing_holds_no_order_while_it_waits_for_a_lower_one(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    rerouted, sorted_out = mailed(parts, owner), mailed(parts, owner)
+    rerouted, sorted_out = mailed(container, owner), mailed(container, owner)
     for order, phase in ((rerouted, "pars"), (sorted_out, "3a")):
-        ingest(parts, *(scan(code, phase, clock.now()) for code in codes(parts, order)))
-    assert statuses(parts, rerouted) == ["Re-routed"]
+        ingest(container, *(scan(code, phase, clock.now()) for code in codes(container, order)))
+    assert statuses(container, rerouted) == ["Re-routed"]
     clock.advance(days=100)
     days = timedelta(days=3)
-    world = replace(parts.worlds["test"], infer_after=days, infer_unseen_after=None, reroute_ends=days)
+    environment = replace(
+        container.environments["test"],
+        infer_delivery_after=days,
+        infer_unseen_delivery_after=None,
+        reroute_timeout=days,
+    )
     with meanwhile(
-        parts, rerouted, lambda: tracking_tasks.close(parts.db, {"test": world}, now=clock.now())
+        container, rerouted, lambda: tracking_tasks.close_items(container.db, {"test": environment}, now=clock.now())
     ) as tx:
         tx.execute(HOLD, {"order": sorted_out.id})
-    assert statuses(parts, sorted_out) == ["Delivered"]
+    assert statuses(container, sorted_out) == ["Delivered"]

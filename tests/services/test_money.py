@@ -10,15 +10,15 @@ from placing import CENTS, balances, end_review, item_ids, item_rows, open_accou
 
 from makers import people, person
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.errors import Refused
 from quillpost.orders import create
 from quillpost.orders.models import Order
-from quillpost.orders.rules import ENDS, ItemStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
+from quillpost.orders.status import StatusChange, change_item_statuses
 
 S = ItemStatus
 FATES: dict[str, list[ItemStatus]] = {
@@ -50,39 +50,39 @@ LIVES = st.builds(
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
-def place_for(parts: Parts, who: Caller, life: Life) -> Order:
+def place_for(container: Container, caller: Caller, life: Life) -> Order:
     nowhere = [{"name": "Nobody", "email": f"n{n}@example.com"} for n in range(life.refused)]
-    return place(parts, who, [*people(len(life.fates)), *nowhere])
+    return place(container, caller, [*people(len(life.fates)), *nowhere])
 
 
-def move(parts: Parts, moves: list[Move]) -> None:
-    with parts.db.work() as tx:
-        move_items(tx, moves, now=parts.clock())
+def move(container: Container, moves: list[StatusChange]) -> None:
+    with container.db.system_transaction() as tx:
+        change_item_statuses(tx, moves, now=container.clock())
 
 
-def live_out(parts: Parts, order: Order, life: Life) -> None:
+def live_out(container: Container, order: Order, life: Life) -> None:
     """Step by step, some pieces at a time; every step happens twice, as after a crash."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         ids = item_ids(tx, order)
     for step in range(max(map(len, FATES.values()))):
         due = [
-            Move(item_id, FATES[fate][step], why="so it went")
+            StatusChange(item_id, FATES[fate][step], reason="so it went")
             for item_id, fate in zip(ids, life.fates, strict=False)
             if step < len(FATES[fate])
         ]
         for start in range(0, len(due), life.together):
             for _ in range(2):
-                move(parts, due[start : start + life.together])
-                check_books(parts, order)
+                move(container, due[start : start + life.together])
+                check_books(container, order)
 
 
-def check_books(parts: Parts, order: Order) -> None:
+def check_books(container: Container, order: Order) -> None:
     """Held is what is still to be made, earned what was made and not lost; no cent is anywhere else."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         found, pieces = balances(tx, order), item_rows(tx, order)
         total = order_row(tx, order).order_total
     waiting = sum(piece.price_cents for piece in pieces if piece.status == S.PROCESSING)
@@ -94,61 +94,61 @@ def check_books(parts: Parts, order: Order) -> None:
 @given(life=LIVES)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_an_order_that_has_ended_holds_nothing_and_cost_what_was_earned(
-    parts: Parts, owner: Caller, life: Life
+    container: Container, owner: Caller, life: Life
 ) -> None:
-    order = place_for(parts, owner, life)
-    check_books(parts, order)
+    order = place_for(container, owner, life)
+    check_books(container, order)
     if life.is_cancelled:
-        with parts.db.transaction(tenant(owner)) as tx:
-            create.cancel(tx, order.id, now=parts.clock())
+        with container.db.transaction(build_tenant(owner)) as tx:
+            create.cancel_order(tx, order.id, now=container.clock())
     else:
-        end_review(parts, order)
-        live_out(parts, order, life)
-    check_books(parts, order)
+        end_review(container, order)
+        live_out(container, order, life)
+    check_books(container, order)
     earning = sum(FATES[fate][-1] is not S.FAILED for fate in life.fates) * (not life.is_cancelled)
-    with parts.db.work() as tx:
-        assert {piece.status for piece in item_rows(tx, order)} <= set(ENDS)
+    with container.db.system_transaction() as tx:
+        assert {piece.status for piece in item_rows(tx, order)} <= set(FINAL_STATUSES)
         assert balances(tx, order) == {"credit": -earning * CENTS, "held": 0, "earned": earning * CENTS}
         assert order_row(tx, order).order_total == earning * CENTS
         assert order_row(tx, order).authorization_total == len(life.fates) * CENTS
 
 
-def test_a_cancelled_order_gives_everything_back_once(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, people(3))
-    with parts.db.transaction(tenant(owner)) as tx:
-        create.cancel(tx, order.id, now=parts.clock())
-    with parts.db.transaction(tenant(owner)) as tx, pytest.raises(Refused, match="it is Cancelled"):
-        create.cancel(tx, order.id, now=parts.clock())
-    with parts.db.work() as tx:
+def test_a_cancelled_order_gives_everything_back_once(container: Container, owner: Caller) -> None:
+    order = place(container, owner, people(3))
+    with container.db.transaction(build_tenant(owner)) as tx:
+        create.cancel_order(tx, order.id, now=container.clock())
+    with container.db.transaction(build_tenant(owner)) as tx, pytest.raises(Refused, match="it is Cancelled"):
+        create.cancel_order(tx, order.id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert kinds(tx, order) == [("authorise", 3 * CENTS), ("release", 3 * CENTS)]
 
 
-def test_pieces_that_move_together_are_one_entry(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, people(3))
-    end_review(parts, order)
-    with parts.db.work() as tx:
+def test_pieces_that_move_together_are_one_entry(container: Container, owner: Caller) -> None:
+    order = place(container, owner, people(3))
+    end_review(container, order)
+    with container.db.system_transaction() as tx:
         ids = item_ids(tx, order)
-    move(parts, [Move(ids[0], S.FAILED), *(Move(n, S.PRINTED) for n in ids[1:])])
-    with parts.db.work() as tx:
+    move(container, [StatusChange(ids[0], S.FAILED), *(StatusChange(n, S.PRINTED) for n in ids[1:])])
+    with container.db.system_transaction() as tx:
         assert kinds(tx, order) == [("authorise", 3 * CENTS), ("capture", 2 * CENTS), ("release", CENTS)]
 
 
-def test_an_order_of_refused_recipients_touches_no_book(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [{"email": "jane@example.com"}])
-    with parts.db.work() as tx:
+def test_an_order_of_refused_recipients_touches_no_book(container: Container, owner: Caller) -> None:
+    order = place(container, owner, [{"email": "jane@example.com"}])
+    with container.db.system_transaction() as tx:
         assert kinds(tx, order) == []
         assert order_row(tx, order).authorization_total == 0
 
 
-def test_a_double_is_not_paid_for(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [person(), person(company="Same Door")])
-    with parts.db.work() as tx:
+def test_a_double_is_not_paid_for(container: Container, owner: Caller) -> None:
+    order = place(container, owner, [person(), person(company="Same Door")])
+    with container.db.system_transaction() as tx:
         assert kinds(tx, order) == [("authorise", CENTS)]
 
 
-def test_an_entry_cannot_be_written_twice(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner)
-    with parts.db.work() as tx:
+def test_an_entry_cannot_be_written_twice(container: Container, owner: Caller) -> None:
+    order = place(container, owner)
+    with container.db.system_transaction() as tx:
         entry = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.order_id == order.id)).one()
         again = {name: value for name, value in entry._mapping.items() if name != "id"}
         with pytest.raises(sa.exc.IntegrityError, match="ledger_moves_key_key"):

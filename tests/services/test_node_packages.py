@@ -14,9 +14,7 @@ from quillpost.rendering.handwriting.catalog import STYLES
 ROOT = Path(__file__).parents[2]
 
 NPM_THAT_INSTALLS = "mkdir -p node_modules; echo x >> calls; echo $@ > asked"
-NPM_THAT_FAILS = (
-    "echo x >> calls; echo 'npm error code ENOTFOUND' >&2; echo 'npm error network far' >&2; exit 1"
-)
+NPM_THAT_FAILS = "echo x >> calls; echo 'npm error code ENOTFOUND' >&2; echo 'npm error network far' >&2; exit 1"
 
 
 def no_npm() -> list[str]:
@@ -132,9 +130,7 @@ def test_without_an_npm_ours_is_used(node_packages: ModuleType, checkout: Path, 
     assert (checkout / "asked").read_text().split()[:2] == ["cli", "ci"]
 
 
-def test_an_npm_of_ours_that_cannot_be_installed_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_npm_of_ours_that_cannot_be_installed_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     bootstrap = importlib.import_module("bootstrap")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from quillpost.app import bootstrap
-from quillpost.app.bootstrap import notifiers
+from quillpost.app.bootstrap import build_notifiers
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
 from quillpost.integrations.email import address
 from quillpost.integrations.email.console import ConsoleNotifier
 from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
-from quillpost.integrations.sms.twilio import TextService, TwilioNotifier
+from quillpost.integrations.sms.twilio import SmsService, TwilioNotifier
 
 FROM = "Quillpost <mail@example.com>"
 
@@ -21,11 +21,11 @@ def settings(**given: object) -> Settings:
 
 
 def test_without_settings_messages_are_shown_on_the_console() -> None:
-    assert [type(each) for each in notifiers(settings()).values()] == [ConsoleNotifier, ConsoleNotifier]
+    assert [type(each) for each in build_notifiers(settings()).values()] == [ConsoleNotifier, ConsoleNotifier]
 
 
 def test_with_settings_they_are_sent() -> None:
-    found = notifiers(
+    found = build_notifiers(
         settings(
             smtp="smtp://dana@mail.example.com",
             smtp_password="hush",
@@ -48,11 +48,11 @@ def test_with_settings_they_are_sent() -> None:
     ],
 )
 def test_the_scheme_says_how_a_server_is_spoken_to(url: str, server: MailServer) -> None:
-    assert address.mail_server(url, password=None, authorities=None) == server
+    assert address.parse_mail_server(url, password=None, ca_file=None) == server
 
 
 def test_a_user_may_be_an_address() -> None:
-    found = address.mail_server("smtps://dana%40example.com@mail.example.com", password="x", authorities=None)
+    found = address.parse_mail_server("smtps://dana%40example.com@mail.example.com", password="x", ca_file=None)
     assert found.user == "dana@example.com"
 
 
@@ -65,14 +65,8 @@ def test_a_user_may_be_an_address() -> None:
         ({"smtp": "smtp://a:b@mail.example.com"}, "must not hold a password: set QUILLPOST_SMTP_PASSWORD"),
         ({"smtp": "smtp://a@mail.example.com"}, "must name a user where QUILLPOST_SMTP_PASSWORD is set"),
         ({"smtp": "smtp://mail.example.com", "smtp_password": "x"}, "must name a user where"),
-        (
-            {"smtp": "smtp+plain://a@mail.example.com", "smtp_password": "x"},
-            "would send the password unsealed",
-        ),
-        (
-            {"smtp": "smtp://mail.example.com", "smtp_ca": "nowhere.pem"},
-            "QUILLPOST_SMTP_CA names nowhere.pem",
-        ),
+        ({"smtp": "smtp+plain://a@mail.example.com", "smtp_password": "x"}, "would send the password unsealed"),
+        ({"smtp": "smtp://mail.example.com", "smtp_ca": "nowhere.pem"}, "QUILLPOST_SMTP_CA names nowhere.pem"),
         ({"smtp": "smtp://mail.example.com", "mail_from": None}, "QUILLPOST_MAIL_FROM must be an address"),
         ({"smtp": "smtp://mail.example.com", "mail_from": "Quillpost"}, "QUILLPOST_MAIL_FROM must be"),
         ({"sms": "twilio"}, "QUILLPOST_SMS must be the service's address with the account's id"),
@@ -87,11 +81,11 @@ def test_what_does_not_fit_together_is_told_before_anything_starts(
 ) -> None:
     wrong = settings(**{"mail_from": FROM, "home": tmp_path / "home", **given})
     with pytest.raises(NotReady) as refused:
-        bootstrap.build(wrong, conninfo)
+        bootstrap.build_container(wrong, conninfo)
     assert told in refused.value.message
     assert "hush" not in refused.value.message
 
 
 def test_a_text_service_is_found_under_its_own_path() -> None:
-    found = address.text_service("https://AC1@texts.example.com:8443/api/", token="t", sender="MG1")
-    assert found == TextService("https://texts.example.com:8443/api", "AC1", "t", "MG1")
+    found = address.parse_sms_service("https://AC1@texts.example.com:8443/api/", token="t", sender="MG1")
+    assert found == SmsService("https://texts.example.com:8443/api", "AC1", "t", "MG1")

@@ -17,18 +17,18 @@ from placing import open_account
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
-from quillpost.notifications.ports import Message, NeverTaken, NotifierDown
-from quillpost.notifications.sender import STUMBLED
+from quillpost.notifications.ports import MessageRejected, NotifierDown, OutgoingMessage
+from quillpost.notifications.sender import UNEXPECTED_ERROR
 
 ZERO, HALF = "a \\u0000 zero", "half a \\ud83d character"
 
 
 @pytest.fixture
-def who(parts: Parts) -> Caller:
-    return open_account(parts)
+def caller(container: Container) -> Caller:
+    return open_account(container)
 
 
 @contextmanager
@@ -60,11 +60,11 @@ def answer(status: str, code: object, sentence: str = "No.") -> Any:
 class Odd:
     """A notifier that fails in its own way."""
 
-    def __init__(self, fault: Exception) -> None:
-        self._fault = fault
+    def __init__(self, error: Exception) -> None:
+        self._fault = error
         self.asked = 0
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: OutgoingMessage) -> None:
         self.asked += 1
         raise self._fault
 
@@ -72,47 +72,47 @@ class Odd:
         """Nothing is held open."""
 
 
-def test_a_mail_server_that_speaks_no_utf8_is_understood(parts: Parts, who: Caller) -> None:
-    post(parts, who.account_id)
+def test_a_mail_server_that_speaks_no_utf8_is_understood(container: Container, caller: Caller) -> None:
+    post(container, caller.account_id)
     with mail_server("550 Empfänger \0 unbekannt".encode("latin-1")) as mailer:
-        work_off(courier(parts, mailer))
-    [row] = told(parts)
+        work_off(courier(container, mailer))
+    [row] = told(container)
     assert (row.status, row.attempts) == ("failed", 1)
     assert row.error.endswith("does not take mail for this address: 550 Empf\ufffdnger \ufffd unbekannt")
 
 
 @pytest.mark.parametrize(("sentence", "shown"), [(ZERO, "a \ufffd zero"), (HALF, "half a \ufffd character")])
-def test_a_text_service_s_words_are_stored(parts: Parts, who: Caller, sentence: str, shown: str) -> None:
-    post(parts, who.account_id, PHONE)
+def test_a_text_service_s_words_are_stored(container: Container, caller: Caller, sentence: str, shown: str) -> None:
+    post(container, caller.account_id, PHONE)
     with StandIn(answer("400 Bad", 21211, sentence)) as service:
-        work_off(courier(parts, text=by_text(service.url(""))))
-    [row] = told(parts)
+        work_off(courier(container, text=by_text(service.url(""))))
+    [row] = told(container)
     assert (row.status, row.attempts) == ("failed", 1)
     assert row.error == f"The text message service refused it: 400 {shown}"
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [RuntimeError("dana@example.com"), NeverTaken("half a \ud83d character"), NotifierDown("a \0 zero")],
+    "error",
+    [RuntimeError("dana@example.com"), MessageRejected("half a \ud83d character"), NotifierDown("a \0 zero")],
     ids=["sending", "words of a refusal", "words of one that is down"],
 )
 def test_what_nobody_foresaw_counts_and_comes_to_an_end(
-    parts: Parts, who: Caller, clock: Clock, fault: Exception
+    container: Container, caller: Caller, clock: Clock, error: Exception
 ) -> None:
-    post(parts, who.account_id)
-    odd = Odd(fault)
-    one = courier(parts, odd)
+    post(container, caller.account_id)
+    odd = Odd(error)
+    one = courier(container, odd)
     with structlog.testing.capture_logs() as lines:
-        for attempts, wait in enumerate(outbox.RETRY_AFTER, 1):
+        for attempts, wait in enumerate(outbox.RETRY_DELAYS, 1):
             work_off(one)
-            [row] = told(parts)
-            assert (row.status, row.attempts, row.error) == ("pending", attempts, STUMBLED)
+            [row] = told(container)
+            assert (row.status, row.attempts, row.error) == ("pending", attempts, UNEXPECTED_ERROR)
             assert wait <= row.next_at - clock.now() <= wait * 1.1
             clock.advance(seconds=(row.next_at - clock.now()).total_seconds())
         work_off(one)
-    [row] = told(parts)
-    assert (row.status, row.attempts, row.error) == ("failed", odd.asked, STUMBLED)
-    assert odd.asked == len(outbox.RETRY_AFTER) + 1
+    [row] = told(container)
+    assert (row.status, row.attempts, row.error) == ("failed", odd.asked, UNEXPECTED_ERROR)
+    assert odd.asked == len(outbox.RETRY_DELAYS) + 1
     stumbles = [line for line in lines if line["event"] == "notices.attempt_stumbled"]
     assert [line["notice"] for line in stumbles] == [row.id] * odd.asked
     assert "dana" not in str(stumbles)
@@ -140,21 +140,21 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
     ],
 )
 def test_what_only_the_operator_can_mend_loses_nothing(
-    parts: Parts, who: Caller, clock: Clock, status: str, code: object
+    container: Container, caller: Caller, clock: Clock, status: str, code: object
 ) -> None:
     for number in range(3):
-        post(parts, who.account_id, PHONE, key=f"k{number}")
+        post(container, caller.account_id, PHONE, key=f"k{number}")
     with StandIn(answer(status, code)) as service:
-        one = courier(parts, text=by_text(service.url("")))
+        one = courier(container, text=by_text(service.url("")))
         for _ in range(4):
             work_off(one)
             clock.advance(minutes=6)
         assert len(service.requests) >= 4
-    assert {(row.status, row.attempts) for row in told(parts)} == {("pending", 0)}
+    assert {(row.status, row.attempts) for row in told(container)} == {("pending", 0)}
     made = saying("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
     with StandIn(made) as service:
-        work_off(courier(parts, text=by_text(service.url(""))))
-    assert {row.status for row in told(parts)} == {"sent"}
+        work_off(courier(container, text=by_text(service.url(""))))
+    assert {row.status for row in told(container)} == {"sent"}
 
 
 @pytest.mark.parametrize(
@@ -169,25 +169,25 @@ def test_what_only_the_operator_can_mend_loses_nothing(
     ],
 )
 def test_what_is_wrong_with_one_message_fails_that_one(
-    parts: Parts, who: Caller, status: str, code: object
+    container: Container, caller: Caller, status: str, code: object
 ) -> None:
-    post(parts, who.account_id, PHONE)
+    post(container, caller.account_id, PHONE)
     with StandIn(answer(status, code)) as service:
-        work_off(courier(parts, text=by_text(service.url(""))))
-    [row] = told(parts)
+        work_off(courier(container, text=by_text(service.url(""))))
+    [row] = told(container)
     assert (row.status, row.attempts, row.next_at) == ("failed", 1, None)
 
 
 def test_a_service_that_is_down_may_name_whom_it_was_for_and_the_log_does_not(
-    parts: Parts, who: Caller
+    container: Container, caller: Caller
 ) -> None:
-    post(parts, who.account_id, PHONE)
+    post(container, caller.account_id, PHONE)
     with (
         StandIn(answer("400 Bad", 21606, "Not from this number to +15125550100.")) as service,
         structlog.testing.capture_logs() as lines,
     ):
-        work_off(courier(parts, text=by_text(service.url(""))))
+        work_off(courier(container, text=by_text(service.url(""))))
     [warning] = [line for line in lines if line["event"] == "notices.waiting"]
     assert warning["error"].endswith("400 Not from this number to +[address].")
     assert not re.search("5550100", str(lines))
-    assert "to +15125550100" in told(parts)[0].error
+    assert "to +15125550100" in told(container)[0].error

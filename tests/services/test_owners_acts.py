@@ -17,37 +17,37 @@ from makers import Account, make_sub_account
 from quillpost.accounts import service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.clients import Registration
+from quillpost.accounts.oauth.clients import ClientRegistration
 from quillpost.accounts.sub_accounts import lock_sub_account, remove_sub_account
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import invitations, members
-from quillpost.accounts.users.sessions import page_token
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import create_page_token
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.users import audit_log, memberships
 from quillpost.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
 LEE = "lee@example.com"
-WISH = Registration("Letterhead", [BACK])
+WISH = ClientRegistration("Letterhead", [BACK])
 IS_WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 
 class House:
     """An account with two owners, of whom Lee is about to be none any more."""
 
-    def __init__(self, parts: Parts, account: Account) -> None:
-        self.parts, self.account_id = parts, account.id
-        self.dana, self.lee = (make_person(parts, account.id, email) for email in (DANA, LEE))
-        self.client, _ = register_client(parts, account.id)
+    def __init__(self, container: Container, account: Account) -> None:
+        self.parts, self.account_id = container, account.id
+        self.dana, self.lee = (make_person(container, account.id, email) for email in (DANA, LEE))
+        self.client, _ = register_client(container, account.id)
         self.by_lee = actor_of(self.lee, LEE)
 
     def place_of(self, person_id: int) -> int:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             found = sa.select(memberships.c.id).where(memberships.c.person_id == person_id)
             return int(tx.execute(found).scalar_one())
 
     def demote(self, tx: Tx) -> None:
-        members.change(
+        members.update_member(
             tx, self.account_id, self.place_of(self.lee), role="member", sub_account_id=None,
             actor=actor_of(self.dana), now=self.parts.clock(),
         )  # fmt: skip
@@ -60,68 +60,66 @@ class House:
 
     def invite(self, tx: Tx) -> None:
         invitations.invite(
-            tx, self.parts.sealer, self.account_id, email="friend@example.com", role="owner",
+            tx, self.parts.encryptor, self.account_id, email="friend@example.com", role="owner",
             sub_account_id=None, actor=self.by_lee, base_url="", now=self.parts.clock(),
         )  # fmt: skip
 
     def promote(self, tx: Tx) -> None:
-        members.change(
+        members.update_member(
             tx, self.account_id, self.place_of(self.lee), role="owner", sub_account_id=None,
             actor=self.by_lee, now=self.parts.clock(),
         )  # fmt: skip
 
     def remove(self, tx: Tx) -> None:
         place = self.place_of(self.dana)
-        members.remove(tx, self.account_id, place, self.by_lee, now=self.parts.clock())
+        members.remove_member(tx, self.account_id, place, self.by_lee, now=self.parts.clock())
 
     def register(self, tx: Tx) -> None:
-        clients.register(tx, self.account_id, WISH, is_public=True, actor=self.by_lee, now=self.parts.clock())
+        clients.register_client(tx, self.account_id, WISH, is_public=True, actor=self.by_lee, now=self.parts.clock())
 
     def change_client(self, tx: Tx) -> None:
-        clients.change(tx, self.account_id, self.client.id, WISH, self.by_lee, now=self.parts.clock())
+        clients.update_client(tx, self.account_id, self.client.id, WISH, self.by_lee, now=self.parts.clock())
 
     def new_secret(self, tx: Tx) -> None:
-        clients.new_secret(tx, self.account_id, self.client.id, self.by_lee, now=self.parts.clock())
+        clients.rotate_client_secret(tx, self.account_id, self.client.id, self.by_lee, now=self.parts.clock())
 
     def delete_client(self, tx: Tx) -> None:
-        clients.delete(tx, self.account_id, self.client.id, self.by_lee, now=self.parts.clock())
+        clients.delete_client(tx, self.account_id, self.client.id, self.by_lee, now=self.parts.clock())
 
     def acts_of_lee(self) -> list[str]:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             theirs = audit_log.c.person_id == self.lee
             return list(tx.execute(sa.select(audit_log.c.act).where(theirs)).scalars())
 
 
 @pytest.fixture
-def house(parts: Parts, owner: Account) -> House:
-    return House(parts, owner)
+def house(container: Container, owner: Account) -> House:
+    return House(container, owner)
 
 
 @dataclass(frozen=True)
 class Between:
-    parts: Parts
+    container: Container
     tx: Tx
     submit: Callable[[], Future[Any]]
 
     def begin(self) -> Future[Any]:
         """Until it waits, or has come to its end already."""
         begun = self.submit()
-        wait_until(lambda: begun.done() or _is_somebody_waiting(self.parts), seconds=10)
+        wait_until(lambda: begun.done() or _is_somebody_waiting(self.container), seconds=10)
         return begun
 
 
 @contextmanager
-def in_between(
-    held: AbstractContextManager[Tx], parts: Parts, deed: Callable[[], object]
-) -> Iterator[Between]:
+def in_between(held: AbstractContextManager[Tx], container: Container, deed: Callable[[], object]) -> Iterator[Between]:
     """A transaction, in the midst of which `begin` has the deed begin, in a connection of its own, and wait.
     The deed has ended when this has."""
     with ThreadPoolExecutor(1) as thread, held as tx:
-        yield Between(parts, tx, lambda: thread.submit(deed))
+        yield Between(container, tx, lambda: thread.submit(deed))
 
 
-def _is_somebody_waiting(parts: Parts) -> bool:
-    with parts.db.work() as tx:
+def _is_somebody_waiting(container: Container) -> bool:
+    with container.db.system_transaction() as tx:
         return bool(tx.execute(IS_WAITING).scalar_one())
 
 
@@ -135,7 +133,7 @@ def in_account(house: House, act: Callable[[Tx], object]) -> Callable[[], object
 
 def in_service(house: House, act: Callable[[Tx], object]) -> Callable[[], object]:
     def deed() -> object:
-        with house.parts.db.work() as tx:
+        with house.parts.db.system_transaction() as tx:
             return act(tx)
 
     return deed
@@ -160,7 +158,7 @@ def test_whoever_is_demoted_at_that_moment_decides_nothing_any_more(
     act: Callable[[House, Tx], object],
 ) -> None:
     deed = where(house, lambda own: act(house, own))
-    with in_between(house.parts.db.work(), house.parts, deed) as between:
+    with in_between(house.parts.db.system_transaction(), house.parts, deed) as between:
         house.demote(between.tx)
         begun = between.begin()
     with pytest.raises(Forbidden, match="Only an owner of this account"):
@@ -177,10 +175,8 @@ def test_what_they_made_a_moment_before_ends_with_it(house: House) -> None:
         service.authenticate(house.parts.db, token, limit=10, now=house.parts.clock())
 
 
-def test_two_that_are_made_at_once_do_not_share_the_last_place(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(token_service, "MOST_TOKENS", 2)  # the account's own is the first
+def test_two_that_are_made_at_once_do_not_share_the_last_place(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(token_service, "MAX_TOKENS", 2)  # the account's own is the first
     by_dana = actor_of(house.dana)
     second = in_account(house, lambda own: house.make_token(own, by_dana))
     held = house.parts.db.transaction(Tenant(house.account_id))
@@ -195,25 +191,25 @@ def test_two_that_are_made_at_once_do_not_share_the_last_place(
 def test_nobody_waits_in_a_circle_with_whoever_removes_their_sub_account(
     house: House, owner: Account, deed: str
 ) -> None:
-    parts = house.parts
-    branch = make_sub_account(parts, owner)
-    kim = make_person(parts, owner.id, "kim@example.com", role="member", sub_account_id=branch)
-    who, place, by = reading(parts, "kim@example.com"), house.place_of(kim), actor_of(house.dana)
+    container = house.parts
+    branch = make_sub_account(container, owner)
+    kim = make_person(container, owner.id, "kim@example.com", role="member", sub_account_id=branch)
+    who, place, by = reading(container, "kim@example.com"), house.place_of(kim), actor_of(house.dana)
 
     def act(own: Tx) -> None:
-        now = parts.clock()
+        now = container.clock()
         if deed == "page":
-            page_token(own, who, now=now)
+            create_page_token(own, who, now=now)
         elif deed == "change":
-            members.change(own, owner.id, place, role="member", sub_account_id=None, actor=by, now=now)
+            members.update_member(own, owner.id, place, role="member", sub_account_id=None, actor=by, now=now)
         else:
-            members.remove(own, owner.id, place, by, now=now)
+            members.remove_member(own, owner.id, place, by, now=now)
 
-    held = parts.db.transaction(Tenant(owner.id))
-    with in_between(held, parts, in_service(house, act)) as between:
+    held = container.db.transaction(Tenant(owner.id))
+    with in_between(held, container, in_service(house, act)) as between:
         lock_sub_account(between.tx, branch, for_removal=True)
         begun = between.begin()
         assert not begun.done()
-        remove_sub_account(between.tx, branch, now=parts.clock())
+        remove_sub_account(between.tx, branch, now=container.clock())
     with pytest.raises(NotFound):
         begun.result(0)

@@ -11,8 +11,8 @@ from signed_in import make_person
 from makers import Clock
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import tasks as user_tasks
-from quillpost.app.container import Parts
-from quillpost.app.tasks import tasks
+from quillpost.app.container import Container
+from quillpost.app.tasks import build_tasks
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.database.tables.users import (
     invitations,
@@ -27,35 +27,35 @@ from quillpost.core.database.tables.users import (
 )
 
 
-def insert(parts: Parts, table: sa.Table, **values: Any) -> None:
-    with parts.db.work() as tx:
+def insert(container: Container, table: sa.Table, **values: Any) -> None:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.insert(table).values(**values))
 
 
-def count(parts: Parts, table: sa.Table) -> int:
-    with parts.db.work() as tx:
+def count(container: Container, table: sa.Table) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
 
 
-def forget(parts: Parts) -> None:
-    user_tasks.forget_ended(parts.db, now=parts.clock())
+def forget(container: Container) -> None:
+    user_tasks.delete_expired_access(container.db, now=container.clock())
 
 
-def test_sessions_go_when_they_have_ended(parts: Parts, clock: Clock, dana: int) -> None:
-    come(parts)
+def test_sessions_go_when_they_have_ended(container: Container, clock: Clock, dana: int) -> None:
+    come(container)
     clock.advance(days=6)
-    come(parts)
+    come(container)
     clock.advance(days=1, minutes=1)
-    forget(parts)
-    assert count(parts, sessions) == 1
+    forget(container)
+    assert count(container, sessions) == 1
     clock.advance(days=30)
-    forget(parts)
-    assert count(parts, sessions) == 0
+    forget(container)
+    assert count(container, sessions) == 0
 
 
-def grant(parts: Parts, account: int, person: int, **how: Any) -> int:
-    now = parts.clock()
-    with parts.db.work() as tx:
+def grant(container: Container, account: int, person: int, **how: Any) -> int:
+    now = container.clock()
+    with container.db.system_transaction() as tx:
         client = tx.execute(
             sa.insert(oauth_clients)
             .values(
@@ -71,78 +71,78 @@ def grant(parts: Parts, account: int, person: int, **how: Any) -> int:
 
 
 def test_links_codes_and_tokens_go_a_month_after_their_end(
-    parts: Parts, clock: Clock, account: int, dana: int
+    container: Container, clock: Clock, account: int, dana: int
 ) -> None:
-    now = parts.clock()
+    now = container.clock()
     end = {"created_at": now, "expires_at": now + timedelta(hours=1)}
-    connected = grant(parts, account, dana, connected_at=now)
-    insert(parts, password_resets, digest=b"r", person_id=dana, **end)
-    insert(parts, invitations, digest=b"i", account_id=account, email="x@example.com", role="member", **end)
-    insert(parts, oauth_codes, digest=b"c", grant_id=connected, redirect_uri="x", **end)
-    insert(parts, refresh_tokens, digest=b"f", grant_id=connected, **end)
-    with parts.db.work() as tx:
+    connected = grant(container, account, dana, connected_at=now)
+    insert(container, password_resets, digest=b"r", person_id=dana, **end)
+    insert(container, invitations, digest=b"i", account_id=account, email="x@example.com", role="member", **end)
+    insert(container, oauth_codes, digest=b"c", grant_id=connected, redirect_uri="x", **end)
+    insert(container, refresh_tokens, digest=b"f", grant_id=connected, **end)
+    with container.db.system_transaction() as tx:
         for expires_at in (end["expires_at"], None):
             insert_token(tx, account, name="x", mode="test", scopes=None, expires_at=expires_at, now=now)
     tables = (password_resets, invitations, oauth_codes, refresh_tokens, tokens)
     clock.advance(days=30, hours=1)
-    forget(parts)
-    assert [count(parts, table) for table in tables] == [1, 1, 1, 1, 2]
+    forget(container)
+    assert [count(container, table) for table in tables] == [1, 1, 1, 1, 2]
     clock.advance(seconds=1)
-    forget(parts)
-    assert [count(parts, table) for table in tables] == [0, 0, 0, 0, 1], "a token without an end stays"
-    assert count(parts, oauth_grants) == 1
+    forget(container)
+    assert [count(container, table) for table in tables] == [0, 0, 0, 0, 1], "a token without an end stays"
+    assert count(container, oauth_grants) == 1
 
 
-def test_an_accepted_invitation_goes_a_month_after_that(parts: Parts, clock: Clock, account: int) -> None:
-    now = parts.clock()
+def test_an_accepted_invitation_goes_a_month_after_that(container: Container, clock: Clock, account: int) -> None:
+    now = container.clock()
     for number, how in enumerate(({"accepted_at": now}, {"revoked_at": now}, {})):
         insert(
-            parts, invitations, digest=bytes([number]), account_id=account, email=f"{number}@example.com",
+            container, invitations, digest=bytes([number]), account_id=account, email=f"{number}@example.com",
             role="member", created_at=now, expires_at=now + timedelta(days=7), **how,
         )  # fmt: skip
     clock.advance(days=31)
-    forget(parts)
-    assert count(parts, invitations) == 1
+    forget(container)
+    assert count(container, invitations) == 1
 
 
 def test_a_leave_that_was_never_used_goes_after_a_day(
-    parts: Parts, clock: Clock, account: int, dana: int
+    container: Container, clock: Clock, account: int, dana: int
 ) -> None:
-    grant(parts, account, dana)
+    grant(container, account, dana)
     clock.advance(hours=12)
-    grant(parts, account, dana, connected_at=parts.clock())
-    forget(parts)
-    assert count(parts, oauth_grants) == 2
+    grant(container, account, dana, connected_at=container.clock())
+    forget(container)
+    assert count(container, oauth_grants) == 2
     clock.advance(hours=13)
-    forget(parts)
-    assert count(parts, oauth_grants) == 1
+    forget(container)
+    assert count(container, oauth_grants) == 1
 
 
-def test_whoever_is_in_no_account_is_forgotten(parts: Parts, account: int, dana: int) -> None:
-    lee = make_person(parts, account, "lee@example.com")
-    with parts.db.work() as tx:
+def test_whoever_is_in_no_account_is_forgotten(container: Container, account: int, dana: int) -> None:
+    lee = make_person(container, account, "lee@example.com")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(memberships).where(memberships.c.person_id == lee))
-    forget(parts)
-    with parts.db.work() as tx:
+    forget(container)
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(people.c.id)).scalars().all() == [dana]
 
 
 def test_much_is_forgotten_bit_by_bit(
-    parts: Parts, clock: Clock, dana: int, monkeypatch: pytest.MonkeyPatch
+    container: Container, clock: Clock, dana: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_tasks, "STEP", 3)
+    monkeypatch.setattr(user_tasks, "BATCH_SIZE", 3)
     for _ in range(8):
-        come(parts)
+        come(container)
     clock.advance(days=40)
-    come(parts)
-    forget(parts)
-    assert count(parts, sessions) == 1
+    come(container)
+    forget(container)
+    assert count(container, sessions) == 1
 
 
-def test_it_is_done_every_hour(parts: Parts, clock: Clock, dana: int) -> None:
-    come(parts)
+def test_it_is_done_every_hour(container: Container, clock: Clock, dana: int) -> None:
+    come(container)
     clock.advance(days=40)
-    (task,) = (task for task in tasks(parts) if task.name == "people.forget_ended")
-    assert task.every == "19 * * * *"
+    (task,) = (task for task in build_tasks(container) if task.name == "people.forget_ended")
+    assert task.cron == "19 * * * *"
     task.run()
-    assert count(parts, sessions) == 0
+    assert count(container, sessions) == 0

@@ -7,15 +7,11 @@ import pytest
 from makers import people, person
 from quillpost.core.errors import Invalid
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.orders.models import Source, Wish
-from quillpost.orders.validation import examine_wish
+from quillpost.orders.models import ContentSource, OrderRequest
+from quillpost.orders.validation import validate_request
 from quillpost.rendering.handwriting.catalog import STYLES
 
-FIELDS = {
-    "front": "front_image_url",
-    "background": "custom_background_image",
-    "qrcode_url": "qrcode_url",
-}
+FIELDS = {"front": "front_image_url", "background": "custom_background_image", "qrcode_url": "qrcode_url"}
 PICTURES = list(FIELDS)[:2]
 HANDS = {style.number: style for style in STYLES}
 
@@ -23,9 +19,9 @@ HANDS = {style.number: style for style in STYLES}
 def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     """What is wrong with a postcard that is good but for the changes."""
     sources: dict[str, Any] = {
-        name: Source(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
+        name: ContentSource(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
     }
-    wish = Wish(
+    order_request = OrderRequest(
         type="postcard",
         size="4x6",
         piece="postcard-4x6",
@@ -38,7 +34,7 @@ def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
         **sources,
     )
     try:
-        examine_wish(wish, styles=HANDS, check_url=OutboundGuard().check_url, known_faults={})
+        validate_request(order_request, styles=HANDS, check_url=OutboundGuard().check_url, known_errors={})
     except Invalid as invalid:
         return invalid.fields
     return {}

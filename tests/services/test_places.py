@@ -13,12 +13,18 @@ from sftp_house import PASSWORD, USER, SftpHouse
 
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileMissing
-from quillpost.integrations.folders.address import place_at
-from quillpost.integrations.folders.local import LocalPlace
-from quillpost.integrations.folders.models import OpenPlace, Place, PlaceDown, SftpKeys, TooLarge
-from quillpost.integrations.folders.objects import StorePlace
-from quillpost.integrations.folders.sftp import SftpPlace, private_key
-from quillpost.integrations.storage.objects import folder_store
+from quillpost.integrations.folders.address import build_folder
+from quillpost.integrations.folders.local import LocalFolder
+from quillpost.integrations.folders.models import (
+    FolderDown,
+    FolderFileTooLarge,
+    OpenFolder,
+    RemoteFolder,
+    SftpCredentials,
+)
+from quillpost.integrations.folders.objects import StorageFolder
+from quillpost.integrations.folders.sftp import SftpFolder, load_private_key
+from quillpost.integrations.storage.objects import build_folder_store
 
 KINDS = ("local", "sftp", "store")
 
@@ -30,15 +36,15 @@ def house(tmp_path: Path) -> Iterator[SftpHouse]:
 
 
 @contextmanager
-def opened(kind: str, folder: Path) -> Iterator[OpenPlace]:
+def opened(kind: str, folder: Path) -> Iterator[OpenFolder]:
     root = folder / "jobs"
-    place: Place
+    place: RemoteFolder
     match kind:
         case "local":
             root.mkdir()
-            place = LocalPlace(root)
+            place = LocalFolder(root)
         case "store":
-            place = StorePlace(folder_store(root), "tracking/inbox")
+            place = StorageFolder(build_folder_store(root), "tracking/inbox")
         case _:
             with SftpHouse(root) as house, house.place(folder).open() as visit:
                 yield visit
@@ -48,19 +54,19 @@ def opened(kind: str, folder: Path) -> Iterator[OpenPlace]:
 
 
 @pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenPlace]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenFolder]:
     with opened(request.param, tmp_path) as visit:
         yield visit
 
 
 @pytest.fixture(params=["local", "sftp"])
-def true_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenPlace]:
+def true_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenFolder]:
     """A place whose folders are folders."""
     with opened(request.param, tmp_path) as visit:
         yield visit
 
 
-def test_what_was_put_is_there(place: OpenPlace) -> None:
+def test_what_was_put_is_there(place: OpenFolder) -> None:
     place.put("a/b/c.pdf", b"\0" * 3_000_000)
     place.put("a/empty", b"")
     assert place.get("a/b/c.pdf") == b"\0" * 3_000_000
@@ -71,14 +77,14 @@ def test_what_was_put_is_there(place: OpenPlace) -> None:
     assert [place.exists(name) for name in ("a", "a/b/c.pdf", "a/b/c", "x/y")] == [True, True, False, False]
 
 
-def test_a_file_is_written_over(place: OpenPlace) -> None:
+def test_a_file_is_written_over(place: OpenFolder) -> None:
     place.put("job/mark", b"long ago")
     place.put("job/mark", b"now")
     assert place.get("job/mark") == b"now"
     assert place.names("job") == ["mark"]
 
 
-def test_a_missing_file_is_missing(place: OpenPlace) -> None:
+def test_a_missing_file_is_missing(place: OpenFolder) -> None:
     for name in ("nothing", "no/such/file"):
         with pytest.raises(FileMissing):
             place.get(name)
@@ -88,21 +94,21 @@ def test_a_missing_file_is_missing(place: OpenPlace) -> None:
     assert place.names("nothing") == []
 
 
-def test_names_are_those_of_one_folder_in_order(place: OpenPlace) -> None:
+def test_names_are_those_of_one_folder_in_order(place: OpenFolder) -> None:
     for name in ("b", "a/x", "c"):
         place.put(name, b"1")
     assert place.names("") == ["a", "b", "c"]
     assert place.names("a") == ["x"]
 
 
-def test_a_large_file_is_not_read_to_its_end(place: OpenPlace) -> None:
+def test_a_large_file_is_not_read_to_its_end(place: OpenFolder) -> None:
     place.put("f", b"12345")
     assert place.get("f", most_bytes=5) == b"12345"
-    with pytest.raises(TooLarge, match="f is larger than 4 bytes"):
+    with pytest.raises(FolderFileTooLarge, match="f is larger than 4 bytes"):
         place.get("f", most_bytes=4)
 
 
-def test_files_and_folders_move_but_never_over_another(place: OpenPlace) -> None:
+def test_files_and_folders_move_but_never_over_another(place: OpenFolder) -> None:
     place.put("new/one", b"1")
     place.put("new/two", b"2")
     assert place.rename("new/one", "done/one")
@@ -116,7 +122,7 @@ def test_files_and_folders_move_but_never_over_another(place: OpenPlace) -> None
     assert not place.exists("new")
 
 
-def test_a_folder_is_removed_with_all_that_is_in_it(place: OpenPlace) -> None:
+def test_a_folder_is_removed_with_all_that_is_in_it(place: OpenFolder) -> None:
     for name in ("a/b/c", "a/d", "e"):
         place.put(name, b"1")
     place.delete("a")
@@ -125,7 +131,7 @@ def test_a_folder_is_removed_with_all_that_is_in_it(place: OpenPlace) -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a//b", "a/./b", "a\\b", "a\nb", "a" * 201])
-def test_no_name_leads_outside(true_folder: OpenPlace, name: str) -> None:
+def test_no_name_leads_outside(true_folder: OpenFolder, name: str) -> None:
     for use in (true_folder.get, true_folder.exists, true_folder.names, true_folder.delete):
         with pytest.raises(ValueError, match="not the name"):
             use(name)
@@ -138,7 +144,7 @@ def test_odd_names_of_others_are_left_out(tmp_path: Path) -> None:
     for name in ("good.csv", "bad\nname", "x" * 201, "back\\slash"):
         (tmp_path / name).touch()
     (tmp_path / os.fsdecode(b"not-utf8-\xff")).touch()
-    with LocalPlace(tmp_path).open() as place:
+    with LocalFolder(tmp_path).open() as place:
         assert place.names("") == ["good.csv"]
 
 
@@ -148,9 +154,9 @@ def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hush")
     (root / "link").symlink_to(tmp_path / "secret")
     os.mkfifo(root / "pipe")
-    with LocalPlace(root).open() as place:
+    with LocalFolder(root).open() as place:
         for name in ("link", "pipe"):
-            with pytest.raises(PlaceDown):
+            with pytest.raises(FolderDown):
                 place.get(name)
             assert place.size(name) is None
         place.delete("link")
@@ -159,21 +165,21 @@ def test_a_link_or_a_pipe_is_not_read(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_gone_is_down_and_not_made_anew(tmp_path: Path) -> None:
     gone = tmp_path / "not-mounted"
-    with pytest.raises(PlaceDown, match="not there: make it, or mount its disk"), LocalPlace(gone).open():
+    with pytest.raises(FolderDown, match="not there: make it, or mount its disk"), LocalFolder(gone).open():
         pass
     assert not gone.exists()
 
 
 def test_a_folder_that_is_not_on_the_server_is_named(house: SftpHouse, tmp_path: Path) -> None:
     place = house.place(tmp_path, within="/in/vain")
-    with pytest.raises(PlaceDown, match="no folder /in/vain on 127"), place.open():
+    with pytest.raises(FolderDown, match="no folder /in/vain on 127"), place.open():
         pass
 
 
 def test_a_server_with_another_host_key_is_not_spoken_to(house: SftpHouse, tmp_path: Path) -> None:
     place = house.place(tmp_path)
     house.known_hosts(tmp_path, key=asyncssh.generate_private_key("ssh-ed25519"))
-    with pytest.raises(PlaceDown, match="is not the one in QUILLPOST_SFTP_KNOWN_HOSTS"), place.open():
+    with pytest.raises(FolderDown, match="is not the one in QUILLPOST_SFTP_KNOWN_HOSTS"), place.open():
         pass
 
 
@@ -191,20 +197,18 @@ def test_a_hashed_name_among_several_hosts_is_found(house: SftpHouse, tmp_path: 
 def test_nor_is_one_whose_host_key_nobody_told(house: SftpHouse, tmp_path: Path) -> None:
     place = house.place(tmp_path)
     (tmp_path / "known_hosts").write_text("# nobody\n")
-    with pytest.raises(PlaceDown, match="not in QUILLPOST_SFTP_KNOWN_HOSTS"), place.open():
+    with pytest.raises(FolderDown, match="not in QUILLPOST_SFTP_KNOWN_HOSTS"), place.open():
         pass
 
 
 def test_a_wrong_password_is_told_without_showing_it(house: SftpHouse, tmp_path: Path) -> None:
     place = house.place(tmp_path, password="wrong secret")
-    with pytest.raises(PlaceDown, match="does not let press in") as told, place.open():
+    with pytest.raises(FolderDown, match="does not let press in") as told, place.open():
         pass
     assert "wrong secret" not in str(told.value)
 
 
-@pytest.mark.parametrize(
-    ("passphrase", "given"), [(None, None), ("open sesame", "open sesame"), (None, "not needed")]
-)
+@pytest.mark.parametrize(("passphrase", "given"), [(None, None), ("open sesame", "open sesame"), (None, "not needed")])
 @pytest.mark.parametrize("kind", ["ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256"])
 def test_a_key_opens_the_door(
     house: SftpHouse, tmp_path: Path, kind: str, passphrase: str | None, given: str | None
@@ -227,18 +231,18 @@ def test_keys_of_every_form_are_read(tmp_path: Path, kind: str, form: str) -> No
         key = asyncssh.generate_private_key(kind)
         path = tmp_path / "key"
         path.write_bytes(key.export_private_key(form))
-        read = private_key(SftpKeys(key=path))
+        read = load_private_key(SftpCredentials(key=path))
         assert read is not None
         assert read.get_base64() == key.export_public_key().decode().split()[1]
 
 
 def test_a_password_is_not_shown() -> None:
-    assert "hush" not in repr(SftpKeys(password="hush"))
+    assert "hush" not in repr(SftpCredentials(password="hush"))
 
 
 def test_a_connection_that_is_cut_is_down_and_leaves_no_half_file(house: SftpHouse, tmp_path: Path) -> None:
     house.breaks_after = 500_000
-    with pytest.raises(PlaceDown), house.place(tmp_path).open() as place:
+    with pytest.raises(FolderDown), house.place(tmp_path).open() as place:
         place.put("job/print.pdf", b"x" * 2_000_000)
     assert not (house.root / "job" / "print.pdf").exists()
 
@@ -246,7 +250,7 @@ def test_a_connection_that_is_cut_is_down_and_leaves_no_half_file(house: SftpHou
 def test_a_server_that_is_not_there_is_down(house: SftpHouse, tmp_path: Path) -> None:
     place = house.place(tmp_path)
     house.close()
-    with pytest.raises(PlaceDown, match="could not be reached"), place.open():
+    with pytest.raises(FolderDown, match="could not be reached"), place.open():
         pass
 
 
@@ -254,20 +258,20 @@ def test_a_server_that_is_not_there_is_down(house: SftpHouse, tmp_path: Path) ->
 def test_a_server_that_does_not_speak_sftp_is_down(tmp_path: Path, greeting: bytes) -> None:
     (tmp_path / "known_hosts").touch()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        keys = SftpKeys(password="x", known_hosts=tmp_path / "known_hosts")
+        keys = SftpCredentials(password="x", known_hosts=tmp_path / "known_hosts")
         port = listener.getsockname()[1]
-        place = SftpPlace("127.0.0.1", port=port, user="u", folder="/", keys=keys, seconds=0.3)
-        with pytest.raises(PlaceDown, match=r"^127"), place.open():
+        place = SftpFolder("127.0.0.1", port=port, user="u", folder="/", credentials=keys, seconds=0.3)
+        with pytest.raises(FolderDown, match=r"^127"), place.open():
             pass
 
 
 def test_a_full_address_finds_the_place(house: SftpHouse, tmp_path: Path) -> None:
-    keys = SftpKeys(password=PASSWORD, known_hosts=house.known_hosts(tmp_path))
+    keys = SftpCredentials(password=PASSWORD, known_hosts=house.known_hosts(tmp_path))
     (house.root / "in box").mkdir()
     address = f"sftp://{USER}@127.0.0.1:{house.port}/in%20box"
-    with place_at(address, keys=keys, setting="QUILLPOST_X").open() as place:
+    with build_folder(address, credentials=keys, setting="QUILLPOST_X").open() as place:
         place.put("x", b"1")
-    local = place_at(f"file://{house.root}/in%20box", keys=SftpKeys(), setting="QUILLPOST_X")
+    local = build_folder(f"file://{house.root}/in%20box", credentials=SftpCredentials(), setting="QUILLPOST_X")
     with local.open() as again:
         assert again.get("x") == b"1"
 
@@ -289,7 +293,7 @@ def test_a_full_address_finds_the_place(house: SftpHouse, tmp_path: Path) -> Non
 )
 def test_a_wrong_address_is_told_at_the_start(address: str, told: str) -> None:
     with pytest.raises(NotReady) as refused:
-        place_at(address, keys=SftpKeys(password="x"), setting="QUILLPOST_X")
+        build_folder(address, credentials=SftpCredentials(password="x"), setting="QUILLPOST_X")
     assert told in refused.value.message
     assert "hush" not in refused.value.message
 
@@ -308,7 +312,7 @@ def test_files_that_do_not_open_the_door_are_told_at_the_start(
     for name, data in (("key", key), ("known_hosts", known_hosts)):
         if data is not None:
             (tmp_path / name).write_bytes(data)
-    keys = SftpKeys(tmp_path / "key" if key is not None else None, password, tmp_path / "known_hosts")
+    keys = SftpCredentials(tmp_path / "key" if key is not None else None, password, tmp_path / "known_hosts")
     with pytest.raises(NotReady) as refused:
-        place_at("sftp://user@host/path", keys=keys, setting="QUILLPOST_X")
+        build_folder("sftp://user@host/path", credentials=keys, setting="QUILLPOST_X")
     assert told in refused.value.message

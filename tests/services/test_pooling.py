@@ -13,7 +13,7 @@ from pressing import READY, batch_rows, booked, pool, print_rows, sweep
 
 from makers import Clock, people, person
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import files, items, orders
 from quillpost.core.database.tables.print_room import batches, mailers, prints
@@ -21,108 +21,110 @@ from quillpost.core.errors import Refused
 from quillpost.fulfillment import batching
 from quillpost.fulfillment import queries as fulfillment_queries
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.rules import SERIALS_REST, next_cutoff
+from quillpost.fulfillment.rules import SERIAL_REUSE_AFTER, next_cutoff
 from quillpost.orders.models import Order
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
-def with_world(parts: Parts, mode: str = "test", **changes: Any) -> Parts:
+def with_world(container: Container, mode: str = "test", **changes: Any) -> Container:
     """The same service in a world that differs."""
-    worlds = dict(parts.worlds) | {mode: replace(parts.worlds[mode], **changes)}
-    return replace(parts, worlds=worlds, press=replace(parts.press, worlds=worlds))
+    environments = dict(container.environments) | {mode: replace(container.environments[mode], **changes)}
+    return replace(
+        container, environments=environments, production=replace(container.production, environments=environments)
+    )
 
 
-def test_small_orders_of_many_accounts_share_a_batch(parts: Parts, clock: Clock, owner: Caller) -> None:
-    stranger = open_account(parts, "stranger@example.com")
-    several = [place(parts, who) for who in (owner, stranger, owner)]
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_small_orders_of_many_accounts_share_a_batch(container: Container, clock: Clock, owner: Caller) -> None:
+    stranger = open_account(container, "stranger@example.com")
+    several = [place(container, who) for who in (owner, stranger, owner)]
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
-        assert batch.stock == parts.studio.pieces["postcard-4x6"].stock
+        assert batch.stock == container.renderer.products["postcard-4x6"].stock
         assert {order_row(tx, order).status for order in several} == {"processing"}
         assert booked(tx) == [("fulfilment.compose", {"batch_id": batch.id})]
 
 
-def test_a_batch_is_of_one_product_class_and_mode(parts: Parts, clock: Clock, owner: Caller) -> None:
+def test_a_batch_is_of_one_product_class_and_mode(container: Container, clock: Clock, owner: Caller) -> None:
     for size in ("4x6", "6x9"):
         for mail_class in ("first", "standard"):
-            place(parts, owner, people(2), size=size, mail_class=mail_class)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+            place(container, owner, people(2), size=size, mail_class=mail_class)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         made = batch_rows(tx)
         for batch in made:
-            inside = fulfillment_queries.batch_orders(tx, batch.id)
+            inside = fulfillment_queries.read_batch_orders(tx, batch.id)
             assert [(f"postcard-{o.size}", o.mail_class) for o in inside] == [(batch.piece, batch.mail_class)]
-            assert batch.item_count == len(fulfillment_queries.batch_items(tx, batch.id)) == 2
+            assert batch.item_count == len(fulfillment_queries.read_batch_items(tx, batch.id)) == 2
     assert len(made) == 4
 
 
 def test_test_and_live_never_share_a_batch(build: Any, clock: Clock) -> None:
-    parts = build(**READY)
-    who = open_account(parts, mode="live")
-    place(parts, who)
-    place(parts, replace(who, mode="test"))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    container = build(**READY)
+    who = open_account(container, mode="live")
+    place(container, who)
+    place(container, replace(who, mode="test"))
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         assert sorted(batch.mode for batch in batch_rows(tx)) == ["live", "test"]
 
 
-def test_pieces_lie_in_the_order_of_their_zip_codes(parts: Parts, clock: Clock, owner: Caller) -> None:
+def test_pieces_lie_in_the_order_of_their_zip_codes(container: Container, clock: Clock, owner: Caller) -> None:
     zips = ["90210", "10001-0002", "78701", "10001"]
     for n, code in enumerate(zips):
-        place(parts, owner, [person(address=f"{n} Main St", postal_code=code)])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+        place(container, owner, [person(address=f"{n} Main St", postal_code=code)])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-        assert [
-            piece.postal_code for piece in fulfillment_queries.batch_items(tx, batch.id).values()
-        ] == sorted(zips)
+        assert [piece.postal_code for piece in fulfillment_queries.read_batch_items(tx, batch.id).values()] == sorted(
+            zips
+        )
 
 
-def test_a_large_order_is_split_and_every_piece_has_its_place(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [*people(7)])
-    other = place(parts, owner, people(2), size="6x9")
-    with parts.db.work() as tx:
-        made = pool(parts, tx, order, other, size=3)
+def test_a_large_order_is_split_and_every_piece_has_its_place(container: Container, owner: Caller) -> None:
+    order = place(container, owner, [*people(7)])
+    other = place(container, owner, people(2), size="6x9")
+    with container.db.system_transaction() as tx:
+        made = pool(container, tx, order, other, size=3)
         rows = batch_rows(tx)
         assert [(row.piece, row.item_count) for row in rows] == [
             ("postcard-4x6", 3), ("postcard-4x6", 3), ("postcard-4x6", 1), ("postcard-6x9", 2),
         ]  # fmt: skip
         assert made == [row.id for row in rows]
         for row in rows:
-            assert list(fulfillment_queries.batch_items(tx, row.id)) == list(range(1, row.item_count + 1))
+            assert list(fulfillment_queries.read_batch_items(tx, row.id)) == list(range(1, row.item_count + 1))
 
 
-def test_pooling_again_finds_nothing(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, people(2))
-    with parts.db.work() as tx:
-        assert len(pool(parts, tx, order)) == 1
-        assert pool(parts, tx, order) == []
+def test_pooling_again_finds_nothing(container: Container, owner: Caller) -> None:
+    order = place(container, owner, people(2))
+    with container.db.system_transaction() as tx:
+        assert len(pool(container, tx, order)) == 1
+        assert pool(container, tx, order) == []
 
 
-def test_the_database_itself_refuses_a_piece_twice(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner)
-    with parts.db.work() as tx:
-        [batch_id] = pool(parts, tx, order)
+def test_the_database_itself_refuses_a_piece_twice(container: Container, owner: Caller) -> None:
+    order = place(container, owner)
+    with container.db.system_transaction() as tx:
+        [batch_id] = pool(container, tx, order)
         [item] = item_rows(tx, order)
     twice = {"batch_id": batch_id, "position": 2, "item_id": item.id, "edition": 0, "superseded": False}
-    with pytest.raises(sa.exc.IntegrityError), parts.db.work() as tx:
+    with pytest.raises(sa.exc.IntegrityError), container.db.system_transaction() as tx:
         tx.execute(sa.insert(prints).values(**twice))
 
 
-def test_two_poolings_at_once_share_the_orders(parts: Parts, owner: Caller) -> None:
-    first, second = place(parts, owner), place(parts, owner)
-    with parts.db.work() as tx:
-        tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock()))
-    asked = {"mode": "test", "now": parts.clock()}
-    with parts.db.work() as one, parts.db.work() as other:
+def test_two_poolings_at_once_share_the_orders(container: Container, owner: Caller) -> None:
+    first, second = place(container, owner), place(container, owner)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
+    asked = {"mode": "test", "now": container.clock()}
+    with container.db.system_transaction() as one, container.db.system_transaction() as other:
         one.execute(sa.select(orders).where(orders.c.id == first.id).with_for_update(key_share=True))
-        assert list(other.execute(batching.CLAIM, asked).scalars()) == [second.id]
+        assert list(other.execute(batching.CLAIM_ORDERS, asked).scalars()) == [second.id]
 
 
 # Barcodes
@@ -131,11 +133,11 @@ def test_two_poolings_at_once_share_the_orders(parts: Parts, owner: Caller) -> N
 @pytest.mark.parametrize(("mail_class", "service_type"), [("first", "310"), ("standard", "311")])
 @pytest.mark.parametrize("mailer_id", ["999999", "123456789"])
 def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
-    parts: Parts, owner: Caller, mail_class: str, service_type: str, mailer_id: str
+    container: Container, owner: Caller, mail_class: str, service_type: str, mailer_id: str
 ) -> None:
-    order = place(parts, owner, people(20), mail_class=mail_class)
-    with parts.db.work() as tx:
-        pool(with_world(parts, mailer_id=mailer_id), tx, order)
+    order = place(container, owner, people(20), mail_class=mail_class)
+    with container.db.system_transaction() as tx:
+        pool(with_world(container, mailer_id=mailer_id), tx, order)
         codes = [piece.tracking for piece in print_rows(tx, order)]
     assert len(set(codes)) == 20
     for code in codes:
@@ -145,31 +147,29 @@ def test_a_barcode_says_class_mailer_and_a_number_of_its_own(
 
 
 @pytest.mark.parametrize(("mail_class", "service_type"), [("first", "270"), ("standard", "271")])
-def test_full_service_has_codes_of_its_own(
-    build: Any, clock: Clock, mail_class: str, service_type: str
-) -> None:
-    parts = build(**READY, full_service=True)
-    order = place(parts, open_account(parts, mode="live"), mail_class=mail_class)
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_full_service_has_codes_of_its_own(build: Any, clock: Clock, mail_class: str, service_type: str) -> None:
+    container = build(**READY, full_service=True)
+    order = place(container, open_account(container, mode="live"), mail_class=mail_class)
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [printed] = print_rows(tx, order)
     assert printed.tracking.startswith(f"00{service_type}123456789")
 
 
-def test_every_mailer_has_a_count_of_its_own(parts: Parts, owner: Caller) -> None:
-    one, other = place(parts, owner), place(parts, owner)
-    with parts.db.work() as tx:
-        pool(with_world(parts, mailer_id="111111"), tx, one)
-        pool(with_world(parts, mailer_id="222222"), tx, other)
+def test_every_mailer_has_a_count_of_its_own(container: Container, owner: Caller) -> None:
+    one, other = place(container, owner), place(container, owner)
+    with container.db.system_transaction() as tx:
+        pool(with_world(container, mailer_id="111111"), tx, one)
+        pool(with_world(container, mailer_id="222222"), tx, other)
         codes = [print_rows(tx, order)[0].tracking for order in (one, other)]
     assert [code[:11] for code in codes] == ["00310111111", "00310222222"]
     assert codes[0][11:] == codes[1][11:]
 
 
-def test_mail_abroad_carries_no_barcode(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner, [person(country="CA", province="ON", postal_code="K1A 0B1")])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_mail_abroad_carries_no_barcode(container: Container, clock: Clock, owner: Caller) -> None:
+    order = place(container, owner, [person(country="CA", province="ON", postal_code="K1A 0B1")])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         assert [printed.tracking for printed in print_rows(tx, order)] == [None]
         assert [batch.first_serial for batch in batch_rows(tx)] == [None]
 
@@ -182,53 +182,53 @@ def counted_to(tx: Tx, next_serial: int) -> None:
     tx.execute(sa.insert(mailers).values(mailer_id=LONG, next_serial=next_serial))
 
 
-def test_a_count_that_goes_round_starts_again_at_zero(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, people(4))
-    with parts.db.work() as tx:
+def test_a_count_that_goes_round_starts_again_at_zero(container: Container, owner: Caller) -> None:
+    order = place(container, owner, people(4))
+    with container.db.system_transaction() as tx:
         counted_to(tx, 999_998)
-        pool(with_world(parts, mailer_id=LONG), tx, order)
+        pool(with_world(container, mailer_id=LONG), tx, order)
         codes = [printed.tracking[-6:] for printed in print_rows(tx, order)]
     assert codes == ["999998", "999999", "000000", "000001"]
 
 
-def in_the_mail(tx: Tx, parts: Parts, *, first_serial: int, mailed_ago: timedelta | None) -> None:
+def in_the_mail(tx: Tx, container: Container, *, first_serial: int, mailed_ago: timedelta | None) -> None:
     """A batch of that mailer which took its serials from there on."""
     tx.execute(
         sa.insert(batches).values(
             mode="test", piece="postcard-4x6", mail_class="first", status="mailed", item_count=1,
-            mailer_id=LONG, first_serial=first_serial, created_at=parts.clock(),
-            mailed_at=None if mailed_ago is None else parts.clock() - mailed_ago,
+            mailer_id=LONG, first_serial=first_serial, created_at=container.clock(),
+            mailed_at=None if mailed_ago is None else container.clock() - mailed_ago,
         )
     )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("mailed_ago", "pooled"),
-    [(None, 3), (SERIALS_REST - timedelta(days=1), 3), (SERIALS_REST + timedelta(days=1), 5)],
+    [(None, 3), (SERIAL_REUSE_AFTER - timedelta(days=1), 3), (SERIAL_REUSE_AFTER + timedelta(days=1), 5)],
 )
 def test_no_serial_returns_before_its_time(
-    parts: Parts, owner: Caller, mailed_ago: timedelta | None, pooled: int
+    container: Container, owner: Caller, mailed_ago: timedelta | None, pooled: int
 ) -> None:
-    order = place(parts, owner, people(5))
-    here = with_world(parts, mailer_id=LONG)
-    with parts.db.work() as tx:
+    order = place(container, owner, people(5))
+    here = with_world(container, mailer_id=LONG)
+    with container.db.system_transaction() as tx:
         counted_to(tx, 1_500_000)
-        in_the_mail(tx, parts, first_serial=500_003, mailed_ago=mailed_ago)
-        tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock()))
+        in_the_mail(tx, container, first_serial=500_003, mailed_ago=mailed_ago)
+        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
         pool(here, tx, order)
         assert len(print_rows(tx, order)) == pooled
         # Those who found none wait, and ask again.
         waits_until = order_row(tx, order).pool_at
-        assert waits_until == (None if pooled == 5 else parts.clock() + batching.WHEN_SHORT)
+        assert waits_until == (None if pooled == 5 else container.clock() + batching.NO_BARCODE_RETRY)
 
 
 # What waits, and what does not
 
 
-def test_refused_recipients_are_in_no_batch(parts: Parts, clock: Clock, owner: Caller) -> None:
-    order = place(parts, owner, [person(), {"email": "jane@example.com"}])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_refused_recipients_are_in_no_batch(container: Container, clock: Clock, owner: Caller) -> None:
+    order = place(container, owner, [person(), {"email": "jane@example.com"}])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         mailed, refused = item_rows(tx, order)
         assert [printed.item_id for printed in print_rows(tx, order)] == [mailed.id]
         assert refused.status == "Failed"
@@ -250,123 +250,121 @@ def test_the_cut_off_is_a_time_of_day_at_the_press(now: str, pooled: str) -> Non
 
 
 def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    cutoff = (parts.clock() + timedelta(hours=2)).time()
-    here = with_world(parts, cutoff=cutoff)
+    cutoff = (container.clock() + timedelta(hours=2)).time()
+    here = with_world(container, cutoff=cutoff)
     for _ in range(3):
         place(here, owner)
         sweep(here, clock)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert batch_rows(tx) == []
         assert {row.status for row in tx.execute(sa.select(orders))} == {"processing"}
     clock.advance(hours=3)
-    batching.pool(here.press, now=clock.now())
-    with parts.db.work() as tx:
+    batching.pool_due_orders(here.production, now=clock.now())
+    with container.db.system_transaction() as tx:
         assert [batch.item_count for batch in batch_rows(tx)] == [3]
 
 
-def late(parts: Parts) -> Parts:
-    return with_world(parts, cutoff=(parts.clock() - timedelta(hours=1)).time())
+def late(container: Container) -> Container:
+    return with_world(container, cutoff=(container.clock() - timedelta(hours=1)).time())
 
 
-def test_a_rushed_order_waits_for_nothing_and_goes_first(parts: Parts, clock: Clock, owner: Caller) -> None:
-    here = late(parts)
+def test_a_rushed_order_waits_for_nothing_and_goes_first(container: Container, clock: Clock, owner: Caller) -> None:
+    here = late(container)
     patient, hasty = place(here, owner), place(here, owner)
-    assert print_room_service.rush(here.db, "test", [hasty.id], operator_id=None, now=clock.now()) == [
-        hasty.id
-    ]
+    assert print_room_service.rush_orders(here.db, "test", [hasty.id], operator_id=None, now=clock.now()) == [hasty.id]
     sweep(here, clock)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert batch.rush
-        assert [order.id for order in fulfillment_queries.batch_orders(tx, batch.id)] == [hasty.id]
+        assert [order.id for order in fulfillment_queries.read_batch_orders(tx, batch.id)] == [hasty.id]
         priority = sa.text("select priority from procrastinate_jobs where args ? 'batch_id'")
         assert tx.execute(priority).scalar_one() > 0
         assert order_row(tx, patient).pool_at > clock.now()
 
 
-def test_an_order_that_waits_for_the_cut_off_can_be_rushed(parts: Parts, clock: Clock, owner: Caller) -> None:
-    here = late(parts)
+def test_an_order_that_waits_for_the_cut_off_can_be_rushed(container: Container, clock: Clock, owner: Caller) -> None:
+    here = late(container)
     order = place(here, owner)
     sweep(here, clock)
     for again in ([order.id], []):
-        assert (
-            print_room_service.rush(here.db, "test", [order.id], operator_id=None, now=clock.now()) == again
-        )
-    batching.pool(here.press, now=clock.now())
-    with parts.db.work() as tx:
+        assert print_room_service.rush_orders(here.db, "test", [order.id], operator_id=None, now=clock.now()) == again
+    batching.pool_due_orders(here.production, now=clock.now())
+    with container.db.system_transaction() as tx:
         assert [batch.rush for batch in batch_rows(tx)] == [True]
 
 
 def test_unknown_orders_and_those_of_another_mode_are_not_rushed(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    order = place(parts, owner)
+    order = place(container, owner)
     with pytest.raises(Refused, match=rf"^There is no order {order.id}\.$"):
-        print_room_service.rush(parts.db, "live", [order.id], operator_id=None, now=clock.now())
+        print_room_service.rush_orders(container.db, "live", [order.id], operator_id=None, now=clock.now())
     for unknown in ([order.id, 999], [999, order.id], [999], [999, 998]):
         with pytest.raises(Refused, match=r"^There is no order 999\.$"):
-            print_room_service.rush(parts.db, "test", unknown, operator_id=None, now=clock.now())
-    with parts.db.work() as tx:
+            print_room_service.rush_orders(container.db, "test", unknown, operator_id=None, now=clock.now())
+    with container.db.system_transaction() as tx:
         assert not order_row(tx, order).rush
 
 
-def test_the_print_room_need_not_wait_for_the_cut_off(parts: Parts, clock: Clock, owner: Caller) -> None:
-    here = late(parts)
+def test_the_print_room_need_not_wait_for_the_cut_off(container: Container, clock: Clock, owner: Caller) -> None:
+    here = late(container)
     place(here, owner)
     sweep(here, clock)
-    assert print_room_service.pool_now(here.db, "live", now=clock.now()) == 0
-    assert print_room_service.pool_now(here.db, "test", now=clock.now()) == 1
-    batching.pool(here.press, now=clock.now())
-    with parts.db.work() as tx:
+    assert print_room_service.pool_orders_now(here.db, "live", now=clock.now()) == 0
+    assert print_room_service.pool_orders_now(here.db, "test", now=clock.now()) == 1
+    batching.pool_due_orders(here.production, now=clock.now())
+    with container.db.system_transaction() as tx:
         assert len(batch_rows(tx)) == 1
 
 
-def test_more_orders_than_a_statement_has_parameters_are_pooled(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner)
-    with parts.db.work() as tx:
-        tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock()))
+def test_more_orders_than_a_statement_has_parameters_are_pooled(container: Container, owner: Caller) -> None:
+    order = place(container, owner)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
         ids = [*range(order.id, order.id + 70_000)]
-        world = parts.worlds["test"]
-        made = batching.pool_orders(tx, parts.press.stocks, world, ids, now=parts.clock())
+        environment = container.environments["test"]
+        made = batching.pool_orders(tx, container.production.stock_by_product, environment, ids, now=container.clock())
         assert len(made) == 1
         assert order_row(tx, order).pool_at is None
 
 
-def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner)
-    with parts.db.work() as tx:
-        tx.execute(sa.update(orders).values(status="processing", pool_at=parts.clock(), piece="poster"))
-        assert pool(parts, tx, order) == []
-        assert order_row(tx, order).pool_at == parts.clock() + batching.WHEN_SHORT
+def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(container: Container, owner: Caller) -> None:
+    order = place(container, owner)
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock(), piece="poster"))
+        assert pool(container, tx, order) == []
+        assert order_row(tx, order).pool_at == container.clock() + batching.NO_BARCODE_RETRY
 
 
 def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> None:
     """Settings may be missing on one of several machines: the others see to it."""
-    parts = build(**READY)
-    order = place(parts, open_account(parts, mode="live"))
-    here = with_world(parts, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
+    container = build(**READY)
+    order = place(container, open_account(container, mode="live"))
+    here = with_world(container, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
     sweep(here, clock)
     clock.advance(days=1)
-    batching.pool(with_world(parts, "live", gaps=("No mailer id.",), mailer_id="").press, now=clock.now())
-    with parts.db.work() as tx:
+    batching.pool_due_orders(
+        with_world(container, "live", gaps=("No mailer id.",), mailer_id="").production, now=clock.now()
+    )
+    with container.db.system_transaction() as tx:
         assert batch_rows(tx) == []
         assert order_row(tx, order).pool_at is not None
-    batching.pool(here.press, now=clock.now())
-    with parts.db.work() as tx:
+    batching.pool_due_orders(here.production, now=clock.now())
+    with container.db.system_transaction() as tx:
         assert len(batch_rows(tx)) == 1
 
 
 # Pictures
 
 
-def own_picture(tx: Tx, who: Caller, parts: Parts, size: int) -> Any:
+def own_picture(tx: Tx, caller: Caller, container: Container, size: int) -> Any:
     number = uuid4()
     tx.execute(
         sa.insert(files).values(
-            id=number, account_id=who.account_id, purpose="front", key=f"files/{number}", size=size,
-            content_type="image/png", sha256=number.bytes, created_at=parts.clock(),
+            id=number, account_id=caller.account_id, purpose="front", key=f"files/{number}", size=size,
+            content_type="image/png", sha256=number.bytes, created_at=container.clock(),
         )
     )  # fmt: skip
     return number
@@ -376,32 +374,32 @@ def front_of(tx: Tx, order: Order, picture: Any) -> None:
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(front_file_id=picture))
 
 
-def test_a_batch_carries_no_more_pictures_than_a_press_can_load(parts: Parts, owner: Caller) -> None:
-    several = [place(parts, owner, people(2)) for _ in range(6)]
-    with parts.db.work() as tx:
+def test_a_batch_carries_no_more_pictures_than_a_press_can_load(container: Container, owner: Caller) -> None:
+    several = [place(container, owner, people(2)) for _ in range(6)]
+    with container.db.system_transaction() as tx:
         for order in several:
-            front_of(tx, order, own_picture(tx, owner, parts, 40))
-        made = pool(parts, tx, *several, most_bytes=100)
-        inside = [{order.id for order in fulfillment_queries.batch_orders(tx, batch)} for batch in made]
+            front_of(tx, order, own_picture(tx, owner, container, 40))
+        made = pool(container, tx, *several, max_bytes=100)
+        inside = [{order.id for order in fulfillment_queries.read_batch_orders(tx, batch)} for batch in made]
         assert all(len(each) <= 3 for each in inside)  # two pictures fit, and one is begun
-        assert sum(len(fulfillment_queries.batch_items(tx, batch)) for batch in made) == 12
+        assert sum(len(fulfillment_queries.read_batch_items(tx, batch)) for batch in made) == 12
         assert 2 < len(made) < 6
 
 
-def test_orders_that_share_a_picture_share_a_batch(parts: Parts, owner: Caller) -> None:
-    several = [place(parts, owner) for _ in range(6)]
-    with parts.db.work() as tx:
-        shared = own_picture(tx, owner, parts, 90)
+def test_orders_that_share_a_picture_share_a_batch(container: Container, owner: Caller) -> None:
+    several = [place(container, owner) for _ in range(6)]
+    with container.db.system_transaction() as tx:
+        shared = own_picture(tx, owner, container, 90)
         for order in several:
             front_of(tx, order, shared)
-        assert len(pool(parts, tx, *several, most_bytes=100)) == 1
+        assert len(pool(container, tx, *several, max_bytes=100)) == 1
 
 
-def test_pieces_with_pictures_of_their_own_are_parted_too(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, people(6))
-    with parts.db.work() as tx:
+def test_pieces_with_pictures_of_their_own_are_parted_too(container: Container, owner: Caller) -> None:
+    order = place(container, owner, people(6))
+    with container.db.system_transaction() as tx:
         for item in item_rows(tx, order):
-            own = own_picture(tx, owner, parts, 50)
+            own = own_picture(tx, owner, container, 50)
             tx.execute(sa.update(items).where(items.c.id == item.id).values(front_file_id=own))
-        made = pool(parts, tx, order, most_bytes=100)
-        assert [len(fulfillment_queries.batch_items(tx, batch)) for batch in made] == [2, 2, 2]
+        made = pool(container, tx, order, max_bytes=100)
+        assert [len(fulfillment_queries.read_batch_items(tx, batch)) for batch in made] == [2, 2, 2]

@@ -6,38 +6,25 @@ import threading
 from collections.abc import Mapping
 
 import pytest
-from http_stand_in import (
-    ScriptedResolver,
-    StandIn,
-    keeping_silent,
-    pouring_forever,
-    resetting,
-    saying,
-)
+from http_stand_in import ScriptedResolver, StandIn, keeping_silent, pouring_forever, resetting, saying
 
 from quillpost.integrations.http.client import WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard, PooledResolver
-from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.ports import PostResult
 
 BODY = b'{"event_type":"order_item.delivered"}'
 HEADERS: Mapping[str, str] = {"content-type": "application/json", "webhook-id": "7"}
 
 
-def deliver(
-    server: StandIn, *, method: str = "POST", body: bytes = BODY, seconds: float = 15.0
-) -> PostOutcome:
+def deliver(server: StandIn, *, method: str = "POST", body: bytes = BODY, seconds: float = 15.0) -> PostResult:
     guard = OutboundGuard(allow=frozenset({server.place}))
     return deliver_by(WebhookPoster(guard, seconds=seconds), server.url("/hook"), method, body)
 
 
 def deliver_by(
-    poster: WebhookPoster,
-    url: str,
-    method: str = "POST",
-    body: bytes = BODY,
-    headers: Mapping[str, str] = HEADERS,
-) -> PostOutcome:
-    async def attempt() -> PostOutcome:
+    poster: WebhookPoster, url: str, method: str = "POST", body: bytes = BODY, headers: Mapping[str, str] = HEADERS
+) -> PostResult:
+    async def attempt() -> PostResult:
         try:
             return await poster.post(url, method=method, headers=headers, body=body)
         finally:
@@ -48,7 +35,7 @@ def deliver_by(
 
 def test_a_delivery_carries_its_headers_and_exact_body() -> None:
     with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 6", b"thanks")) as server:
-        assert deliver(server) == PostOutcome(status=200, body="thanks")
+        assert deliver(server) == PostResult(status=200, body="thanks")
         head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert head.startswith(b"POST /hook HTTP/1.1\r\n")
     assert b"\r\nwebhook-id: 7" in head
@@ -58,7 +45,7 @@ def test_a_delivery_carries_its_headers_and_exact_body() -> None:
 
 def test_a_get_delivery_has_no_body() -> None:
     with StandIn(saying("HTTP/1.1 204 No Content")) as server:
-        assert deliver(server, method="GET", body=b"") == PostOutcome(status=204)
+        assert deliver(server, method="GET", body=b"") == PostResult(status=204)
         head, _, body = server.requests[0].partition(b"\r\n\r\n")
     assert head.startswith(b"GET /hook HTTP/1.1\r\n")
     assert b"content-length" not in head.lower()
@@ -69,21 +56,21 @@ def test_a_get_delivery_with_a_long_query_is_made() -> None:
     path = "/hook?order.metadata=" + "x" * 5_000
     with StandIn(saying("HTTP/1.1 204 No Content")) as server:
         poster = WebhookPoster(OutboundGuard(allow=frozenset({server.place})))
-        assert deliver_by(poster, server.url(path), "GET", b"") == PostOutcome(status=204)
+        assert deliver_by(poster, server.url(path), "GET", b"") == PostResult(status=204)
         assert server.requests[0].startswith(f"GET {path} HTTP/1.1\r\n".encode())
 
 
 @pytest.mark.parametrize("status", [400, 410, 500])
 def test_a_refusal_is_an_outcome_with_its_status(status: int) -> None:
     with StandIn(saying(f"HTTP/1.1 {status} No\nContent-Length: 2", b"no")) as server:
-        assert deliver(server) == PostOutcome(status=status, body="no")
+        assert deliver(server) == PostResult(status=status, body="no")
 
 
 def test_a_redirect_is_not_followed() -> None:
     with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 0")) as target:
         moved = saying(f"HTTP/1.1 301 Moved\nLocation: {target.url()}\nContent-Length: 0")
         with StandIn(moved) as server:
-            assert deliver(server) == PostOutcome(status=301)
+            assert deliver(server) == PostResult(status=301)
         assert target.requests == []
 
 
@@ -93,10 +80,7 @@ def test_a_redirect_is_not_followed() -> None:
         ("Retry-After: 120", 120),
         ("Retry-After: 0", 0),
         ("Retry-After: 99999999999999999999", 86_400),
-        (
-            "Date: Mon, 02 Mar 2026 10:00:00 GMT\nRetry-After: Mon, 02 Mar 2026 10:05:30 GMT",
-            330,
-        ),
+        ("Date: Mon, 02 Mar 2026 10:00:00 GMT\nRetry-After: Mon, 02 Mar 2026 10:05:30 GMT", 330),
         ("Date: Mon, 02 Mar 2026 10:00:00 GMT\nRetry-After: Mon, 02 Mar 2026 09:00:00 GMT", 0),
         ("Date: Mon, 02 Mar 2026 10:00:00 GMT\nRetry-After: Mon, 02 Mar 2026 10:05:30", None),
         ("Retry-After: Mon, 02 Mar 2026 10:05:30 GMT", None),
@@ -108,7 +92,7 @@ def test_a_redirect_is_not_followed() -> None:
 )
 def test_a_subscriber_may_ask_for_a_pause(headers: str, seconds: int | None) -> None:
     with StandIn(saying(f"HTTP/1.1 429 Slow down\n{headers}\nContent-Length: 0")) as server:
-        assert deliver(server) == PostOutcome(status=429, retry_after=seconds)
+        assert deliver(server) == PostResult(status=429, retry_after=seconds)
 
 
 def test_a_long_answer_is_kept_to_its_first_2000_characters() -> None:
@@ -120,7 +104,7 @@ def test_a_long_answer_is_kept_to_its_first_2000_characters() -> None:
 
 def test_an_endless_answer_is_cut_off() -> None:
     with StandIn(pouring_forever) as server:
-        assert deliver(server) == PostOutcome(status=200, body="x" * 2_000)
+        assert deliver(server) == PostResult(status=200, body="x" * 2_000)
 
 
 def test_an_answer_that_the_database_could_not_store_is_made_harmless() -> None:
@@ -131,7 +115,7 @@ def test_an_answer_that_the_database_could_not_store_is_made_harmless() -> None:
 def test_a_silent_subscriber_is_given_up() -> None:
     with StandIn(keeping_silent) as server:
         outcome = deliver(server, seconds=0.2)
-    assert outcome == PostOutcome(status=None, error="127.0.0.1 did not answer within 0.2 seconds.")
+    assert outcome == PostResult(status=None, error="127.0.0.1 did not answer within 0.2 seconds.")
 
 
 def test_a_status_counts_though_the_body_never_comes() -> None:
@@ -140,7 +124,7 @@ def test_a_status_counts_though_the_body_never_comes() -> None:
         keeping_silent(connection)
 
     with StandIn(stalling) as server:
-        assert deliver(server, seconds=0.5) == PostOutcome(status=200, body="some")
+        assert deliver(server, seconds=0.5) == PostResult(status=200, body="some")
 
 
 def test_a_reset_connection_is_an_outcome() -> None:

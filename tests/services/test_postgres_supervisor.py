@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.embedded.supervisor import Pace, PostgresSupervisor
+from quillpost.core.database.embedded.supervisor import PostgresSupervisor, SupervisorTiming
 
 pytestmark = pytest.mark.costly
 
-BRISK = Pace(between_looks=0.02, first_pause=0.1, longest_pause=0.2, stopping_patience=0.1)
+BRISK = SupervisorTiming(poll_seconds=0.02, first_delay=0.1, max_delay=0.2, stop_timeout=0.1)
 
 
 @pytest.fixture
@@ -77,9 +77,7 @@ def test_a_killed_server_is_started_again_with_its_data(
         os.kill(dead, 0)
 
 
-def test_it_is_started_again_as_often_as_it_ends(
-    server: EmbeddedPostgres, home: Path, logs: list[EventDict]
-) -> None:
+def test_it_is_started_again_as_often_as_it_ends(server: EmbeddedPostgres, home: Path, logs: list[EventDict]) -> None:
     for _ in range(2):
         logs.clear()
         kill(home)
@@ -112,14 +110,14 @@ def test_a_restart_that_fails_says_why_and_is_tried_again(
 
 
 def test_pauses_grow_up_to_the_longest() -> None:
-    pace = Pace(first_pause=1, longest_pause=30)
-    assert [pace.pause_before(n) for n in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
+    pace = SupervisorTiming(first_delay=1, max_delay=30)
+    assert [pace.delay_before(n) for n in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
 
 
 def test_nothing_is_started_once_the_service_stops(
     server: EmbeddedPostgres, home: Path, supervisor: PostgresSupervisor, logs: list[EventDict]
 ) -> None:
-    supervisor.retire()
+    supervisor.disable_restarts()
     kill(home)
     supervisor.stop()
     assert not logs

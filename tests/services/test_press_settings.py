@@ -8,7 +8,7 @@ import pikepdf
 import pytest
 
 from makers import Build
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import NotReady
 from quillpost.rendering.geometry import INCH
 from quillpost.rendering.models import Addressee, Copy, Design
@@ -17,17 +17,17 @@ from quillpost.rendering.pdf.color import SRGB
 MADE_AT = datetime(2026, 5, 4, tzinfo=UTC)
 
 
-def printed(parts: Parts) -> bytes:
-    wish = Design(piece="postcard-4x6", message="Hello", ink=(0, 0, 0))
+def printed(container: Container) -> bytes:
+    order_request = Design(product="postcard-4x6", message="Hello", ink=(0, 0, 0))
     copy = Copy(1, 0, Addressee(name="Jane Doe", address="12 Main St"))
-    return parts.studio.compose({0: wish}, [copy], title="A batch", made_at=MADE_AT).sheets
+    return container.renderer.compose({0: order_request}, [copy], title="A batch", made_at=MADE_AT).sheets
 
 
 def test_templates_move_what_they_name(build: Build, tmp_path: Path) -> None:
     file = tmp_path / "press.toml"
     file.write_text("[postcard-4x6.back]\nindicia = [4.6, 3.1, 1.15, 0.65]\n")
     usual, moved = build(), build(templates=file)
-    box = moved.studio.pieces["postcard-4x6"].side("back").indicia
+    box = moved.renderer.products["postcard-4x6"].find_side("back").indicia
     assert box
     assert (box.left, box.bottom) == pytest.approx((4.6 * INCH, 3.1 * INCH))
     assert printed(moved) != printed(usual)
@@ -43,9 +43,7 @@ def test_the_output_profile_is_the_files_intent(build: Build, tmp_path: Path) ->
 
 @pytest.mark.parametrize("setting", ["templates", "output_profile"])
 @pytest.mark.parametrize("content", [None, b"\xff neither of them"])
-def test_a_file_that_cannot_be_used_is_named(
-    build: Build, tmp_path: Path, setting: str, content: bytes | None
-) -> None:
+def test_a_file_that_cannot_be_used_is_named(build: Build, tmp_path: Path, setting: str, content: bytes | None) -> None:
     file = tmp_path / "press"
     if content is not None:
         file.write_bytes(content)

@@ -7,13 +7,18 @@ import pytest
 from partners import REFERENCE, job, now
 from print_house import SECRET
 
-from quillpost.app.environments import hook_secrets, live_printer, partner_shown, reach
+from quillpost.app.environments import (
+    build_live_printer,
+    ping_print_partner,
+    read_partner_name,
+    read_print_webhook_secrets,
+)
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.ports import PartnerDown, PrintPartner
 from quillpost.integrations.printing.folder import FolderPartner, HotFolder
 from quillpost.integrations.printing.http import HttpPartner
-from quillpost.integrations.storage.objects import folder_store
+from quillpost.integrations.storage.objects import build_folder_store
 
 
 def settings(tmp_path: Path, **chosen: object) -> Settings:
@@ -21,7 +26,7 @@ def settings(tmp_path: Path, **chosen: object) -> Settings:
 
 
 def partner(tmp_path: Path, **chosen: object) -> PrintPartner:
-    return live_printer(settings(tmp_path, **chosen), folder_store(tmp_path / "files"))
+    return build_live_printer(settings(tmp_path, **chosen), build_folder_store(tmp_path / "files"))
 
 
 def test_the_address_chooses_the_partner(tmp_path: Path) -> None:
@@ -58,9 +63,7 @@ def test_the_embedded_partner_lays_jobs_into_the_file_store(tmp_path: Path) -> N
         ({"print_secret": base64.b64encode(b"h" * 32).decode()}, "whsec_"),
     ],
 )
-def test_settings_that_do_not_fit_are_told_at_the_start(
-    tmp_path: Path, chosen: dict[str, str], told: str
-) -> None:
+def test_settings_that_do_not_fit_are_told_at_the_start(tmp_path: Path, chosen: dict[str, str], told: str) -> None:
     with pytest.raises(NotReady) as refused:
         partner(tmp_path, **chosen)
     assert told in refused.value.message
@@ -69,10 +72,10 @@ def test_settings_that_do_not_fit_are_told_at_the_start(
 
 
 def test_only_a_partner_with_a_secret_may_call_back(tmp_path: Path) -> None:
-    assert hook_secrets(settings(tmp_path, print_partner="folder")) == {}
-    assert hook_secrets(settings(tmp_path, print_secret=SECRET)) == {}
+    assert read_print_webhook_secrets(settings(tmp_path, print_partner="folder")) == {}
+    assert read_print_webhook_secrets(settings(tmp_path, print_secret=SECRET)) == {}
     named = settings(tmp_path, print_partner="folder", print_secret=SECRET, print_partner_name="acme")
-    assert hook_secrets(named) == {"acme": [SECRET]}
+    assert read_print_webhook_secrets(named) == {"acme": [SECRET]}
 
 
 def test_a_secret_is_not_shown(tmp_path: Path) -> None:
@@ -82,13 +85,13 @@ def test_a_secret_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_one_that_can_be_reached_is_named(tmp_path: Path) -> None:
-    store, hot = folder_store(tmp_path / "files"), tmp_path / "hot"
+    store, hot = build_folder_store(tmp_path / "files"), tmp_path / "hot"
     there = settings(tmp_path, print_partner=f"file://{hot}")
     with pytest.raises(PartnerDown, match="is not there"):
-        reach(there, store)
+        ping_print_partner(there, store)
     hot.mkdir()
-    assert reach(there, store) == str(hot)
-    assert reach(settings(tmp_path, print_partner="folder"), store) == "print-jobs/live in the file store"
+    assert ping_print_partner(there, store) == str(hot)
+    assert ping_print_partner(settings(tmp_path, print_partner="folder"), store) == "print-jobs/live in the file store"
 
 
 def test_a_batch_remembers_its_partner_without_the_password(tmp_path: Path) -> None:
@@ -101,4 +104,4 @@ def test_a_batch_remembers_its_partner_without_the_password(tmp_path: Path) -> N
         "SFTP://Press@Print.Example.com:22/In/": "sftp://Press@print.example.com/In",
         "sftp://press:secret@print.example.com:port/in": "print.example.com:port/in",
     }
-    assert {given: partner_shown(settings(tmp_path, print_partner=given)) for given in known} == known
+    assert {given: read_partner_name(settings(tmp_path, print_partner=given)) for given in known} == known

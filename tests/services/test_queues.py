@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.settings import Settings
 from quillpost.fulfillment import models as fulfillment_models
 from quillpost.fulfillment import production
@@ -19,10 +19,14 @@ PATIENCE = 30
 
 
 @pytest.mark.parametrize(
-    ("step", "queue"), [(fulfillment_models.COMPOSE, "compose"), (fulfillment_models.HAND_OVER, "hand_over")]
+    ("step", "queue", "function"),
+    [
+        (fulfillment_models.COMPOSE, "compose", "compose_batch"),
+        (fulfillment_models.HAND_OVER, "hand_over", "hand_over_batch"),
+    ],
 )
 def test_of_such_a_step_one_is_taken_at_a_time(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch, step: str, queue: str
+    container: Container, monkeypatch: pytest.MonkeyPatch, step: str, queue: str, function: str
 ) -> None:
     guard, at_work, most, done = threading.Lock(), [0], [0], []
 
@@ -35,20 +39,20 @@ def test_of_such_a_step_one_is_taken_at_a_time(
             at_work[0] -= 1
             done.append(batch_id)
 
-    monkeypatch.setattr(production, step.rpartition(".")[2], takes_a_while)
-    with parts.db.work() as tx:
+    monkeypatch.setattr(production, function, takes_a_while)
+    with container.db.system_transaction() as tx:
         for batch_id in range(JOBS):
-            fulfillment_models.book(tx, step, batch_id)
+            fulfillment_models.enqueue_step(tx, step, batch_id)
         queues = tx.execute(sa.text("select distinct queue_name from procrastinate_jobs")).scalars().all()
     assert queues == [queue]
-    asyncio.run(_work_until(lambda: len(done) == JOBS, parts))
+    asyncio.run(_work_until(lambda: len(done) == JOBS, container))
     assert sorted(done) == list(range(JOBS))
     assert most == [1]
 
 
-async def _work_until(is_done: Any, parts: Parts) -> None:
+async def _work_until(is_done: Any, container: Container) -> None:
     stop = asyncio.Event()
-    working = asyncio.create_task(bootstrap.runner(Settings(), parts, concurrency=4).run(stop))
+    working = asyncio.create_task(bootstrap.build_runner(Settings(), container, concurrency=4).run(stop))
     deadline = time.monotonic() + PATIENCE
     while not is_done() and time.monotonic() < deadline:
         await asyncio.sleep(0.05)

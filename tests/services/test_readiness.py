@@ -10,14 +10,14 @@ from pressing import READY, batch_rows, print_rows, sweep
 
 from makers import Build, Clock, people, person
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, prices
-from quillpost.fulfillment.readiness import price_gaps
-from quillpost.orders.mailed_items import Mailing
-from quillpost.orders.materialization import materialise
+from quillpost.fulfillment.readiness import find_price_gaps
+from quillpost.orders.mailed_items import MailItemsStatement
+from quillpost.orders.materialization import materialize_order
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.status import StatusChange, change_item_statuses
 from quillpost.recipients.rules import NO_PRICE
 
 S = ItemStatus
@@ -25,36 +25,34 @@ CANADA = person(name="Cleo", country="CA", province="ON", city="Ottawa", postal_
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts, mode="live")
+def owner(container: Container) -> Caller:
+    return open_account(container, mode="live")
 
 
-def forget_prices(parts: Parts, *countries: str, mail_class: str = "first") -> None:
-    with parts.db.work() as tx:
-        tx.execute(
-            sa.delete(prices).where(prices.c.country.in_(countries), prices.c.mail_class == mail_class)
-        )
+def forget_prices(container: Container, *countries: str, mail_class: str = "first") -> None:
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.delete(prices).where(prices.c.country.in_(countries), prices.c.mail_class == mail_class))
 
 
-def gaps(parts: Parts, *several: Order, on: date | None = None) -> dict[int, list[str]]:
-    with parts.db.work() as tx:
-        return price_gaps(tx, [order.id for order in several], on=on or parts.clock().date())
+def gaps(container: Container, *several: Order, on: date | None = None) -> dict[int, list[str]]:
+    with container.db.system_transaction() as tx:
+        return find_price_gaps(tx, [order.id for order in several], on=on or container.clock().date())
 
 
-def test_where_every_destination_has_a_price_there_is_no_gap(parts: Parts, owner: Caller) -> None:
-    letter = place(parts, owner, type="letter", size="", piece="letter")
-    assert gaps(parts, place(parts, owner, [*people(2), CANADA]), letter) == {}
+def test_where_every_destination_has_a_price_there_is_no_gap(container: Container, owner: Caller) -> None:
+    letter = place(container, owner, type="letter", size="", piece="letter")
+    assert gaps(container, place(container, owner, [*people(2), CANADA]), letter) == {}
 
 
-def test_each_destination_without_a_price_is_named_once(parts: Parts, owner: Caller) -> None:
-    both = place(parts, owner, [*people(3), CANADA])
-    home, other = place(parts, owner, people(1)), place(parts, owner, people(1), size="6x9")
-    forget_prices(parts, "*")
-    assert gaps(parts, both, home, other) == {
+def test_each_destination_without_a_price_is_named_once(container: Container, owner: Caller) -> None:
+    both = place(container, owner, [*people(3), CANADA])
+    home, other = place(container, owner, people(1)), place(container, owner, people(1), size="6x9")
+    forget_prices(container, "*")
+    assert gaps(container, both, home, other) == {
         both.id: ["No price is in force for Postcard-4x6 by first class to CA."]
     }
-    forget_prices(parts, "US")
-    assert gaps(parts, both, home, other) == {
+    forget_prices(container, "US")
+    assert gaps(container, both, home, other) == {
         both.id: [
             "No price is in force for Postcard-4x6 by first class to CA.",
             "No price is in force for Postcard-4x6 by first class to US.",
@@ -64,41 +62,39 @@ def test_each_destination_without_a_price_is_named_once(parts: Parts, owner: Cal
     }
 
 
-def test_a_price_of_another_class_or_of_a_later_day_is_none(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, mail_class="standard")
-    forget_prices(parts, "US", mail_class="standard")
-    assert gaps(parts, order) == {
-        order.id: ["No price is in force for Postcard-4x6 by standard class to US."]
-    }
-    today = parts.clock().date()
-    with parts.db.work() as tx:
+def test_a_price_of_another_class_or_of_a_later_day_is_none(container: Container, owner: Caller) -> None:
+    order = place(container, owner, mail_class="standard")
+    forget_prices(container, "US", mail_class="standard")
+    assert gaps(container, order) == {order.id: ["No price is in force for Postcard-4x6 by standard class to US."]}
+    today = container.clock().date()
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.insert(prices).values(
                 type="postcard", size="4x6", mail_class="standard", country="US", unit_cents=1,
                 valid_from=today + timedelta(days=1),
             )
         )  # fmt: skip
-    assert list(gaps(parts, order)) == [order.id]
-    assert gaps(parts, order, on=today + timedelta(days=1)) == {}
+    assert list(gaps(container, order)) == [order.id]
+    assert gaps(container, order, on=today + timedelta(days=1)) == {}
 
 
-def test_a_piece_that_is_not_made_needs_no_price(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [person(), CANADA])
-    forget_prices(parts, "*")
-    with parts.db.work() as tx:
+def test_a_piece_that_is_not_made_needs_no_price(container: Container, owner: Caller) -> None:
+    order = place(container, owner, [person(), CANADA])
+    forget_prices(container, "*")
+    with container.db.system_transaction() as tx:
         abroad = tx.execute(sa.select(items.c.id).where(items.c.country == "CA")).scalar_one()
-        move_items(tx, [Move(abroad, S.FAILED)], now=parts.clock())
-    assert gaps(parts, order) == {}
+        change_item_statuses(tx, [StatusChange(abroad, S.FAILED)], now=container.clock())
+    assert gaps(container, order) == {}
 
 
 def test_a_live_order_without_a_price_is_paused_with_the_gap_named(build: Build, clock: Clock) -> None:
-    parts = build(**READY)
-    owner = open_account(parts, mode="live")
-    order, priced = place(parts, owner), place(parts, owner, size="6x9")
-    with parts.db.work() as tx:
+    container = build(**READY)
+    owner = open_account(container, mode="live")
+    order, priced = place(container, owner), place(container, owner, size="6x9")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(prices).where(prices.c.size == "4x6"))
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         held, made = order_row(tx, order), order_row(tx, priced)
         assert (held.status, held.hold_reasons) == (
             "paused",
@@ -109,21 +105,21 @@ def test_a_live_order_without_a_price_is_paused_with_the_gap_named(build: Build,
         assert [batch.piece for batch in batch_rows(tx)] == ["postcard-6x9"]
 
 
-def test_testing_mode_prints_without_a_price(parts: Parts, clock: Clock) -> None:
-    order = place(parts, open_account(parts))
-    forget_prices(parts, "US", "*")
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_testing_mode_prints_without_a_price(container: Container, clock: Clock) -> None:
+    order = place(container, open_account(container))
+    forget_prices(container, "US", "*")
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         assert order_row(tx, order).status == "processing"
 
 
 # Abroad
 
 
-def test_on_a_list_standard_mail_goes_to_nobody_abroad(parts: Parts, owner: Caller) -> None:
-    order_id = make_order(parts, owner, make_list(parts, owner, [person(), CANADA]), mail_class="standard")
-    materialise(parts.db, order_id, now=parts.clock())
-    with parts.db.work() as tx:
+def test_on_a_list_standard_mail_goes_to_nobody_abroad(container: Container, owner: Caller) -> None:
+    order_id = make_order(container, owner, make_list(container, owner, [person(), CANADA]), mail_class="standard")
+    materialize_order(container.db, order_id, now=container.clock())
+    with container.db.system_transaction() as tx:
         found = tx.execute(sa.select(items).where(items.c.order_id == order_id).order_by(items.c.id)).all()
     assert [(item.country, item.status, item.failure, item.price_cents) for item in found] == [
         ("US", "Processing", None, 94),
@@ -131,35 +127,37 @@ def test_on_a_list_standard_mail_goes_to_nobody_abroad(parts: Parts, owner: Call
     ]
 
 
-def test_on_a_list_first_class_goes_abroad_at_the_price_for_there(parts: Parts, owner: Caller) -> None:
-    order_id = make_order(parts, owner, make_list(parts, owner, [CANADA]))
-    materialise(parts.db, order_id, now=parts.clock())
-    with parts.db.work() as tx:
+def test_on_a_list_first_class_goes_abroad_at_the_price_for_there(container: Container, owner: Caller) -> None:
+    order_id = make_order(container, owner, make_list(container, owner, [CANADA]))
+    materialize_order(container.db, order_id, now=container.clock())
+    with container.db.system_transaction() as tx:
         item = tx.execute(sa.select(items).where(items.c.order_id == order_id)).one()
     assert (item.status, item.price_cents) == ("Processing", 219)
 
 
 def test_a_piece_to_abroad_carries_no_barcode(build: Build, clock: Clock) -> None:
-    parts = build(**READY)
-    order = place(parts, open_account(parts, mode="live"), [person(), CANADA])
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+    container = build(**READY)
+    order = place(container, open_account(container, mode="live"), [person(), CANADA])
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         home, abroad = print_rows(tx, order)
     assert (len(home.tracking), abroad.tracking) == (20, None)
 
 
-MAIL = Mailing("select unnest(cast(:pieces as bigint[])) as item_id")
+MAIL = MailItemsStatement("select unnest(cast(:pieces as bigint[])) as item_id")
 
 
-def test_an_order_to_abroad_is_fulfilled_once_it_is_mailed(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [CANADA, CANADA | {"address": "2 Rideau St"}])
-    end_review(parts, order)
-    with parts.db.work() as tx:
+def test_an_order_to_abroad_is_fulfilled_once_it_is_mailed(container: Container, owner: Caller) -> None:
+    order = place(container, owner, [CANADA, CANADA | {"address": "2 Rideau St"}])
+    end_review(container, order)
+    with container.db.system_transaction() as tx:
         first, second = item_ids(tx, order)
-        move_items(tx, [Move(first, S.PRINTED), Move(second, S.PRINTED)], now=parts.clock())
+        change_item_statuses(
+            tx, [StatusChange(first, S.PRINTED), StatusChange(second, S.PRINTED)], now=container.clock()
+        )
         assert (order_row(tx, order).status, order_row(tx, order).n_over) == ("processing", 0)
         for piece, status, over in ((first, "processing", 1), (second, "fulfilled", 2)):
-            MAIL.run(tx, {"pieces": [piece]}, now=parts.clock())
+            MAIL.run(tx, {"pieces": [piece]}, now=container.clock())
             row = order_row(tx, order)
             assert (row.status, row.n_over, row.n_mailed, row.n_printed) == (status, over, over, 2)
         told = [fact.current for fact in fact_rows(tx, order) if fact.kind == "order.status"]
@@ -167,31 +165,35 @@ def test_an_order_to_abroad_is_fulfilled_once_it_is_mailed(parts: Parts, owner: 
 
 
 @pytest.mark.parametrize("later", [S.IN_TRANSIT, S.DELIVERED, S.RETURNED_TO_SENDER])
-def test_tracking_of_a_piece_to_abroad_stops_at_printed(
-    parts: Parts, owner: Caller, later: ItemStatus
-) -> None:
-    order = place(parts, owner, [CANADA])
-    end_review(parts, order)
-    with parts.db.work() as tx:
+def test_tracking_of_a_piece_to_abroad_stops_at_printed(container: Container, owner: Caller, later: ItemStatus) -> None:
+    order = place(container, owner, [CANADA])
+    end_review(container, order)
+    with container.db.system_transaction() as tx:
         [piece] = item_ids(tx, order)
-        move_items(tx, [Move(piece, S.PRINTED)], now=parts.clock())
+        change_item_statuses(tx, [StatusChange(piece, S.PRINTED)], now=container.clock())
         for is_over in (False, True):
             before = order_row(tx, order)
-            move_items(tx, [Move(piece, later, on=parts.clock().date())], now=parts.clock())
+            change_item_statuses(
+                tx, [StatusChange(piece, later, delivery_date=container.clock().date())], now=container.clock()
+            )
             [item] = item_rows(tx, order)
             assert (item.status, item.is_over, item.delivery_date) == ("Printed", is_over, None)
             assert order_row(tx, order) == before
-            MAIL.run(tx, {"pieces": [piece]}, now=parts.clock())
+            MAIL.run(tx, {"pieces": [piece]}, now=container.clock())
 
 
-def test_an_order_to_both_ends_with_its_last_piece_at_home(parts: Parts, owner: Caller) -> None:
-    order = place(parts, owner, [person(), CANADA])
-    end_review(parts, order)
-    with parts.db.work() as tx:
+def test_an_order_to_both_ends_with_its_last_piece_at_home(container: Container, owner: Caller) -> None:
+    order = place(container, owner, [person(), CANADA])
+    end_review(container, order)
+    with container.db.system_transaction() as tx:
         home, abroad = item_ids(tx, order)
-        move_items(tx, [Move(home, S.PRINTED), Move(abroad, S.PRINTED)], now=parts.clock())
+        change_item_statuses(
+            tx, [StatusChange(home, S.PRINTED), StatusChange(abroad, S.PRINTED)], now=container.clock()
+        )
         assert order_row(tx, order).status == "processing"
-        MAIL.run(tx, {"pieces": [home, abroad]}, now=parts.clock())
+        MAIL.run(tx, {"pieces": [home, abroad]}, now=container.clock())
         assert order_row(tx, order).status == "mailed"
-        move_items(tx, [Move(home, S.DELIVERED, on=parts.clock().date())], now=parts.clock())
+        change_item_statuses(
+            tx, [StatusChange(home, S.DELIVERED, delivery_date=container.clock().date())], now=container.clock()
+        )
         assert order_row(tx, order).status == "fulfilled"

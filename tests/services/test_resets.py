@@ -25,147 +25,147 @@ from makers import Clock
 from quillpost.accounts.users import emails
 from quillpost.accounts.users import password_resets as resets
 from quillpost.accounts.users import queries as user_queries
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.users import memberships, password_resets
 from quillpost.core.errors import Invalid, Refused
-from quillpost.core.outbox import context_of
-from quillpost.core.tokens import mint
+from quillpost.core.outbox import encryption_context
+from quillpost.core.tokens import mint_secret
 
 NEW = "seven plums in autumn rain"
 BASE = "https://mail.example.com"
 
 
-def ask(parts: Parts, email: str = DANA, address: str = "192.0.2.7") -> None:
-    resets.ask(parts.people, email, base_url=BASE, address=address, now=parts.clock())
+def ask(container: Container, email: str = DANA, address: str = "192.0.2.7") -> None:
+    resets.request_reset(container.sign_in_context, email, base_url=BASE, address=address, now=container.clock())
 
 
-def asked(parts: Parts, email: str = DANA) -> str:
+def asked(container: Container, email: str = DANA) -> str:
     """The token of the link that was sent last."""
-    ask(parts, email)
-    notice = told(parts)[-1]
-    link = parts.sealer.open(notice.secret_sealed, context=context_of(notice.key)).decode()
+    ask(container, email)
+    notice = told(container)[-1]
+    link = container.encryptor.decrypt(notice.secret_sealed, context=encryption_context(notice.key)).decode()
     return link.removeprefix(f"{BASE}/reset/")
 
 
-def reset(parts: Parts, token: str, password: str = NEW) -> bool:
-    return resets.reset(parts.people, token, password, address="192.0.2.7", now=parts.clock())
+def reset(container: Container, token: str, password: str = NEW) -> bool:
+    return resets.reset_password(container.sign_in_context, token, password, address="192.0.2.7", now=container.clock())
 
 
-def whose(parts: Parts, token: str) -> str | None:
-    with parts.db.work() as tx:
-        return resets.whose(tx, token, now=parts.clock())
+def whose(container: Container, token: str) -> str | None:
+    with container.db.system_transaction() as tx:
+        return resets.find_reset_email(tx, token, now=container.clock())
 
 
-def test_a_link_sets_another_password_once(parts: Parts, account: int, dana: int) -> None:
-    token = asked(parts)
-    assert whose(parts, token) == DANA
-    assert reset(parts, token)
-    assert come(parts, DANA, NEW).outcome == "in"
-    assert come(parts, DANA, PASSWORD).outcome == "wrong"
-    assert whose(parts, token) is None
-    assert not reset(parts, token, "yet another good password")
-    assert acts_of(parts, account)[:2] == ["password.reset_asked", "password.reset"]
-    assert [mail.subject for mail in told(parts)] == ["Set another password", "Your password was changed"]
+def test_a_link_sets_another_password_once(container: Container, account: int, dana: int) -> None:
+    token = asked(container)
+    assert whose(container, token) == DANA
+    assert reset(container, token)
+    assert come(container, DANA, NEW).outcome == "in"
+    assert come(container, DANA, PASSWORD).outcome == "wrong"
+    assert whose(container, token) is None
+    assert not reset(container, token, "yet another good password")
+    assert acts_of(container, account)[:2] == ["password.reset_asked", "password.reset"]
+    assert [mail.subject for mail in told(container)] == ["Set another password", "Your password was changed"]
 
 
-def test_all_sessions_end_with_it(parts: Parts, dana: int) -> None:
-    cookies = [come(parts).cookie, come(parts).cookie]
-    assert reset(parts, asked(parts))
-    assert [reader(parts, cookie) for cookie in cookies] == [None, None]
+def test_all_sessions_end_with_it(container: Container, dana: int) -> None:
+    cookies = [come(container).cookie, come(container).cookie]
+    assert reset(container, asked(container))
+    assert [reader(container, cookie) for cookie in cookies] == [None, None]
 
 
-def test_the_second_factor_stays(parts: Parts, dana: int) -> None:
-    enrolled(parts, dana)
-    assert reset(parts, asked(parts))
-    assert come(parts, DANA, NEW).outcome == "code"
+def test_the_second_factor_stays(container: Container, dana: int) -> None:
+    enrolled(container, dana)
+    assert reset(container, asked(container))
+    assert come(container, DANA, NEW).outcome == "code"
 
 
-def test_whoever_was_shut_out_by_guessers_is_let_in_after_it(parts: Parts, dana: int) -> None:
+def test_whoever_was_shut_out_by_guessers_is_let_in_after_it(container: Container, dana: int) -> None:
     for _ in range(12):
-        come(parts, DANA, "a guess")
-    assert come(parts).outcome == "throttled"
-    assert reset(parts, asked(parts))
-    assert come(parts, DANA, NEW).outcome == "in"
+        come(container, DANA, "a guess")
+    assert come(container).outcome == "throttled"
+    assert reset(container, asked(container))
+    assert come(container, DANA, NEW).outcome == "in"
 
 
-def test_a_link_is_good_for_an_hour(parts: Parts, clock: Clock, dana: int) -> None:
-    token = asked(parts)
+def test_a_link_is_good_for_an_hour(container: Container, clock: Clock, dana: int) -> None:
+    token = asked(container)
     clock.advance(minutes=59)
-    assert whose(parts, token) == DANA
+    assert whose(container, token) == DANA
     clock.advance(minutes=1)
-    assert whose(parts, token) is None
-    assert not reset(parts, token)
-    assert come(parts).outcome == "in"
+    assert whose(container, token) is None
+    assert not reset(container, token)
+    assert come(container).outcome == "in"
 
 
-def test_of_two_who_use_one_link_one_wins(parts: Parts, dana: int) -> None:
-    token = asked(parts)
+def test_of_two_who_use_one_link_one_wins(container: Container, dana: int) -> None:
+    token = asked(container)
     words = ["first of the two words", "second of the two words"]
     left = list(words)
-    assert sorted(both_at_once(lambda: reset(parts, token, left.pop()))) == [False, True]
-    assert sorted(come(parts, DANA, each).outcome for each in words) == ["in", "wrong"]
+    assert sorted(both_at_once(lambda: reset(container, token, left.pop()))) == [False, True]
+    assert sorted(come(container, DANA, each).outcome for each in words) == ["in", "wrong"]
 
 
-def test_with_one_link_all_others_end(parts: Parts, dana: int) -> None:
-    first, second = asked(parts), asked(parts)
-    assert whose(parts, first) == DANA, "asking again does not end what is on its way"
-    assert reset(parts, second)
-    assert whose(parts, first) is None
+def test_with_one_link_all_others_end(container: Container, dana: int) -> None:
+    first, second = asked(container), asked(container)
+    assert whose(container, first) == DANA, "asking again does not end what is on its way"
+    assert reset(container, second)
+    assert whose(container, first) is None
 
 
 @pytest.mark.parametrize(
-    "token", ["", "x", mint("reset", b"\x01" * 32), mint("invitation", b"\x01" * 32), "\x00"]
+    "token", ["", "x", mint_secret("reset", b"\x01" * 32), mint_secret("invitation", b"\x01" * 32), "\x00"]
 )
-def test_no_other_link_is_good(parts: Parts, dana: int, token: str) -> None:
-    ask(parts)
-    assert whose(parts, token) is None
+def test_no_other_link_is_good(container: Container, dana: int, token: str) -> None:
+    ask(container)
+    assert whose(container, token) is None
     with hashes_counted() as hashes:
-        assert not reset(parts, token)
+        assert not reset(container, token)
     assert hashes == [], "whoever makes up links costs us nothing"
 
 
-def test_a_weak_password_leaves_the_link_good(parts: Parts, dana: int) -> None:
-    token = asked(parts)
+def test_a_weak_password_leaves_the_link_good(container: Container, dana: int) -> None:
+    token = asked(container)
     for weak in ("short", "password1234", DANA):
-        with pytest.raises(Invalid) as fault:
-            reset(parts, token, weak)
-        assert list(fault.value.fields) == ["password"]
-    assert reset(parts, token)
+        with pytest.raises(Invalid) as error:
+            reset(container, token, weak)
+        assert list(error.value.fields) == ["password"]
+    assert reset(container, token)
 
 
-def test_asking_for_nobody_looks_and_costs_the_same(parts: Parts, account: int, dana: int) -> None:
-    gone = make_person(parts, account, "gone@example.com")
-    with parts.db.work() as tx:
+def test_asking_for_nobody_looks_and_costs_the_same(container: Container, account: int, dana: int) -> None:
+    gone = make_person(container, account, "gone@example.com")
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(memberships).where(memberships.c.person_id == gone))
     seen = []
     for email in (DANA, "nobody@example.com", "gone@example.com", "\x00", "x" * 9_000):
-        with statements_counted(parts) as statements:
-            ask(parts, email)
+        with statements_counted(container) as statements:
+            ask(container, email)
         seen.append(statements)
     assert all(each == seen[0] for each in seen)
-    assert [mail.address for mail in told(parts)] == [DANA]
-    assert acts_of(parts, account) == ["password.reset_asked"]
+    assert [mail.address for mail in told(container)] == [DANA]
+    assert acts_of(container, account) == ["password.reset_asked"]
 
 
-def test_three_links_an_hour_are_sent_to_an_e_mail(parts: Parts, dana: int) -> None:
+def test_three_links_an_hour_are_sent_to_an_e_mail(container: Container, dana: int) -> None:
     for number in range(5):
-        ask(parts, DANA.upper() if number % 2 else DANA, f"203.0.113.{number}")
-    assert len(told(parts)) == 3
-    let_pass(parts, hours=1)
-    ask(parts)
-    assert len(told(parts)) == 4
+        ask(container, DANA.upper() if number % 2 else DANA, f"203.0.113.{number}")
+    assert len(told(container)) == 3
+    let_pass(container, hours=1)
+    ask(container)
+    assert len(told(container)) == 4
 
 
-def test_twenty_an_hour_are_asked_for_from_a_network(parts: Parts, account: int) -> None:
+def test_twenty_an_hour_are_asked_for_from_a_network(container: Container, account: int) -> None:
     for number in range(22):
-        make_person(parts, account, f"{number}@example.com")
-        ask(parts, f"{number}@example.com")
-    assert len(told(parts)) == 20
+        make_person(container, account, f"{number}@example.com")
+        ask(container, f"{number}@example.com")
+    assert len(told(container)) == 20
 
 
-def test_a_link_is_kept_sealed_and_as_a_digest_alone(parts: Parts, dana: int) -> None:
-    token = asked(parts)
-    with parts.db.work() as tx:
+def test_a_link_is_kept_sealed_and_as_a_digest_alone(container: Container, dana: int) -> None:
+    token = asked(container)
+    with container.db.system_transaction() as tx:
         kept = str(tx.execute(sa.text("select * from notices")).all())
         kept += str(tx.execute(sa.select(password_resets)).all())
         kept += str(tx.execute(sa.text("select * from audit_log")).all())
@@ -173,76 +173,80 @@ def test_a_link_is_kept_sealed_and_as_a_digest_alone(parts: Parts, dana: int) ->
     assert token.split("_")[2] not in kept
 
 
-def test_the_command_lines_link_ends_earlier_ones(parts: Parts, clock: Clock, dana: int) -> None:
-    mailed = asked(parts)
-    with parts.db.work() as tx:
-        link = resets.link_for(tx, dana, base_url=BASE, now=parts.clock())
+def test_the_command_lines_link_ends_earlier_ones(container: Container, clock: Clock, dana: int) -> None:
+    mailed = asked(container)
+    with container.db.system_transaction() as tx:
+        link = resets.create_reset_link(tx, dana, base_url=BASE, now=container.clock())
     token = link.removeprefix(f"{BASE}/reset/")
-    assert whose(parts, mailed) is None
-    assert whose(parts, token) == DANA
-    assert reset(parts, token)
+    assert whose(container, mailed) is None
+    assert whose(container, token) == DANA
+    assert reset(container, token)
 
 
-def test_whoever_is_signed_in_changes_it_and_stays(parts: Parts, account: int, dana: int) -> None:
-    here, elsewhere = come(parts).cookie, come(parts).cookie
-    mailed = asked(parts)
-    who = reader(parts, here)
+def test_whoever_is_signed_in_changes_it_and_stays(container: Container, account: int, dana: int) -> None:
+    here, elsewhere = come(container).cookie, come(container).cookie
+    mailed = asked(container)
+    who = reader(container, here)
     assert who is not None
     with pytest.raises(Invalid):
-        resets.change(
-            parts.people, dana, "password1234", who.actor, session_id=who.session_id, now=parts.clock()
+        resets.change_password(
+            container.sign_in_context, dana, "password1234", who.actor, session_id=who.session_id, now=container.clock()
         )
-    renewed = resets.change(parts.people, dana, NEW, who.actor, session_id=who.session_id, now=parts.clock())
-    assert reader(parts, here) is None, "who copied the cookie is out as well"
-    stays = reader(parts, renewed)
+    renewed = resets.change_password(
+        container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
+    )
+    assert reader(container, here) is None, "who copied the cookie is out as well"
+    stays = reader(container, renewed)
     assert stays is not None
     assert stays.session_id == who.session_id
-    assert reader(parts, elsewhere) is None
-    assert whose(parts, mailed) is None
-    assert come(parts, DANA, NEW).outcome == "in"
-    assert acts_of(parts, account)[-2:] == ["password.changed", "sign_in"]
-    assert told(parts)[-1].subject == "Your password was changed"
+    assert reader(container, elsewhere) is None
+    assert whose(container, mailed) is None
+    assert come(container, DANA, NEW).outcome == "in"
+    assert acts_of(container, account)[-2:] == ["password.changed", "sign_in"]
+    assert told(container)[-1].subject == "Your password was changed"
 
 
 def test_a_session_that_the_old_password_opens_meanwhile_is_none(
-    parts: Parts, dana: int, monkeypatch: pytest.MonkeyPatch
+    container: Container, dana: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody else's sign-in with the old password, which is looked at while it is changed."""
-    who = reading(parts)
-    matches = type(parts.people.hasher).matches
+    who = reading(container)
+    matches = type(container.sign_in_context.hasher).matches
 
     def changed_meanwhile(self: object, kept: str | None, password: str) -> bool:
         monkeypatch.undo()
-        is_right = matches(parts.people.hasher, kept, password)
-        resets.change(parts.people, dana, NEW, who.actor, session_id=who.session_id, now=parts.clock())
+        is_right = matches(container.sign_in_context.hasher, kept, password)
+        resets.change_password(
+            container.sign_in_context, dana, NEW, who.actor, session_id=who.session_id, now=container.clock()
+        )
         return is_right
 
-    monkeypatch.setattr(type(parts.people.hasher), "matches", changed_meanwhile)
-    assert come(parts, visitor=HOME).outcome == "wrong"
+    monkeypatch.setattr(type(container.sign_in_context.hasher), "matches", changed_meanwhile)
+    assert come(container, visitor=HOME).outcome == "wrong"
 
 
-def test_the_notice_is_of_an_account_that_they_are_in(parts: Parts, account: int, dana: int) -> None:
-    make_person(parts, open_account(parts, "second@example.com").account_id, DANA, role="member")
-    with parts.db.work() as tx:
+def test_the_notice_is_of_an_account_that_they_are_in(container: Container, account: int, dana: int) -> None:
+    make_person(container, open_account(container, "second@example.com").account_id, DANA, role="member")
+    with container.db.system_transaction() as tx:
         for _ in range(2):
-            emails.tell_person(
+            emails.notify_person(
                 tx,
-                parts.sealer,
+                container.encryptor,
                 dana,
                 key="news",
                 subject="News",
-                words="Read {link}",
+                text="Read {link}",
                 secret="s",
-                now=parts.clock(),
+                now=container.clock(),
             )
-    notice = told(parts)[0]
-    assert len(told(parts)) == 1, "told once under a key"
+    notice = told(container)[0]
+    assert len(told(container)) == 1, "told once under a key"
     assert (notice.account_id, notice.address, notice.kind, notice.mode) == (account, DANA, "people", "live")
-    assert notice.created_at - parts.clock() == timedelta()
+    assert notice.created_at - container.clock() == timedelta()
 
 
-def test_whoever_runs_the_service_finds_people_as_they_sign_in(parts: Parts, dana: int) -> None:
-    with parts.db.work() as tx:
+def test_whoever_runs_the_service_finds_people_as_they_sign_in(container: Container, dana: int) -> None:
+    with container.db.system_transaction() as tx:
         assert user_queries.find_person(tx, f"  {DANA.upper()} ") == dana
         for odd in ("dana\x00@example.com", "lee@example.com", ""):
             with pytest.raises(Refused, match="Nobody signs in with"):

@@ -12,17 +12,17 @@ from travelling import ingest, journey, mailed
 
 from makers import Build, Clock
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.app import tasks as app_tasks
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import files, items, orders
 from quillpost.core.database.tables.print_room import batch_files, batches
 from quillpost.core.errors import Refused
 from quillpost.orders.models import Order
-from quillpost.orders.queries import history, read_item
-from quillpost.orders.replay import resolve_again
+from quillpost.orders.queries import list_item_steps, read_item
+from quillpost.orders.replay import resolve_replay
 from quillpost.privacy import erasure, retention
-from quillpost.privacy.retention import ELSEWHERE, RULES, Step
+from quillpost.privacy.retention import RETENTION_RULES, TABLES_WITHOUT_SETTING, RetentionStep
 
 DOCS = Path(__file__).parents[2] / "docs"
 OTHERS = {"procrastinate_events", "procrastinate_workers", "procrastinate_periodic_defers", "alembic_version"}
@@ -30,54 +30,54 @@ OTHERS = {"procrastinate_events", "procrastinate_workers", "procrastinate_period
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 @pytest.fixture
-def order(parts: Parts, clock: Clock, owner: Caller) -> Order:
+def order(container: Container, clock: Clock, owner: Caller) -> Order:
     """One piece, which was delivered."""
-    made = mailed(parts, owner)
-    with parts.db.work() as tx:
+    made = mailed(container, owner)
+    with container.db.system_transaction() as tx:
         [code] = tx.execute(sa.text("select tracking from prints")).scalars()
     clock.advance(days=5)
-    ingest(parts, *[seen for seen in journey(parts, code) if seen.at < clock.now() + timedelta(days=9)])
+    ingest(container, *[seen for seen in journey(container, code) if seen.at < clock.now() + timedelta(days=9)])
     return made
 
 
-def forget(parts: Parts, **days: int) -> None:
-    retention.forget_old(parts.db, days, now=parts.clock())
+def forget(container: Container, **days: int) -> None:
+    retention.delete_overdue(container.db, days, now=container.clock())
 
 
-def replay(parts: Parts, order: Order) -> None:
+def replay(container: Container, order: Order) -> None:
     as_it_was: dict[str, Any] = {"recipients": None, "schedule_for": None, "metadata": None}
-    who = Caller(order.account_id, order.mode)
-    with parts.db.transaction(tenant(who)) as tx:
-        resolve_again(
+    caller = Caller(order.account_id, order.mode)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        resolve_replay(
             tx,
-            who,
+            caller,
             order.id,
             **as_it_was,
-            copies_metadata=True,
+            copy_metadata=True,
             allow_duplicates=True,
-            on=parts.clock().date(),
+            price_date=container.clock().date(),
         )
 
 
-def count(parts: Parts, table: str) -> int:
-    with parts.db.work() as tx:
+def count(container: Container, table: str) -> int:
+    with container.db.system_transaction() as tx:
         return int(tx.execute(sa.text(f"select count(*) from {table}")).scalar_one())
 
 
-def piece(parts: Parts, order: Order) -> sa.Row[Any]:
-    with parts.db.work() as tx:
+def piece(container: Container, order: Order) -> sa.Row[Any]:
+    with container.db.system_transaction() as tx:
         [row] = item_rows(tx, order)
     return row
 
 
-def test_every_table_has_a_rule_or_a_reason(parts: Parts) -> None:
+def test_every_table_has_a_rule_or_a_reason(container: Container) -> None:
     """Whoever adds a table says how long its rows are kept."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         found = set(
             tx.execute(
                 sa.text(
@@ -86,99 +86,99 @@ def test_every_table_has_a_rule_or_a_reason(parts: Parts) -> None:
                 )
             ).scalars()
         )
-    ruled = {rule.table for rule in RULES}
-    assert found - OTHERS - ruled - ELSEWHERE.keys() == set()
-    assert (ruled | ELSEWHERE.keys()) - found == set()
+    ruled = {rule.table for rule in RETENTION_RULES}
+    assert found - OTHERS - ruled - TABLES_WITHOUT_SETTING.keys() == set()
+    assert (ruled | TABLES_WITHOUT_SETTING.keys()) - found == set()
 
 
 def test_every_rule_and_every_reason_is_documented() -> None:
     page = (DOCS / "privacy.md").read_text()
-    for rule in RULES:
-        assert f"`{rule.table}` | {rule.what} | `QUILLPOST_{rule.setting.upper()}` |" in page
-    for table, why in ELSEWHERE.items():
+    for rule in RETENTION_RULES:
+        assert f"`{rule.table}` | {rule.description} | `QUILLPOST_{rule.setting.upper()}` |" in page
+    for table, why in TABLES_WITHOUT_SETTING.items():
         assert f"| `{table}` | {why} |" in page
 
 
-def test_jobs_that_forget_for_others_are_there(parts: Parts) -> None:
-    known = {task.name for task in app_tasks.tasks(parts)} | {"jobs.forget_finished"}
-    assert {rule.job for rule in RULES if rule.job} <= known
-    assert all(rule.job or rule.forget for rule in RULES)
+def test_jobs_that_forget_for_others_are_there(container: Container) -> None:
+    known = {task.name for task in app_tasks.build_tasks(container)} | {"jobs.forget_finished"}
+    assert {rule.job for rule in RETENTION_RULES if rule.job} <= known
+    assert all(rule.job or rule.delete_rows for rule in RETENTION_RULES)
 
 
 def test_a_piece_forgets_its_recipient_so_many_days_after_its_end(
-    parts: Parts, clock: Clock, order: Order
+    container: Container, clock: Clock, order: Order
 ) -> None:
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         books = order_row(tx, order).order_total, balances(tx, order)
     clock.advance(days=29)
-    forget(parts, keep_people_days=30)
-    assert piece(parts, order).name is not None
+    forget(container, keep_people_days=30)
+    assert piece(container, order).name is not None
     clock.advance(days=2)
-    forget(parts, keep_people_days=30)
-    assert (piece(parts, order).name, piece(parts, order).address_key) == (None, None)
-    assert piece(parts, order).status == "Delivered"
-    with parts.db.work() as tx:
+    forget(container, keep_people_days=30)
+    assert (piece(container, order).name, piece(container, order).address_key) == (None, None)
+    assert piece(container, order).status == "Delivered"
+    with container.db.system_transaction() as tx:
         assert (order_row(tx, order).order_total, balances(tx, order)) == books
     with pytest.raises(Refused, match="Nobody whom this order went to is known any more"):
-        replay(parts, order)
+        replay(container, order)
 
 
-def test_a_piece_on_its_way_keeps_its_recipient(parts: Parts, clock: Clock, owner: Caller) -> None:
-    under_way = mailed(parts, owner)
+def test_a_piece_on_its_way_keeps_its_recipient(container: Container, clock: Clock, owner: Caller) -> None:
+    under_way = mailed(container, owner)
     clock.advance(days=400)
-    forget(parts, keep_people_days=30)
-    assert piece(parts, under_way).name is not None
+    forget(container, keep_people_days=30)
+    assert piece(container, under_way).name is not None
 
 
 def test_facts_go_but_those_that_somebody_is_yet_to_hear_of(
-    parts: Parts, clock: Clock, order: Order, owner: Caller
+    container: Container, clock: Clock, order: Order, owner: Caller
 ) -> None:
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         first, second, *_ = fact_rows(tx, order)
         told = {"account_id": owner.account_id, "mode": "test", "fact_id": second.id, "status": "pending"}
         tx.execute(sa.text("delete from fact_queue where fact_id <> :id"), {"id": first.id})
         insert_least(tx, metadata.tables["deliveries"], {**told, "created_at": clock.now()})
-    under_way = mailed(parts, owner)
-    with parts.db.work() as tx:
+    under_way = mailed(container, owner)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from fact_queue where fact_id > :id"), {"id": first.id})
     clock.advance(days=91)
-    forget(parts, keep_facts_days=90)
-    with parts.db.work() as tx:
+    forget(container, keep_facts_days=90)
+    with container.db.system_transaction() as tx:
         assert [fact.id for fact in fact_rows(tx, order)] == [first.id, second.id]
         assert fact_rows(tx, under_way) != []
         # What is left of a piece's history is read as before.
-        steps = history(tx, read_item(tx, piece(parts, order).id))
+        steps = list_item_steps(tx, read_item(tx, piece(container, order).id))
         tx.execute(sa.text("delete from fact_queue"))
         tx.execute(sa.text("delete from deliveries"))
     assert len(steps) <= 2
-    forget(parts, keep_facts_days=90)
-    with parts.db.work() as tx:
+    forget(container, keep_facts_days=90)
+    with container.db.system_transaction() as tx:
         assert fact_rows(tx, order) == []
-        assert history(tx, read_item(tx, piece(parts, order).id)) == []
+        assert list_item_steps(tx, read_item(tx, piece(container, order).id)) == []
 
 
-def test_scans_and_carriers_words_go(parts: Parts, clock: Clock, order: Order, owner: Caller) -> None:
-    with parts.db.work() as tx:
+def test_scans_and_carriers_words_go(container: Container, clock: Clock, order: Order, owner: Caller) -> None:
+    with container.db.system_transaction() as tx:
         known = {"account_id": owner.account_id, "mode": "test", "order_id": order.id}
-        known |= {"item_id": piece(parts, order).id, "at": clock.now()}
+        known |= {"item_id": piece(container, order).id, "at": clock.now()}
         insert_least(tx, metadata.tables["visits"], {**known, "sub_account_id": None})
-    assert count(parts, "carrier_scans") > 0
+    assert count(container, "carrier_scans") > 0
     clock.advance(days=31)
     days = {"keep_visits_days": 30, "keep_carrier_scans_days": 30, "keep_facts_days": None}
-    found = retention.show_kept(parts.db, days, now=clock.now())
-    shown = {kept.rule.table: kept.overdue for kept in found}
+    found = retention.list_retention(container.db, days, now=clock.now())
+    shown = {kept.rule.table: kept.overdue_count for kept in found}
     assert (shown["visits"], shown["facts"]) == (1, 0)
-    assert shown["carrier_scans"] == count(parts, "carrier_scans")
-    forget(parts, keep_visits_days=30, keep_carrier_scans_days=30)
-    assert (count(parts, "visits"), count(parts, "carrier_scans")) == (0, 0)
-    assert piece(parts, order).status == "Delivered"
+    assert shown["carrier_scans"] == count(container, "carrier_scans")
+    forget(container, keep_visits_days=30, keep_carrier_scans_days=30)
+    assert (count(container, "visits"), count(container, "carrier_scans")) == (0, 0)
+    assert piece(container, order).status == "Delivered"
 
 
 def test_pictures_and_print_files_go_from_the_store_too(
-    parts: Parts, clock: Clock, order: Order, owner: Caller
+    container: Container, clock: Clock, order: Order, owner: Caller
 ) -> None:
-    kept, shared = parts.shelf.store, "creative/2026-05-04/shared"
-    with parts.db.work() as tx:
+    kept, shared = container.storage.store, "creative/2026-05-04/shared"
+    with container.db.system_transaction() as tx:
         [batch] = tx.execute(sa.select(batches.c.id)).scalars()
         whose = {"account_id": owner.account_id, "sub_account_id": None, "expires_at": None}
         for key in ("creative/2026-05-04/own", shared):
@@ -191,65 +191,62 @@ def test_pictures_and_print_files_go_from_the_store_too(
             kept.put(f"batches/{batch}/{name}", b"file")
             tx.execute(sa.insert(batch_files).values(batch_id=batch, name=name, size=4, sha256=b"x"))
     clock.advance(days=31)
-    forget(parts, keep_pictures_days=30, keep_print_files_days=30)
-    erasure.finish(parts.db, parts.sealer, kept, now=clock.now())
+    forget(container, keep_pictures_days=30, keep_print_files_days=30)
+    erasure.finish_erasures(container.db, container.encryptor, kept, now=clock.now())
     assert [*kept.keys("creative/"), *kept.keys("batches/")] == [shared, f"batches/{batch}/statement.json"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         assert order_row(tx, order).front_file_id is None
     with pytest.raises(Refused, match="pictures of this order are no longer kept"):
-        replay(parts, order)
-    with parts.db.work() as tx:
+        replay(container, order)
+    with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(sa.func.count()).select_from(items)).scalar_one() == 1
 
 
 def test_what_is_too_much_for_one_step_goes_in_several(
-    parts: Parts, clock: Clock, order: Order, owner: Caller, monkeypatch: pytest.MonkeyPatch
+    container: Container, clock: Clock, order: Order, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "AT_ONCE", 2)
-    with parts.db.work() as tx:
+    monkeypatch.setattr(retention, "BATCH_SIZE", 2)
+    with container.db.system_transaction() as tx:
         known = {"account_id": owner.account_id, "mode": "test", "order_id": order.id, "sub_account_id": None}
         for _ in range(5):
-            insert_least(tx, metadata.tables["visits"], {**known, "item_id": piece(parts, order).id})
+            insert_least(tx, metadata.tables["visits"], {**known, "item_id": piece(container, order).id})
     clock.advance(days=31)
-    forget(parts, keep_visits_days=30)
-    assert count(parts, "visits") == 0
+    forget(container, keep_visits_days=30)
+    assert count(container, "visits") == 0
 
 
-def test_a_step_goes_on_after_what_the_last_one_left(parts: Parts, clock: Clock, order: Order) -> None:
-    [rule] = [rule for rule in RULES if rule.table == "facts"]
-    with parts.db.work() as tx:
+def test_a_step_goes_on_after_what_the_last_one_left(container: Container, clock: Clock, order: Order) -> None:
+    [rule] = [rule for rule in RETENTION_RULES if rule.table == "facts"]
+    with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from fact_queue"))
         ids = [fact.id for fact in fact_rows(tx, order)]
         tx.execute(sa.text("insert into fact_queue values (:id)"), {"id": ids[1]})
-    assert rule.forget is not None
-    step = Step(before=clock.now() + timedelta(days=99), most=2, now=clock.now())
+    assert rule.delete_rows is not None
+    step = RetentionStep(before=clock.now() + timedelta(days=99), limit=2, now=clock.now())
     seen = []
-    with parts.db.work() as tx:
-        while rule.forget(tx, step):
+    with container.db.system_transaction() as tx:
+        while rule.delete_rows(tx, step):
             seen.append(step.after)
         assert [fact.id for fact in fact_rows(tx, order)] == [ids[1]]
     left = [*ids[:1], *ids[2:]]
-    assert (seen, step.until) == (
-        [left[min(end, len(left)) - 1] for end in range(2, len(left) + 2, 2)],
-        ids[-1],
-    )
+    assert (seen, step.until) == ([left[min(end, len(left)) - 1] for end in range(2, len(left) + 2, 2)], ids[-1])
 
 
 def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) -> None:
-    parts = build(keep_stored_sends_days=10)
+    container = build(keep_stored_sends_days=10)
     forget_expired = next(
-        task for task in app_tasks.tasks(parts) if task.name == "stored_sends.forget_expired"
+        task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.forget_expired"
     ).run
-    kept: dict[str, object] = {"account_id": open_account(parts).account_id, "sub_account_id": None}
-    with parts.db.work() as tx:
+    kept: dict[str, object] = {"account_id": open_account(container).account_id, "sub_account_id": None}
+    with container.db.system_transaction() as tx:
         expires = clock.now() + timedelta(days=90)
         insert_least(tx, metadata.tables["stored_sends"], {**kept, "mode": "test", "expires_at": expires})
     for days, left in ((9, 1), (2, 0)):
         clock.advance(days=days)
         forget_expired()
-        assert count(parts, "stored_sends") == left
+        assert count(container, "stored_sends") == left
 
 
-def test_every_rule_can_be_counted(parts: Parts) -> None:
-    shown = retention.show_kept(parts.db, {rule.setting: 1 for rule in RULES}, now=parts.clock())
-    assert [(kept.rule.table, kept.overdue) for kept in shown] == [(rule.table, 0) for rule in RULES]
+def test_every_rule_can_be_counted(container: Container) -> None:
+    shown = retention.list_retention(container.db, {rule.setting: 1 for rule in RETENTION_RULES}, now=container.clock())
+    assert [(kept.rule.table, kept.overdue_count) for kept in shown] == [(rule.table, 0) for rule in RETENTION_RULES]

@@ -11,20 +11,20 @@ from scanned import PAGE, Ticks, coded, codes_of, inbox
 
 from makers import Build
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.qr_scans import rate_limits
-from quillpost.fulfillment.qr_scans.queries import Coming
-from quillpost.fulfillment.qr_scans.rate_limits import MINUTE, Crowds
-from quillpost.fulfillment.qr_scans.rules import Kind
-from quillpost.fulfillment.qr_scans.service import MOST_A_MINUTE, Desk, Found, Known
+from quillpost.fulfillment.qr_scans.queries import NewScan
+from quillpost.fulfillment.qr_scans.rate_limits import WINDOW_SECONDS, ScanRateLimit
+from quillpost.fulfillment.qr_scans.rules import VisitorKind
+from quillpost.fulfillment.qr_scans.service import MAX_PER_MINUTE, CodeLookup, ScanRecorder, ScanTarget
 
 MOST = 3
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 @pytest.fixture
@@ -33,56 +33,56 @@ def ticks() -> Ticks:
 
 
 @pytest.fixture
-def desk(parts: Parts, ticks: Ticks) -> Iterator[Desk]:
-    desk = Desk(parts.db, parts.clock, most_a_minute=MOST, ticks=ticks)
+def desk(container: Container, ticks: Ticks) -> Iterator[ScanRecorder]:
+    desk = ScanRecorder(container.db, container.clock, max_per_minute=MOST, monotonic=ticks)
     yield desk
     desk.close()
 
 
-def follow(desk: Desk, *codes: str, kind: Kind = "person") -> list[Found]:
-    async def all_at_once() -> list[Found]:
+def follow(desk: ScanRecorder, *codes: str, kind: VisitorKind = "person") -> list[CodeLookup]:
+    async def all_at_once() -> list[CodeLookup]:
         return await asyncio.gather(
-            *(desk.follow(code, desk.recall(code), kind, "test", counts=True) for code in codes)
+            *(desk.record_scan(code, desk.find_cached(code), kind, "test", is_counted=True) for code in codes)
         )
 
     return asyncio.run(all_at_once())
 
 
 def test_everyone_is_led_on_and_so_many_are_kept(
-    parts: Parts, owner: Caller, desk: Desk, ticks: Ticks
+    container: Container, owner: Caller, desk: ScanRecorder, ticks: Ticks
 ) -> None:
-    order = coded(parts, owner, 2)
-    [one, other] = codes_of(parts, order.id)
-    with parts.db.work() as tx:
+    order = coded(container, owner, 2)
+    [one, other] = codes_of(container, order.id)
+    with container.db.system_transaction() as tx:
         [first, second] = item_ids(tx, order)
     lead = PAGE.encode()
     with structlog.testing.capture_logs() as lines:
-        assert follow(desk, *[one] * 10) == [Known(first, lead)] * 10
+        assert follow(desk, *[one] * 10) == [ScanTarget(first, lead)] * 10
         for _ in range(10):
-            assert follow(desk, one) == [Known(first, lead)]
-    assert [row.item_id for row in inbox(parts)] == [first] * MOST
+            assert follow(desk, one) == [ScanTarget(first, lead)]
+    assert [row.item_id for row in inbox(container)] == [first] * MOST
     told = [line for line in lines if line["event"] == "scans.left_out"]
     assert [(line["item"], line["kind"]) for line in told] == [(first, "person")], "said once a minute"
 
     follow(desk, other, one)
-    assert [row.item_id for row in inbox(parts)] == [first] * MOST + [second]
-    ticks.now += MINUTE
+    assert [row.item_id for row in inbox(container)] == [first] * MOST + [second]
+    ticks.now += WINDOW_SECONDS
     follow(desk, *[one] * 10)
-    assert [row.item_id for row in inbox(parts)] == [first] * MOST + [second] + [first] * MOST
+    assert [row.item_id for row in inbox(container)] == [first] * MOST + [second] + [first] * MOST
 
 
-def test_machines_keep_no_person_from_counting(parts: Parts, owner: Caller, desk: Desk) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+def test_machines_keep_no_person_from_counting(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+    [code] = codes_of(container, coded(container, owner).id)
     follow(desk, *[code] * 10, kind="bot")
     follow(desk, *[code] * 10, kind="preview")
     follow(desk, code)
-    assert [row.kind for row in inbox(parts)] == ["bot"] * MOST + ["preview"] * MOST + ["person"]
+    assert [row.kind for row in inbox(container)] == ["bot"] * MOST + ["preview"] * MOST + ["person"]
 
 
 def test_scans_that_could_not_be_kept_are_not_held_against_anyone(
-    parts: Parts, owner: Caller, desk: Desk, conninfo: str
+    container: Container, owner: Caller, desk: ScanRecorder, conninfo: str
 ) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+    [code] = codes_of(container, coded(container, owner).id)
     with psycopg.connect(conninfo, autocommit=True) as admin:
         admin.execute("alter table visit_inbox rename to elsewhere")
         for _ in range(MOST):
@@ -90,19 +90,19 @@ def test_scans_that_could_not_be_kept_are_not_held_against_anyone(
                 follow(desk, code)
         admin.execute("alter table elsewhere rename to visit_inbox")
     follow(desk, *[code] * MOST)
-    assert len(inbox(parts)) == MOST
+    assert len(inbox(container)) == MOST
 
 
 def test_no_more_pieces_are_remembered_than_there_is_room_for(
-    parts: Parts, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+    container: Container, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "REMEMBERED", 5)
-    crowd = Crowds(MOST, ticks=ticks)
+    monkeypatch.setattr(rate_limits, "MAX_COUNTERS", 5)
+    crowd = ScanRateLimit(MOST, monotonic=ticks)
     for item in range(100):
-        assert len(crowd.admit([Coming(item, parts.clock(), "person", "test")])) == 1
-    assert len(crowd._kept) == 5
+        assert len(crowd.admit([NewScan(item, container.clock(), "person", "test")])) == 1
+    assert len(crowd._counts) == 5
 
 
 def test_the_operator_says_how_many(build: Build) -> None:
-    assert build().scans._crowds._most == MOST_A_MINUTE == 30
-    assert build(scans_a_minute=7).scans._crowds._most == 7
+    assert build().scan_recorder._rate_limit._max_per_minute == MAX_PER_MINUTE == 30
+    assert build(scans_a_minute=7).scan_recorder._rate_limit._max_per_minute == 7

@@ -14,20 +14,20 @@ from scanned import PAGE, Ticks, coded, codes_of, inbox
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Database
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.qr_scans import service as desks
-from quillpost.fulfillment.qr_scans.service import Desk, Found, Known, Lost
+from quillpost.fulfillment.qr_scans.service import CodeLookup, InvalidCode, ScanRecorder, ScanTarget
 
 LOCK = "lock table visit_inbox in access exclusive mode"
 WAITING = "select count(*) from pg_locks where not granted"
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 @pytest.fixture
@@ -36,42 +36,42 @@ def ticks() -> Ticks:
 
 
 @pytest.fixture
-def desk(parts: Parts, ticks: Ticks) -> Iterator[Desk]:
-    desk = Desk(parts.db, parts.clock, ticks=ticks)
+def desk(container: Container, ticks: Ticks) -> Iterator[ScanRecorder]:
+    desk = ScanRecorder(container.db, container.clock, monotonic=ticks)
     yield desk
     desk.close()
 
 
-async def ask(desk: Desk, code: str, *, counts: bool = True) -> Found:
-    return await desk.follow(code, desk.recall(code), "person", "test", counts=counts)
+async def ask(desk: ScanRecorder, code: str, *, counts: bool = True) -> CodeLookup:
+    return await desk.record_scan(code, desk.find_cached(code), "person", "test", is_counted=counts)
 
 
-def follow(desk: Desk, *codes: str, counts: bool = True) -> list[Found]:
-    async def all_at_once() -> list[Found]:
+def follow(desk: ScanRecorder, *codes: str, counts: bool = True) -> list[CodeLookup]:
+    async def all_at_once() -> list[CodeLookup]:
         return await asyncio.gather(*(ask(desk, code, counts=counts) for code in codes))
 
     return asyncio.run(all_at_once())
 
 
-def test_a_scan_is_a_row_when_it_is_answered(parts: Parts, owner: Caller, desk: Desk) -> None:
-    order = coded(parts, owner, 2)
-    [one, two] = codes_of(parts, order.id)
+def test_a_scan_is_a_row_when_it_is_answered(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+    order = coded(container, owner, 2)
+    [one, two] = codes_of(container, order.id)
     found = follow(desk, one, two, one, "AAAAzzzz")
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         [first, second] = item_ids(tx, order)
     lead = PAGE.encode()
-    assert found == [Known(first, lead), Known(second, lead), Known(first, lead), Lost.UNKNOWN]
-    assert [(row.item_id, row.kind, row.agent, row.at) for row in inbox(parts)] == [
-        (item, "person", "test", parts.clock()) for item in (first, second, first)
+    assert found == [ScanTarget(first, lead), ScanTarget(second, lead), ScanTarget(first, lead), InvalidCode.UNKNOWN]
+    assert [(row.item_id, row.kind, row.agent, row.at) for row in inbox(container)] == [
+        (item, "person", "test", container.clock()) for item in (first, second, first)
     ]
 
 
-async def together_behind_one(parts: Parts, desk: Desk, conninfo: str, codes: Sequence[str]) -> None:
+async def together_behind_one(container: Container, desk: ScanRecorder, conninfo: str, codes: Sequence[str]) -> None:
     """The first code is scanned, and all others while it is not stored yet."""
     with psycopg.connect(conninfo) as blocker:
         blocker.execute(LOCK)
         first = asyncio.create_task(ask(desk, codes[0]))
-        while not await asyncio.to_thread(_is_someone_waiting, parts):
+        while not await asyncio.to_thread(_is_someone_waiting, container):
             await asyncio.sleep(0)
         others = [asyncio.create_task(ask(desk, code)) for code in codes[1:]]
         await asyncio.sleep(0)  # each has put its scan down
@@ -81,100 +81,102 @@ async def together_behind_one(parts: Parts, desk: Desk, conninfo: str, codes: Se
 
 
 def test_scans_of_one_moment_are_one_transaction(
-    parts: Parts, owner: Caller, desk: Desk, conninfo: str
+    container: Container, owner: Caller, desk: ScanRecorder, conninfo: str
 ) -> None:
     """Those that come while others are stored go together: their rows have one writer's number."""
-    codes = codes_of(parts, coded(parts, owner, 30).id)
+    codes = codes_of(container, coded(container, owner, 30).id)
 
-    asyncio.run(together_behind_one(parts, desk, conninfo, codes))
-    with parts.db.work() as tx:
-        writers = tx.execute(
-            sa.text("select xmin::text, count(*) from visit_inbox group by 1 order by 2")
-        ).all()
+    asyncio.run(together_behind_one(container, desk, conninfo, codes))
+    with container.db.system_transaction() as tx:
+        writers = tx.execute(sa.text("select xmin::text, count(*) from visit_inbox group by 1 order by 2")).all()
     assert [n for _, n in writers] == [1, 29]
 
 
 def test_in_a_crowd_the_next_are_waited_for_and_whoever_comes_alone_is_not_kept_waiting(
-    parts: Parts, owner: Caller, conninfo: str
+    container: Container, owner: Caller, conninfo: str
 ) -> None:
-    codes = codes_of(parts, coded(parts, owner, 12).id)
+    codes = codes_of(container, coded(container, owner, 12).id)
     waits: list[float] = []
-    desk = Desk(parts.db, parts.clock, pause=waits.append)
+    desk = ScanRecorder(container.db, container.clock, sleep=waits.append)
 
     follow(desk, codes[0])
-    asyncio.run(together_behind_one(parts, desk, conninfo, codes))
+    asyncio.run(together_behind_one(container, desk, conninfo, codes))
     assert waits == [], "nobody was there with the first, and all others were when it was seen to"
     follow(desk, codes[1])
     follow(desk, codes[2])
     desk.close()
-    assert waits == [desks.GATHERING_SECONDS], "once, behind the crowd"
+    assert waits == [desks.BATCH_WAIT_SECONDS], "once, behind the crowd"
 
 
-def _is_someone_waiting(parts: Parts) -> bool:
-    with parts.db.work() as tx:
+def _is_someone_waiting(container: Container) -> bool:
+    with container.db.system_transaction() as tx:
         return bool(tx.execute(sa.text(WAITING)).scalar_one())
 
 
-def test_whoever_only_asks_is_told_and_not_counted(parts: Parts, owner: Caller, desk: Desk) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
-    assert isinstance(follow(desk, code, counts=False)[0], Known)
-    assert inbox(parts) == []
+def test_whoever_only_asks_is_told_and_not_counted(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+    [code] = codes_of(container, coded(container, owner).id)
+    assert isinstance(follow(desk, code, counts=False)[0], ScanTarget)
+    assert inbox(container) == []
 
 
 def test_what_was_found_is_remembered_for_a_while(
-    parts: Parts, owner: Caller, desk: Desk, ticks: Ticks
+    container: Container, owner: Caller, desk: ScanRecorder, ticks: Ticks
 ) -> None:
-    order = coded(parts, owner)
-    [code] = codes_of(parts, order.id)
+    order = coded(container, owner)
+    [code] = codes_of(container, order.id)
     [before] = follow(desk, code)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(qrcode_url="https://new.example.com/"))
-    assert desk.recall(code) == before
-    ticks.now += desks.KNOWN_SECONDS
-    assert desk.recall(code) is None
+    assert desk.find_cached(code) == before
+    ticks.now += desks.TARGET_CACHE_SECONDS
+    assert desk.find_cached(code) is None
     [after] = follow(desk, code)
-    assert isinstance(after, Known)
+    assert isinstance(after, ScanTarget)
     assert after.location == b"https://new.example.com/"
 
 
 def test_a_code_that_nobody_has_is_remembered_for_a_moment(
-    parts: Parts, owner: Caller, desk: Desk, ticks: Ticks
+    container: Container, owner: Caller, desk: ScanRecorder, ticks: Ticks
 ) -> None:
     code = "Nobodys1"
-    assert (desk.recall(code), follow(desk, code), desk.recall(code)) == (None, [Lost.UNKNOWN], Lost.UNKNOWN)
-    order = coded(parts, owner)
-    with parts.db.work() as tx:
+    assert (desk.find_cached(code), follow(desk, code), desk.find_cached(code)) == (
+        None,
+        [InvalidCode.UNKNOWN],
+        InvalidCode.UNKNOWN,
+    )
+    order = coded(container, owner)
+    with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.order_id == order.id).values(code=code))
-    ticks.now += desks.LOST_SECONDS
-    assert isinstance(follow(desk, code)[0], Known)
+    ticks.now += desks.INVALID_CACHE_SECONDS
+    assert isinstance(follow(desk, code)[0], ScanTarget)
 
 
 def test_no_more_is_remembered_than_there_is_room_for(
-    parts: Parts, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    container: Container, desk: ScanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desks, "REMEMBERED", 3)
+    monkeypatch.setattr(desks, "MAX_CACHED_CODES", 3)
     guesses = [f"Guess{n:03}" for n in range(10)]
     for guess in guesses:
         follow(desk, guess)
-    assert [guess for guess in guesses if desk.recall(guess)] == guesses[-3:]
+    assert [guess for guess in guesses if desk.find_cached(guess)] == guesses[-3:]
 
 
-def test_a_code_expires_when_its_piece_is_old_enough(parts: Parts, owner: Caller, clock: Clock) -> None:
-    desk = Desk(parts.db, parts.clock, valid=timedelta(days=30), ticks=lambda: 0.0)
-    [young, old] = codes_of(parts, coded(parts, owner, 2).id)
+def test_a_code_expires_when_its_piece_is_old_enough(container: Container, owner: Caller, clock: Clock) -> None:
+    desk = ScanRecorder(container.db, container.clock, code_lifetime=timedelta(days=30), monotonic=lambda: 0.0)
+    [young, old] = codes_of(container, coded(container, owner, 2).id)
     clock.advance(days=30, seconds=-1)
-    assert isinstance(follow(desk, young)[0], Known)
+    assert isinstance(follow(desk, young)[0], ScanTarget)
     clock.advance(seconds=1)
-    assert follow(desk, old) == [Lost.EXPIRED]
-    assert len(inbox(parts)) == 1
+    assert follow(desk, old) == [InvalidCode.EXPIRED]
+    assert len(inbox(container)) == 1
     desk.close()
 
 
 def test_who_cannot_be_stored_is_not_answered(
-    parts: Parts, owner: Caller, desk: Desk, conninfo: str, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, desk: ScanRecorder, conninfo: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desks, "PATIENCE_SECONDS", 0.1)
-    [code] = codes_of(parts, coded(parts, owner).id)
+    monkeypatch.setattr(desks, "TIMEOUT_SECONDS", 0.1)
+    [code] = codes_of(container, coded(container, owner).id)
     with psycopg.connect(conninfo) as blocker:
         blocker.execute(LOCK)
         for _ in range(2):
@@ -183,56 +185,58 @@ def test_who_cannot_be_stored_is_not_answered(
         blocker.rollback()
     # The first was on its way and may come; the second had been given up before anyone began with it.
     desk.close()
-    assert len(inbox(parts)) <= 1
+    assert len(inbox(container)) <= 1
 
 
 def test_a_database_that_is_gone_is_told_at_once_and_scans_go_on_when_it_is_back(
-    parts: Parts, owner: Caller, conninfo: str
+    container: Container, owner: Caller, conninfo: str
 ) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+    [code] = codes_of(container, coded(container, owner).id)
     nowhere = Database(psycopg.conninfo.make_conninfo(conninfo, dbname="nowhere"))
-    away = Desk(nowhere, parts.clock)
+    away = ScanRecorder(nowhere, container.clock)
     with pytest.raises(Unavailable):
         follow(away, code)
-    away._line._db = parts.db
-    assert isinstance(follow(away, code)[0], Known)
+    away._connection._db = container.db
+    assert isinstance(follow(away, code)[0], ScanTarget)
     away.close()
     nowhere.close()
 
 
-def test_a_lost_connection_loses_no_scan(parts: Parts, owner: Caller, desk: Desk) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+def test_a_lost_connection_loses_no_scan(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+    [code] = codes_of(container, coded(container, owner).id)
     follow(desk, code)
-    with psycopg.connect(parts.db.conninfo, autocommit=True) as admin:
+    with psycopg.connect(container.db.conninfo, autocommit=True) as admin:
         admin.execute(
             "select pg_terminate_backend(pid, 5000) from pg_stat_activity"
             " where datname = current_database() and pid <> pg_backend_pid()"
         )
-    assert isinstance(follow(desk, code)[0], Known)
-    assert len(inbox(parts)) == 2
+    assert isinstance(follow(desk, code)[0], ScanTarget)
+    assert len(inbox(container)) == 2
 
 
 def test_a_crowd_that_nobody_serves_is_turned_away(
-    parts: Parts, owner: Caller, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    container: Container, owner: Caller, desk: ScanRecorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
-    monkeypatch.setattr(desks, "MOST_WAITING", -1)
+    [code] = codes_of(container, coded(container, owner).id)
+    monkeypatch.setattr(desks, "MAX_QUEUE_LENGTH", -1)
     with pytest.raises(Unavailable):
         follow(desk, code)
 
 
-def test_a_closed_desk_opens_again_and_leaves_no_thread(parts: Parts, owner: Caller, desk: Desk) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+def test_a_closed_desk_opens_again_and_leaves_no_thread(
+    container: Container, owner: Caller, desk: ScanRecorder
+) -> None:
+    [code] = codes_of(container, coded(container, owner).id)
     for _ in range(2):
-        assert isinstance(follow(desk, code)[0], Known)
+        assert isinstance(follow(desk, code)[0], ScanTarget)
         desk.close()
         assert not [thread for thread in threading.enumerate() if thread.name == "scans"]
 
 
-def test_those_who_count_are_told_of_scans(parts: Parts, owner: Caller, desk: Desk) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+def test_those_who_count_are_told_of_scans(container: Container, owner: Caller, desk: ScanRecorder) -> None:
+    [code] = codes_of(container, coded(container, owner).id)
     told: list[int] = []
-    with desk.heard_by(lambda: told.append(1)):
+    with desk.notify_on_scans(lambda: told.append(1)):
         follow(desk, code, counts=False)
         desk.close()
         assert told == []
@@ -245,17 +249,19 @@ def test_those_who_count_are_told_of_scans(parts: Parts, owner: Caller, desk: De
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_desk_whose_thread_broke_down_serves_the_next(parts: Parts, owner: Caller, desk: Desk) -> None:
-    [code] = codes_of(parts, coded(parts, owner).id)
+def test_a_desk_whose_thread_broke_down_serves_the_next(
+    container: Container, owner: Caller, desk: ScanRecorder
+) -> None:
+    [code] = codes_of(container, coded(container, owner).id)
     broken: Queue[threading.Thread] = Queue()
 
     def break_down() -> None:
         broken.put(threading.current_thread())
         raise OSError("nobody reads the log")
 
-    with desk.heard_by(break_down):
+    with desk.notify_on_scans(break_down):
         for _ in range(2):
-            assert isinstance(follow(desk, code)[0], Known)
+            assert isinstance(follow(desk, code)[0], ScanTarget)
             broken.get(timeout=10).join(10)  # it ends within this test, which alone expects its failure
     desk.close()
-    assert len(inbox(parts)) == 2
+    assert len(inbox(container)) == 2

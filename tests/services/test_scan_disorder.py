@@ -11,9 +11,9 @@ from placing import fact_rows, open_account
 from travelling import codes, ingest, mailed, scan, statuses, told
 
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.fulfillment.tracking.rules import PHASES
-from quillpost.orders.rules import FOLLOWS, ItemStatus
+from quillpost.orders.rules import NEXT_STATUSES, ItemStatus
 
 pytestmark = pytest.mark.costly
 
@@ -37,15 +37,15 @@ def reports(draw: st.DrawFn) -> tuple[Sightings, Sightings, list[int]]:
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
 def expected(seen: Sightings) -> str:
     status = ItemStatus.PRINTED
     for phase, _ in sorted(seen, key=lambda each: each[1]):
         target = PHASES.get(phase)
-        if target is not None and target in FOLLOWS[status]:
+        if target is not None and target in NEXT_STATUSES[status]:
             status = target
     return status
 
@@ -56,70 +56,65 @@ def expected(seen: Sightings) -> str:
 @example(report=([("3a", 1), ("pars", 2), ("1", 3)], [("3a", 1), ("1", 3), ("pars", 2)], [1]))
 @example(report=([("1", 1), ("pars", 2), ("2", 3)], [("2", 3), ("pars", 2), ("1", 1)], [1]))
 @example(report=([("2", 1), ("pars", 2), ("1", 3)], [("pars", 2), ("1", 3), ("2", 1)], [1]))
-@example(
-    report=([("1", 1), ("1", 106), ("pars", 3)], [("1", 1), ("1", 106), ("pars", 3), ("1", 106)], [1, 1])
-)
+@example(report=([("1", 1), ("1", 106), ("pars", 3)], [("1", 1), ("1", 106), ("pars", 3), ("1", 106)], [1, 1]))
 @example(report=([("pars", 1), ("1", 2), ("pars", 3)], [("pars", 3), ("1", 2), ("pars", 1)], [1]))
 def test_a_piece_comes_to_stand_where_its_scans_lead_in_their_order(
-    parts: Parts, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
+    container: Container, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
 ) -> None:
     seen, shuffled, portions = report
-    order = mailed(parts, owner)
-    [tracking] = codes(parts, order)
-    start = parts.clock()
+    order = mailed(container, owner)
+    [tracking] = codes(container, order)
+    start = container.clock()
     scans = [scan(tracking, phase, start + timedelta(hours=hour)) for phase, hour in shuffled]
     new = 0
     for size in [*portions, len(scans)]:
-        new += ingest(parts, *scans[:size])
+        new += ingest(container, *scans[:size])
         scans = scans[size:]
     assert new == len(set(shuffled))
-    assert statuses(parts, order) == [expected(seen)]
-    way = [ItemStatus(status) for status in told(parts, order)]
-    assert all(after in FOLLOWS[before] for before, after in pairwise(way))
+    assert statuses(container, order) == [expected(seen)]
+    way = [ItemStatus(status) for status in told(container, order)]
+    assert all(after in NEXT_STATUSES[before] for before, after in pairwise(way))
 
 
 @given(report=reports())
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_told_of_a_piece_whose_scans_come_in_order_is_dated_in_order(
-    parts: Parts, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
+    container: Container, owner: Caller, report: tuple[Sightings, Sightings, list[int]]
 ) -> None:
     seen, _, portions = report
-    order = mailed(parts, owner)
-    [tracking] = codes(parts, order)
+    order = mailed(container, owner)
+    [tracking] = codes(container, order)
     ordered = sorted(seen, key=lambda each: each[1])
-    scans = [scan(tracking, phase, parts.clock() + timedelta(hours=hour)) for phase, hour in ordered]
+    scans = [scan(tracking, phase, container.clock() + timedelta(hours=hour)) for phase, hour in ordered]
     for size in [*portions, len(scans)]:
-        ingest(parts, *scans[:size])
+        ingest(container, *scans[:size])
         scans = scans[size:]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         moments = [fact.seen_at for fact in fact_rows(tx, order) if fact.seen_at is not None]
     assert moments == sorted(moments)
-    assert statuses(parts, order) == [expected(seen)]
+    assert statuses(container, order) == [expected(seen)]
 
 
-def test_a_late_word_of_a_turn_changes_nothing_where_the_piece_has_gone_on(
-    parts: Parts, owner: Caller
-) -> None:
-    order = mailed(parts, owner)
-    [tracking] = codes(parts, order)
-    first, turn, second = (parts.clock() + timedelta(days=day) for day in (1, 2, 3))
-    ingest(parts, scan(tracking, "1", first), scan(tracking, "2", second))
-    ingest(parts, scan(tracking, "pars", turn))
-    assert told(parts, order) == ["Processing", "Printed", "In Transit", "In Local Area"]
-    ingest(parts, scan(tracking, "3a", second + timedelta(days=1)))
-    assert statuses(parts, order) == ["Processed for Delivery"]
+def test_a_late_word_of_a_turn_changes_nothing_where_the_piece_has_gone_on(container: Container, owner: Caller) -> None:
+    order = mailed(container, owner)
+    [tracking] = codes(container, order)
+    first, turn, second = (container.clock() + timedelta(days=day) for day in (1, 2, 3))
+    ingest(container, scan(tracking, "1", first), scan(tracking, "2", second))
+    ingest(container, scan(tracking, "pars", turn))
+    assert told(container, order) == ["Processing", "Printed", "In Transit", "In Local Area"]
+    ingest(container, scan(tracking, "3a", second + timedelta(days=1)))
+    assert statuses(container, order) == ["Processed for Delivery"]
 
 
-def test_a_turn_and_what_follows_that_arrive_together_are_all_told(parts: Parts, owner: Caller) -> None:
-    order = mailed(parts, owner)
-    [tracking] = codes(parts, order)
+def test_a_turn_and_what_follows_that_arrive_together_are_all_told(container: Container, owner: Caller) -> None:
+    order = mailed(container, owner)
+    [tracking] = codes(container, order)
     phases = ("1", "pars", "1", "2", "pars", "3a", "4c")
     scans = [
-        scan(tracking, phase, parts.clock() + timedelta(days=day))
-        for day, phase in enumerate(phases, start=1)
+        scan(tracking, phase, container.clock() + timedelta(days=day)) for day, phase in enumerate(phases, start=1)
     ]
-    ingest(parts, *scans)
-    assert told(parts, order)[2:] == [
+    ingest(container, *scans)
+    assert told(container, order)[2:] == [
         *("In Transit", "Re-routed", "In Transit", "In Local Area"),
         *("Re-routed", "Processed for Delivery", "Delivered"),
     ]

@@ -18,18 +18,18 @@ from waiting import wait_until
 
 from quillpost.core import database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.engine import administrator
+from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.migrations.running import config_of
 from quillpost.core.database.schema import (
-    MIGRATION_LOCK,
-    MIGRATIONS,
-    OWNER,
+    MIGRATION_LOCK_KEY,
+    MIGRATIONS_FOLDER,
+    OWNER_ROLE,
     SchemaState,
+    list_revisions,
     migrate,
-    needed_revision,
+    read_schema_state,
     require_current,
-    revisions,
-    state,
+    required_revision,
 )
 from quillpost.core.database.tables.base import metadata
 from quillpost.core.errors import NotReady
@@ -51,18 +51,16 @@ def empty(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
 
 
 def state_of(conninfo: str) -> SchemaState:
-    engine = administrator(conninfo)
+    engine = create_admin_engine(conninfo)
     with engine.connect() as connection:
-        return state(connection)
+        return read_schema_state(connection)
 
 
 def differences(conninfo: str) -> list[Any]:
     """What the database has and tables.py has not, or the other way round."""
-    engine = administrator(conninfo)
+    engine = create_admin_engine(conninfo)
     with engine.connect() as connection:
-        context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "include_name": is_described}
-        )
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "include_name": is_described})
         return [found for found in compare_metadata(context, metadata) if found[0] not in NOISE]
 
 
@@ -77,8 +75,8 @@ def write_revision(conninfo: str, revision: str) -> None:
 
 
 def test_the_revisions_that_file_names_tell_are_those_that_the_migrations_follow() -> None:
-    known = ScriptDirectory.from_config(config_of(MIGRATIONS)).walk_revisions()
-    assert revisions() == [script.revision for script in known][::-1]
+    known = ScriptDirectory.from_config(config_of(MIGRATIONS_FOLDER)).walk_revisions()
+    assert list_revisions() == [script.revision for script in known][::-1]
 
 
 def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) -> None:
@@ -103,24 +101,24 @@ def test_a_difference_would_be_noticed(conninfo: str, change: str) -> None:
 
 
 def test_an_empty_database_is_filled(empty: str) -> None:
-    assert state_of(empty).verdict == "empty"
-    assert migrate(empty).verdict == "empty"
-    assert state_of(empty) == SchemaState("current", needed_revision(), needed_revision())
+    assert state_of(empty).status == "empty"
+    assert migrate(empty).status == "empty"
+    assert state_of(empty) == SchemaState("current", required_revision(), required_revision())
 
 
 def test_migrating_again_changes_nothing(conninfo: str) -> None:
     catalogue = "select oid, relname, relfilenode from pg_class order by oid"
     with psycopg.connect(conninfo) as admin:
         before = admin.execute(catalogue).fetchall()
-    assert migrate(conninfo).verdict == "current"
+    assert migrate(conninfo).status == "current"
     with psycopg.connect(conninfo) as admin:
         assert admin.execute(catalogue).fetchall() == before
 
 
 def test_a_database_of_an_older_release_is_brought_up_to_date(empty: str) -> None:
     migrate_to(empty, "0001")
-    assert migrate(empty) == SchemaState("older", "0001", needed_revision())
-    assert state_of(empty).verdict == "current"
+    assert migrate(empty) == SchemaState("older", "0001", required_revision())
+    assert state_of(empty).status == "current"
 
 
 def test_what_accounts_had_before_it_was_kept_is_counted_once(empty: str) -> None:
@@ -151,11 +149,11 @@ def migrate_to(conninfo: str, revision: str) -> None:
     """As far as that, as an earlier release would have."""
     migrate(conninfo)
     with psycopg.connect(conninfo) as admin:
-        admin.execute(f"drop owned by {OWNER}")
-        admin.execute(f"grant usage, create on schema public to {OWNER}")
-    engine = administrator(conninfo)
+        admin.execute(f"drop owned by {OWNER_ROLE}")
+        admin.execute(f"grant usage, create on schema public to {OWNER_ROLE}")
+    engine = create_admin_engine(conninfo)
     with engine.begin() as connection:
-        connection.execute(sa.text(f"set local role {OWNER}"))
+        connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
         config = Config()
         config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
         config.set_main_option("path_separator", "os")
@@ -166,31 +164,31 @@ def migrate_to(conninfo: str, revision: str) -> None:
 def test_two_migrations_at_once_take_turns(empty: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = [run.result() for run in [pool.submit(migrate, empty), pool.submit(migrate, empty)]]
-    assert sorted(before.verdict for before in both) == ["current", "empty"]
+    assert sorted(before.status for before in both) == ["current", "empty"]
 
 
 def test_a_migration_waits_while_another_holds_the_turn(empty: str) -> None:
     waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
     with psycopg.connect(empty) as other, ThreadPoolExecutor(1) as pool:
-        other.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK])
+        other.execute("select pg_advisory_xact_lock(%s)", [MIGRATION_LOCK_KEY])
         migration = pool.submit(migrate, empty)
         wait_until(lambda: other.execute(waiting).fetchone() == (1,))
         assert not migration.done()
         other.rollback()
-        assert migration.result().verdict == "empty"
+        assert migration.result().status == "empty"
 
 
 def test_a_schema_of_a_later_release_is_left_alone(conninfo: str) -> None:
     write_revision(conninfo, "9999")
-    assert state_of(conninfo).verdict == "newer"
+    assert state_of(conninfo).status == "newer"
     with pytest.raises(NotReady, match=r"\(9999\) is newer than this release knows"):
         migrate(conninfo)
-    assert state_of(conninfo).found == "9999"
+    assert state_of(conninfo).revision == "9999"
 
 
 def test_an_older_schema_says_how_to_upgrade(conninfo: str) -> None:
     write_revision(conninfo, "0001")
-    assert state_of(conninfo).verdict == "older"
+    assert state_of(conninfo).status == "older"
     with pytest.raises(NotReady, match=r"older than this release needs .* run `quillpost migrate`"):
         require_current(state_of(conninfo))
 

@@ -18,20 +18,26 @@ from print_house import SECRET
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_account, make_operator, people
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.audit.service import read_log
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import list_audit_entries
+from quillpost.app.container import Container
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.core.database.tables.print_room import batch_files, batches
-from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment import production
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.files import PIECE_BYTES, BatchStore, all_secret, place_of, secret_among
+from quillpost.fulfillment.files import (
+    CHUNK_BYTES,
+    BatchFileStorage,
+    batch_file_key,
+    find_secret_names,
+    list_all_secret_files,
+)
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
 from quillpost.integrations.printing.http import HttpPartner
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.rules import ItemStatus
 from quillpost.privacy import erasure, retention
 
@@ -39,140 +45,140 @@ GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500}
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(test_review_seconds=1, test_journey_seconds=100_000)
 
 
 @pytest.fixture
-def operator(parts: Parts, http: TestClient) -> Account:
-    return make_operator(parts, http)
+def operator(container: Container, http: TestClient) -> Account:
+    return make_operator(container, http)
 
 
 @pytest.fixture
-def batch(owner: Account, parts: Parts, clock: Clock) -> int:
+def batch(owner: Account, container: Container, clock: Clock) -> int:
     """Two gift cards in testing mode, with the printer."""
     sent = owner.send("giftcard", recipients=people(2), **GIFT | HOME)
     assert sent.status_code == 200, sent.text
-    carry_on(parts, clock, seconds=4)
-    with parts.db.work() as tx:
+    carry_on(container, clock, seconds=4)
+    with container.db.system_transaction() as tx:
         [found] = tx.execute(sa.select(batches)).all()
     assert found.status == "handed", found
     return int(found.id)
 
 
-def kept(parts: Parts) -> BatchStore:
-    return BatchStore(parts.shelf.store, parts.sealer)
+def kept(container: Container) -> BatchFileStorage:
+    return BatchFileStorage(container.storage.store, container.encryptor)
 
 
-def claims_left(parts: Parts) -> list[bool]:
-    with parts.db.work() as tx:
+def claims_left(container: Container) -> list[bool]:
+    with container.db.system_transaction() as tx:
         rows = tx.execute(sa.text("select claim_sealed is not null from giftcards order by item_id"))
         return list(rows.scalars())
 
 
-def load_stock(parts: Parts, how_many: int) -> None:
+def load_stock(container: Container, how_many: int) -> None:
     """Cards that an operator has bought."""
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         for number in range(1, how_many + 1):
             row = {"mode": "live", "brand": GIFT["giftcard_brand"], "cents": GIFT["giftcard_amount"]}
             made = sa.insert(giftcard_stock).values(
-                **row, card_sealed=b"", source="cards.csv", loaded_at=parts.clock()
+                **row, card_sealed=b"", source="cards.csv", loaded_at=container.clock()
             )
             row_id = tx.execute(made.returning(giftcard_stock.c.id)).scalar_one()
-            sealed = issuance.seal_card(
-                parts.sealer, issuance.stock_context(row_id), GiftCard(code=f"LIVE-{number:04}")
+            sealed = issuance.encrypt_card(
+                container.encryptor, issuance.stock_context(row_id), CardSecret(code=f"LIVE-{number:04}")
             )
             own = giftcard_stock.c.id == row_id
             tx.execute(sa.update(giftcard_stock).where(own).values(card_sealed=sealed))
 
 
-def mail(parts: Parts, batch_id: int) -> None:
-    with parts.db.work() as tx:
+def mail(container: Container, batch_id: int) -> None:
+    with container.db.system_transaction() as tx:
         of_batch = sa.update(batches).where(batches.c.id == batch_id)
-        tx.execute(of_batch.values(status="mailed", mailed_at=parts.clock()))
+        tx.execute(of_batch.values(status="mailed", mailed_at=container.clock()))
 
 
-def test_the_sheets_of_a_gift_card_are_secret_and_nothing_else(parts: Parts) -> None:
+def test_the_sheets_of_a_gift_card_are_secret_and_nothing_else(container: Container) -> None:
     names = ["print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json", "statement.json"]
-    secret = {name: secret_among(names, piece) for name, piece in parts.studio.pieces.items()}
+    secret = {name: find_secret_names(names, piece) for name, piece in container.renderer.products.items()}
     assert {name for name, found in secret.items() if found} == {"giftcard"}
     assert secret["giftcard"] == {"print.pdf"}
 
 
 class TestSeal:
     @pytest.fixture
-    def files(self, parts: Parts) -> BatchStore:
-        return kept(parts)
+    def files(self, container: Container) -> BatchFileStorage:
+        return kept(container)
 
-    @pytest.mark.parametrize("size", [0, 1, PIECE_BYTES, PIECE_BYTES + 1])
-    def test_what_is_sealed_opens_to_the_same_bytes(self, files: BatchStore, size: int) -> None:
+    @pytest.mark.parametrize("size", [0, 1, CHUNK_BYTES, CHUNK_BYTES + 1])
+    def test_what_is_sealed_opens_to_the_same_bytes(self, files: BatchFileStorage, size: int) -> None:
         data = b"x" * size
-        files.put(7, {"print.pdf": data}, secret={"print.pdf"})
-        assert files.get(7, "print.pdf", is_secret=True) == data
-        assert b"xxxx" not in files.store.get(place_of(7, "print.pdf"))
+        files.put_files(7, {"print.pdf": data}, secret_names={"print.pdf"})
+        assert files.read_file(7, "print.pdf", is_secret=True) == data
+        assert b"xxxx" not in files.store.get(batch_file_key(7, "print.pdf"))
 
-    def test_it_opens_nowhere_else(self, files: BatchStore) -> None:
-        files.put(7, {"print.pdf": b"secret"}, secret={"print.pdf"})
-        files.store.put(place_of(8, "print.pdf"), files.store.get(place_of(7, "print.pdf")))
-        with pytest.raises(SealBroken):
-            files.get(8, "print.pdf", is_secret=True)
+    def test_it_opens_nowhere_else(self, files: BatchFileStorage) -> None:
+        files.put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+        files.store.put(batch_file_key(8, "print.pdf"), files.store.get(batch_file_key(7, "print.pdf")))
+        with pytest.raises(DecryptionFailed):
+            files.read_file(8, "print.pdf", is_secret=True)
 
-    def test_no_piece_can_be_left_out_or_moved(self, files: BatchStore) -> None:
-        place = place_of(7, "print.pdf")
-        files.put(7, {"print.pdf": b"a" * PIECE_BYTES + b"b" * PIECE_BYTES}, secret={"print.pdf"})
+    def test_no_piece_can_be_left_out_or_moved(self, files: BatchFileStorage) -> None:
+        place = batch_file_key(7, "print.pdf")
+        files.put_files(7, {"print.pdf": b"a" * CHUNK_BYTES + b"b" * CHUNK_BYTES}, secret_names={"print.pdf"})
         whole = files.store.get(place)
         length = 4 + int.from_bytes(whole[:4])
         first, second, end = whole[:length], whole[length : 2 * length], whole[2 * length :]
         damages = (b"", first, first + second, first + end, second + first + end, end, b"%PDF-1.7 in clear")
         for damaged in (*damages, whole[:-1], whole[: length + 2]):
             files.store.put(place, damaged)
-            with pytest.raises(SealBroken):
-                files.get(7, "print.pdf", is_secret=True)
+            with pytest.raises(DecryptionFailed):
+                files.read_file(7, "print.pdf", is_secret=True)
 
-    def test_it_is_sealed_anew_with_the_present_key(self, files: BatchStore) -> None:
-        files.put(7, {"print.pdf": b"secret"}, secret={"print.pdf"})
-        before = files.header(7, "print.pdf")
+    def test_it_is_sealed_anew_with_the_present_key(self, files: BatchFileStorage) -> None:
+        files.put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+        before = files.read_header(7, "print.pdf")
         keys = {"1": b"1" * 32, "2": b"2" * 32}
-        old, both, new = Sealer(keys, "1"), Sealer(keys, "2"), Sealer({"2": keys["2"]}, "2")
-        BatchStore(files.store, old).put(7, {"print.pdf": b"secret"}, secret={"print.pdf"})
-        BatchStore(files.store, both).reseal(7, "print.pdf")
-        assert BatchStore(files.store, new).get(7, "print.pdf", is_secret=True) == b"secret"
-        assert files.header(7, "print.pdf") != before
+        old, both, new = Encryptor(keys, "1"), Encryptor(keys, "2"), Encryptor({"2": keys["2"]}, "2")
+        BatchFileStorage(files.store, old).put_files(7, {"print.pdf": b"secret"}, secret_names={"print.pdf"})
+        BatchFileStorage(files.store, both).reencrypt(7, "print.pdf")
+        assert BatchFileStorage(files.store, new).read_file(7, "print.pdf", is_secret=True) == b"secret"
+        assert files.read_header(7, "print.pdf") != before
         with pytest.raises(FileMissing):
-            files.reseal(8, "print.pdf")
+            files.reencrypt(8, "print.pdf")
 
 
-def test_a_gift_card_s_print_file_lies_sealed_in_the_store(parts: Parts, batch: int) -> None:
-    stored = files_of(parts, batch)
+def test_a_gift_card_s_print_file_lies_sealed_in_the_store(container: Container, batch: int) -> None:
+    stored = files_of(container, batch)
     starts = {key.rpartition("/")[2]: data[:5] for key, data in stored.items()}
     assert starts.pop("print.pdf") != b"%PDF-"
     assert starts["envelopes.pdf"] == b"%PDF-"
-    with parts.db.work() as tx:
-        assert all_secret(tx) == [(batch, "print.pdf")]
-        known = fulfillment_queries.file_digests(tx, batch)
-    plain = {name: kept(parts).get(batch, name, is_secret=name == "print.pdf") for name in known}
-    fulfillment_queries.require_same(plain, known)
+    with container.db.system_transaction() as tx:
+        assert list_all_secret_files(tx) == [(batch, "print.pdf")]
+        known = fulfillment_queries.read_file_digests(tx, batch)
+    plain = {name: kept(container).read_file(batch, name, is_secret=name == "print.pdf") for name in known}
+    fulfillment_queries.require_same_files(plain, known)
     assert plain["print.pdf"].startswith(b"%PDF-")
 
 
-def test_a_sealed_file_that_is_lost_or_damaged_is_made_again(parts: Parts, batch: int) -> None:
-    before = kept(parts).get(batch, "print.pdf", is_secret=True)
+def test_a_sealed_file_that_is_lost_or_damaged_is_made_again(container: Container, batch: int) -> None:
+    before = kept(container).read_file(batch, "print.pdf", is_secret=True)
     for damage in (None, b"", b"%PDF-1.7"):
-        parts.shelf.store.delete(place_of(batch, "print.pdf"))
+        container.storage.store.delete(batch_file_key(batch, "print.pdf"))
         if damage is not None:
-            parts.shelf.store.put(place_of(batch, "print.pdf"), damage)
-        production.remake(parts.press, batch)
-        assert kept(parts).get(batch, "print.pdf", is_secret=True) == before
+            container.storage.store.put(batch_file_key(batch, "print.pdf"), damage)
+        production.remake_files(container.production, batch)
+        assert kept(container).read_file(batch, "print.pdf", is_secret=True) == before
 
 
-def test_a_printer_in_our_own_store_has_a_note_in_its_place(parts: Parts, batch: int) -> None:
+def test_a_printer_in_our_own_store_has_a_note_in_its_place(container: Container, batch: int) -> None:
     folder = f"print-jobs/test/batch-{batch:06d}/"
-    job_files = {key.removeprefix(folder) for key in parts.shelf.store.keys(folder)}
+    job_files = {key.removeprefix(folder) for key in container.storage.store.keys(folder)}
     assert "print.pdf" not in job_files
     assert job_files >= {"envelopes.pdf", "manifest.json", "ticket.json", "secret-files.txt"}
-    note = parts.shelf.store.get(f"{folder}secret-files.txt").decode()
+    note = container.storage.store.get(f"{folder}secret-files.txt").decode()
     assert f"quillpost print download batch-{batch:06d} --to FOLDER" in note
-    ticket = json.loads(parts.shelf.store.get(f"{folder}ticket.json"))
+    ticket = json.loads(container.storage.store.get(f"{folder}ticket.json"))
     assert "print.pdf" in json.dumps(ticket)
 
 
@@ -211,23 +217,23 @@ def test_in_a_folder_it_is_for_its_printer_alone(tmp_path: Path) -> None:
 
 class TestLive:
     @pytest.fixture
-    def parts(self, build: Build, tmp_path: Path) -> Parts:
+    def container(self, build: Build, tmp_path: Path) -> Container:
         (tmp_path / "hot").mkdir()
         return build(**READY | {"print_partner": f"file://{tmp_path}/hot"}, review_seconds=1)
 
     def test_live_gift_cards_reach_their_partner_in_clear(
-        self, parts: Parts, http: TestClient, clock: Clock, tmp_path: Path
+        self, container: Container, http: TestClient, clock: Clock, tmp_path: Path
     ) -> None:
         """Whoever prints them needs the claims; our own store has them sealed all the same."""
-        load_stock(parts, 1)
-        sender = make_account(parts, http, "sender@example.com", mode="live")
+        load_stock(container, 1)
+        sender = make_account(container, http, "sender@example.com", mode="live")
         sent = sender.send("giftcard", **GIFT | HOME)
         assert sent.status_code == 200, sent.text
-        carry_on(parts, clock, seconds=4)
+        carry_on(container, clock, seconds=4)
         printed = (tmp_path / "hot/batch-000001/print.pdf").read_bytes()
         assert printed.startswith(b"%PDF-")
-        assert printed == kept(parts).get(1, "print.pdf", is_secret=True)
-        assert printed != files_of(parts, 1)[place_of(1, "print.pdf")]
+        assert printed == kept(container).read_file(1, "print.pdf", is_secret=True)
+        assert printed != files_of(container, 1)[batch_file_key(1, "print.pdf")]
 
 
 class TestDownloads:
@@ -235,7 +241,7 @@ class TestDownloads:
         found: list[dict[str, Any]] = operator.get(f"/print/batches/{batch}").json()["files"]
         return next(file for file in found if file["name"] == name)
 
-    def test_a_call_leads_to_it_and_no_link_does(self, operator: Account, parts: Parts, batch: int) -> None:
+    def test_a_call_leads_to_it_and_no_link_does(self, operator: Account, container: Container, batch: int) -> None:
         secret, other = (self.link(operator, batch, name) for name in ("print.pdf", "manifest.csv"))
         assert (secret["secret"], other["secret"]) == (True, False)
         assert secret["url"].endswith(f"/api/v2/print/batches/{batch}/files/print.pdf")
@@ -244,114 +250,113 @@ class TestDownloads:
         assert answer.status_code == 401
         answer = operator.http.get(secret["url"], headers={"Authorization": f"Bearer {operator.token}"})
         assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/pdf")
-        assert answer.content == kept(parts).get(batch, "print.pdf", is_secret=True)
+        assert answer.content == kept(container).read_file(batch, "print.pdf", is_secret=True)
         assert answer.headers["Cache-Control"] == "no-store"
         assert f"batch-{batch:06d}-print.pdf" in answer.headers["Content-Disposition"]
-        expires = parts.clock() + timedelta(days=1)
+        expires = container.clock() + timedelta(days=1)
         for name, status in {"print.pdf": 404, "manifest.csv": 200}.items():
-            path = parts.shelf.path(f"batch-{batch}/{name}", expires=expires)
+            path = container.storage.signed_path(f"batch-{batch}/{name}", expires_at=expires)
             assert operator.http.get(path).status_code == status
             assert operator.http.head(path).status_code == status
 
-    def test_looking_for_it_hands_nothing_out(self, operator: Account, parts: Parts, batch: int) -> None:
+    def test_looking_for_it_hands_nothing_out(self, operator: Account, container: Container, batch: int) -> None:
         path = f"/print/batches/{batch}/files/print.pdf"
         found = operator.call("HEAD", path)
         assert (found.status_code, found.content) == (200, b"")
         assert int(found.headers["Content-Length"]) == len(operator.get(path).content)
-        with parts.db.work() as tx:
-            assert [line.act for line in read_log(tx, operator.id)] == ["print_file.downloaded"]
+        with container.db.system_transaction() as tx:
+            assert [line.act for line in list_audit_entries(tx, operator.id)] == ["print_file.downloaded"]
 
     def test_what_cannot_be_noted_or_is_damaged_is_not_handed_out(
-        self, operator: Account, parts: Parts, batch: int, monkeypatch: pytest.MonkeyPatch
+        self, operator: Account, container: Container, batch: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def is_full(*_what: object, **_how: object) -> None:
             raise Unavailable("The disk is full.")
 
-        monkeypatch.setattr(audit_service, "note_each", is_full)
+        monkeypatch.setattr(audit_service, "record_audit_entries", is_full)
         answer = operator.get(f"/print/batches/{batch}/files/print.pdf")
         assert (answer.status_code, answer.json()["message"]) == (503, "The disk is full.")
 
         monkeypatch.undo()
-        parts.shelf.store.put(place_of(batch, "print.pdf"), b"%PDF-")
+        container.storage.store.put(batch_file_key(batch, "print.pdf"), b"%PDF-")
         answer = operator.get(f"/print/batches/{batch}/files/print.pdf")
         assert answer.status_code == 503
         assert f"quillpost print remake batch-{batch:06d}" in answer.json()["message"]
-        with parts.db.work() as tx:
-            assert read_log(tx, operator.id) == []
+        with container.db.system_transaction() as tx:
+            assert list_audit_entries(tx, operator.id) == []
 
     def test_senders_have_no_way_to_it(
-        self, owner: Account, parts: Parts, http: TestClient, batch: int
+        self, owner: Account, container: Container, http: TestClient, batch: int
     ) -> None:
         path = f"/print/batches/{batch}/files/print.pdf"
-        reader = make_operator(parts, http, "reader@example.com", scopes=["orders:read"])
-        stranger = make_account(parts, http, "other@example.com")
+        reader = make_operator(container, http, "reader@example.com", scopes=["orders:read"])
+        stranger = make_account(container, http, "other@example.com")
         assert [who.get(path).status_code for who in (owner, reader, stranger)] == [403, 403, 403]
-        assert make_operator(parts, http, "live@example.com", mode="live").get(path).status_code == 404
+        assert make_operator(container, http, "live@example.com", mode="live").get(path).status_code == 404
 
 
 class TestRetention:
-    def forget(self, parts: Parts) -> None:
-        retention.forget_old(parts.db, parts.retention, now=parts.clock())
-        erasure.finish(parts.db, parts.sealer, parts.shelf.store, now=parts.clock())
+    def forget(self, container: Container) -> None:
+        retention.delete_overdue(container.db, container.retention_days, now=container.clock())
+        erasure.finish_erasures(container.db, container.encryptor, container.storage.store, now=container.clock())
 
     def test_it_goes_a_while_after_mailing_and_the_claim_with_it(
-        self, parts: Parts, clock: Clock, operator: Account, batch: int
+        self, container: Container, clock: Clock, operator: Account, batch: int
     ) -> None:
-        mail(parts, batch)
+        mail(container, batch)
         clock.advance(days=13)
-        self.forget(parts)
-        assert place_of(batch, "print.pdf") in files_of(parts, batch)
+        self.forget(container)
+        assert batch_file_key(batch, "print.pdf") in files_of(container, batch)
         clock.advance(days=1, seconds=1)
-        shown = retention.show_kept(parts.db, parts.retention, now=parts.clock())
-        late = {(rule.rule.table, rule.rule.setting): rule.overdue for rule in shown}
+        shown = retention.list_retention(container.db, container.retention_days, now=container.clock())
+        late = {(rule.rule.table, rule.rule.setting): rule.overdue_count for rule in shown}
         assert late["batch_files", "keep_giftcard_prints_days"] == 1
         assert late["giftcards", "keep_giftcard_prints_days"] == 2
-        self.forget(parts)
-        assert sorted(files_of(parts, batch)) == [
-            place_of(batch, name)
-            for name in ("envelopes.pdf", "manifest.csv", "manifest.json", "statement.json")
+        self.forget(container)
+        assert sorted(files_of(container, batch)) == [
+            batch_file_key(batch, name) for name in ("envelopes.pdf", "manifest.csv", "manifest.json", "statement.json")
         ]
-        assert claims_left(parts) == [False, False]
-        with parts.db.work() as tx:
+        assert claims_left(container) == [False, False]
+        with container.db.system_transaction() as tx:
             digests = tx.execute(sa.text("select count(claim_digest) from giftcards")).scalar_one()
         assert digests == 2
-        left = {key.rpartition("/")[2] for key in parts.shelf.store.keys("print-jobs/")}
+        left = {key.rpartition("/")[2] for key in container.storage.store.keys("print-jobs/")}
         assert "secret-files.txt" not in left
         assert "manifest.json" in left
         assert operator.get(f"/print/batches/{batch}/files/print.pdf").status_code == 404
         assert operator.get(f"/print/batches/{batch}").status_code == 200
 
     def test_a_claim_that_never_reached_paper_goes_as_long_after_its_end(
-        self, parts: Parts, clock: Clock, owner: Account
+        self, container: Container, clock: Clock, owner: Account
     ) -> None:
         """Its piece ended once the card was issued, and was taken out of its batch."""
         order = owner.send("giftcard", recipients=people(2), **GIFT | HOME).json()["id"]
-        pieces = issued(parts, order)
-        move(parts, pieces[:1], ItemStatus.FAILED)
+        pieces = issued(container, order)
+        move(container, pieces[:1], ItemStatus.FAILED)
         clock.advance(days=13)
-        self.forget(parts)
-        assert claims_left(parts) == [True, True]
+        self.forget(container)
+        assert claims_left(container) == [True, True]
         clock.advance(days=1, seconds=1)
-        self.forget(parts)
-        assert claims_left(parts) == [False, True]
+        self.forget(container)
+        assert claims_left(container) == [False, True]
 
     def test_a_claim_stays_while_a_reprint_is_under_way(
-        self, parts: Parts, clock: Clock, operator: Account, batch: int
+        self, container: Container, clock: Clock, operator: Account, batch: int
     ) -> None:
         again = operator.post(f"/print/batches/{batch}/reprint", {"positions": [1], "reason": "Torn"})
         assert again.status_code == 201, again.text
-        mail(parts, batch)
+        mail(container, batch)
         clock.advance(days=15)
-        self.forget(parts)
-        assert sorted(claims_left(parts)) == [False, True]
-        carry_on(parts, clock, seconds=2)
+        self.forget(container)
+        assert sorted(claims_left(container)) == [False, True]
+        carry_on(container, clock, seconds=2)
         reprint = again.json()["id"]
-        assert kept(parts).get(reprint, "print.pdf", is_secret=True).startswith(b"%PDF-")
+        assert kept(container).read_file(reprint, "print.pdf", is_secret=True).startswith(b"%PDF-")
 
-    def test_other_print_files_are_kept_as_before(self, parts: Parts, clock: Clock, batch: int) -> None:
-        with parts.db.work() as tx:
+    def test_other_print_files_are_kept_as_before(self, container: Container, clock: Clock, batch: int) -> None:
+        with container.db.system_transaction() as tx:
             tx.execute(sa.update(batch_files).values(is_secret=False))
-        mail(parts, batch)
+        mail(container, batch)
         clock.advance(days=400)
-        self.forget(parts)
-        assert place_of(batch, "print.pdf") in files_of(parts, batch)
+        self.forget(container)
+        assert batch_file_key(batch, "print.pdf") in files_of(container, batch)

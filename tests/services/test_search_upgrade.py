@@ -6,9 +6,9 @@ from test_upgrade import database_of_before
 
 from quillpost.core.database import Database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.engine import administrator
+from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.schema import migrate
-from quillpost.core.database.search import recipients_with_words
+from quillpost.core.database.search import select_matching_recipients
 
 pytestmark = pytest.mark.costly
 
@@ -28,7 +28,7 @@ WRITE = sa.text(
 
 def test_people_of_the_release_before_are_found(postgres: EmbeddedPostgres, template: str) -> None:
     with database_of_before(postgres, "0023") as old:
-        engine = administrator(old)
+        engine = create_admin_engine(old)
         with engine.begin() as tx:
             account = tx.execute(WRITE).scalar_one()
         engine.dispose()
@@ -36,10 +36,10 @@ def test_people_of_the_release_before_are_found(postgres: EmbeddedPostgres, temp
         db = Database(old)
         try:
             assert how_many(db, account, "zel qui") == 1
-            with db.work() as tx:
+            with db.system_transaction() as tx:
                 tx.execute(sa.text("update recipients set name = 'Ada'"))
             assert (how_many(db, account, "zelda"), how_many(db, account, "ada")) == (0, 1)
-            with db.work() as tx:
+            with db.system_transaction() as tx:
                 tx.execute(sa.text("delete from recipients"))
                 assert tx.execute(sa.text("select count(*) from recipient_search")).scalar_one() == 0
         finally:
@@ -47,6 +47,6 @@ def test_people_of_the_release_before_are_found(postgres: EmbeddedPostgres, temp
 
 
 def how_many(db: Database, account_id: int, search: str) -> int:
-    found = recipients_with_words(search, account_id)
-    with db.work() as tx:
+    found = select_matching_recipients(search, account_id)
+    with db.system_transaction() as tx:
         return int(tx.execute(sa.select(sa.func.count()).select_from(found)).scalar_one())

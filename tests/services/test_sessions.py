@@ -14,53 +14,53 @@ from quillpost.accounts import service
 from quillpost.accounts.models import SCOPES
 from quillpost.accounts.users import members
 from quillpost.accounts.users.sessions import (
-    SignedIn,
-    confirm,
+    SignedInUser,
+    confirm_session,
+    create_page_token,
     end_session,
     end_sessions,
     find_session,
     list_sessions,
-    page_token,
-    switch,
+    switch_account,
 )
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
 from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.core.database.tables.users import memberships, sessions
 from quillpost.core.errors import NotFound, Unauthenticated
 
 
-def token_for(parts: Parts, who: SignedIn) -> str:
-    with parts.db.work() as tx:
-        token, seconds = page_token(tx, who, now=parts.clock())
+def token_for(container: Container, user: SignedInUser) -> str:
+    with container.db.system_transaction() as tx:
+        token, seconds = create_page_token(tx, user, now=container.clock())
     assert seconds == 900
     return token
 
 
-def is_good(parts: Parts, token: str) -> bool:
+def is_good(container: Container, token: str) -> bool:
     try:
-        service.authenticate(parts.db, token, limit=120, now=parts.clock())
+        service.authenticate(container.db, token, limit=120, now=container.clock())
     except Unauthenticated:
         return False
     return True
 
 
-def test_a_session_ends_after_a_week_without_a_visit(parts: Parts, clock: Clock, dana: int) -> None:
-    cookie = come(parts).cookie
+def test_a_session_ends_after_a_week_without_a_visit(container: Container, clock: Clock, dana: int) -> None:
+    cookie = come(container).cookie
     for _ in range(3):
         clock.advance(days=6, hours=23)
-        assert reader(parts, cookie) is not None
+        assert reader(container, cookie) is not None
     clock.advance(days=7)
-    assert reader(parts, cookie) is None
+    assert reader(container, cookie) is None
 
 
-def test_and_after_thirty_days_in_any_case(parts: Parts, clock: Clock, dana: int) -> None:
-    cookie = come(parts).cookie
+def test_and_after_thirty_days_in_any_case(container: Container, clock: Clock, dana: int) -> None:
+    cookie = come(container).cookie
     for _ in range(5):
         clock.advance(days=5, hours=23)
-        assert reader(parts, cookie) is not None
+        assert reader(container, cookie) is not None
     clock.advance(hours=5)
-    assert reader(parts, cookie) is None
+    assert reader(container, cookie) is None
 
 
 @pytest.mark.parametrize(
@@ -68,205 +68,201 @@ def test_and_after_thirty_days_in_any_case(parts: Parts, clock: Clock, dana: int
     [
         "",
         "x",
-        token_format.mint("session", b"\x00" * 32),
-        token_format.mint("test", b"\x00" * 32),
+        token_format.mint_secret("session", b"\x00" * 32),
+        token_format.mint_secret("test", b"\x00" * 32),
         "qp_session_\x00",
     ],
 )
-def test_no_other_cookie_is_anybodys(parts: Parts, dana: int, cookie: str) -> None:
-    come(parts)
-    assert reader(parts, cookie) is None
+def test_no_other_cookie_is_anybodys(container: Container, dana: int, cookie: str) -> None:
+    come(container)
+    assert reader(container, cookie) is None
 
 
-def test_the_cookie_is_not_in_the_database(parts: Parts, dana: int) -> None:
-    cookie = come(parts).cookie
-    with parts.db.work() as tx:
+def test_the_cookie_is_not_in_the_database(container: Container, dana: int) -> None:
+    cookie = come(container).cookie
+    with container.db.system_transaction() as tx:
         kept = str(tx.execute(sa.select(sessions)).all())
     assert cookie is not None
     assert cookie not in kept
     assert cookie.split("_")[2] not in kept
 
 
-def test_a_visit_is_noted_at_most_once_a_minute(parts: Parts, clock: Clock, dana: int) -> None:
-    cookie = come(parts).cookie
-    began = parts.clock()
+def test_a_visit_is_noted_at_most_once_a_minute(container: Container, clock: Clock, dana: int) -> None:
+    cookie = come(container).cookie
+    began = container.clock()
 
     def seen() -> tuple[object, object]:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             return tuple(tx.execute(sa.select(sessions.c.seen_at, sessions.c.network)).one())
 
     clock.advance(seconds=59)
-    reader(parts, cookie)
+    reader(container, cookie)
     assert seen() == (began, "192.0.2.7")
     clock.advance(seconds=1)
-    find_session(parts.db, cookie or "", address="203.0.113.5", now=parts.clock())
-    assert seen() == (parts.clock(), "203.0.113.5")
+    find_session(container.db, cookie or "", address="203.0.113.5", now=container.clock())
+    assert seen() == (container.clock(), "203.0.113.5")
 
 
-def test_whoever_is_in_no_account_any_more_is_nobody(parts: Parts, dana: int) -> None:
-    cookie = come(parts).cookie
-    with parts.db.work() as tx:
+def test_whoever_is_in_no_account_any_more_is_nobody(container: Container, dana: int) -> None:
+    cookie = come(container).cookie
+    with container.db.system_transaction() as tx:
         tx.execute(sa.delete(memberships))
-    assert reader(parts, cookie) is None
+    assert reader(container, cookie) is None
 
 
-def test_signing_out_ends_the_session_and_its_pages_tokens(parts: Parts, dana: int) -> None:
-    cookie, other = come(parts).cookie, come(parts).cookie
-    who = reader(parts, cookie)
+def test_signing_out_ends_the_session_and_its_pages_tokens(container: Container, dana: int) -> None:
+    cookie, other = come(container).cookie, come(container).cookie
+    who = reader(container, cookie)
     assert who is not None
-    token = token_for(parts, who)
-    assert is_good(parts, token)
-    with parts.db.work() as tx:
+    token = token_for(container, who)
+    assert is_good(container, token)
+    with container.db.system_transaction() as tx:
         end_session(tx, cookie or "")
-    assert reader(parts, cookie) is None
-    assert not is_good(parts, token)
-    assert reader(parts, other) is not None
+    assert reader(container, cookie) is None
+    assert not is_good(container, token)
+    assert reader(container, other) is not None
 
 
-def test_sessions_are_listed_and_ended(parts: Parts, clock: Clock, account: int, dana: int) -> None:
-    make_person(parts, account, "lee@example.com")
-    lee = reading(parts, "lee@example.com")
-    first = reading(parts)
+def test_sessions_are_listed_and_ended(container: Container, clock: Clock, account: int, dana: int) -> None:
+    make_person(container, account, "lee@example.com")
+    lee = reading(container, "lee@example.com")
+    first = reading(container)
     clock.advance(minutes=5)
-    second = reader(parts, come(parts, visitor=ELSEWHERE).cookie)
+    second = reader(container, come(container, visitor=ELSEWHERE).cookie)
     assert second is not None
-    with parts.db.work() as tx:
-        shown = list_sessions(tx, dana, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        shown = list_sessions(tx, dana, now=container.clock())
         assert [(each.id, each.network, each.browser) for each in shown] == [
             (second.session_id, "198.51.100.9", "Chrome"),
             (first.session_id, "192.0.2.7", "Firefox"),
         ]
-        assert end_sessions(tx, dana, only=lee.session_id) == 0, "another's is not theirs to end"
-        assert end_sessions(tx, dana, but=second.session_id) == 1
-        assert [each.id for each in list_sessions(tx, dana, now=parts.clock())] == [second.session_id]
+        assert end_sessions(tx, dana, only_id=lee.session_id) == 0, "another's is not theirs to end"
+        assert end_sessions(tx, dana, except_id=second.session_id) == 1
+        assert [each.id for each in list_sessions(tx, dana, now=container.clock())] == [second.session_id]
         assert end_sessions(tx, dana) == 1
-        assert [each.id for each in list_sessions(tx, lee.person_id, now=parts.clock())] == [lee.session_id]
+        assert [each.id for each in list_sessions(tx, lee.person_id, now=container.clock())] == [lee.session_id]
 
 
-def test_somebody_looks_at_one_of_their_accounts(parts: Parts, account: int, dana: int) -> None:
-    other = open_account(parts, "branch@example.com").account_id
-    make_person(parts, other, DANA, role="member")
-    cookie = come(parts).cookie
-    who = reader(parts, cookie)
+def test_somebody_looks_at_one_of_their_accounts(container: Container, account: int, dana: int) -> None:
+    other = open_account(container, "branch@example.com").account_id
+    make_person(container, other, DANA, role="member")
+    cookie = come(container).cookie
+    who = reader(container, cookie)
     assert who is not None
     assert (who.here.account_id, [each.account_id for each in who.elsewhere]) == (account, [other])
     assert (who.is_owner, who.tenant.account_id) == (True, account)
-    with parts.db.work() as tx:
-        switch(tx, who, membership_id=who.elsewhere[0].membership_id, mode="live")
-    there = reader(parts, cookie)
+    with container.db.system_transaction() as tx:
+        switch_account(tx, who, membership_id=who.elsewhere[0].membership_id, mode="live")
+    there = reader(container, cookie)
     assert there is not None
     assert (there.here.account_id, there.mode, there.is_owner) == (other, "live", False)
 
 
-def test_nobody_looks_at_an_account_that_is_not_theirs(parts: Parts, account: int, dana: int) -> None:
-    strange = make_person(parts, open_account(parts, "x@example.com").account_id, "lee@example.com")
-    who = reading(parts)
-    with parts.db.work() as tx:
-        theirs = tx.execute(
-            sa.select(memberships.c.id).where(memberships.c.person_id == strange)
-        ).scalar_one()
+def test_nobody_looks_at_an_account_that_is_not_theirs(container: Container, account: int, dana: int) -> None:
+    strange = make_person(container, open_account(container, "x@example.com").account_id, "lee@example.com")
+    who = reading(container)
+    with container.db.system_transaction() as tx:
+        theirs = tx.execute(sa.select(memberships.c.id).where(memberships.c.person_id == strange)).scalar_one()
     for membership_id in (theirs, 10_000):
-        with parts.db.work() as tx, pytest.raises(NotFound):
-            switch(tx, who, membership_id=membership_id)
+        with container.db.system_transaction() as tx, pytest.raises(NotFound):
+            switch_account(tx, who, membership_id=membership_id)
 
 
-def test_an_account_in_testing_mode_is_only_seen_in_it(parts: Parts, account: int, dana: int) -> None:
-    cookie = come(parts).cookie
-    who = reader(parts, cookie)
+def test_an_account_in_testing_mode_is_only_seen_in_it(container: Container, account: int, dana: int) -> None:
+    cookie = come(container).cookie
+    who = reader(container, cookie)
     assert who is not None
-    with parts.db.work() as tx:
-        switch(tx, who, mode="live")
+    with container.db.system_transaction() as tx:
+        switch_account(tx, who, mode="live")
         tx.execute(sa.update(accounts).values(test_mode=True))
-    there = reader(parts, cookie)
+    there = reader(container, cookie)
     assert there is not None
     assert (there.mode, there.here.is_test_account) == ("test", True)
 
 
-def test_giving_the_password_again_is_noted(parts: Parts, clock: Clock, dana: int) -> None:
-    cookie = come(parts).cookie
-    signed_in_at = parts.clock()
+def test_giving_the_password_again_is_noted(container: Container, clock: Clock, dana: int) -> None:
+    cookie = come(container).cookie
+    signed_in_at = container.clock()
     clock.advance(hours=1)
-    who = reader(parts, cookie)
+    who = reader(container, cookie)
     assert who is not None
     assert who.confirmed_at == signed_in_at
-    with parts.db.work() as tx:
-        confirm(tx, who.session_id, now=parts.clock())
-    again = reader(parts, cookie)
+    with container.db.system_transaction() as tx:
+        confirm_session(tx, who.session_id, now=container.clock())
+    again = reader(container, cookie)
     assert again is not None
-    assert again.confirmed_at == parts.clock()
+    assert again.confirmed_at == container.clock()
 
 
-def test_a_pages_token_is_its_readers(parts: Parts, http: TestClient, clock: Clock) -> None:
-    owner = make_account(parts, http, "owner@example.com")
-    make_person(parts, owner.id, DANA)
-    branch = make_sub_account(parts, owner)
-    lee = make_person(parts, owner.id, "lee@example.com", role="member", sub_account_id=branch)
-    whole, limited = reading(parts), reading(parts, "lee@example.com")
-    token, lees = token_for(parts, whole), token_for(parts, limited)
-    who, _ = service.authenticate(parts.db, token, limit=120, now=parts.clock())
+def test_a_pages_token_is_its_readers(container: Container, http: TestClient, clock: Clock) -> None:
+    owner = make_account(container, http, "owner@example.com")
+    make_person(container, owner.id, DANA)
+    branch = make_sub_account(container, owner)
+    lee = make_person(container, owner.id, "lee@example.com", role="member", sub_account_id=branch)
+    whole, limited = reading(container), reading(container, "lee@example.com")
+    token, lees = token_for(container, whole), token_for(container, limited)
+    who, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
     assert (who.account_id, who.mode, who.scopes, who.sub_account_id) == (owner.id, "test", None, None)
-    who, _ = service.authenticate(parts.db, lees, limit=120, now=parts.clock())
+    who, _ = service.authenticate(container.db, lees, limit=120, now=container.clock())
     assert (who.sub_account_id, who.person_id) == (branch, lee)
     assert who.scopes == frozenset(SCOPES) - {"account:write"}
     clock.advance(minutes=15)
-    assert not is_good(parts, token)
-    token_for(parts, whole)
-    with parts.db.work() as tx:
+    assert not is_good(container, token)
+    token_for(container, whole)
+    with container.db.system_transaction() as tx:
         theirs = sa.select(sa.func.count()).where(tokens.c.session_id == whole.session_id)
         assert tx.execute(theirs).scalar_one() == 1, "those that are over go with the next"
 
 
 @pytest.mark.parametrize("what", ["session", "membership", "role"])
 def test_nobody_gets_a_pages_token_for_what_has_just_ended(
-    parts: Parts, account: int, dana: int, what: str
+    container: Container, account: int, dana: int, what: str
 ) -> None:
-    make_person(parts, account, "lee@example.com")
-    who = reading(parts)
-    with parts.db.work() as tx:
+    make_person(container, account, "lee@example.com")
+    who = reading(container)
+    with container.db.system_transaction() as tx:
         if what == "session":
             end_sessions(tx, dana)
         elif what == "membership":
-            members.remove(tx, account, who.here.membership_id, who.actor, now=parts.clock())
+            members.remove_member(tx, account, who.here.membership_id, who.actor, now=container.clock())
         else:
             tx.execute(sa.update(memberships).values(role="member"))
-    with parts.db.work() as tx, pytest.raises(NotFound):
-        page_token(tx, who, now=parts.clock())
+    with container.db.system_transaction() as tx, pytest.raises(NotFound):
+        create_page_token(tx, who, now=container.clock())
 
 
-def test_a_token_of_another_account_lends_nobody_an_operators_powers(parts: Parts, http: TestClient) -> None:
+def test_a_token_of_another_account_lends_nobody_an_operators_powers(container: Container, http: TestClient) -> None:
     """A member of the account that runs the service owns another: to look at that one makes no operator."""
-    operator = make_operator(parts, http)
-    own: Account = make_account(parts, http, "own@example.com")
-    make_person(parts, operator.id, DANA, role="member")
-    make_person(parts, own.id, DANA, role="owner")
-    who = reading(parts)
-    token = token_for(parts, who)
-    with parts.db.work() as tx:
+    operator = make_operator(container, http)
+    own: Account = make_account(container, http, "own@example.com")
+    make_person(container, operator.id, DANA, role="member")
+    make_person(container, own.id, DANA, role="owner")
+    who = reading(container)
+    token = token_for(container, who)
+    with container.db.system_transaction() as tx:
         tx.execute(
             sa.update(sessions).values(membership_id=who.elsewhere[0].membership_id)
         )  # as if the token were made at the very moment of switching
-    caller, _ = service.authenticate(parts.db, token, limit=120, now=parts.clock())
+    caller, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
     assert (caller.account_id, caller.is_operator) == (operator.id, False)
-    with parts.db.work() as tx:
-        tx.execute(
-            sa.update(memberships).where(memberships.c.account_id == operator.id).values(role="operator")
-        )
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.update(memberships).where(memberships.c.account_id == operator.id).values(role="operator"))
         tx.execute(sa.update(sessions).values(membership_id=who.here.membership_id))
-    caller, _ = service.authenticate(parts.db, token, limit=120, now=parts.clock())
+    caller, _ = service.authenticate(container.db, token, limit=120, now=container.clock())
     assert caller.is_operator
 
 
-def test_with_another_account_the_tokens_of_pages_end(parts: Parts, account: int, dana: int) -> None:
-    make_person(parts, open_account(parts, "branch@example.com").account_id, DANA)
-    who = reading(parts)
-    token = token_for(parts, who)
-    with parts.db.work() as tx:
-        switch(tx, who, mode="live", membership_id=who.here.membership_id)
-    assert is_good(parts, token)
-    with parts.db.work() as tx:
-        switch(tx, who, membership_id=who.elsewhere[0].membership_id)
-    assert not is_good(parts, token)
+def test_with_another_account_the_tokens_of_pages_end(container: Container, account: int, dana: int) -> None:
+    make_person(container, open_account(container, "branch@example.com").account_id, DANA)
+    who = reading(container)
+    token = token_for(container, who)
+    with container.db.system_transaction() as tx:
+        switch_account(tx, who, mode="live", membership_id=who.here.membership_id)
+    assert is_good(container, token)
+    with container.db.system_transaction() as tx:
+        switch_account(tx, who, membership_id=who.elsewhere[0].membership_id)
+    assert not is_good(container, token)
 
 
 def test_cookies_are_too_many_to_guess() -> None:
-    assert len(token_format.mint("session", secrets.token_bytes(32))) > 50
+    assert len(token_format.mint_secret("session", secrets.token_bytes(32))) > 50

@@ -6,12 +6,12 @@ import pytest
 import sqlalchemy as sa
 from starlette.types import Message, Receive, Scope, Send
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.errors import Unavailable
-from quillpost.core.shutdown import STOPPING, Shutdown
+from quillpost.core.shutdown import STOPPING_MESSAGE, Shutdown
 from quillpost.web.middleware.admission import Admission
-from quillpost.web.middleware.requests import Envelope
+from quillpost.web.middleware.requests import RequestMiddleware
 
 RENAME = sa.update(accounts).values(name="Another")
 
@@ -24,40 +24,40 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Shutdown:
     async def end() -> Shutdown:
         shutdown = Shutdown()
         shutdown.begin()
-        while not shutdown._is_over.is_set():
+        while not shutdown._commits_ended.is_set():
             await asyncio.sleep(0)
         return shutdown
 
     return asyncio.run(end())
 
 
-def test_no_request_commits_when_its_time_is_over(parts: Parts, over: Shutdown) -> None:
+def test_no_request_commits_when_its_time_is_over(container: Container, over: Shutdown) -> None:
     def rename() -> None:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             tx.execute(RENAME)
 
     async def request() -> None:
-        with over.request():
+        with over.request_context():
             await asyncio.to_thread(rename)
 
-    with parts.db.work() as tx:
-        tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(parts)))
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(container)))
     with pytest.raises(Unavailable, match="stopping"):
         asyncio.run(request())
-    assert _name(parts) == "Dana"
+    assert _name(container) == "Dana"
 
 
-def test_a_job_commits_whenever_it_is_done(parts: Parts, over: Shutdown) -> None:
+def test_a_job_commits_whenever_it_is_done(container: Container, over: Shutdown) -> None:
     assert over.has_begun
-    with parts.db.work() as tx:
-        tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(parts)))
-    assert _name(parts) == "Dana"
+    with container.db.system_transaction() as tx:
+        tx.execute(sa.insert(accounts).values(email="a@example.com", name="Dana", **_now(container)))
+    assert _name(container) == "Dana"
 
 
 def test_what_is_done_first_is_done_once() -> None:
     async def story() -> list[str]:
         shutdown, done = Shutdown(), list[str]()
-        shutdown.first(lambda: done.append("streams end"))
+        shutdown.on_begin(lambda: done.append("streams end"))
         shutdown.begin()
         shutdown.begin()
         return done
@@ -67,8 +67,8 @@ def test_what_is_done_first_is_done_once() -> None:
 
 def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
     async def story() -> None:
-        admission = Admission(share=1, patience=3_600)
-        inside, waiting = admission.place("A"), admission.place("A")
+        admission = Admission(max_per_caller=1, max_wait_seconds=3_600)
+        inside, waiting = admission.create_ticket("A"), admission.create_ticket("A")
         await inside.enter()
         turn = asyncio.create_task(waiting.enter())
         await asyncio.sleep(0)
@@ -76,7 +76,7 @@ def test_whoever_waits_is_sent_away_and_whoever_was_inside_may_finish() -> None:
         with pytest.raises(Unavailable, match="stopping"):
             await turn
         with pytest.raises(Unavailable, match="stopping"):
-            await admission.place("B").enter()
+            await admission.create_ticket("B").enter()
         inside.leave()
         await inside.enter()
 
@@ -99,7 +99,7 @@ def test_whoever_is_given_up_is_told_503() -> None:
 
         scope = {"type": "http", "method": "POST", "path": "/api/v2/x", "headers": [], "scheme": "http",
                  "query_string": b""}  # fmt: skip
-        request = asyncio.create_task(Envelope(work, shutdown)(scope, receive, send))
+        request = asyncio.create_task(RequestMiddleware(work, shutdown)(scope, receive, send))
         await is_working.wait()
         shutdown.begin()
         request.cancel()
@@ -108,18 +108,13 @@ def test_whoever_is_given_up_is_told_503() -> None:
 
     start, body = asyncio.run(story())
     assert (start["status"], dict(start["headers"])[b"retry-after"]) == (503, b"5")
-    assert STOPPING.encode() in body["body"]
+    assert STOPPING_MESSAGE.encode() in body["body"]
 
 
-def _now(parts: Parts) -> dict[str, object]:
-    return {
-        "is_operator": False,
-        "test_mode": False,
-        "created_at": parts.clock(),
-        "updated_at": parts.clock(),
-    }
+def _now(container: Container) -> dict[str, object]:
+    return {"is_operator": False, "test_mode": False, "created_at": container.clock(), "updated_at": container.clock()}
 
 
-def _name(parts: Parts) -> str:
-    with parts.db.work() as tx:
+def _name(container: Container) -> str:
+    with container.db.system_transaction() as tx:
         return str(tx.execute(sa.select(accounts.c.name)).scalar_one())

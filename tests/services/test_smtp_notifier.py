@@ -11,14 +11,14 @@ from certificates import self_signed
 from http_stand_in import StandIn, keeping_silent
 from mail_house import Mail, MailHouse
 
-from quillpost.integrations.email.smtp import MailServer, SmtpNotifier, spelled
-from quillpost.notifications.ports import Message, NeverTaken, NotifierDown, NotTakenNow
+from quillpost.integrations.email.smtp import MailServer, SmtpNotifier, normalize_address
+from quillpost.notifications.ports import MessageDeferred, MessageRejected, NotifierDown, OutgoingMessage
 
 SENDER = "mail@quillpost.example"
 LINK = "https://mail.example.com/unsubscribe/" + "x" * 160
 
 
-def message(**changes: Any) -> Message:
+def message(**changes: Any) -> OutgoingMessage:
     given: dict[str, Any] = {
         "key": "scans:7:1:dana@example.com",
         "to": "dana@example.com",
@@ -26,9 +26,9 @@ def message(**changes: Any) -> Message:
         "text": "Jane Doe scanned.\n",
         "html": "<p>Jane Doe scanned.</p>\n",
         "at": datetime(2026, 5, 4, 12, tzinfo=UTC),
-        "unsubscribe": LINK,
+        "unsubscribe_url": LINK,
     }
-    return Message(**given | changes)
+    return OutgoingMessage(**given | changes)
 
 
 def notifier(house: MailHouse, security: Any = "plain", *, seconds: float = 15, **how: Any) -> SmtpNotifier:
@@ -36,7 +36,7 @@ def notifier(house: MailHouse, security: Any = "plain", *, seconds: float = 15, 
     return SmtpNotifier(server, sender_name="Quillpost", sender=SENDER, seconds=seconds)
 
 
-def send(mailer: SmtpNotifier, *messages: Message) -> None:
+def send(mailer: SmtpNotifier, *messages: OutgoingMessage) -> None:
     async def go() -> None:
         try:
             for each in messages or (message(),):
@@ -79,7 +79,7 @@ def test_one_click_unsubscribes_and_the_link_is_whole() -> None:
 
 
 def test_without_a_link_nothing_is_said_of_unsubscribing() -> None:
-    assert headers(sent(unsubscribe=None))["List-Unsubscribe"] is None
+    assert headers(sent(unsubscribe_url=None))["List-Unsubscribe"] is None
 
 
 def test_a_repeat_has_the_same_message_id_and_another_mail_another() -> None:
@@ -114,11 +114,11 @@ def test_no_line_of_a_mail_is_too_long() -> None:
     assert mail.part("plain").strip() == "x" * 5_000
 
 
-@pytest.mark.parametrize("field", ["subject", "to", "unsubscribe"])
+@pytest.mark.parametrize("field", ["subject", "to", "unsubscribe_url"])
 def test_nobody_smuggles_a_header_in(field: str) -> None:
     smuggled = f"{getattr(message(), field)}\r\nBcc: everyone@example.com"
     with MailHouse() as house:
-        with pytest.raises(NeverTaken):
+        with pytest.raises(MessageRejected):
             send(notifier(house), message(**{field: smuggled}))
         assert house.mails == []
 
@@ -131,7 +131,7 @@ def test_a_domain_of_other_letters_is_written_in_ascii() -> None:
 def test_a_name_of_other_letters_goes_to_a_server_that_takes_them() -> None:
     mail = sent(to="zoë@example.com")
     assert mail.to == ["zoë@example.com"]
-    with MailHouse() as old, pytest.raises(NeverTaken, match="SMTPUTF8"):
+    with MailHouse() as old, pytest.raises(MessageRejected, match="SMTPUTF8"):
         send(notifier(old), message(to="zoë@example.com"))
 
 
@@ -143,16 +143,15 @@ def test_a_name_of_other_letters_goes_to_a_server_that_takes_them() -> None:
 )  # fmt: skip
 def test_what_is_no_address_is_refused_before_anyone_is_called(wrong: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        spelled(wrong)
+        normalize_address(wrong)
     with MailHouse() as house:
-        with pytest.raises(NeverTaken):
+        with pytest.raises(MessageRejected):
             send(notifier(house), message(to=wrong))
         assert house.greetings == 0
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
-    [("550 5.1.1 No such user", NeverTaken), ("450 4.2.1 Mailbox busy", NotTakenNow)],
+    ("answer", "expected"), [("550 5.1.1 No such user", MessageRejected), ("450 4.2.1 Mailbox busy", MessageDeferred)]
 )
 def test_a_refused_address_fails_for_good_or_for_now(answer: str, expected: type[Exception]) -> None:
     with MailHouse(answers={"dana@example.com": answer}) as house:
@@ -162,7 +161,7 @@ def test_a_refused_address_fails_for_good_or_for_now(answer: str, expected: type
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"), [("554 5.7.1 Spam", NeverTaken), ("452 4.3.1 Disk full", NotTakenNow)]
+    ("answer", "expected"), [("554 5.7.1 Spam", MessageRejected), ("452 4.3.1 Disk full", MessageDeferred)]
 )
 def test_a_refused_mail_fails_for_good_or_for_now(answer: str, expected: type[Exception]) -> None:
     with MailHouse(data_answer=answer) as house, pytest.raises(expected, match=answer[4:]):
@@ -180,7 +179,7 @@ def test_a_sender_that_may_not_send_stops_everything_and_loses_nothing() -> None
 def test_a_server_that_dies_in_the_middle_of_a_mail_is_tried_again() -> None:
     with MailHouse() as house:
         house.dies = True
-        with pytest.raises(NotTakenNow, match="broke off"):
+        with pytest.raises(MessageDeferred, match="broke off"):
             send(notifier(house))
         house.dies = False
         send(notifier(house))
@@ -190,7 +189,7 @@ def test_a_server_that_dies_in_the_middle_of_a_mail_is_tried_again() -> None:
 def test_a_server_that_does_not_answer_to_a_mail_is_tried_again() -> None:
     with MailHouse() as house:
         house.hangs = True
-        with pytest.raises(NotTakenNow, match=r"did not answer within 0\.5 seconds"):
+        with pytest.raises(MessageDeferred, match=r"did not answer within 0\.5 seconds"):
             send(notifier(house, seconds=0.5))
 
 
@@ -204,11 +203,9 @@ def test_a_server_that_is_not_there_is_down() -> None:
 
 def test_a_server_that_takes_the_call_and_says_nothing_is_down() -> None:
     with StandIn(keeping_silent) as silent:
-        mailer = SmtpNotifier(
-            MailServer("127.0.0.1", silent.port, "plain"), sender_name="", sender=SENDER, seconds=0.3
-        )
+        mailer = SmtpNotifier(MailServer("127.0.0.1", silent.port, "plain"), sender_name="", sender=SENDER, seconds=0.3)
         with pytest.raises(NotifierDown, match=r"did not answer within 0\.3 seconds"):
-            asyncio.run(mailer.knock())
+            asyncio.run(mailer.check_connection())
 
 
 def sealed_house(folder: Path, security: str) -> MailHouse:
@@ -219,7 +216,7 @@ def sealed_house(folder: Path, security: str) -> MailHouse:
 @pytest.mark.parametrize("security", ["tls", "starttls"])
 def test_mail_goes_sealed_to_a_server_that_we_trust(tmp_path: Path, security: str) -> None:
     with sealed_house(tmp_path, security) as house:
-        send(notifier(house, security, authorities=tmp_path / "server.pem"))
+        send(notifier(house, security, ca_file=tmp_path / "server.pem"))
         assert house.next_mail().to == ["dana@example.com"]
 
 
@@ -240,7 +237,7 @@ def test_mail_does_not_go_unsealed_because_a_server_offers_no_seal() -> None:
 
 def test_a_user_with_the_right_password_is_let_in(tmp_path: Path) -> None:
     with MailHouse(starttls=self_signed(tmp_path), user=("dana", "hush")) as house:
-        trusting: dict[str, Any] = {"authorities": tmp_path / "server.pem", "user": "dana"}
+        trusting: dict[str, Any] = {"ca_file": tmp_path / "server.pem", "user": "dana"}
         send(notifier(house, "starttls", password="hush", **trusting))
         assert house.next_mail().to == ["dana@example.com"]
         with pytest.raises(NotifierDown, match="does not know this user and password") as down:

@@ -39,7 +39,7 @@ from databases import Databases
 from quillpost.app import bootstrap
 from quillpost.core.errors import Conflict, Refused
 from quillpost.core.settings import Settings
-from quillpost.core.stored_files import Shelf
+from quillpost.core.stored_files import FileStorage
 from quillpost.core.tokens import LinkSigner
 from quillpost.fulfillment import batching, production, review
 from quillpost.fulfillment import review as verdicts
@@ -48,7 +48,7 @@ from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.fulfillment.tracking.rules import PHASES
-from quillpost.fulfillment.tracking.service import ingest
+from quillpost.fulfillment.tracking.service import ingest_scans
 from quillpost.orders import create
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
@@ -106,7 +106,7 @@ class Life(Ground):
             whom = [one for one in whom if one != "abroad"] or ["at home"]
         people = [at_their_own_address(PEOPLE[one], number) for number, one in enumerate(whom, start=1)]
         placed = place(self.parts, self.owner, people, mail_class=mail_class)
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             rows = item_rows(tx, placed)
         pieces = [
             Piece(
@@ -126,7 +126,7 @@ class Life(Ground):
     def cancel(self, which: int) -> None:
         order = self.order(which, *HELD_BACK)
         with _refused(Refused, order.status not in HELD_BACK), self.as_owner() as tx:
-            create.cancel(tx, order.id, now=self.now)
+            create.cancel_order(tx, order.id, now=self.now)
             order.stop(OrderStatus.CANCELLED)
 
     # The operator
@@ -135,19 +135,19 @@ class Life(Ground):
     @rule(which=WHICH)
     def refuse(self, which: int) -> None:
         order = self.order(which, OrderStatus.PAUSED)
-        with _refused(Conflict, order.status not in HELD_BACK), self.parts.db.work() as tx:
+        with _refused(Conflict, order.status not in HELD_BACK), self.parts.db.system_transaction() as tx:
             who = self.owner.account_id
-            verdicts.refuse(tx, self.world(), order.id, operator_id=who, reason="No", now=self.now)
+            verdicts.refuse_order(tx, self.world(), order.id, operator_id=who, reason="No", now=self.now)
             order.stop(OrderStatus.ERROR)
 
     @for_orders(OrderStatus.PAUSED)
     @rule(which=WHICH, how=HOW)
     def release(self, which: int, how: str) -> None:
-        order, world = self.order(which, OrderStatus.PAUSED), self.world(how)
-        is_vain = order.status is not OrderStatus.PAUSED or bool(world.gaps)
-        with _refused(Conflict, is_vain), self.parts.db.work() as tx:
-            verdicts.release(tx, world, order.id, operator_id=self.owner.account_id, now=self.now)
-            order.let_go(pools_at=self.pools_at(world), now=self.now)
+        order, environment = self.order(which, OrderStatus.PAUSED), self.world(how)
+        is_vain = order.status is not OrderStatus.PAUSED or bool(environment.gaps)
+        with _refused(Conflict, is_vain), self.parts.db.system_transaction() as tx:
+            verdicts.release_order(tx, environment, order.id, operator_id=self.owner.account_id, now=self.now)
+            order.let_go(pools_at=self.pools_at(environment), now=self.now)
 
     @for_orders(OrderStatus.PROCESSING)
     @rule(which=WHICH)
@@ -155,7 +155,7 @@ class Life(Ground):
         order = self.order(which, OrderStatus.PROCESSING)
         is_waiting = order.status is OrderStatus.PROCESSING and order.pool_at is not None
         may = (order.status in HELD_BACK or is_waiting) and not order.rush
-        rushed = print_room_service.rush(self.parts.db, "test", [order.id], operator_id=None, now=self.now)
+        rushed = print_room_service.rush_orders(self.parts.db, "test", [order.id], operator_id=None, now=self.now)
         assert rushed == [order.id] * may
         if may:
             order.rush, order.pool_at = True, order.pool_at and max(order.due_at, self.now)
@@ -166,14 +166,14 @@ class Life(Ground):
     @rule(how=HOW)
     def end_reviews(self, how: str) -> None:
         self.clock.advance(seconds=REVIEW.seconds)
-        world = self.world(how)
-        review.sweep(self.press(how), now=self.now)
+        environment = self.world(how)
+        review.sweep_due_orders(self.press(how), now=self.now)
         for order in self.model.orders.values():
             if order.status is OrderStatus.REVIEWING and order.due_at <= self.now:
-                if world.gaps or order.is_doubtful:
+                if environment.gaps or order.is_doubtful:
                     order.status = OrderStatus.PAUSED
                 else:
-                    order.let_go(pools_at=self.pools_at(world), now=self.now)
+                    order.let_go(pools_at=self.pools_at(environment), now=self.now)
         self.take_in_new_batches()
 
     @precondition(lambda self: any(order.pool_at for order in self.model.orders.values()))
@@ -181,11 +181,11 @@ class Life(Ground):
     def pool(self, hours: int, at_once: bool) -> None:
         self.clock.advance(hours=hours)
         if at_once:
-            print_room_service.pool_now(self.parts.db, "test", now=self.now)
+            print_room_service.pool_orders_now(self.parts.db, "test", now=self.now)
             for order in self.model.orders.values():
                 order.pool_at = order.pool_at and min(order.pool_at, self.now)
         for _ in range(2):
-            batching.pool(self.press(), now=self.now)
+            batching.pool_due_orders(self.press(), now=self.now)
         self.take_in_new_batches()
 
     @for_batches("new")
@@ -195,7 +195,7 @@ class Life(Ground):
 
     def compose_batch(self, batch: Batch) -> None:
         for _ in range(2):
-            production.compose(self.press(), batch.id, now=self.now)
+            production.compose_batch(self.press(), batch.id, now=self.now)
         if batch.status == "new":
             batch.draw()
             batch.status = "composed" if batch.editions else "mailed"
@@ -204,9 +204,9 @@ class Life(Ground):
     @rule(which=WHICH, writes=st.integers(0, 3))
     def die_composing(self, which: int, writes: int) -> None:
         batch = self.batch(which, "new")
-        dying = Shelf(DyingStore(self.parts.shelf.store, writes), LinkSigner(lambda: [b""]))
+        dying = FileStorage(DyingStore(self.parts.storage.store, writes), LinkSigner(lambda: [b""]))
         with suppress(Died):
-            production.compose(self.press(shelf=dying), batch.id, now=self.now)
+            production.compose_batch(self.press(storage=dying), batch.id, now=self.now)
         if batch.status == "new":
             batch.draw()
             batch.status = "new" if batch.editions else "mailed"
@@ -218,7 +218,7 @@ class Life(Ground):
 
     def hand_over_batch(self, batch: Batch, how: str) -> None:
         for _ in range(2):
-            production.hand_over(self.press(how), batch.id, now=self.now)
+            production.hand_over_batch(self.press(how), batch.id, now=self.now)
         if batch.status == "composed" and not self.world(how).gaps:
             batch.status, batch.is_handed = "handed", True
             for order in self.model.orders_of(batch):
@@ -228,18 +228,18 @@ class Life(Ground):
     @for_batches("composed")
     @rule(which=WHICH)
     def die_handing_over(self, which: int) -> None:
-        batch, world = self.batch(which, "composed"), self.world()
-        worlds = {"test": replace(world, printer=DyingPrinter(world.printer))}
+        batch, environment = self.batch(which, "composed"), self.world()
+        environments = {"test": replace(environment, printer=DyingPrinter(environment.printer))}
         with suppress(Died):
-            production.hand_over(replace(self.press(), worlds=worlds), batch.id, now=self.now)
+            production.hand_over_batch(replace(self.press(), environments=environments), batch.id, now=self.now)
 
     @for_batches("new", "composed", "handed", "printed")
     @rule()
     def lose_every_job(self) -> None:
         """What is to be done is known from the batches themselves."""
         forget_jobs(self.parts)
-        production.resume(self.press())
-        with self.parts.db.work() as tx:
+        production.resume_batches(self.press())
+        with self.parts.db.system_transaction() as tx:
             found = {(step, args["batch_id"]) for step, args in booked(tx)}
         open_batches = [b for b in self.model.batches.values() if b.status != "mailed"]
         assert found == {(NEXT_STEP[batch.status], batch.id) for batch in open_batches}
@@ -268,7 +268,7 @@ class Life(Ground):
         progress = PrintProgress(**moments, spoiled={piece.id: "Torn" for piece in spoiled})
         for _ in range(2):
             with _refused(Conflict, not batch.is_handed):
-                print_room_service.take_progress(self.parts.db, batch.id, progress, now=self.now)
+                print_room_service.record_printer_progress(self.parts.db, batch.id, progress, now=self.now)
         if batch.is_handed:
             batch.take(printed="printed" in said, mailed="mailed" in said, spoiled=spoiled)
 
@@ -279,7 +279,7 @@ class Life(Ground):
         batch = among[which % len(among)]
         again = batch.again(positions) if batch.is_handed else []
         with _refused(Conflict, not again):
-            print_room_service.reprint(
+            print_room_service.reprint_items(
                 self.parts.db, self.world(), batch.id, positions=sorted(positions), reason="Jam", now=self.now
             )
         for edition in again:
@@ -296,7 +296,7 @@ class Life(Ground):
         self.clock.advance(minutes=1)
         tracking, piece = self.barcode(which)
         for _ in range(2):
-            ingest(self.parts.db, [scan_of(tracking, phase, self.now)], now=self.now)
+            ingest_scans(self.parts.db, [scan_of(tracking, phase, self.now)], now=self.now)
         if piece is not None:
             piece.see(PHASES.get(phase))
 
@@ -305,14 +305,12 @@ class Life(Ground):
     def see_in_disorder(self, seen: list[tuple[int, str, int]]) -> None:
         """Late, repeated, of one piece or of several: nobody but those moves, and an end is an end."""
         scans = [
-            scan_of(
-                self.barcode(which)[0], phase, self.now - timedelta(hours=ago, seconds=next(self.seconds))
-            )
+            scan_of(self.barcode(which)[0], phase, self.now - timedelta(hours=ago, seconds=next(self.seconds)))
             for which, phase, ago in seen
         ]
         ended = self.ended_by(scans)
         for some in (scans, scans[::-1]):
-            ingest(self.parts.db, some, now=self.now)
+            ingest_scans(self.parts.db, some, now=self.now)
         codes = self.model.barcodes
         self.follow({piece for scan in scans if (piece := codes.get(scan.tracking)) is not None})
         assert all(piece.has_ended for piece in ended)
@@ -322,9 +320,9 @@ class Life(Ground):
     def wait(self, days: int) -> None:
         self.clock.advance(days=days)
         waiting = self.model.in_the_mail()
-        world = replace(self.world(), **PATIENT)
+        environment = replace(self.world(), **PATIENT)
         for _ in range(2):
-            tracking_tasks.close(self.parts.db, {"test": world}, now=self.now)
+            tracking_tasks.close_items(self.parts.db, {"test": environment}, now=self.now)
         if days < FOREVER:
             self.follow(set(waiting))
             return
@@ -349,12 +347,12 @@ def _refused(error: type[Exception], expected: bool) -> Iterator[None]:
 
 
 def test_every_life_of_orders_goes_by_the_rules(databases: Databases, tmp_path: Path) -> None:
-    studio, homes = bootstrap.studio(Settings()), count()
+    renderer, homes = bootstrap.build_renderer(Settings()), count()
     with ExitStack() as opened:
 
         class Another(Life):
             def __init__(self) -> None:
                 opened.close()
-                super().__init__(studio, opened.enter_context(databases.one()), tmp_path / str(next(homes)))
+                super().__init__(renderer, opened.enter_context(databases.one()), tmp_path / str(next(homes)))
 
         run_lives(Another, settings=LIVES)

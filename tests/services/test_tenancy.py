@@ -3,18 +3,12 @@
 import pytest
 import sqlalchemy as sa
 from placing import open_account
-from tenant_rows import (
-    TENANT_TABLES,
-    account_column,
-    insert_least,
-    least_row,
-    one_of_each,
-)
+from tenant_rows import TENANT_TABLES, account_column, insert_least, least_row, one_of_each
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database import Database, Tenant
-from quillpost.core.database.engine import Tx, administrator
-from quillpost.core.database.schema import APP, OWNER
+from quillpost.core.database.engine import Tx, create_admin_engine
+from quillpost.core.database.schema import APP_ROLE, OWNER_ROLE
 from quillpost.core.database.tables.base import metadata
 
 WITHOUT_POLICY = {
@@ -36,10 +30,7 @@ CLOSED = (
     "oauth_codes", "refresh_tokens", "giftcard_stock", "recipient_search",
     "item_search", "search_backlog",
 )  # fmt: skip
-SEEN_BESIDES = {
-    ("people", "tenant"): "memberships",
-    ("oauth_clients", "connected"): "oauth_grants",
-}
+SEEN_BESIDES = {("people", "tenant"): "memberships", ("oauth_clients", "connected"): "oauth_grants"}
 """What an account may read that is not its own: it is tied to rows that are, which have their own policy."""
 WITH_MODE = (
     "orders", "items", "facts", "ledger_moves", "webhooks", "deliveries", "webhook_replays", "order_counts",
@@ -72,13 +63,13 @@ POLICIES = sa.text(
 
 
 @pytest.fixture
-def owner(parts: Parts) -> int:
-    return open_account(parts).account_id
+def owner(container: Container) -> int:
+    return open_account(container).account_id
 
 
 @pytest.fixture
-def stranger(parts: Parts) -> int:
-    return open_account(parts, "stranger@example.com").account_id
+def stranger(container: Container) -> int:
+    return open_account(container, "stranger@example.com").account_id
 
 
 def attempt(tx: Tx, statement: sa.Executable) -> int | str:
@@ -107,142 +98,140 @@ def some_column(table: sa.Table) -> str:
     return next(column.name for column in table.c if column.name in ("account_id", "name"))
 
 
-def test_every_table_that_the_app_role_can_touch_has_a_policy(parts: Parts) -> None:
-    with parts.db.work() as tx:
-        touchable = {row.relname: row.relrowsecurity for row in tx.execute(TOUCHABLE, {"app": APP})}
+def test_every_table_that_the_app_role_can_touch_has_a_policy(container: Container) -> None:
+    with container.db.system_transaction() as tx:
+        touchable = {row.relname: row.relrowsecurity for row in tx.execute(TOUCHABLE, {"app": APP_ROLE})}
     assert {name for name, has_policy in touchable.items() if not has_policy} == set(WITHOUT_POLICY)
     guarded = {name for name, has_policy in touchable.items() if has_policy}
     assert guarded == {*TENANT_TABLES, *(table for table, _ in SEEN_BESIDES)}
 
 
 def test_a_table_without_a_policy_would_be_noticed(conninfo: str) -> None:
-    with administrator(conninfo).connect() as tx:
+    with create_admin_engine(conninfo).connect() as tx:
         tx.execute(sa.text("create table forgotten (id bigint)"))
-        tx.execute(sa.text(f"grant select (id) on forgotten to {APP}"))
-        assert ("forgotten", False) in tx.execute(TOUCHABLE, {"app": APP}).all()
+        tx.execute(sa.text(f"grant select (id) on forgotten to {APP_ROLE}"))
+        assert ("forgotten", False) in tx.execute(TOUCHABLE, {"app": APP_ROLE}).all()
         tx.rollback()
 
 
-def test_the_policy_guards_what_is_read_and_what_is_written(parts: Parts) -> None:
-    with parts.db.work() as tx:
-        policies = tx.execute(POLICIES, {"app": APP}).all()
+def test_the_policy_guards_what_is_read_and_what_is_written(container: Container) -> None:
+    with container.db.system_transaction() as tx:
+        policies = tx.execute(POLICIES, {"app": APP_ROLE}).all()
     besides = [policy for policy in policies if (policy.tablename, policy.policyname) in SEEN_BESIDES]
     assert len(besides) == len(SEEN_BESIDES)
     for policy in besides:
-        assert (policy.cmd, policy.roles, policy.with_check) == ("SELECT", [APP], None)
+        assert (policy.cmd, policy.roles, policy.with_check) == ("SELECT", [APP_ROLE], None)
         assert f"FROM {SEEN_BESIDES[policy.tablename, policy.policyname]}" in policy.qual
     policies = [policy for policy in policies if policy not in besides]
     assert {policy.tablename for policy in policies} == set(TENANT_TABLES)
     assert len(policies) == len(TENANT_TABLES), "a second policy would widen the first"
     for policy in policies:
-        assert (policy.policyname, policy.cmd, policy.roles) == ("tenant", "ALL", [APP])
+        assert (policy.policyname, policy.cmd, policy.roles) == ("tenant", "ALL", [APP_ROLE])
         assert "app.account_id" in policy.qual
         assert policy.with_check == policy.qual
 
 
-def test_the_app_role_stands_under_the_policies(parts: Parts) -> None:
-    with parts.db.work() as tx:
+def test_the_app_role_stands_under_the_policies(container: Container) -> None:
+    with container.db.system_transaction() as tx:
         role = tx.execute(
             sa.text("select rolsuper, rolbypassrls, rolcreaterole from pg_roles where rolname = :app"),
-            {"app": APP},
+            {"app": APP_ROLE},
         ).one()
         memberships = sa.text("select 1 from pg_auth_members where member = cast(:app as regrole)")
-        assert tx.execute(memberships, {"app": APP}).all() == []
+        assert tx.execute(memberships, {"app": APP_ROLE}).all() == []
         owners = sa.text("select distinct tableowner from pg_tables where schemaname = 'public'")
-        assert tx.execute(owners).scalars().all() == [OWNER]
+        assert tx.execute(owners).scalars().all() == [OWNER_ROLE]
     assert tuple(role) == (False, False, False)
 
 
 @pytest.mark.parametrize("own_logins", [True, False])
 @pytest.mark.parametrize("way_out", ["reset role", "reset session authorization", "reset all"])
-def test_a_reset_leads_back_to_the_app_role(
-    conninfo: str, owner: int, way_out: str, own_logins: bool
-) -> None:
-    db = Database(conninfo, own_logins=own_logins)
+def test_a_reset_leads_back_to_the_app_role(conninfo: str, owner: int, way_out: str, own_logins: bool) -> None:
+    db = Database(conninfo, has_own_logins=own_logins)
     with db.transaction(Tenant(owner)) as tx:
         tx.execute(sa.text(way_out))
-        assert tx.execute(sa.text("select current_user")).scalar_one() == APP
+        assert tx.execute(sa.text("select current_user")).scalar_one() == APP_ROLE
     db.close()
 
 
 @pytest.mark.parametrize("other", ["quillpost_worker", "quillpost_owner", "postgres"])
 def test_the_app_role_cannot_become_another_where_it_has_its_own_login(
-    parts: Parts, owner: int, other: str
+    container: Container, owner: int, other: str
 ) -> None:
     with (
         pytest.raises(sa.exc.ProgrammingError, match="permission denied to set role"),
-        parts.db.transaction(Tenant(owner)) as tx,
+        container.db.transaction(Tenant(owner)) as tx,
     ):
         tx.execute(sa.text(f"set role {other}"))
 
 
-def test_the_app_role_cannot_make_an_operator_of_itself(parts: Parts, owner: int) -> None:
+def test_the_app_role_cannot_make_an_operator_of_itself(container: Container, owner: int) -> None:
     accounts = metadata.tables["accounts"]
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         outcome = attempt(tx, sa.update(accounts).values(is_operator=True))
     assert outcome == "permission denied for table accounts"
 
 
-def test_without_an_account_nothing_is_seen(parts: Parts, owner: int) -> None:
-    with parts.db.work() as tx:
+def test_without_an_account_nothing_is_seen(container: Container, owner: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
-    with parts.db.anonymous() as tx:
+    with container.db.anonymous_transaction() as tx:
         assert set(count_rows_of(tx, owner).values()) == {0}
 
 
-def test_the_account_does_not_stay_with_the_connection(parts: Parts, owner: int) -> None:
-    with parts.db.work() as tx:
+def test_the_account_does_not_stay_with_the_connection(container: Container, owner: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         session = tx.execute(sa.text("select pg_backend_pid()")).scalar_one()
         assert set(count_rows_of(tx, owner).values()) == {1}
-    with parts.db.anonymous() as tx:
+    with container.db.anonymous_transaction() as tx:
         assert tx.execute(sa.text("select pg_backend_pid()")).scalar_one() == session
         assert set(count_rows_of(tx, owner).values()) == {0}
 
 
-def test_a_stranger_sees_no_row(parts: Parts, owner: int, stranger: int) -> None:
-    with parts.db.work() as tx:
+def test_a_stranger_sees_no_row(container: Container, owner: int, stranger: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
         assert set(count_rows_of(tx, owner).values()) == {1}
-    with parts.db.transaction(Tenant(stranger)) as tx:
+    with container.db.transaction(Tenant(stranger)) as tx:
         assert set(count_rows_of(tx, owner).values()) == {0}
 
 
-def test_a_stranger_changes_no_row(parts: Parts, owner: int, stranger: int) -> None:
-    with parts.db.work() as tx:
+def test_a_stranger_changes_no_row(container: Container, owner: int, stranger: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
     no_update = {*WRITTEN_ONCE, *READ_ONLY}
-    with parts.db.transaction(Tenant(stranger)) as tx:
+    with container.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
             column = some_column(table)
             touch = sa.update(table).where(account_column(table) == owner).values({column: table.c[column]})
             expected = f"permission denied for table {table.name}" if table.name in no_update else 0
             assert attempt(tx, touch) == expected, table.name
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         orders = metadata.tables["orders"]
         touch = sa.update(orders).values(account_id=orders.c.account_id)
         assert attempt(tx, touch) == 1
 
 
-def test_a_stranger_deletes_no_row(parts: Parts, owner: int, stranger: int) -> None:
-    with parts.db.work() as tx:
+def test_a_stranger_deletes_no_row(container: Container, owner: int, stranger: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
     no_delete = {"accounts", *WRITTEN_ONCE, *READ_ONLY}
-    with parts.db.transaction(Tenant(stranger)) as tx:
+    with container.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES:
             remove = sa.delete(table).where(account_column(table) == owner)
             expected = f"permission denied for table {table.name}" if table.name in no_delete else 0
             assert attempt(tx, remove) == expected, table.name
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         assert attempt(tx, sa.delete(metadata.tables["webhooks"])) == 1
 
 
-def test_nobody_writes_a_row_for_another_account(parts: Parts, owner: int, stranger: int) -> None:
-    with parts.db.work() as tx:
+def test_nobody_writes_a_row_for_another_account(container: Container, owner: int, stranger: int) -> None:
+    with container.db.system_transaction() as tx:
         of_owner = one_of_each(tx, account_id=owner)
         of_stranger = one_of_each(tx, account_id=stranger)
-    with parts.db.transaction(Tenant(stranger)) as tx:
+    with container.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES[1:]:
             own, others = (sa.insert(table).values(**least_row(table, k)) for k in (of_stranger, of_owner))
             denied = f"permission denied for table {table.name}" if table.name in READ_ONLY else None
@@ -252,32 +241,32 @@ def test_nobody_writes_a_row_for_another_account(parts: Parts, owner: int, stran
         assert attempt(tx, newcomer) == "permission denied for table accounts"
 
 
-def test_nobody_gives_a_row_away(parts: Parts, owner: int, stranger: int) -> None:
-    with parts.db.work() as tx:
+def test_nobody_gives_a_row_away(container: Container, owner: int, stranger: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=stranger)
-    with parts.db.transaction(Tenant(stranger)) as tx:
+    with container.db.transaction(Tenant(stranger)) as tx:
         for table in TABLES[1:]:
             if table.name not in (*WRITTEN_ONCE, *READ_ONLY):
                 give = sa.update(table).values(account_id=owner)
                 assert attempt(tx, give) == "policy", table.name
 
 
-def test_a_caller_limited_to_a_sub_account_sees_that_one_alone(parts: Parts, owner: int) -> None:
-    mine, other = open_sub_accounts(parts, owner)
-    with parts.db.work() as tx:
+def test_a_caller_limited_to_a_sub_account_sees_that_one_alone(container: Container, owner: int) -> None:
+    mine, other = open_sub_accounts(container, owner)
+    with container.db.system_transaction() as tx:
         for sub_account_id in (mine, other, None):
             one_of_each(tx, account_id=owner, sub_account_id=sub_account_id)
-    with parts.db.transaction(Tenant(owner, mine)) as tx:
+    with container.db.transaction(Tenant(owner, mine)) as tx:
         for table in WITH_SUB_ACCOUNT:
             assert tx.execute(sa.select(table.c.sub_account_id)).scalars().all() == [mine], table.name
         assert tx.execute(sa.select(metadata.tables["sub_accounts"].c.id)).scalars().all() == [mine]
 
 
-def test_a_caller_limited_to_a_sub_account_writes_there_alone(parts: Parts, owner: int) -> None:
-    mine, other = open_sub_accounts(parts, owner)
-    with parts.db.work() as tx:
+def test_a_caller_limited_to_a_sub_account_writes_there_alone(container: Container, owner: int) -> None:
+    mine, other = open_sub_accounts(container, owner)
+    with container.db.system_transaction() as tx:
         known = one_of_each(tx, account_id=owner, sub_account_id=mine)
-    with parts.db.transaction(Tenant(owner, mine)) as tx:
+    with container.db.transaction(Tenant(owner, mine)) as tx:
         for table in WITH_SUB_ACCOUNT:
             if table.name in READ_ONLY:
                 continue
@@ -287,33 +276,33 @@ def test_a_caller_limited_to_a_sub_account_writes_there_alone(parts: Parts, owne
                 assert attempt(tx, write) == outcome, table.name
 
 
-def test_a_limited_caller_opens_no_sub_account(parts: Parts, owner: int) -> None:
-    mine, _ = open_sub_accounts(parts, owner)
-    with parts.db.transaction(Tenant(owner, mine)) as tx, pytest.raises(sa.exc.ProgrammingError):
+def test_a_limited_caller_opens_no_sub_account(container: Container, owner: int) -> None:
+    mine, _ = open_sub_accounts(container, owner)
+    with container.db.transaction(Tenant(owner, mine)) as tx, pytest.raises(sa.exc.ProgrammingError):
         insert_least(tx, metadata.tables["sub_accounts"], {"account_id": owner})
 
 
-def test_a_limited_caller_registers_no_client(parts: Parts, owner: int) -> None:
-    mine, _ = open_sub_accounts(parts, owner)
+def test_a_limited_caller_registers_no_client(container: Container, owner: int) -> None:
+    mine, _ = open_sub_accounts(container, owner)
     clients = metadata.tables["oauth_clients"]
-    with parts.db.transaction(Tenant(owner, mine)) as tx:
+    with container.db.transaction(Tenant(owner, mine)) as tx:
         assert attempt(tx, sa.insert(clients).values(**least_row(clients, {"account_id": owner}))) == "policy"
 
 
-def test_an_account_sees_the_people_who_belong_to_it(parts: Parts, owner: int, stranger: int) -> None:
-    mine, other = open_sub_accounts(parts, owner)
-    with parts.db.work() as tx:
+def test_an_account_sees_the_people_who_belong_to_it(container: Container, owner: int, stranger: int) -> None:
+    mine, other = open_sub_accounts(container, owner)
+    with container.db.system_transaction() as tx:
         for sub_account_id in (mine, other, None):
             one_of_each(tx, account_id=owner, sub_account_id=sub_account_id)
         one_of_each(tx, account_id=stranger)
-    assert len(people_seen(parts, Tenant(owner))) == 3
-    assert len(people_seen(parts, Tenant(owner, mine))) == 1
-    assert len(people_seen(parts, Tenant(stranger))) == 1
-    assert not people_seen(parts, Tenant(owner)) & people_seen(parts, Tenant(stranger))
+    assert len(people_seen(container, Tenant(owner))) == 3
+    assert len(people_seen(container, Tenant(owner, mine))) == 1
+    assert len(people_seen(container, Tenant(stranger))) == 1
+    assert not people_seen(container, Tenant(owner)) & people_seen(container, Tenant(stranger))
 
 
-def test_nobody_s_password_is_read_or_written_by_the_app_role(parts: Parts, owner: int) -> None:
-    with parts.db.transaction(Tenant(owner)) as tx:
+def test_nobody_s_password_is_read_or_written_by_the_app_role(container: Container, owner: int) -> None:
+    with container.db.transaction(Tenant(owner)) as tx:
         for how in (
             "select password_hash from people",
             "select totp_sealed from people",
@@ -325,11 +314,11 @@ def test_nobody_s_password_is_read_or_written_by_the_app_role(parts: Parts, owne
             assert attempt(tx, sa.text(how)) == "permission denied for table people", how
 
 
-def test_no_tenant_reads_what_its_gift_cards_are_claimed_or_redeemed_with(parts: Parts, owner: int) -> None:
-    with parts.db.work() as tx:
+def test_no_tenant_reads_what_its_gift_cards_are_claimed_or_redeemed_with(container: Container, owner: int) -> None:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
     secret = ("claim_digest", "claim_sealed", "card_sealed", "reference", "issuer", "given_back_at")
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         assert attempt(tx, sa.text("select item_id, status, claimed_at, void_reason from giftcards")) == 1
         for how in (
             "select * from giftcards",
@@ -346,43 +335,43 @@ def test_no_tenant_reads_what_its_gift_cards_are_claimed_or_redeemed_with(parts:
 
 
 def test_an_account_reads_the_clients_that_are_connected_to_it_and_no_others(
-    parts: Parts, owner: int, stranger: int
+    container: Container, owner: int, stranger: int
 ) -> None:
     clients, grants = metadata.tables["oauth_clients"], metadata.tables["oauth_grants"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         known = one_of_each(tx, account_id=stranger)
         insert_least(tx, clients, {"account_id": stranger})
         insert_least(tx, grants, known | {"account_id": owner})
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         assert tx.execute(sa.select(clients.c.id)).scalars().all() == [known["client_id"]]
         assert attempt(tx, sa.delete(clients)) == 0
         assert attempt(tx, sa.update(clients).values(name="Mine")) == 0
 
 
-def test_a_line_of_the_audit_log_is_never_changed_even_by_the_service(parts: Parts, owner: int) -> None:
+def test_a_line_of_the_audit_log_is_never_changed_even_by_the_service(container: Container, owner: int) -> None:
     log = metadata.tables["audit_log"]
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         one_of_each(tx, account_id=owner)
         refused = attempt(tx, sa.update(log).values(actor="somebody else"))
     assert refused == "permission denied for table audit_log"
 
 
 @pytest.mark.parametrize(("mode", "other"), [("test", "live"), ("live", "test")])
-def test_test_and_live_do_not_see_each_other(parts: Parts, owner: int, mode: str, other: str) -> None:
-    with parts.db.work() as tx:
+def test_test_and_live_do_not_see_each_other(container: Container, owner: int, mode: str, other: str) -> None:
+    with container.db.system_transaction() as tx:
         for each in (mode, other):
             one_of_each(tx, account_id=owner, mode=each)
-    with parts.db.transaction(Tenant(owner, mode=mode)) as tx:
+    with container.db.transaction(Tenant(owner, mode=mode)) as tx:
         for name in WITH_MODE:
             assert tx.execute(sa.select(metadata.tables[name].c.mode)).scalars().all() == [mode], name
-    with parts.db.transaction(Tenant(owner)) as tx:
+    with container.db.transaction(Tenant(owner)) as tx:
         for name in WITH_MODE:
             found = tx.execute(sa.select(metadata.tables[name].c.mode)).scalars().all()
             assert sorted(found) == ["live", "test"], name
 
 
-def test_the_service_s_own_tables_are_closed(parts: Parts, owner: int) -> None:
-    with parts.db.transaction(Tenant(owner)) as tx:
+def test_the_service_s_own_tables_are_closed(container: Container, owner: int) -> None:
+    with container.db.transaction(Tenant(owner)) as tx:
         for name in CLOSED:
             for how in (f"select 1 from {name}", f"delete from {name}", f"insert into {name} default values"):
                 outcome = attempt(tx, sa.text(how))
@@ -391,12 +380,12 @@ def test_the_service_s_own_tables_are_closed(parts: Parts, owner: int) -> None:
         assert outcome == "permission denied for table fact_queue"
 
 
-def people_seen(parts: Parts, who: Tenant) -> set[int]:
-    with parts.db.transaction(who) as tx:
+def people_seen(container: Container, tenant: Tenant) -> set[int]:
+    with container.db.transaction(tenant) as tx:
         return set(tx.execute(sa.select(metadata.tables["people"].c.id)).scalars())
 
 
-def open_sub_accounts(parts: Parts, owner: int) -> tuple[int, int]:
-    with parts.db.work() as tx:
+def open_sub_accounts(container: Container, owner: int) -> tuple[int, int]:
+    with container.db.system_transaction() as tx:
         table = metadata.tables["sub_accounts"]
         return insert_least(tx, table, {"account_id": owner}), insert_least(tx, table, {"account_id": owner})

@@ -15,14 +15,14 @@ from listing import add_people, make_list
 from direct import TestClient
 from makers import Account, Clock, make_account, people, person
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, ledger_moves, orders, prices
 from quillpost.core.database.tables.counters import account_credit, account_spending
 from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.orders.items import swap_status
-from quillpost.orders.materialization import materialise
+from quillpost.orders.items import change_status
+from quillpost.orders.materialization import materialize_order
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.status import StatusChange, change_item_statuses
 
 pytestmark = pytest.mark.costly
 
@@ -34,13 +34,13 @@ ONLY_MAIL = {"name": "Nobody", "email": "nobody@example.com"}
 class Office:
     """A sender whose orders live through whatever is asked; after each deed the books are looked at."""
 
-    def __init__(self, parts: Parts, http: TestClient, clock: Clock) -> None:
-        self.parts, self.clock = parts, clock
-        self.sender: Account = make_account(parts, http, f"sender{next(_names)}@example.com")
+    def __init__(self, container: Container, http: TestClient, clock: Clock) -> None:
+        self.parts, self.clock = container, clock
+        self.sender: Account = make_account(container, http, f"sender{next(_names)}@example.com")
         self.known: list[int] = []
 
     def rows(self, table: sa.Table) -> list[sa.Row[Any]]:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             mine = table.c.account_id == self.sender.id
             return list(tx.execute(sa.select(table).where(mine).order_by(*table.primary_key)))
 
@@ -65,8 +65,8 @@ class Office:
 
     def send_to_a_list(self, n: int) -> None:
         """Its people become items later: the list may have grown or shrunk by then."""
-        who = Caller(self.sender.id, "test")
-        list_id = make_list(self.parts, who, people(n % 3 + 1))
+        caller = Caller(self.sender.id, "test")
+        list_id = make_list(self.parts, caller, people(n % 3 + 1))
         sent = self.sender.send(recipients=[person(address="1 Elm St")], mailing_list_ids=[list_id])
         self.known.append(sent.json()["id"])
         if n % 2:
@@ -111,19 +111,19 @@ class Office:
         self.clock.advance(days=1)
         new = {"unit_cents": 90 + n, "valid_from": self.clock.now().date()}
         what = {"type": "postcard", "size": "4x6", "mail_class": "first", "country": "US"}
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             tx.execute(sa.insert(prices).values(**what | new))
 
     def materialise(self, which: int) -> None:
         if (order := self.order(which)) is not None:
-            materialise(self.parts.db, order, now=self.parts.clock())
+            materialize_order(self.parts.db, order, now=self.parts.clock())
 
     def end_review(self, which: int) -> None:
-        with self.parts.db.work() as tx:
+        with self.parts.db.system_transaction() as tx:
             ready = [row.id for row in self.rows(orders) if not row.audience_pending]
             ready = [number for number in ready if number == self.order(which)]
-            swap_status(
-                tx, ready, expected=[OrderStatus.REVIEWING], to=OrderStatus.PROCESSING, now=self.parts.clock()
+            change_status(
+                tx, ready, expected=[OrderStatus.REVIEWING], new_status=OrderStatus.PROCESSING, now=self.parts.clock()
             )
 
     def move(self, which: int, to: ItemStatus) -> None:
@@ -134,9 +134,9 @@ class Office:
             pieces = [piece for piece in pieces if piece not in waiting]
         if self.order(which) in self.made():
             for _ in range(2):
-                with self.parts.db.work() as tx:
-                    moves = [Move(piece, to, why="so it went") for piece in pieces[which % 2 :: 2]]
-                    move_items(tx, moves, now=self.parts.clock())
+                with self.parts.db.system_transaction() as tx:
+                    moves = [StatusChange(piece, to, reason="so it went") for piece in pieces[which % 2 :: 2]]
+                    change_item_statuses(tx, moves, now=self.parts.clock())
 
     def made(self) -> set[int]:
         """Orders that are being made."""
@@ -202,24 +202,19 @@ GIFT_DEEDS: dict[str, Callable[[Office, int], None]] = {
     "take back": Office.take_back,
     "issue": Office.issue,
     "claim": Office.claim,
-    **{
-        name: DEEDS[name]
-        for name in ("cancel", "edit", "end the review", "fail", "print", "travel", "return")
-    },
+    **{name: DEEDS[name] for name in ("cancel", "edit", "end the review", "fail", "print", "travel", "return")},
 }
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "10"))
 LIVES = st.lists(st.tuples(st.sampled_from(list(DEEDS)), st.integers(0, 9)), min_size=12, max_size=30)
-GIFT_LIVES = st.lists(
-    st.tuples(st.sampled_from(list(GIFT_DEEDS)), st.integers(0, 9)), min_size=6, max_size=16
-)
+GIFT_LIVES = st.lists(st.tuples(st.sampled_from(list(GIFT_DEEDS)), st.integers(0, 9)), min_size=6, max_size=16)
 
 
 @given(life=LIVES)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_totals_are_what_the_ledger_says(
-    parts: Parts, http: TestClient, clock: Clock, life: list[tuple[str, int]]
+    container: Container, http: TestClient, clock: Clock, life: list[tuple[str, int]]
 ) -> None:
-    office = Office(parts, http, clock)
+    office = Office(container, http, clock)
     # One that is being made, one that waits for its list, one that waits for the end of its review.
     begun = [("send", 3), ("end the review", 0), ("print", 0), ("send to a list", 1), ("send", 2)]
     for deed, n in begun + life:
@@ -229,14 +224,12 @@ def test_totals_are_what_the_ledger_says(
 
 @given(life=GIFT_LIVES)
 @settings(
-    max_examples=max(EXAMPLES // 3, 1),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=max(EXAMPLES // 3, 1), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_what_is_on_cards_is_what_the_ledger_says(
-    parts: Parts, http: TestClient, clock: Clock, life: list[tuple[str, int]]
+    container: Container, http: TestClient, clock: Clock, life: list[tuple[str, int]]
 ) -> None:
-    office = Office(parts, http, clock)
+    office = Office(container, http, clock)
     # Four pieces: all cards are issued, one is claimed, two pieces are printed. One order waits.
     begun = [("send", 3), ("end the review", 0), ("issue", 0), ("issue", 1), ("claim", 0), ("print", 0)]
     for deed, n in [*begun, ("send", 1), *life]:
@@ -245,9 +238,9 @@ def test_what_is_on_cards_is_what_the_ledger_says(
 
 
 def test_a_claimed_card_stays_paid_for_when_its_piece_fails(
-    parts: Parts, http: TestClient, clock: Clock
+    container: Container, http: TestClient, clock: Clock
 ) -> None:
-    office = Office(parts, http, clock)
+    office = Office(container, http, clock)
     for deed, n in (("send", 2), ("end the review", 0), ("issue", 0), ("claim", 0), ("fail", 0), ("fail", 1)):
         GIFT_DEEDS[deed](office, n)
         office.check()
@@ -262,9 +255,9 @@ def test_a_claimed_card_stays_paid_for_when_its_piece_fails(
 
 @pytest.mark.parametrize("pending", [True, False])
 def test_a_cancelled_order_to_a_list_costs_nothing(
-    parts: Parts, http: TestClient, clock: Clock, pending: bool
+    container: Container, http: TestClient, clock: Clock, pending: bool
 ) -> None:
-    office = Office(parts, http, clock)
+    office = Office(container, http, clock)
     office.send_to_a_list(2)
     if not pending:
         office.materialise(0)

@@ -9,63 +9,58 @@ from pressing import batch_rows, sweep
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment import production
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import NOT_DRAWABLE
-from quillpost.rendering.renderer import Printed
+from quillpost.fulfillment.drawing import NOT_COMPOSABLE
+from quillpost.rendering.renderer import PrintFiles
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
-def test_an_order_whose_hand_is_gone_holds_up_no_one(parts: Parts, clock: Clock, owner: Caller) -> None:
-    good, bad = place(parts, owner, message="Fine"), place(parts, owner, message="Handless")
-    sweep(parts, clock)
-    with parts.db.work() as tx:
+def test_an_order_whose_hand_is_gone_holds_up_no_one(container: Container, clock: Clock, owner: Caller) -> None:
+    good, bad = place(container, owner, message="Fine"), place(container, owner, message="Handless")
+    sweep(container, clock)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         tx.execute(sa.text("update orders set style = 987 where id = :bad"), {"bad": bad.id})
-    production.compose(parts.press, batch.id, now=parts.clock())
-    with parts.db.work() as tx:
+    production.compose_batch(container.production, batch.id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
-        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_DRAWABLE)]
+        assert [(row.status, row.failure) for row in item_rows(tx, bad)] == [("Failed", NOT_COMPOSABLE)]
 
 
 @pytest.mark.parametrize("trouble", [MemoryError(), OSError("no space left"), Unavailable("No database.")])
-@pytest.mark.parametrize("step", ["compose", "misfits"])
+@pytest.mark.parametrize("step", ["compose", "find_misfits"])
 def test_what_this_machine_lacks_fails_no_order_that_it_meets(
-    parts: Parts,
-    clock: Clock,
-    owner: Caller,
-    monkeypatch: pytest.MonkeyPatch,
-    trouble: Exception,
-    step: str,
+    container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch, trouble: Exception, step: str
 ) -> None:
-    place(parts, owner, message="Fine")
-    place(parts, owner, message="Unlucky")
-    draw, look_at = parts.press.studio.compose, parts.press.studio.misfits
+    place(container, owner, message="Fine")
+    place(container, owner, message="Unlucky")
+    draw, look_at = container.production.renderer.compose, container.production.renderer.find_misfits
 
-    def runs_out(designs: Any, copies: Any, **how: Any) -> Printed:
+    def runs_out(designs: Any, copies: Any, **how: Any) -> PrintFiles:
         if any(design.message == "Unlucky" for design in designs.values()):
             raise trouble
         return draw(designs, copies, **how)
 
     def runs_out_early(design: Any, *what: Any, **how: Any) -> Any:
-        if step == "misfits" and design.message == "Unlucky":
+        if step == "find_misfits" and design.message == "Unlucky":
             raise trouble
         return look_at(design, *what, **how)
 
-    monkeypatch.setattr(parts.press.studio, "compose", runs_out)
-    sweep(parts, clock)
-    monkeypatch.setattr(parts.press.studio, "misfits", runs_out_early)
-    with parts.db.work() as tx:
+    monkeypatch.setattr(container.production.renderer, "compose", runs_out)
+    sweep(container, clock)
+    monkeypatch.setattr(container.production.renderer, "find_misfits", runs_out_early)
+    with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     with pytest.raises(type(trouble)):
-        production.compose(parts.press, batch.id, now=parts.clock())
-    with parts.db.work() as tx:
+        production.compose_batch(container.production, batch.id, now=container.clock())
+    with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
         assert tx.execute(sa.text("select distinct status from items")).scalars().all() == ["Processing"]

@@ -18,20 +18,20 @@ from life_checks import Rows, check_each_other
 
 from makers import Clock
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core import database
 from quillpost.core.database import dump
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.engine import administrator
-from quillpost.core.database.schema import OWNER, create_roles, migrate
+from quillpost.core.database.engine import create_admin_engine
+from quillpost.core.database.schema import OWNER_ROLE, create_roles, migrate
 from quillpost.core.settings import Settings
 from quillpost.fulfillment import batching, production, review
 from quillpost.fulfillment import review as verdicts
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.serials import Serials, take_turns
+from quillpost.fulfillment.serials import SerialRange, lock_serials
 from quillpost.fulfillment.tracking.rules import Scan
-from quillpost.fulfillment.tracking.service import ingest
+from quillpost.fulfillment.tracking.service import ingest_scans
 from quillpost.orders.rules import ItemStatus
 
 pytestmark = pytest.mark.costly
@@ -63,7 +63,7 @@ class OldHouse:
     """Writes what the release before would have written."""
 
     def __init__(self, conninfo: str, clock: Clock) -> None:
-        self._engine, self._now = administrator(conninfo), clock.now()
+        self._engine, self._now = create_admin_engine(conninfo), clock.now()
         self._tables = sa.MetaData()
         self._tables.reflect(self._engine)
         self._serials = count(1)
@@ -85,16 +85,11 @@ class OldHouse:
         return {"created_at": self._now, "updated_at": self._now}
 
     def _order(
-        self,
-        tx: sa.Connection,
-        account: int,
-        status: str,
-        step: str | None,
-        pieces: Sequence[tuple[str, str]],
+        self, tx: sa.Connection, account: int, status: str, step: str | None, pieces: Sequence[tuple[str, str]]
     ) -> int:
         owner = {"account_id": account, "mode": "test"}
         worth = sum(CENTS for standing, _ in pieces if standing != "Failed")
-        tally = Counter(ItemStatus(standing).tally for standing, _ in pieces)
+        tally = Counter(ItemStatus(standing).count_name for standing, _ in pieces)
         order = self._add(
             tx, "orders", **owner, **self._dated(), type="postcard", size="4x6", piece="postcard-4x6",
             mail_class="first", status=status, method="api", message="Hi %FIRST_NAME%!", style=1,
@@ -128,13 +123,7 @@ class OldHouse:
         )  # fmt: skip
 
     def _item(
-        self,
-        tx: sa.Connection,
-        owner: dict[str, Any],
-        standing: str,
-        country: str,
-        batch: int | None,
-        position: int,
+        self, tx: sa.Connection, owner: dict[str, Any], standing: str, country: str, batch: int | None, position: int
     ) -> int:
         code = f"00310999999{next(self._serials):09d}" if batch and country == "US" else None
         return self._add(
@@ -153,9 +142,7 @@ class OldHouse:
 
     def _tell(self, tx: sa.Connection, about: dict[str, Any], status: str, way: Sequence[str]) -> None:
         for previous, current in zip([None, *way], way, strict=False):
-            self._add(
-                tx, "facts", **about, order_status=status, previous=previous, current=current, at=self._now
-            )
+            self._add(tx, "facts", **about, order_status=status, previous=previous, current=current, at=self._now)
 
     def _pay(self, tx: sa.Connection, about: dict[str, Any], pieces: Sequence[tuple[str, str]]) -> None:
         order = about["order_id"]
@@ -188,10 +175,10 @@ def database_of_before(postgres: EmbeddedPostgres, revision: str = BEFORE) -> It
     name = f"old_{next(_numbers)}"
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f"create database {name} strategy file_copy")
-        engine = administrator(postgres.conninfo(name))
+        engine = create_admin_engine(postgres.conninfo(name))
         with engine.begin() as connection:
             create_roles(connection)
-            connection.execute(sa.text(f"set local role {OWNER}"))
+            connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
             config = Config()
             config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
             config.set_main_option("path_separator", "os")
@@ -212,37 +199,35 @@ def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
 def orders(old: str, clock: Clock) -> dict[str, int]:
     """The old orders, by what they are, in a database that was upgraded."""
     made = OldHouse(old, clock).write()
-    assert migrate(old).found == BEFORE
+    assert migrate(old).revision == BEFORE
     return made
 
 
 @pytest.fixture
-def parts(old: str, clock: Clock, tmp_path: Path) -> Iterator[Parts]:
-    parts = bootstrap.build(Settings(home=tmp_path / "home"), old, clock=clock.now)
-    yield parts
-    parts.db.close()
+def container(old: str, clock: Clock, tmp_path: Path) -> Iterator[Container]:
+    container = bootstrap.build_container(Settings(home=tmp_path / "home"), old, clock=clock.now)
+    yield container
+    container.db.close()
 
 
 def statuses(rows: Rows, orders: dict[str, int]) -> dict[str, str]:
     return {what: rows.orders[number].status for what, number in orders.items()}
 
 
-def test_an_upgrade_moves_what_the_new_release_counts_otherwise(orders: dict[str, int], parts: Parts) -> None:
-    rows = Rows.read(parts.db)
+def test_an_upgrade_moves_what_the_new_release_counts_otherwise(orders: dict[str, int], container: Container) -> None:
+    rows = Rows.read(container.db)
     check_each_other(rows)
     # An order that had nothing left but pieces for abroad is fulfilled, one whose pieces all lie in batches
     # that the carrier has is mailed, and their senders are told.
     moved = {"all abroad": "fulfilled", "mailed": "mailed"}
     assert statuses(rows, orders) == {what: how[0] for what, how in OLD.items()} | moved
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         queued = tx.execute(sa.text("select fact_id from fact_queue")).scalars().all()
     assert {(f.order_id, f.previous, f.current) for f in rows.facts if f.id in queued} == {
         (orders[what], "printing", status) for what, status in moved.items()
     }
     # What was composed has files that nobody knows the digests of: it is composed again.
-    assert Counter(batch.status for batch in rows.batches.values()) == Counter(
-        new=2, handed=1, printed=1, mailed=3
-    )
+    assert Counter(batch.status for batch in rows.batches.values()) == Counter(new=2, handed=1, printed=1, mailed=3)
     assert {row.tracking for row in rows.prints if row.tracking} == {
         f"00310999999{n:09d}" for n in range(1, len([row for row in rows.prints if row.tracking]) + 1)
     }
@@ -251,55 +236,55 @@ def test_an_upgrade_moves_what_the_new_release_counts_otherwise(orders: dict[str
 
 
 def test_after_an_upgrade_every_order_goes_on_to_its_end(
-    orders: dict[str, int], parts: Parts, clock: Clock
+    orders: dict[str, int], container: Container, clock: Clock
 ) -> None:
     clock.advance(minutes=1)
-    with parts.db.work() as tx:
+    with container.db.system_transaction() as tx:
         account = tx.execute(sa.text("select id from accounts")).scalar_one()
-        verdicts.release(tx, parts.worlds["test"], orders["held"], operator_id=account, now=clock.now())
-    review.sweep(parts.press, now=clock.now())
-    batching.pool(parts.press, now=clock.now())
-    production.resume(parts.press)
-    with parts.db.work() as tx:
+        verdicts.release_order(tx, container.environments["test"], orders["held"], operator_id=account, now=clock.now())
+    review.sweep_due_orders(container.production, now=clock.now())
+    batching.pool_due_orders(container.production, now=clock.now())
+    production.resume_batches(container.production)
+    with container.db.system_transaction() as tx:
         booked = tx.execute(
             sa.text("select task_name, args ->> 'batch_id' from procrastinate_jobs where args ? 'batch_id'")
         ).all()
-    open_batches = {str(row.id) for row in Rows.read(parts.db).batches.values() if row.status != "mailed"}
+    open_batches = {str(row.id) for row in Rows.read(container.db).batches.values() if row.status != "mailed"}
     assert {batch for _, batch in booked} == open_batches
     for batch_id in map(int, open_batches):
-        for step in (production.compose, production.hand_over):
-            step(parts.press, batch_id, now=clock.now())
+        for step in (production.compose_batch, production.hand_over_batch):
+            step(container.production, batch_id, now=clock.now())
         # Handed over before or now: the printer says the same of both.
         said = PrintProgress(printed_at=clock.now(), mailed_at=clock.now())
-        print_room_service.take_progress(parts.db, batch_id, said, now=clock.now())
-    codes = {row.tracking for row in Rows.read(parts.db).prints if row.tracking}
-    ingest(parts.db, [Scan(code, "4c", clock.now()) for code in codes], now=clock.now())
+        print_room_service.record_printer_progress(container.db, batch_id, said, now=clock.now())
+    codes = {row.tracking for row in Rows.read(container.db).prints if row.tracking}
+    ingest_scans(container.db, [Scan(code, "4c", clock.now()) for code in codes], now=clock.now())
 
-    rows = Rows.read(parts.db)
+    rows = Rows.read(container.db)
     check_each_other(rows)
     ends = {what: "cancelled" if how[0] == "cancelled" else "fulfilled" for what, how in OLD.items()}
     assert statuses(rows, orders) == ends
     # New barcodes do not meet those that are in the mail.
     assert len(codes) == len([row for row in rows.prints if row.tracking])
-    files = list(parts.shelf.store.keys("print-jobs/"))
+    files = list(container.storage.store.keys("print-jobs/"))
     handed = [row for row in rows.batches.values() if row.composed_at == row.handed_at == clock.now()]
     assert sum(name.endswith("/print.pdf") for name in files) == len(handed) > 2
 
 
 def test_a_piece_that_was_printed_before_an_upgrade_can_be_printed_again(
-    orders: dict[str, int], parts: Parts, clock: Clock
+    orders: dict[str, int], container: Container, clock: Clock
 ) -> None:
-    rows = Rows.read(parts.db)
+    rows = Rows.read(container.db)
     inside = {item.id for item in rows.of_order(orders["printed"])}
     batch_id = next(row.batch_id for row in rows.prints if row.item_id in inside)
-    world = parts.worlds["test"]
-    made = print_room_service.reprint(
-        parts.db, world, batch_id, positions=[1, 2], reason="Jam", now=clock.now()
+    environment = container.environments["test"]
+    made = print_room_service.reprint_items(
+        container.db, environment, batch_id, positions=[1, 2], reason="Jam", now=clock.now()
     )
-    assert made.pieces == 2
-    for step in (production.compose, production.hand_over):
-        step(parts.press, made.batch_id, now=clock.now())
-    check_each_other(Rows.read(parts.db))
+    assert made.item_count == 2
+    for step in (production.compose_batch, production.hand_over_batch):
+        step(container.production, made.batch_id, now=clock.now())
+    check_each_other(Rows.read(container.db))
 
 
 LONG = "901234567"
@@ -350,14 +335,14 @@ def upgraded(old: str, clock: Clock, last: int, *batches: Recoded) -> list[int]:
     return made
 
 
-def free(parts: Parts, mailer: str) -> Serials:
+def free(container: Container, mailer: str) -> SerialRange:
     """What the mailer has left, by the real time: the upgrade knows no other."""
-    with parts.db.work() as tx:
-        return take_turns(tx, mailer, wanted=10 ** (15 - len(mailer)), now=datetime.now(UTC))
+    with container.db.system_transaction() as tx:
+        return lock_serials(tx, mailer, count=10 ** (15 - len(mailer)), now=datetime.now(UTC))
 
 
 def test_barcodes_that_are_in_the_mail_at_an_upgrade_are_not_given_out_again(
-    old: str, parts: Parts, clock: Clock
+    old: str, container: Container, clock: Clock
 ) -> None:
     """Of a mailer id of nine digits, whose serials soon return."""
     ids = upgraded(
@@ -367,29 +352,29 @@ def test_barcodes_that_are_in_the_mail_at_an_upgrade_are_not_given_out_again(
         Recoded("delivered", LONG, first=300_000, ago=timedelta(days=46)),
         Recoded("printed", "999999", first=2_000_100),
     )  # fmt: skip
-    batches = Rows.read(parts.db).batches
+    batches = Rows.read(container.db).batches
     assert [(batches[each].mailer_id, batches[each].first_serial) for each in ids] == [
         (LONG, 2_000_401),
         (LONG, 1_999_991),
         (None, None),
         ("999999", 2_000_101),
     ]
-    assert free(parts, LONG) == Serials(2_000_501, 1_000_000 - (2_000_501 - 1_999_991))
+    assert free(container, LONG) == SerialRange(2_000_501, 1_000_000 - (2_000_501 - 1_999_991))
 
 
 def test_a_sequence_that_began_anew_before_an_upgrade_is_counted_on(
-    old: str, parts: Parts, clock: Clock
+    old: str, container: Container, clock: Clock
 ) -> None:
     short = "123456"
     upgraded(old, clock, 50, Recoded("mailed", short, first=999_999_900, ago=timedelta(days=1)))
-    assert free(parts, short) == Serials(1_000_000_051, 10**9 - (51 + 99))
+    assert free(container, short) == SerialRange(1_000_000_051, 10**9 - (51 + 99))
 
 
 def test_a_restored_database_of_the_release_before_passes_by_what_was_given_out(
-    old: str, parts: Parts, clock: Clock
+    old: str, container: Container, clock: Clock
 ) -> None:
     OldHouse(old, clock).write()
-    dump.pass_by_given_out(old)
+    dump.skip_issued_numbers(old)
     migrate(old)
-    assert free(parts, LONG).next > 99 + 10_000_000
-    assert free(parts, LONG).next % 1_000_000 > 99 + 100_000
+    assert free(container, LONG).next > 99 + 10_000_000
+    assert free(container, LONG).next % 1_000_000 > 99 + 100_000

@@ -15,7 +15,7 @@ from test_upgrade import OldHouse, database_of_before
 
 from makers import Clock
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.schema import migrate
 from quillpost.core.settings import Settings
@@ -61,10 +61,10 @@ def old(postgres: EmbeddedPostgres, template: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def parts(old: str, clock: Clock, tmp_path: Path) -> Iterator[Parts]:
-    parts = bootstrap.build(Settings(home=tmp_path / "home"), old, clock=clock.now)
-    yield parts
-    parts.db.close()
+def container(old: str, clock: Clock, tmp_path: Path) -> Iterator[Container]:
+    container = bootstrap.build_container(Settings(home=tmp_path / "home"), old, clock=clock.now)
+    yield container
+    container.db.close()
 
 
 @pytest.fixture
@@ -74,12 +74,12 @@ def today() -> datetime:
 
 
 @pytest.fixture
-def room(old: str, parts: Parts, clock: Clock, today: datetime) -> Mailroom:
+def room(old: str, container: Container, clock: Clock, today: datetime) -> Mailroom:
     """All that, upgraded. The order whose last pieces went abroad is fulfilled by the upgrade itself, and the
     one whose pieces the carrier has is mailed: two more events, which come after all that was waiting."""
     orders, now = OldHouse(old, clock).write(), clock.now()
     with psycopg.connect(old) as connection:
-        room = Mailroom({what: _subscribe(connection, parts, what) for what in ("active", "paused")})
+        room = Mailroom({what: _subscribe(connection, container, what) for what in ("active", "paused")})
         for kind, hook, next_at in (("due", "active", now), ("held", "paused", None)):
             room.add(connection, kind, hook, orders["all abroad"], next_at=next_at, created_at=now)
         room.add(connection, "later", "active", orders["held"], most=1, attempts=1,
@@ -96,16 +96,16 @@ def room(old: str, parts: Parts, clock: Clock, today: datetime) -> Mailroom:
     return room
 
 
-def _subscribe(connection: psycopg.Connection, parts: Parts, status: str) -> int:
+def _subscribe(connection: psycopg.Connection, container: Container, status: str) -> int:
     row = connection.execute(SUBSCRIBE, (status, status)).fetchone()
     assert row is not None
-    sealed = parts.sealer.seal(b"whsec_" + b"b2xk" * 8, context=f"webhooks:{row[0]}:secret")
+    sealed = container.encryptor.encrypt(b"whsec_" + b"b2xk" * 8, context=f"webhooks:{row[0]}:secret")
     connection.execute("update webhooks set secret_sealed = %s where id = %s", (sealed, row[0]))
     return int(row[0])
 
 
-def asked(parts: Parts, query: str) -> Sequence[tuple[Any, ...]]:
-    with parts.db.work() as tx:
+def asked(container: Container, query: str) -> Sequence[tuple[Any, ...]]:
+    with container.db.system_transaction() as tx:
         return [tuple(row) for row in tx.execute(sa.text(query))]
 
 
@@ -121,41 +121,39 @@ def _but_mailed(heard: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def test_what_was_settled_lies_in_its_day_and_what_is_too_old_is_left_behind(
-    room: Mailroom, parts: Parts, today: datetime
+    room: Mailroom, container: Container, today: datetime
 ) -> None:
-    places = asked(parts, "select id, tableoid::regclass::text from deliveries")
+    places = asked(container, "select id, tableoid::regclass::text from deliveries")
     month_ago = today - timedelta(days=29)
-    expected = {
-        number: "deliveries_pending" for kind in ("due", "held", "later") for number in room.ids[kind]
-    }
+    expected = {number: "deliveries_pending" for kind in ("due", "held", "later") for number in room.ids[kind]}
     expected |= dict.fromkeys(room.ids["delivered"], f"deliveries_{today:%Y%m%d}")
     expected |= dict.fromkeys(room.ids["failed"], f"deliveries_{month_ago:%Y%m%d}")
     assert dict(places) == expected
     assert all(room.ids.values())
-    deliveries.keep(parts.db, now=today)
-    assert set(asked(parts, "select id from deliveries where status <> 'pending'")) == {
+    deliveries.maintain_partitions(container.db, now=today)
+    assert set(asked(container, "select id from deliveries where status <> 'pending'")) == {
         (number,) for number in (*room.ids["delivered"], *room.ids["failed"])
     }
 
 
 def test_what_was_due_is_delivered_and_what_was_held_goes_when_it_is_resumed(
-    room: Mailroom, parts: Parts, clock: Clock
+    room: Mailroom, container: Container, clock: Clock
 ) -> None:
     way = ["reviewing", "processing", "printing", "fulfilled"]
-    lanes = {row[0]: row[1:] for row in asked(parts, LANES)}
+    lanes = {row[0]: row[1:] for row in asked(container, LANES)}
     assert set(lanes) == set(room.hooks.values())
     assert lanes[room.hooks["active"]] == (clock.now(), 0, None, 0, None)
 
-    heard = told(deliver(parts, *[200] * 5))
+    heard = told(deliver(container, *[200] * 5))
     assert _but_mailed(heard) == [("https://example.com/active", status) for status in way]
     held = f"select id from deliveries where status = 'pending' and webhook_id = {room.hooks['paused']}"
-    assert {(number,) for number in room.ids["held"]} < set(asked(parts, held))
+    assert {(number,) for number in room.ids["held"]} < set(asked(container, held))
 
-    with parts.db.work() as tx:
-        webhook_service.resume(tx, room.hooks["paused"], now=clock.now())
-    heard = told(deliver(parts, *[200] * 5))
+    with container.db.system_transaction() as tx:
+        webhook_service.resume_webhook(tx, room.hooks["paused"], now=clock.now())
+    heard = told(deliver(container, *[200] * 5))
     assert _but_mailed(heard) == [("https://example.com/paused", status) for status in way]
 
     clock.advance(hours=1)
-    assert told(deliver(parts, 200)) == [("https://example.com/active", "reviewing")]
-    assert asked(parts, "select id from deliveries where status = 'pending'") == []
+    assert told(deliver(container, 200)) == [("https://example.com/active", "reviewing")]
+    assert asked(container, "select id from deliveries where status = 'pending'") == []

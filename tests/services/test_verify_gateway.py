@@ -8,17 +8,17 @@ from loopback_house import said
 from verify_house import KEY, VerifyHouse, place_of
 
 from quillpost.core.errors import NotReady
-from quillpost.integrations.address_verification.http import HttpVerifier, verifier_at
+from quillpost.integrations.address_verification.http import HttpVerifier, build_http_verifier
 from quillpost.recipients.verification.ports import (
-    AddressAnswer,
-    AskedAddress,
-    AskedPerson,
-    Moved,
+    AddressQuery,
+    AddressVerification,
+    ChangeOfAddress,
+    PersonQuery,
     VerifierDown,
 )
 
-JANE = AskedAddress("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
-NOTHING = AddressAnswer()
+JANE = AddressQuery("Jane Doe", None, ("12 MAIN ST", None, "AUSTIN", "TX", "78701"))
+NOTHING = AddressVerification()
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def house() -> Iterator[VerifyHouse]:
 
 @pytest.fixture
 def verifier(house: VerifyHouse) -> HttpVerifier:
-    return HttpVerifier(house.url, key=KEY, appends=True, seconds=10)
+    return HttpVerifier(house.url, key=KEY, can_append=True, seconds=10)
 
 
 def test_every_question_has_its_answer_by_its_number(house: VerifyHouse, verifier: HttpVerifier) -> None:
@@ -44,18 +44,18 @@ def test_every_question_has_its_answer_by_its_number(house: VerifyHouse, verifie
     assert first.corrected == ("12 MAIN ST", None, "DALLAS", "TX", "75201-0001")
     assert (first.dpv, first.is_vacant, second.dpv, second.corrected) == ("Y", True, "N", None)
     assert third.moved is not None
-    assert (third.moved.to, str(third.moved.on)) == (
+    assert (third.moved.new_address, str(third.moved.moved_on)) == (
         ("9 ELM ST", None, "DALLAS", "TX", "75201-0001"),
         "2026-05-01",
     )
     assert fourth.moved is not None
-    assert (fourth.moved.to, str(fourth.moved.on), fifth) == (None, "2026-05-31", NOTHING)
+    assert (fourth.moved.new_address, str(fourth.moved.moved_on), fifth) == (None, "2026-05-31", NOTHING)
 
 
 def test_the_gateway_hears_what_the_documentation_says(house: VerifyHouse, verifier: HttpVerifier) -> None:
     verifier.verify([JANE])
     verifier.verify([JANE])
-    verifier.append([AskedPerson("Jane Doe", "Doe Homes", "jane@example.com")])
+    verifier.append([PersonQuery("Jane Doe", "Doe Homes", "jane@example.com")])
     address = {"address": "12 MAIN ST", "address2": None, "city": "AUSTIN", "state": "TX", "zip": "78701"}
     asked = {"id": 0, "name": "Jane Doe", "company": None} | address
     person = {"id": 0, "name": "Jane Doe", "company": "Doe Homes", "email": "jane@example.com"}
@@ -67,7 +67,7 @@ def test_the_gateway_hears_what_the_documentation_says(house: VerifyHouse, verif
 
 def test_an_address_is_found_by_its_email(house: VerifyHouse, verifier: HttpVerifier) -> None:
     house.finds["jane@example.com"] = place_of("9 ELM ST")
-    asked = [AskedPerson(None, None, "joe@example.com"), AskedPerson("Jane", None, "jane@example.com")]
+    asked = [PersonQuery(None, None, "joe@example.com"), PersonQuery("Jane", None, "jane@example.com")]
     assert verifier.append(asked) == [None, ("9 ELM ST", None, "DALLAS", "TX", "75201-0001")]
 
 
@@ -90,16 +90,14 @@ def test_an_address_is_found_by_its_email(house: VerifyHouse, verifier: HttpVeri
         None,
     ],
 )
-def test_what_cannot_be_understood_is_no_answer(
-    house: VerifyHouse, verifier: HttpVerifier, answer: object
-) -> None:
+def test_what_cannot_be_understood_is_no_answer(house: VerifyHouse, verifier: HttpVerifier, answer: object) -> None:
     house.answers = [said(200, {"answers": [answer]})]
     assert verifier.verify([JANE]) == [NOTHING]
 
 
 def test_a_date_that_is_none_leaves_the_move(house: VerifyHouse, verifier: HttpVerifier) -> None:
     house.answers = [said(200, {"answers": [{"id": 0, "moved": {"date": "2026-13", "address": None}}]})]
-    assert verifier.verify([JANE]) == [AddressAnswer(moved=Moved())]
+    assert verifier.verify([JANE]) == [AddressVerification(moved=ChangeOfAddress())]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +119,7 @@ def test_what_it_refuses_it_is_asked_again(
     with pytest.raises(VerifierDown) as down:
         verifier.verify([JANE])
     assert str(down.value).endswith(reason)
-    assert verifier.verify([JANE]) == [AddressAnswer(dpv="Y")]
+    assert verifier.verify([JANE]) == [AddressVerification(dpv="Y")]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,7 @@ def test_whatever_goes_wrong_on_the_way_is_told(answer: object, reason: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("address", "key", "fault"),
+    ("address", "key", "error"),
     [
         ("verify.example.com", KEY, "must be an address such as https://host/path"),
         ("ftp://verify.example.com", KEY, "must be an address such as"),
@@ -152,6 +150,6 @@ def test_whatever_goes_wrong_on_the_way_is_told(answer: object, reason: str) -> 
         ("https://verify.example.com", None, "QUILLPOST_VERIFIER_KEY must be set too"),
     ],
 )
-def test_settings_that_do_not_fit_together_are_told(address: str, key: str | None, fault: str) -> None:
-    with pytest.raises(NotReady, match=fault):
-        verifier_at(address, key=key, appends=False)
+def test_settings_that_do_not_fit_together_are_told(address: str, key: str | None, error: str) -> None:
+    with pytest.raises(NotReady, match=error):
+        build_http_verifier(address, key=key, can_append=False)

@@ -13,131 +13,133 @@ from waiting import wait_until
 
 from makers import people
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
-from quillpost.notifications.ports import PostOutcome
+from quillpost.app.container import Container
+from quillpost.notifications.ports import PostResult
 from quillpost.notifications.webhooks import leases
 from quillpost.notifications.webhooks import queries as webhook_queries
-from quillpost.notifications.webhooks.concurrency import WIDEST_WINDOW
-from quillpost.notifications.webhooks.dispatcher import Pump
-from quillpost.notifications.webhooks.leases import Health
-from quillpost.notifications.webhooks.outcomes import Outcome, record
-from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS
+from quillpost.notifications.webhooks.concurrency import MAX_CONCURRENCY
+from quillpost.notifications.webhooks.dispatcher import Dispatcher
+from quillpost.notifications.webhooks.leases import EndpointHealth
+from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_outcomes
+from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
 
 LATE = timedelta(seconds=8)
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
-def pump_to(parts: Parts, receivers: Receivers) -> Pump:
-    return Pump(parts.db, parts.sealer, receivers, parts.clock, answer_within=timedelta(seconds=15))
+def pump_to(container: Container, receivers: Receivers) -> Dispatcher:
+    return Dispatcher(
+        container.db, container.encryptor, receivers, container.clock, response_timeout=timedelta(seconds=15)
+    )
 
 
-def add_late(parts: Parts, hook: webhook_queries.Webhook, *, wakes: bool = True) -> None:
+def add_late(container: Container, hook: webhook_queries.WebhookSubscription, *, wakes: bool = True) -> None:
     """By somebody whose clock is behind, or who took long."""
-    now = parts.clock()
-    with parts.db.work() as tx:
-        webhook_queries.add_sample(tx, hook.id, event_type=ORDER_STATUS, event_id=uuid4(), now=now - LATE)
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        webhook_queries.insert_sample(tx, hook.id, event_type=ORDER_STATUS_EVENT, event_id=uuid4(), now=now - LATE)
         if wakes:
-            leases.wake(tx, hook.id, at=now)
+            leases.schedule_queue(tx, hook.id, at=now)
 
 
-def count_told(parts: Parts, hook: webhook_queries.Webhook) -> int:
-    with parts.db.work() as tx:
+def count_told(container: Container, hook: webhook_queries.WebhookSubscription) -> int:
+    with container.db.system_transaction() as tx:
         return webhook_queries.read_webhook(tx, hook.id).invoke_count
 
 
-def test_what_comes_late_into_a_lane_that_is_held_goes_out(parts: Parts, owner: Caller) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS)
-    place(parts, owner)
-    fan_out(parts)
+def test_what_comes_late_into_a_lane_that_is_held_goes_out(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    place(container, owner)
+    fan_out(container)
 
     async def journey() -> None:
         may_answer, stop = asyncio.Event(), asyncio.Event()
 
-        async def answer(_: str) -> PostOutcome:
+        async def answer(_: str) -> PostResult:
             await may_answer.wait()
-            return PostOutcome(200)
+            return PostResult(200)
 
         receivers = Receivers(answer)
-        running = asyncio.create_task(pump_to(parts, receivers).run(stop))
+        running = asyncio.create_task(pump_to(container, receivers).run(stop))
         async with asyncio.timeout(20):
             await receivers.heard.wait()
             receivers.heard.clear()
-            add_late(parts, hook)  # the lane was read to its end, and is held while the first is in the air
+            add_late(container, hook)  # the lane was read to its end, and is held while the first is in the air
             await receivers.heard.wait()
         may_answer.set()
         stop.set()
         await running
 
     asyncio.run(journey())
-    assert {row.status for row in delivery_rows(parts, hook)} == {"delivered"}
+    assert {row.status for row in delivery_rows(container, hook)} == {"delivered"}
 
 
 def test_whoever_leaves_a_lane_in_which_something_is_due_has_the_next_one_look(
-    parts: Parts, owner: Caller
+    container: Container, owner: Caller
 ) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS)
-    place(parts, owner)
-    fan_out(parts)
-    hand = Hand(parts)
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    place(container, owner)
+    fan_out(container)
+    hand = Hand(container)
     hand.lease()
-    hand.record(*(Outcome(due, "delivered", 200) for due in hand.read()))
-    add_late(parts, hook, wakes=False)
+    hand.record(*(DeliveryOutcome(due, "delivered", 200) for due in hand.read()))
+    add_late(container, hook, wakes=False)
     assert hand.leave() == {hook.id}
-    assert lane_row(parts, hook).due_at == parts.clock()
-    assert Hand(parts).lease() == [hook.id]
+    assert lane_row(container, hook).due_at == container.clock()
+    assert Hand(container).lease() == [hook.id]
 
 
 def test_outcomes_wait_for_no_subscription_that_somebody_has_in_hand_and_are_kept(
-    parts: Parts, owner: Caller
+    container: Container, owner: Caller
 ) -> None:
-    slow, hook = (subscribe(parts, owner, type=ORDER_STATUS) for _ in range(2))
-    place(parts, owner)
-    fan_out(parts)
-    hand = Hand(parts)
+    slow, hook = (subscribe(container, owner, type=ORDER_STATUS_EVENT) for _ in range(2))
+    place(container, owner)
+    fan_out(container)
+    hand = Hand(container)
     hand.lease()
-    outcomes = [Outcome(due, "delivered", 200) for due in hand.read()]
-    ill = {each.id: Health(1, parts.clock()) for each in (slow, hook)}
-    with parts.db.work() as changing, parts.db.work() as tx:
+    outcomes = [DeliveryOutcome(due, "delivered", 200) for due in hand.read()]
+    ill = {each.id: EndpointHealth(1, container.clock()) for each in (slow, hook)}
+    with container.db.system_transaction() as changing, container.db.system_transaction() as tx:
         webhook_queries.read_webhook(changing, slow.id, locked=True)
-        news, put_off = record(tx, hand.id, outcomes, ill, now=parts.clock())
-    assert ([each.due.webhook_id for each in news], put_off) == ([hook.id], {slow.id})
-    assert [row.status for row in delivery_rows(parts, slow)] == ["pending"]
-    assert [lane_row(parts, each).failures for each in (slow, hook)] == [0, 1]
-    assert [each.due.webhook_id for each in hand.record(*outcomes)] == [slow.id]
+        news, put_off = record_outcomes(tx, hand.id, outcomes, ill, now=container.clock())
+    assert ([each.delivery.webhook_id for each in news], put_off) == ([hook.id], {slow.id})
+    assert [row.status for row in delivery_rows(container, slow)] == ["pending"]
+    assert [lane_row(container, each).failures for each in (slow, hook)] == [0, 1]
+    assert [each.delivery.webhook_id for each in hand.record(*outcomes)] == [slow.id]
 
 
 @pytest.mark.parametrize("ends_meanwhile", [False, True])
 def test_what_a_slow_call_holds_up_is_written_down_after_it_and_sent_once(
-    parts: Parts, owner: Caller, ends_meanwhile: bool
+    container: Container, owner: Caller, ends_meanwhile: bool
 ) -> None:
-    slow = subscribe(parts, owner, type=ITEM_STATUS, url="https://slow.example.com")
-    fine = subscribe(parts, owner, type=ITEM_STATUS, url="https://fine.example.com")
-    pieces = 3 * WIDEST_WINDOW
-    place(parts, owner, people(pieces))
-    fan_out(parts)
+    slow = subscribe(container, owner, type=ITEM_STATUS_EVENT, url="https://slow.example.com")
+    fine = subscribe(container, owner, type=ITEM_STATUS_EVENT, url="https://fine.example.com")
+    pieces = 3 * MAX_CONCURRENCY
+    place(container, owner, people(pieces))
+    fan_out(container)
 
     async def journey() -> Counter[str]:
-        async def answer(_: str) -> PostOutcome:
-            return PostOutcome(200)
+        async def answer(_: str) -> PostResult:
+            return PostResult(200)
 
         receivers, stop = Receivers(answer), asyncio.Event()
-        with parts.db.work() as changing:
+        with container.db.system_transaction() as changing:
             webhook_queries.read_webhook(changing, slow.id, locked=True)
-            running = asyncio.create_task(pump_to(parts, receivers).run(stop))
-            await asyncio.to_thread(wait_until, lambda: count_told(parts, fine) == pieces)
+            running = asyncio.create_task(pump_to(container, receivers).run(stop))
+            await asyncio.to_thread(wait_until, lambda: count_told(container, fine) == pieces)
             assert 0 < len([url for url, _ in receivers.asked if url == slow.url]) < pieces
             if ends_meanwhile:
                 stop.set()
         if not ends_meanwhile:
-            await asyncio.to_thread(wait_until, lambda: count_told(parts, slow) == pieces)
+            await asyncio.to_thread(wait_until, lambda: count_told(container, slow) == pieces)
             stop.set()
         await running
         return Counter(url for url, _ in receivers.asked)
 
     asked = asyncio.run(journey())
-    assert asked == {slow.url: count_told(parts, slow), fine.url: pieces}
-    assert lane_row(parts, slow).leased_by is None
+    assert asked == {slow.url: count_told(container, slow), fine.url: pieces}
+    assert lane_row(container, slow).leased_by is None

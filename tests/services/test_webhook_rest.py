@@ -10,94 +10,98 @@ from receivers import deliver
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.ports import PostResult
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.outcomes import judge
-from quillpost.notifications.webhooks.rules import ITEM_STATUS, ORDER_STATUS, RETRY_AFTER
+from quillpost.notifications.webhooks.outcomes import decide_outcome
+from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT, RETRY_DELAYS
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.status import StatusChange, change_item_statuses
 
 
 @pytest.fixture
-def owner(parts: Parts) -> Caller:
-    return open_account(parts)
+def owner(container: Container) -> Caller:
+    return open_account(container)
 
 
-def pause(parts: Parts, who: Caller, hook: webhook_queries.Webhook) -> webhook_queries.Webhook:
-    with parts.db.transaction(tenant(who)) as tx:
-        return webhook_service.pause(tx, hook.id, now=parts.clock())
+def pause(
+    container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription
+) -> webhook_queries.WebhookSubscription:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return webhook_service.pause_webhook(tx, hook.id, now=container.clock())
 
 
-def resume(parts: Parts, who: Caller, hook: webhook_queries.Webhook) -> webhook_queries.Webhook:
-    with parts.db.transaction(tenant(who)) as tx:
-        return webhook_service.resume(tx, hook.id, now=parts.clock())
+def resume(
+    container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription
+) -> webhook_queries.WebhookSubscription:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return webhook_service.resume_webhook(tx, hook.id, now=container.clock())
 
 
 def change(
-    parts: Parts, who: Caller, hook: webhook_queries.Webhook, **changes: Any
-) -> webhook_queries.Webhook:
-    with parts.db.transaction(tenant(who)) as tx:
-        return webhook_service.change(tx, who, hook.id, changes, now=parts.clock())
+    container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription, **changes: Any
+) -> webhook_queries.WebhookSubscription:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return webhook_service.update_webhook(tx, caller, hook.id, changes, now=container.clock())
 
 
-def print_piece(parts: Parts, order: Order) -> None:
-    with parts.db.work() as tx:
-        moves = [Move(item_id, ItemStatus.PRINTED) for item_id in item_ids(tx, order)]
-        move_items(tx, moves, now=parts.clock())
+def print_piece(container: Container, order: Order) -> None:
+    with container.db.system_transaction() as tx:
+        moves = [StatusChange(item_id, ItemStatus.PRINTED) for item_id in item_ids(tx, order)]
+        change_item_statuses(tx, moves, now=container.clock())
 
 
 def test_what_happens_before_and_during_a_pause_goes_out_on_resume_in_its_order(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    hook, other = (subscribe(parts, owner, type=ITEM_STATUS) for _ in range(2))
-    order = place(parts, owner)
-    fan_out(parts)
-    pause(parts, owner, hook)
+    hook, other = (subscribe(container, owner, type=ITEM_STATUS_EVENT) for _ in range(2))
+    order = place(container, owner)
+    fan_out(container)
+    pause(container, owner, hook)
     clock.advance(minutes=5)
-    end_review(parts, order)
-    print_piece(parts, order)
-    fan_out(parts)
-    assert {due.webhook_id for due in claim(parts)} == {other.id}
-    assert addressed(parts, hook) == [ITEM_STATUS, ITEM_STATUS]
-    resume(parts, owner, hook)
+    end_review(container, order)
+    print_piece(container, order)
+    fan_out(container)
+    assert {due.webhook_id for due in claim(container)} == {other.id}
+    assert addressed(container, hook) == [ITEM_STATUS_EVENT, ITEM_STATUS_EVENT]
+    resume(container, owner, hook)
     told = []
-    while dues := [due for due in claim(parts) if due.webhook_id == hook.id]:
+    while dues := [due for due in claim(container) if due.webhook_id == hook.id]:
         told += [said(due)["order_item.current_status"] for due in dues]
-        settle(parts, dues)
+        settle(container, dues)
     assert told == ["Processing", "Printed"]
 
 
 def test_what_is_in_the_air_is_not_sent_again_by_a_pause_and_a_resume(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS)
-    place(parts, owner)
-    fan_out(parts)
-    [flying] = claim(parts)
-    pause(parts, owner, hook)
-    resume(parts, owner, hook)
-    assert claim(parts) == []
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    place(container, owner)
+    fan_out(container)
+    [flying] = claim(container)
+    pause(container, owner, hook)
+    resume(container, owner, hook)
+    assert claim(container) == []
     clock.advance(seconds=LEASE.seconds)
-    assert [due.id for due in claim(parts)] == [flying.id]
+    assert [due.id for due in claim(container)] == [flying.id]
 
 
-def test_another_try_comes_with_a_resume_and_beside_its_schedule(parts: Parts, owner: Caller) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS)
-    place(parts, owner)
-    fan_out(parts)
-    settle(parts, claim(parts), "pending", next_at=parts.clock() + timedelta(hours=1))
-    pause(parts, owner, hook)
-    assert claim(parts) == []
-    resume(parts, owner, hook)
-    [due] = claim(parts)
+def test_another_try_comes_with_a_resume_and_beside_its_schedule(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    place(container, owner)
+    fan_out(container)
+    settle(container, claim(container), "pending", next_at=container.clock() + timedelta(hours=1))
+    pause(container, owner, hook)
+    assert claim(container) == []
+    resume(container, owner, hook)
+    [due] = claim(container)
     assert (due.attempts, due.extra_tries) == (1, 1)
-    failed = judge(due, PostOutcome(500), jitter=0, now=parts.clock())
-    assert failed.next_at == parts.clock() + RETRY_AFTER[0], "the schedule has moved on"
+    failed = decide_outcome(due, PostResult(500), jitter=0, now=container.clock())
+    assert failed.next_at == container.clock() + RETRY_DELAYS[0], "the schedule has moved on"
 
 
 @pytest.mark.parametrize(
@@ -110,28 +114,28 @@ def test_another_try_comes_with_a_resume_and_beside_its_schedule(parts: Parts, o
     ],
 )
 def test_each_status_has_its_rest_and_its_return(
-    parts: Parts, clock: Clock, owner: Caller, status: str, paused: str, resumed: str
+    container: Container, clock: Clock, owner: Caller, status: str, paused: str, resumed: str
 ) -> None:
-    hook = subscribe(parts, owner)
-    set_columns(parts, webhooks, hook.id, status=status)
-    assert [pause(parts, owner, hook).status for _ in range(2)] == [paused, paused]
+    hook = subscribe(container, owner)
+    set_columns(container, webhooks, hook.id, status=status)
+    assert [pause(container, owner, hook).status for _ in range(2)] == [paused, paused]
     clock.advance(seconds=5)
-    back = resume(parts, owner, hook)
-    assert (back.status, back.updated_at) == (resumed, parts.clock())
+    back = resume(container, owner, hook)
+    assert (back.status, back.updated_at) == (resumed, container.clock())
     clock.advance(seconds=5)
-    assert resume(parts, owner, hook) == back
+    assert resume(container, owner, hook) == back
 
 
-def test_one_that_was_gone_hears_of_what_happens_after_its_return_alone(parts: Parts, owner: Caller) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS)
-    place(parts, owner)
-    deliver(parts, 410)
-    place(parts, owner)
-    fan_out(parts)
-    resume(parts, owner, hook)
-    last = place(parts, owner)
-    fan_out(parts)
-    assert [said(due)["order.id"] for due in claim(parts)] == [last.id]
+def test_one_that_was_gone_hears_of_what_happens_after_its_return_alone(container: Container, owner: Caller) -> None:
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    place(container, owner)
+    deliver(container, 410)
+    place(container, owner)
+    fan_out(container)
+    resume(container, owner, hook)
+    last = place(container, owner)
+    fan_out(container)
+    assert [said(due)["order.id"] for due in claim(container)] == [last.id]
 
 
 @pytest.mark.parametrize(
@@ -144,29 +148,29 @@ def test_one_that_was_gone_hears_of_what_happens_after_its_return_alone(parts: P
     ],
 )
 def test_what_still_waits_goes_out_to_where_the_subscription_leads_now(
-    parts: Parts, clock: Clock, owner: Caller, was: dict[str, str], becomes: dict[str, str]
+    container: Container, clock: Clock, owner: Caller, was: dict[str, str], becomes: dict[str, str]
 ) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS, **was)
-    place(parts, owner)
-    deliver(parts, 500)
-    moved = change(parts, owner, hook, **becomes)
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT, **was)
+    place(container, owner)
+    deliver(container, 500)
+    moved = change(container, owner, hook, **becomes)
     clock.advance(seconds=10)
-    [(url, body)] = deliver(parts, 200).asked
+    [(url, body)] = deliver(container, 200).asked
     assert url.startswith(moved.url)
     assert bool(body) == (moved.verb == "post")
     assert ("event_id=" in url) == (moved.verb == "get")
 
 
 def test_an_attempt_that_fails_while_the_subscription_moves_leaves_no_words_behind(
-    parts: Parts, clock: Clock, owner: Caller
+    container: Container, clock: Clock, owner: Caller
 ) -> None:
-    hook = subscribe(parts, owner, type=ORDER_STATUS)
-    place(parts, owner)
-    fan_out(parts)
-    flying = claim(parts)
-    change(parts, owner, hook, verb="get")
-    settle(parts, flying, "pending", next_at=parts.clock())
-    [row] = delivery_rows(parts, hook)
+    hook = subscribe(container, owner, type=ORDER_STATUS_EVENT)
+    place(container, owner)
+    fan_out(container)
+    flying = claim(container)
+    change(container, owner, hook, verb="get")
+    settle(container, flying, "pending", next_at=container.clock())
+    [row] = delivery_rows(container, hook)
     assert row.body is None
-    [again] = claim(parts)
-    assert again.words.startswith("https://example.com/hook?event_type=")
+    [again] = claim(container)
+    assert again.payload.startswith("https://example.com/hook?event_type=")

@@ -12,13 +12,13 @@ from standardwebhooks import Webhook
 
 from makers import Clock
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotFound, Refused
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.rules import DELIVERED, EVENT_TYPES, ORDER_STATUS, SCAN
+from quillpost.notifications.webhooks.rules import DELIVERED_EVENT, EVENT_TYPES, ORDER_STATUS_EVENT, SCAN_EVENT
 
 ORDER_KEYS = {
     "order.id", "order.status", "order.previous_status", "order.current_status", "order.metadata",
@@ -36,23 +36,23 @@ FLAT_KEYS = {
 
 
 @pytest.fixture
-def owner(parts: Parts, clock: Clock) -> Caller:
+def owner(container: Container, clock: Clock) -> Caller:
     """In our own time: whoever verifies a signature asks how old it is."""
     clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
-    return open_account(parts)
+    return open_account(container)
 
 
-def subscribe(parts: Parts, who: Caller, **how: Any) -> tuple[webhook_queries.Webhook, Webhook]:
+def subscribe(container: Container, caller: Caller, **how: Any) -> tuple[webhook_queries.WebhookSubscription, Webhook]:
     """The subscription, and what its receiver verifies with."""
     wanted = {"url": "https://example.com/hook", "type": "*"} | how
-    with parts.db.transaction(tenant(who)) as tx:
-        hook, secret = webhook_service.subscribe(tx, who, parts.sealer, now=parts.clock(), **wanted)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        hook, secret = webhook_service.create_webhook(tx, caller, container.encryptor, now=container.clock(), **wanted)
     return hook, Webhook(secret)
 
 
-def send_sample(parts: Parts, who: Caller, hook: webhook_queries.Webhook) -> tuple[str, str]:
-    with parts.db.transaction(tenant(who)) as tx:
-        sent = webhook_service.send_sample(tx, hook.id, now=parts.clock())
+def send_sample(container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription) -> tuple[str, str]:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        sent = webhook_service.send_sample_event(tx, hook.id, now=container.clock())
     return sent.event_id, sent.event_type
 
 
@@ -63,82 +63,78 @@ def only_message(receiver: Webhook, told: Receivers) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("subscribed", "event_type"), [("*", ORDER_STATUS), *((each, each) for each in EVENT_TYPES)]
+    ("subscribed", "event_type"), [("*", ORDER_STATUS_EVENT), *((each, each) for each in EVENT_TYPES)]
 )
 def test_a_sample_of_the_subscribed_type_arrives_and_verifies(
-    parts: Parts, owner: Caller, subscribed: str, event_type: str
+    container: Container, owner: Caller, subscribed: str, event_type: str
 ) -> None:
-    hook, receiver = subscribe(parts, owner, type=subscribed)
-    event = send_sample(parts, owner, hook)
-    told = deliver(parts, 204)
+    hook, receiver = subscribe(container, owner, type=subscribed)
+    event = send_sample(container, owner, hook)
+    told = deliver(container, 204)
     message = only_message(receiver, told)
     assert (message["event_id"], message["event_type"]) == event
     assert event[1] == event_type
     assert told.headers[0]["webhook-id"] == event[0]
-    assert message["timestamp"] == int(parts.clock().timestamp())
-    assert set(message["data"]) == (ORDER_KEYS if event_type == ORDER_STATUS else FLAT_KEYS)
+    assert message["timestamp"] == int(container.clock().timestamp())
+    assert set(message["data"]) == (ORDER_KEYS if event_type == ORDER_STATUS_EVENT else FLAT_KEYS)
     assert {message["data"][key] for key in message["data"] if key.endswith(".id")} == {0}
-    [row] = delivery_rows(parts, hook)
+    [row] = delivery_rows(container, hook)
     assert (row.status, row.body) == ("delivered", told.asked[0][1].decode())
 
 
-def test_a_delivered_sample_has_its_date_and_a_scanned_one_its_scan(parts: Parts, owner: Caller) -> None:
+def test_a_delivered_sample_has_its_date_and_a_scanned_one_its_scan(container: Container, owner: Caller) -> None:
     found = {}
-    for event_type in (DELIVERED, SCAN):
-        hook, receiver = subscribe(parts, owner, type=event_type)
-        send_sample(parts, owner, hook)
-        found[event_type] = only_message(receiver, deliver(parts, 204))["data"]
-    assert found[DELIVERED]["order_item.delivery_date"] == parts.clock().date().isoformat()
+    for event_type in (DELIVERED_EVENT, SCAN_EVENT):
+        hook, receiver = subscribe(container, owner, type=event_type)
+        send_sample(container, owner, hook)
+        found[event_type] = only_message(receiver, deliver(container, 204))["data"]
+    assert found[DELIVERED_EVENT]["order_item.delivery_date"] == container.clock().date().isoformat()
     assert [found[each]["order_item.current_status"] for each in found] == ["Delivered", "Delivered"]
     assert [found[each]["order_item.scans"] for each in found] == [0, 1]
 
 
-def test_a_sample_goes_out_as_a_query_where_that_is_asked_for(parts: Parts, owner: Caller) -> None:
-    hook, _ = subscribe(parts, owner, type=DELIVERED, verb="get")
-    event_id, _ = send_sample(parts, owner, hook)
-    told = deliver(parts, 200)
+def test_a_sample_goes_out_as_a_query_where_that_is_asked_for(container: Container, owner: Caller) -> None:
+    hook, _ = subscribe(container, owner, type=DELIVERED_EVENT, verb="get")
+    event_id, _ = send_sample(container, owner, hook)
+    told = deliver(container, 200)
     [(url, body)] = told.asked
     query = parse_qs(urlsplit(url).query)
-    assert (query["event_id"], query["order.id"], query["recipient.name"]) == (
-        [event_id],
-        ["0"],
-        ["Jane Doe"],
-    )
+    assert (query["event_id"], query["order.id"], query["recipient.name"]) == ([event_id], ["0"], ["Jane Doe"])
     assert body == b""
     assert set(told.headers[0]) >= {"webhook-id", "webhook-timestamp", "webhook-signature"}
 
 
-def test_a_sample_that_fails_is_sent_again_to_the_letter(parts: Parts, clock: Clock, owner: Caller) -> None:
-    hook, receiver = subscribe(parts, owner, type=DELIVERED)
-    send_sample(parts, owner, hook)
-    first = deliver(parts, 500)
+def test_a_sample_that_fails_is_sent_again_to_the_letter(container: Container, clock: Clock, owner: Caller) -> None:
+    hook, receiver = subscribe(container, owner, type=DELIVERED_EVENT)
+    send_sample(container, owner, hook)
+    first = deliver(container, 500)
     clock.advance(seconds=10)
-    again = deliver(parts, 200)
+    again = deliver(container, 200)
     assert again.asked == first.asked
-    assert only_message(receiver, again)["event_type"] == DELIVERED
+    assert only_message(receiver, again)["event_type"] == DELIVERED_EVENT
 
 
-def test_samples_wait_for_no_other(parts: Parts, owner: Caller) -> None:
-    hook, _ = subscribe(parts, owner)
-    events = [send_sample(parts, owner, hook)[0] for _ in range(3)]
-    dues = claim(parts)
+def test_samples_wait_for_no_other(container: Container, owner: Caller) -> None:
+    hook, _ = subscribe(container, owner)
+    events = [send_sample(container, owner, hook)[0] for _ in range(3)]
+    dues = claim(container)
     assert {due.event_id for due in dues} == set(events)
-    settle(parts, dues)
-    with parts.db.work() as tx:
+    settle(container, dues)
+    with container.db.system_transaction() as tx:
         assert webhook_queries.read_webhook(tx, hook.id).invoke_count == 3
 
 
 @pytest.mark.parametrize("status", ["paused", "disabled"])
-def test_a_subscription_that_rests_is_not_tried(parts: Parts, owner: Caller, status: str) -> None:
-    hook, _ = subscribe(parts, owner)
-    set_columns(parts, webhooks, hook.id, status=status)
+def test_a_subscription_that_rests_is_not_tried(container: Container, owner: Caller, status: str) -> None:
+    hook, _ = subscribe(container, owner)
+    set_columns(container, webhooks, hook.id, status=status)
     with pytest.raises(Refused, match=f"This subscription is {status}: resume it first."):
-        send_sample(parts, owner, hook)
-    assert delivery_rows(parts, hook) == []
+        send_sample(container, owner, hook)
+    assert delivery_rows(container, hook) == []
 
 
-def test_a_stranger_tries_nobody_s_subscription(parts: Parts, owner: Caller) -> None:
-    hook, _ = subscribe(parts, owner)
+def test_a_stranger_tries_nobody_s_subscription(container: Container, owner: Caller) -> None:
+    hook, _ = subscribe(container, owner)
     with pytest.raises(NotFound):
-        send_sample(parts, open_account(parts, "stranger@example.com"), hook)
-    assert delivery_rows(parts, hook) == []
+        send_sample(container, open_account(container, "stranger@example.com"), hook)
+    assert delivery_rows(container, hook) == []

@@ -10,77 +10,73 @@ from pressing import pool, print_rows
 
 from makers import people
 from quillpost.accounts.models import Caller
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.tables.print_room import batches, carrier_scans
 from quillpost.fulfillment.print_room.service import MARK_MAILED
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import Scan
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Move, move_items
+from quillpost.orders.status import StatusChange, change_item_statuses
 
 JOURNEY = ("1", "2", "3a", "4c")
 
 
-def mailed(parts: Parts, who: Caller, pieces: int = 1) -> Order:
+def mailed(container: Container, caller: Caller, pieces: int = 1) -> Order:
     """An order whose pieces carry barcodes and are in the mail."""
-    order = place(parts, who, people(pieces))
-    mail(parts, order)
+    order = place(container, caller, people(pieces))
+    mail(container, order)
     return order
 
 
-def mail(parts: Parts, order: Order) -> list[int]:
+def mail(container: Container, order: Order) -> list[int]:
     """Its batches."""
-    now = parts.clock()
-    end_review(parts, order)
-    with parts.db.work() as tx:
-        made = pool(parts, tx, order)
+    now = container.clock()
+    end_review(container, order)
+    with container.db.system_transaction() as tx:
+        made = pool(container, tx, order)
         gone = {"status": "mailed", "handed_at": now, "mailed_at": now}
         tx.execute(sa.update(batches).where(batches.c.id.in_(made)).values(**gone))
-        move_items(tx, [Move(piece.id, ItemStatus.PRINTED) for piece in item_rows(tx, order)], now=now)
+        change_item_statuses(
+            tx, [StatusChange(piece.id, ItemStatus.PRINTED) for piece in item_rows(tx, order)], now=now
+        )
         for batch_id in made:
             MARK_MAILED.run(tx, {"batch": batch_id}, now=now)
     return made
 
 
-def codes(parts: Parts, order: Order) -> list[str]:
-    with parts.db.work() as tx:
+def codes(container: Container, order: Order) -> list[str]:
+    with container.db.system_transaction() as tx:
         return [piece.tracking for piece in print_rows(tx, order)]
 
 
 def scan(
-    tracking: str,
-    phase: str,
-    at: datetime,
-    *,
-    place: str | None = None,
-    reason: str | None = None,
-    **raw: object,
+    tracking: str, phase: str, at: datetime, *, place: str | None = None, reason: str | None = None, **raw: object
 ) -> Scan:
     return Scan(tracking, phase, at, json.dumps({"imb": tracking, **raw}), place, reason)
 
 
-def journey(parts: Parts, tracking: str) -> list[Scan]:
+def journey(container: Container, tracking: str) -> list[Scan]:
     """A scan a day until it is delivered."""
-    days = ((phase, parts.clock() + timedelta(days=day)) for day, phase in enumerate(JOURNEY, start=1))
+    days = ((phase, container.clock() + timedelta(days=day)) for day, phase in enumerate(JOURNEY, start=1))
     return [scan(tracking, phase, at, mailPhase=phase, scanDatetime=at.isoformat()) for phase, at in days]
 
 
-def ingest(parts: Parts, *scans: Scan) -> int:
+def ingest(container: Container, *scans: Scan) -> int:
     """How many were new."""
-    return tracking_service.ingest(parts.db, scans, now=parts.clock()).new
+    return tracking_service.ingest_scans(container.db, scans, now=container.clock()).new
 
 
-def statuses(parts: Parts, order: Order) -> list[str]:
-    with parts.db.work() as tx:
+def statuses(container: Container, order: Order) -> list[str]:
+    with container.db.system_transaction() as tx:
         return [piece.status for piece in item_rows(tx, order)]
 
 
-def told(parts: Parts, order: Order) -> list[str]:
-    with parts.db.work() as tx:
+def told(container: Container, order: Order) -> list[str]:
+    with container.db.system_transaction() as tx:
         return [fact.current for fact in fact_rows(tx, order) if fact.item_id is not None]
 
 
-def kept(parts: Parts) -> list[sa.Row[Any]]:
-    with parts.db.work() as tx:
+def kept(container: Container) -> list[sa.Row[Any]]:
+    with container.db.system_transaction() as tx:
         return list(tx.execute(sa.select(carrier_scans).order_by(carrier_scans.c.id)).all())

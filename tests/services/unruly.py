@@ -7,55 +7,55 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from quillpost.rendering.decoder.messages import Head
+from quillpost.rendering.decoder.messages import MessageHead
 from quillpost.rendering.decoder.process import main
-from quillpost.rendering.decoder.works import Work
-from quillpost.rendering.images.limits import BadArt
+from quillpost.rendering.decoder.works import DecoderTask
+from quillpost.rendering.images.limits import UnprintableArt
 
 
-def echo(data: bytes, how: Head) -> tuple[Head, bytes]:
+def echo(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     return {"notes": []}, data
 
 
-def refuse(data: bytes, how: Head) -> tuple[Head, bytes]:
-    raise BadArt("Not this one.")
+def refuse(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
+    raise UnprintableArt("Not this one.")
 
 
-def fail(data: bytes, how: Head) -> tuple[Head, bytes]:
+def fail(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     raise ZeroDivisionError
 
 
-def eat(data: bytes, how: Head) -> tuple[Head, bytes]:
+def eat(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     return {}, bytes(2_000_000_000)[:1]
 
 
-def spin(data: bytes, how: Head) -> tuple[Head, bytes]:
+def spin(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     while True:
         pass
 
 
-def linger(data: bytes, how: Head) -> tuple[Head, bytes]:
+def linger(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     """Work on until somebody else goes first."""
     while os.getpriority(os.PRIO_PROCESS, 0) == 0:
         pass
     return {"priority": os.getpriority(os.PRIO_PROCESS, 0)}, b""
 
 
-def wait(data: bytes, how: Head) -> tuple[Head, bytes]:
+def wait(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     signal.pause()
     return {}, b""
 
 
-def die(data: bytes, how: Head) -> tuple[Head, bytes]:
+def die(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}, b""
 
 
-def crash(data: bytes, how: Head) -> tuple[Head, bytes]:
+def crash(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     return {}, ctypes.string_at(0)
 
 
-def babble(data: bytes, how: Head) -> tuple[Head, bytes]:
+def babble(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     """Talk nonsense on every socket there is."""
     for number in range(3, 100):
         try:
@@ -65,7 +65,7 @@ def babble(data: bytes, how: Head) -> tuple[Head, bytes]:
     os._exit(0)
 
 
-def look_around(data: bytes, how: Head) -> tuple[Head, bytes]:
+def look_around(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     """What can be done from here."""
 
     actions: dict[str, Callable[[], object]] = {
@@ -84,11 +84,11 @@ def look_around(data: bytes, how: Head) -> tuple[Head, bytes]:
     return {action: can(action) for action in actions}, b""
 
 
-def environment(data: bytes, how: Head) -> tuple[Head, bytes]:
+def environment(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:
     return dict(os.environ), b""
 
 
-WORKS: dict[str, Work] = {
+WORKS: dict[str, DecoderTask] = {
     work.__name__: work
     for work in (echo, refuse, fail, eat, spin, linger, wait, die, crash, babble, look_around, environment)
 }

@@ -10,7 +10,7 @@ import psycopg
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, person
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 from quillpost.web.application import create_app
@@ -21,7 +21,7 @@ METADATA = {"campaign": "spring", "customer": 42}
 @dataclass(frozen=True)
 class Reader:
     owner: Account
-    parts: Parts
+    container: Container
     clock: Clock
     order_id: int
 
@@ -33,16 +33,12 @@ def reading_service(postgres: EmbeddedPostgres, template: str, home: Path) -> It
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
         settings = Settings.model_validate({"home": home, "calls_a_minute": 1_000_000})
-        parts = bootstrap.build(settings, postgres.conninfo(name), clock=clock.now)
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-            owner = make_account(parts, http, "owner@example.com")
-            audience = [
-                person(),
-                person(name="Test Returned", address="9 Oak Ave"),
-                {"email": "e@example.com"},
-            ]
+        container = bootstrap.build_container(settings, postgres.conninfo(name), clock=clock.now)
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+            owner = make_account(container, http, "owner@example.com")
+            audience = [person(), person(name="Test Returned", address="9 Oak Ave"), {"email": "e@example.com"}]
             order_id = owner.send(recipients=audience, metadata=METADATA).json()["id"]
-            carry_on(parts, clock, seconds=45)
-            yield Reader(owner, parts, clock, order_id)
-        parts.db.close()
+            carry_on(container, clock, seconds=45)
+            yield Reader(owner, container, clock, order_id)
+        container.db.close()
         admin.execute(f'drop database "{name}" with (force)')

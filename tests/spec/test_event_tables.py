@@ -16,8 +16,8 @@ from quillpost.app import bootstrap
 from quillpost.core import exact_json
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
-from quillpost.notifications.webhooks.payloads import sample
-from quillpost.notifications.webhooks.rules import EVENT_TYPES, data
+from quillpost.notifications.webhooks.payloads import build_sample_event
+from quillpost.notifications.webhooks.rules import EVENT_TYPES, build_data
 from quillpost.web.application import create_app
 
 TYPES = ["order.status_update", "order_item.status_update", "order_item.delivered", "scans.scan_update"]
@@ -68,8 +68,8 @@ JANE = {
 
 
 def payload(event_type: str) -> dict[str, Any]:
-    told = sample(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
-    return json.loads(exact_json.write(data(told)))  # type: ignore[no-any-return]
+    told = build_sample_event(event_type, "5f3c", sub_account_id=7, at=datetime(2026, 5, 4, tzinfo=UTC))
+    return json.loads(exact_json.dump_json(build_data(told)))  # type: ignore[no-any-return]
 
 
 def test_the_types_are_these() -> None:
@@ -102,9 +102,9 @@ def arrived(
     usual = {"home": tmp_path_factory.mktemp("told"), "allow_private_urls": True}
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin, EventSink() as sink:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
-        parts = bootstrap.build(Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-            owner = make_account(parts, http, "owner@example.com")
+        container = bootstrap.build_container(Settings.model_validate(usual), postgres.conninfo(name), clock=clock.now)
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+            owner = make_account(container, http, "owner@example.com")
             for verb in ("post", "get"):
                 asked = {"url": sink.url(f"/{verb}?key=1"), "type": "*", "verb": verb}
                 assert owner.post("/webhooks", asked).status_code == 201
@@ -112,18 +112,18 @@ def arrived(
                 recipients=[person(**JANE)],
                 metadata=METADATA,
                 qrcode_url="https://shop.example.com/?to=%FIRST_NAME%",
-                sub_account_id=make_sub_account(parts, owner),
+                sub_account_id=make_sub_account(container, owner),
             ).json()["id"]
             assert owner.send(qrcode_url=None).status_code == 200
-            carry_on(parts, clock, seconds=60)
-            [code] = codes_of(parts, rich)
+            carry_on(container, clock, seconds=60)
+            [code] = codes_of(container, rich)
             assert scan(http, code).status_code == 302
-            assert count(parts) == 1
-            with parts.db.work() as tx:
+            assert count(container) == 1
+            with container.db.system_transaction() as tx:
                 events = int(tx.exec_driver_sql(HOW_MANY).scalar_one())
-            with telling(parts):
+            with telling(container):
                 yield {verb: sink.wait(f"/{verb}", events) for verb in ("post", "get")}
-        parts.db.close()
+        container.db.close()
         admin.execute(f'drop database "{name}" with (force)')
 
 
@@ -161,16 +161,14 @@ def test_by_get_the_same_keys_are_parameters(arrived: dict[str, list[Arrived]], 
 def in_texts(said: dict[str, Any]) -> dict[str, str]:
     """As parameters have it: nothing for null, and JSON for metadata."""
     return {
-        name: "" if value is None else exact_json.write(value) if isinstance(value, dict) else str(value)
+        name: "" if value is None else exact_json.dump_json(value) if isinstance(value, dict) else str(value)
         for name, value in said.items()
         if name != "data"
     }
 
 
 @pytest.mark.parametrize("event_type", TYPES)
-def test_metadata_is_in_each_event_untouched_or_null(
-    arrived: dict[str, list[Arrived]], event_type: str
-) -> None:
+def test_metadata_is_in_each_event_untouched_or_null(arrived: dict[str, list[Arrived]], event_type: str) -> None:
     told = [each.data["order.metadata"] for each in of_type(arrived, "post", event_type)]
     # Only the card with metadata was scanned.
     assert [METADATA in told, None in told] == [True, event_type != TYPES[3]]

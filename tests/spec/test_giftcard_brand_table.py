@@ -23,19 +23,12 @@ def cents(value: Any) -> bool:
     return type(value) is list and bool(value) and all(type(each) is int and each > 0 for each in value)
 
 
-BRAND: dict[str, Test] = {
-    "brand_code": string,
-    "title": string,
-    "image": url,
-    "available_amounts": cents,
-}
+BRAND: dict[str, Test] = {"brand_code": string, "title": string, "image": url, "available_amounts": cents}
 GROUP: dict[str, Test] = {"title": string, "brands": lambda value: type(value) is list}
 
 
 @pytest.fixture(scope="module")
-def writer(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Writer]:
+def writer(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
     with writing_service(postgres, template, tmp_path_factory.mktemp("brand_tables")) as writer:
         yield writer
 
@@ -72,17 +65,12 @@ def test_the_flat_list_has_the_title_of_the_group_as_well(
     assert flat == [brand | {"group": group["title"]} for group in groups for brand in group["brands"]]
 
 
-def test_the_code_and_the_amount_are_what_is_sent_to_the_api(
-    writer: Writer, flat: list[dict[str, Any]]
-) -> None:
+def test_the_code_and_the_amount_are_what_is_sent_to_the_api(writer: Writer, flat: list[dict[str, Any]]) -> None:
     for brand in (flat[0], flat[-1]):
         amount = brand["available_amounts"][-1]
         sent = writer.owner.send("giftcard", giftcard_brand=brand["brand_code"], giftcard_amount=amount)
         assert sent.status_code == 200, sent.text
-        assert (sent.json()["giftcard_brand"], sent.json()["giftcard_amount"]) == (
-            brand["brand_code"],
-            amount,
-        )
+        assert (sent.json()["giftcard_brand"], sent.json()["giftcard_amount"]) == (brand["brand_code"], amount)
         assert (sent.json()["giftcard_image"], sent.json()["giftcard_brand_longname"]) == (
             brand["image"],
             brand["title"],

@@ -59,9 +59,7 @@ TABLE: list[tuple[str, Test]] = [
 
 
 @pytest.fixture(scope="module")
-def lists(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lister]:
+def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lister]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("list_table")) as (found, _):
         yield found
 

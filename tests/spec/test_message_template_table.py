@@ -116,9 +116,7 @@ ONLY_FOR: list[tuple[str, str, tuple[str, ...]]] = [
 
 
 @pytest.fixture(scope="module")
-def writer(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Writer]:
+def writer(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
     with writing_service(postgres, template, tmp_path_factory.mktemp("message_table")) as service:
         yield service
 
@@ -159,9 +157,7 @@ def shown(writer: Writer) -> dict[str, list[Template]]:
 
 
 @pytest.mark.parametrize(("fields", "holds"), TABLE, ids=[", ".join(names) for names, _ in TABLE])
-def test_a_field_is_as_the_table_says(
-    shown: dict[str, list[Template]], fields: tuple[str, ...], holds: Test
-) -> None:
+def test_a_field_is_as_the_table_says(shown: dict[str, list[Template]], fields: tuple[str, ...], holds: Test) -> None:
     for operation, templates in shown.items():
         for template in templates:
             for field in fields:

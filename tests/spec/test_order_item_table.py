@@ -60,9 +60,7 @@ OPERATIONS = {
 
 
 @pytest.fixture(scope="module")
-def shown(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Items]:
+def shown(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Items]:
     """The delivered, the returned and the refused item from every operation that shows items."""
     with reading_service(postgres, template, tmp_path_factory.mktemp("item_table")) as service:
         owner, order_id = service.owner, service.order_id
@@ -104,15 +102,9 @@ def test_every_operation_says_the_same_of_an_item(shown: Items, operation: str) 
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_the_delivery_date_is_null_until_delivered_and_failure_else_null(
-    shown: Items, operation: str
-) -> None:
+def test_the_delivery_date_is_null_until_delivered_and_failure_else_null(shown: Items, operation: str) -> None:
     delivered, returned, refused = shown[operation]
-    assert (delivered["status"], delivered["delivery_date"], delivered["failure"]) == (
-        "Delivered",
-        "2026-05-04",
-        None,
-    )
+    assert (delivered["status"], delivered["delivery_date"], delivered["failure"]) == ("Delivered", "2026-05-04", None)
     assert (returned["status"], returned["delivery_date"]) == ("Returned to Sender", None)
     assert (refused["status"], refused["delivery_date"]) == ("Failed", None)
     assert refused["failure"] == "There is no mailing address, only an e-mail."

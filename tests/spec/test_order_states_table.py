@@ -44,9 +44,7 @@ HISTORIES = [
 
 
 @pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Reader]:
+def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     with reading_service(postgres, template, tmp_path_factory.mktemp("states_table")) as reader:
         yield reader
 
@@ -70,7 +68,7 @@ def test_no_other_item_status_exists(service: Reader) -> None:
 def test_an_order_status_is_shown_in_its_display_form(
     service: Reader, status: str, display: str, cancellable: bool
 ) -> None:
-    with service.parts.db.work() as tx:
+    with service.container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).where(orders.c.id == service.order_id).values(status=status))
     order = service.owner.get(f"/orders/{service.order_id}").json()
     assert (order["status"], order["cancellable"]) == (display, cancellable)
@@ -89,15 +87,12 @@ def test_a_new_order_is_reviewing(service: Reader) -> None:
 @pytest.fixture(scope="module")
 def histories(service: Reader) -> dict[str, list[dict[str, Any]]]:
     """Every item's events, by the name of whom it went to."""
-    audience = [
-        person(name=name, address=f"{number} Elm St") for number, (name, _) in enumerate(HISTORIES, start=1)
-    ]
+    audience = [person(name=name, address=f"{number} Elm St") for number, (name, _) in enumerate(HISTORIES, start=1)]
     order_id = service.owner.send(recipients=audience).json()["id"]
-    carry_on(service.parts, service.clock, seconds=60)
+    carry_on(service.container, service.clock, seconds=60)
     items = service.owner.get(f"/orders/{order_id}/items").json()["data"]
     return {
-        item["recipient"]["name"]: service.owner.get(f"/order-items/{item['id']}").json()["events"]
-        for item in items
+        item["recipient"]["name"]: service.owner.get(f"/order-items/{item['id']}").json()["events"] for item in items
     }
 
 

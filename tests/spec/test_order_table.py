@@ -66,9 +66,7 @@ TABLE: list[tuple[str, Test]] = [
 
 
 @pytest.fixture(scope="module")
-def shown(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Orders]:
+def shown(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orders]:
     """The same kind of order from every operation that shows one."""
     with reading_service(postgres, template, tmp_path_factory.mktemp("order_table")) as service:
         owner, order_id = service.owner, service.order_id

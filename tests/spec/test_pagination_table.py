@@ -55,9 +55,7 @@ PARAMETERS = [
 
 
 @pytest.fixture(scope="module")
-def service(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Reader]:
+def service(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     """One order of three items; `lists` adds two more."""
     with reading_service(postgres, template, tmp_path_factory.mktemp("pagination_table")) as reader:
         yield reader
@@ -115,9 +113,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("path", "given", "taken"), CASES)
-def test_a_shared_query_parameter(
-    service: Reader, lists: dict[str, str], path: str, given: str, taken: int
-) -> None:
+def test_a_shared_query_parameter(service: Reader, lists: dict[str, str], path: str, given: str, taken: int) -> None:
     answer = service.owner.get(f"{lists[path]}?{given}")
     if taken < 400:
         assert answer.json()["meta"]["per_page"] == taken

@@ -70,9 +70,7 @@ READ_ONLY = ("id", "mailing-list", "created_at", "updated_at")
 
 
 @pytest.fixture(scope="module")
-def lists(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Lister]:
+def lists(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lister]:
     with shared_lists(postgres, template, tmp_path_factory.mktemp("recipient_table")) as (found, _):
         yield found
 
@@ -122,9 +120,7 @@ def test_a_read_only_field_changes_nothing(lists: Lister, field: str) -> None:
         ({"address", "email"}, {"mailing_list_id"}),
     ],
 )
-def test_a_list_and_an_address_or_an_email_are_required(
-    lists: Lister, given: set[str], missing: set[str]
-) -> None:
+def test_a_list_and_an_address_or_an_email_are_required(lists: Lister, given: set[str], missing: set[str]) -> None:
     whole = {
         "mailing_list_id": lists.make(), "address": "12 Main St, Austin, TX 78701", "email": "a@example.com",
     }  # fmt: skip
@@ -137,10 +133,7 @@ def test_a_list_and_an_address_or_an_email_are_required(
 
 @pytest.mark.parametrize("field", ["dob", "anniversary"])
 @pytest.mark.parametrize(
-    ("written", "kept"),
-    [("2000-12-31", "2000-12-31"), ("12/31/2000", "2000-12-31"), (None, None), ("", None)],
+    ("written", "kept"), [("2000-12-31", "2000-12-31"), ("12/31/2000", "2000-12-31"), (None, None), ("", None)]
 )
-def test_a_date_is_iso_or_converted_to_it(
-    lists: Lister, field: str, written: str | None, kept: str | None
-) -> None:
+def test_a_date_is_iso_or_converted_to_it(lists: Lister, field: str, written: str | None, kept: str | None) -> None:
     assert lists.add(lists.make(), **{field: written}).json()[field] == kept

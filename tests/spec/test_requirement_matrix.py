@@ -9,8 +9,8 @@ import pytest
 from art_house import ArtHouse
 
 from makers import GIFT, Account, Build, person, warnings_of
-from quillpost.app.container import Parts
-from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, PIECES, POSTCARD
+from quillpost.app.container import Container
+from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, PRODUCTS
 
 COLUMNS = {
     "Postcard": ["postcard"],
@@ -45,7 +45,7 @@ def test_the_matrix_is_the_specifications(row: list[str]) -> None:
 
 
 def test_both_letters_are_one_column() -> None:
-    letters = [piece for piece in PIECES if piece.is_letter]
+    letters = [piece for piece in PRODUCTS if piece.is_letter]
     assert len({(p.audience, p.front, p.message, p.background, p.pdf_only) for p in letters}) == 1
 
 
@@ -53,7 +53,7 @@ SAVED_GIFT = {"giftcard_brand_code": "brindlewick", "giftcard_amount": 2_500}
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -80,11 +80,7 @@ AUDIENCE = {"recipients": [person()]}
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
 def test_an_audience_is_required(owner: Account, piece: str) -> None:
-    nobodies: list[dict[str, list[Any]]] = [
-        {},
-        {"recipients": []},
-        {"recipients": [], "mailing_list_ids": []},
-    ]
+    nobodies: list[dict[str, list[Any]]] = [{}, {"recipients": []}, {"recipients": [], "mailing_list_ids": []}]
     for nobody in nobodies:
         assert faults(owner, piece, message="Hi!", **nobody) == ["recipients"]
     assert faults(owner, piece, message="Hi!", **AUDIENCE) == []
@@ -101,12 +97,8 @@ def test_a_front_is_required_unless_there_is_a_message(owner: Account, art: ArtH
 @pytest.mark.parametrize("piece", EVERY_PIECE)
 def test_an_image_template_is_a_front(owner: Account, art: ArtHouse, piece: str) -> None:
     kind = "postcard" if piece == "magnacard" else TYPES.get(piece, piece)
-    image = owner.post("/image-templates", {"type": kind, "name": "Saved", "image": art.picture()}).json()[
-        "id"
-    ]
-    assert (
-        faults(owner, piece, message_template=template(owner, piece), image_template=image, **AUDIENCE) == []
-    )
+    image = owner.post("/image-templates", {"type": kind, "name": "Saved", "image": art.picture()}).json()["id"]
+    assert faults(owner, piece, message_template=template(owner, piece), image_template=image, **AUDIENCE) == []
 
 
 @pytest.mark.parametrize("piece", EVERY_PIECE)
@@ -139,20 +131,14 @@ def beside_a_pdf(art: ArtHouse) -> dict[str, Any]:
     }
 
 
-COVER = (
-    "additional_pages, font_size, front_image_url, image_template, message, qrcode_url, use_custom_background"
-)
+COVER = "additional_pages, font_size, front_image_url, image_template, message, qrcode_url, use_custom_background"
 
 
 @pytest.mark.parametrize("piece", LETTERS)
 @pytest.mark.parametrize("verb", ["send", "estimate"])
-def test_a_letter_made_only_from_a_pdf_uses_no_cover(
-    owner: Account, art: ArtHouse, piece: str, verb: str
-) -> None:
+def test_a_letter_made_only_from_a_pdf_uses_no_cover(owner: Account, art: ArtHouse, piece: str, verb: str) -> None:
     body = {"pdf_only_url": art.letter(), **AUDIENCE, **beside_a_pdf(art)}
-    plain = owner.post(
-        f"/{verb}/{piece}", {"pdf_only_url": art.letter(), "allow_duplicates": True, **AUDIENCE}
-    )
+    plain = owner.post(f"/{verb}/{piece}", {"pdf_only_url": art.letter(), "allow_duplicates": True, **AUDIENCE})
     sent = owner.post(f"/{verb}/{piece}", body | {"allow_duplicates": True})
     assert (sent.status_code, sent.headers["X-Ignored-Fields"]) == (200, COVER)
     assert not any(b"/gone-" in request for request in art.requests)
@@ -165,9 +151,7 @@ def test_a_letter_made_only_from_a_pdf_uses_no_cover(
 
 @pytest.mark.parametrize("piece", LETTERS)
 def test_a_templates_pdf_is_the_whole_letter_too(owner: Account, art: ArtHouse, piece: str) -> None:
-    saved = template(
-        owner, piece, content="", pdf_only_url=art.letter(), qrcode_url="https://example.com/saved"
-    )
+    saved = template(owner, piece, content="", pdf_only_url=art.letter(), qrcode_url="https://example.com/saved")
     body = beside_a_pdf(art) | {"message": " "}
     sent = call(owner, piece, message_template=saved, **AUDIENCE, **body)
     assert sent.status_code == 200, sent.text

@@ -9,7 +9,7 @@ from art_house import ArtHouse
 from writing_service import Writer, writing_service
 
 from makers import Account, Build, person, postcard
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 ENDPOINTS = [
@@ -23,7 +23,7 @@ ENDPOINTS = [
 
 
 @pytest.fixture
-def parts(build: Build) -> Parts:
+def container(build: Build) -> Container:
     return build(allow_private_urls=True)
 
 
@@ -45,20 +45,14 @@ REQUEST: dict[str, Any] = {
         lambda answer: answer["mailing_list_ids_used"] == "1",
     ),
     "front_image_url": sends(
-        lambda owner, art: {"front_image_url": art.picture()},
-        lambda answer: answer["front_image"].endswith("teal.png"),
+        lambda owner, art: {"front_image_url": art.picture()}, lambda answer: answer["front_image"].endswith("teal.png")
     ),
     "image_template": sends(
-        lambda owner, art: {"image_template": saved_image(owner, art)},
-        lambda answer: answer["image_template_id"] == 1,
+        lambda owner, art: {"image_template": saved_image(owner, art)}, lambda answer: answer["image_template_id"] == 1
     ),
     "message": sends({"message": "Hi %FIRST_NAME%"}, lambda answer: answer["message"] == "Hi %FIRST_NAME%"),
     "message_template": sends(
-        lambda owner, art: {
-            "message": None,
-            "front_image_url": art.picture(),
-            "message_template": saved(owner),
-        },
+        lambda owner, art: {"message": None, "front_image_url": art.picture(), "message_template": saved(owner)},
         lambda answer: (answer["message_template_id"], answer["message"]) == (1, "Saved"),
     ),
     "custom_background_image": sends(
@@ -70,16 +64,12 @@ REQUEST: dict[str, Any] = {
         lambda answer: (answer["type"], answer["message"]) == ("letter", ""),
         piece="windowed-letter",
     ),
-    "send_standard_mail": sends(
-        {"send_standard_mail": True}, lambda answer: answer["authorization_total"] == 94
-    ),
+    "send_standard_mail": sends({"send_standard_mail": True}, lambda answer: answer["authorization_total"] == 94),
     "handwriting_style": sends({"handwriting_style": 2}, lambda answer: answer["style"] == 2),
     "handwriting_color": sends(
         {"handwriting_color": "#ff0000"}, lambda answer: answer["handwriting_color"] == "rgba(255,0,0,1)"
     ),
-    "handwriting_realism": sends(
-        {"handwriting_realism": False}, lambda answer: answer["status"] == "reviewing"
-    ),
+    "handwriting_realism": sends({"handwriting_realism": False}, lambda answer: answer["status"] == "reviewing"),
     "qrcode_url": sends(
         {"qrcode_url": "https://example.com"}, lambda answer: answer["qrcode_url"] == "https://example.com"
     ),

@@ -21,9 +21,7 @@ BACKGROUNDS = (
 
 
 @pytest.fixture(scope="module")
-def owner(
-    postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Account]:
+def owner(postgres: EmbeddedPostgres, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     with shared_account(postgres, template, tmp_path_factory.mktemp("sub-account-table")) as (owner, _):
         yield owner
 
@@ -48,15 +46,7 @@ def test_the_title_a_string_required_on_create(owner: Account) -> None:
 
 
 @pytest.mark.parametrize(
-    "field",
-    [
-        "return_name",
-        "return_address",
-        "return_address2",
-        "return_city",
-        "return_state",
-        "return_postal_code",
-    ],
+    "field", ["return_name", "return_address", "return_address2", "return_city", "return_state", "return_postal_code"]
 )
 def test_a_string_optional_on_create(owner: Account, field: str) -> None:
     street = {"return_address": "9 Branch Rd"}

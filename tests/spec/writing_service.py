@@ -23,17 +23,15 @@ class Writer:
 
 
 @contextmanager
-def writing_service(
-    postgres: EmbeddedPostgres, template: str, home: Path, **unusual: Any
-) -> Iterator[Writer]:
+def writing_service(postgres: EmbeddedPostgres, template: str, home: Path, **unusual: Any) -> Iterator[Writer]:
     name = f"writing_{home.parent.name}_{home.name}".replace("-", "_").lower()
     with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
         admin.execute(f'create database "{name}" template {template} strategy file_copy')
         usual = {"home": home, "calls_a_minute": 1_000_000}
         settings = Settings.model_validate(usual | unusual)
-        parts = bootstrap.build(settings, postgres.conninfo(name), clock=Clock().now)
-        with TestClient(create_app(parts), base_url="http://quillpost.test") as http:
-            owner = make_account(parts, http, "owner@example.com")
-            yield Writer(owner, make_sub_account(parts, owner))
-        parts.db.close()
+        container = bootstrap.build_container(settings, postgres.conninfo(name), clock=Clock().now)
+        with TestClient(create_app(container), base_url="http://quillpost.test") as http:
+            owner = make_account(container, http, "owner@example.com")
+            yield Writer(owner, make_sub_account(container, owner))
+        container.db.close()
         admin.execute(f'drop database "{name}" with (force)')

@@ -17,33 +17,33 @@ import sqlalchemy as sa
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import hold_account, require_owner
+from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import accounts, tokens
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Forbidden, Invalid
 from quillpost.core.tokens import LinkSigner
 
-SCOPE: Final = "send:write"
-MOST_ORIGINS: Final = 20
-LONGEST_ORIGIN: Final = 300
-LOCAL: Final = ("localhost", "127.0.0.1")
-PURPOSE: Final = "embed"
-LONGEST_PASS: Final = 12_000
+REQUIRED_SCOPE: Final = "send:write"
+MAX_ORIGINS: Final = 20
+MAX_ORIGIN_LENGTH: Final = 300
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1")
+KEY_PURPOSE: Final = "embed"
+MAX_TOKEN_LENGTH: Final = 12_000
 
-NO_ORIGIN = "{} is no site: write it as https://app.example.com, without a path."
-NO_HTTP = "{} is not https: other sites than localhost must be."
-TOO_MANY = f"At most {MOST_ORIGINS} sites, please."
-OVER = "This form was open for too long. Reload the page that it is on."
-ENDED = "This form is not good any more: reload the page that it is on, or tell whoever runs it."
-FORGED = "This address is not one of ours, or is not whole."
-DELISTED = "This site may not show the form any more. Whoever owns the account decides which may."
+INVALID_ORIGIN = "{} is no site: write it as https://app.example.com, without a path."
+HTTPS_REQUIRED = "{} is not https: other sites than localhost must be."
+TOO_MANY_ORIGINS = f"At most {MAX_ORIGINS} sites, please."
+TOKEN_EXPIRED = "This form was open for too long. Reload the page that it is on."
+TOKEN_REVOKED = "This form is not good any more: reload the page that it is on, or tell whoever runs it."
+TOKEN_INVALID = "This address is not one of ours, or is not whole."
+ORIGIN_NOT_ALLOWED = "This site may not show the form any more. Whoever owns the account decides which may."
 
-_HOST = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_HOST_PATTERN = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class EmbedToken:
     """Whose composer it is, in whose page, and what it begins with."""
 
     account_id: int
@@ -58,7 +58,7 @@ class Pass:
     """Tells it from others that are good for the same."""
 
     @property
-    def mark(self) -> tuple[int, str]:
+    def guest_key(self) -> tuple[int, str]:
         """What tells this guest from all others."""
         return self.token_id, self.serial
 
@@ -70,11 +70,11 @@ class Pass:
             mode=self.mode,
             sub_account_id=self.sub_account_id,
             token_id=self.token_id,
-            scopes=frozenset({SCOPE}),
+            scopes=frozenset({REQUIRED_SCOPE}),
         )
 
 
-class Closed(Forbidden):
+class EmbedTokenRejected(Forbidden):
     """A pass that opens nothing. `origin` is the site that may still be told so in its frame."""
 
     def __init__(self, message: str, origin: str | None = None) -> None:
@@ -82,97 +82,102 @@ class Closed(Forbidden):
         self.origin = origin
 
 
-def normal_origin(written: str) -> str:
+def normalize_origin(origin: str) -> str:
     """A site as browsers name it; `ValueError` with a sentence for what is none."""
-    text = written.strip()
+    text = origin.strip()
     try:
-        place = urlsplit(text)
-        host, port = (place.hostname or "").encode("idna").decode(), place.port
+        url = urlsplit(text)
+        host, port = (url.hostname or "").encode("idna").decode(), url.port
     except ValueError:
-        raise ValueError(NO_ORIGIN.format(_shown(text))) from None
-    is_bare = place.path in ("", "/") and not (place.query or place.fragment or "@" in place.netloc)
-    if place.scheme not in ("http", "https") or not is_bare or not _HOST.fullmatch(host) or len(host) > 253:
-        raise ValueError(NO_ORIGIN.format(_shown(text)))
-    if place.scheme == "http" and host not in LOCAL:
-        raise ValueError(NO_HTTP.format(_shown(text)))
-    usual = {"http": 80, "https": 443}[place.scheme]
-    return f"{place.scheme}://{host}" + (f":{port}" if port not in (None, usual) else "")
+        raise ValueError(INVALID_ORIGIN.format(_shorten(text))) from None
+    is_origin_only = url.path in ("", "/") and not (url.query or url.fragment or "@" in url.netloc)
+    if (
+        url.scheme not in ("http", "https")
+        or not is_origin_only
+        or not _HOST_PATTERN.fullmatch(host)
+        or len(host) > 253
+    ):
+        raise ValueError(INVALID_ORIGIN.format(_shorten(text)))
+    if url.scheme == "http" and host not in LOCAL_HOSTS:
+        raise ValueError(HTTPS_REQUIRED.format(_shorten(text)))
+    default_port = {"http": 80, "https": 443}[url.scheme]
+    return f"{url.scheme}://{host}" + (f":{port}" if port not in (None, default_port) else "")
 
 
-def read_origins(tx: Tx, account_id: int) -> list[str]:
-    found = tx.execute(sa.select(accounts.c.embed_origins).where(accounts.c.id == account_id)).scalar_one()
-    return list(found)
+def read_embed_origins(tx: Tx, account_id: int) -> list[str]:
+    origins = tx.execute(sa.select(accounts.c.embed_origins).where(accounts.c.id == account_id)).scalar_one()
+    return list(origins)
 
 
-def change_origins(tx: Tx, account_id: int, lines: Sequence[str], actor: Actor, *, now: datetime) -> None:
+def update_embed_origins(tx: Tx, account_id: int, origins: Sequence[str], actor: Actor, *, now: datetime) -> None:
     """The sites that may show it from now on; `Invalid` under `origins`, `Forbidden` for no owner."""
-    hold_account(tx, account_id)
+    lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
-    wanted, faults = list[str](), list[str]()
-    for line in filter(None, map(str.strip, lines)):
+    new_origins, errors = list[str](), list[str]()
+    for origin in filter(None, map(str.strip, origins)):
         try:
-            wanted.append(normal_origin(line))
-        except ValueError as wrong:
-            faults.append(str(wrong))
-    wanted = list(dict.fromkeys(wanted))
-    if len(wanted) > MOST_ORIGINS:
-        faults = [TOO_MANY]
-    if faults:
-        raise Invalid({"origins": faults[:MOST_ORIGINS]})
-    if wanted == read_origins(tx, account_id):
+            new_origins.append(normalize_origin(origin))
+        except ValueError as error:
+            errors.append(str(error))
+    new_origins = list(dict.fromkeys(new_origins))
+    if len(new_origins) > MAX_ORIGINS:
+        errors = [TOO_MANY_ORIGINS]
+    if errors:
+        raise Invalid({"origins": errors[:MAX_ORIGINS]})
+    if new_origins == read_embed_origins(tx, account_id):
         return
-    values = {"embed_origins": wanted, "updated_at": now}
+    values = {"embed_origins": new_origins, "updated_at": now}
     tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**values))
-    audit_service.note(tx, account_id, "embed.changed", actor, about={"sites": wanted}, now=now)
+    audit_service.record_audit_entry(tx, account_id, "embed.changed", actor, about={"sites": new_origins}, now=now)
 
 
-def issue(sealer: Sealer, given: Pass, *, expires: datetime) -> str:
-    return _signer(sealer).sign(orjson.dumps(asdict(given)).decode(), expires=expires)
+def issue_embed_token(encryptor: Encryptor, token: EmbedToken, *, expires: datetime) -> str:
+    return _build_signer(encryptor).sign_file_id(orjson.dumps(asdict(token)).decode(), expires_at=expires)
 
 
-def admit(db: Database, sealer: Sealer, written: str, *, now: datetime) -> Pass:
-    """The pass, if it still opens; `Closed` where it does not. Asked at every request."""
-    found = _read(sealer, written, now=now)
-    with db.transaction(Tenant(found.account_id)) as tx:
+def verify_embed_token(db: Database, encryptor: Encryptor, signed_text: str, *, now: datetime) -> EmbedToken:
+    """The pass, if it still opens; `EmbedTokenRejected` where it does not. Asked at every request."""
+    token = _decode_token(encryptor, signed_text, now=now)
+    with db.transaction(Tenant(token.account_id)) as tx:
         row = tx.execute(
             sa.select(tokens.c.scopes, tokens.c.mode, accounts.c.test_mode, accounts.c.embed_origins)
             .join_from(tokens, accounts, accounts.c.id == tokens.c.account_id)
             .where(
-                tokens.c.id == found.token_id,
+                tokens.c.id == token.token_id,
                 tokens.c.revoked_at.is_(None),
                 sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > now),
-                sa.or_(tokens.c.sub_account_id.is_(None), tokens.c.sub_account_id == found.sub_account_id),
+                sa.or_(tokens.c.sub_account_id.is_(None), tokens.c.sub_account_id == token.sub_account_id),
             )
         ).first()
-    if row is None or (row.scopes is not None and SCOPE not in row.scopes):
-        raise Closed(ENDED, found.origin)
-    if found.mode != ("test" if row.test_mode else row.mode):
-        raise Closed(ENDED, found.origin)
-    if found.origin not in row.embed_origins:
-        raise Closed(DELISTED)
-    return found
+    if row is None or (row.scopes is not None and REQUIRED_SCOPE not in row.scopes):
+        raise EmbedTokenRejected(TOKEN_REVOKED, token.origin)
+    if token.mode != ("test" if row.test_mode else row.mode):
+        raise EmbedTokenRejected(TOKEN_REVOKED, token.origin)
+    if token.origin not in row.embed_origins:
+        raise EmbedTokenRejected(ORIGIN_NOT_ALLOWED)
+    return token
 
 
-def _read(sealer: Sealer, written: str, *, now: datetime) -> Pass:
-    signer = _signer(sealer)
-    claim = signer.read(written, now=now) if len(written) <= LONGEST_PASS else None
-    if claim is None:
+def _decode_token(encryptor: Encryptor, signed_text: str, *, now: datetime) -> EmbedToken:
+    signer = _build_signer(encryptor)
+    payload = signer.read_file_id(signed_text, now=now) if len(signed_text) <= MAX_TOKEN_LENGTH else None
+    if payload is None:
         # One that is over was ours once: its site may say so within its frame.
-        over = signer.read(written, now=None) if len(written) <= LONGEST_PASS else None
-        if over is not None:
-            raise Closed(OVER, _pass(over).origin)
-        raise Closed(FORGED)
-    return _pass(claim)
+        expired_payload = signer.read_file_id(signed_text, now=None) if len(signed_text) <= MAX_TOKEN_LENGTH else None
+        if expired_payload is not None:
+            raise EmbedTokenRejected(TOKEN_EXPIRED, _parse_token(expired_payload).origin)
+        raise EmbedTokenRejected(TOKEN_INVALID)
+    return _parse_token(payload)
 
 
-def _pass(claim: str) -> Pass:
-    told: dict[str, Any] = orjson.loads(claim)
-    return Pass(**{**told, "mailing_list_ids": tuple(told["mailing_list_ids"])})
+def _parse_token(payload: str) -> EmbedToken:
+    values: dict[str, Any] = orjson.loads(payload)
+    return EmbedToken(**{**values, "mailing_list_ids": tuple(values["mailing_list_ids"])})
 
 
-def _signer(sealer: Sealer) -> LinkSigner:
-    return LinkSigner(lambda: sealer.derive_all(PURPOSE))
+def _build_signer(encryptor: Encryptor) -> LinkSigner:
+    return LinkSigner(lambda: encryptor.derive_keys(KEY_PURPOSE))
 
 
-def _shown(text: str) -> str:
-    return text if len(text) <= LONGEST_ORIGIN else f"{text[:LONGEST_ORIGIN]}…"
+def _shorten(text: str) -> str:
+    return text if len(text) <= MAX_ORIGIN_LENGTH else f"{text[:MAX_ORIGIN_LENGTH]}…"

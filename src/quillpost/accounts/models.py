@@ -39,7 +39,7 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowance:
+class RateLimitStatus:
     """How much of a minute's calls is left."""
 
     limit: int
@@ -51,20 +51,20 @@ class Allowance:
         return max(0, self.limit - self.used)
 
     @property
-    def is_spent(self) -> bool:
+    def is_exceeded(self) -> bool:
         return self.used > self.limit
 
 
-def network_of(address: str) -> str:
+def get_network(address: str) -> str:
     """Whom a network address stands for: a household of IPv6 has more addresses than we could count."""
     try:
-        known = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return address
-    if isinstance(known, IPv6Address):
+    if isinstance(ip, IPv6Address):
         # Whoever listens for both at once sees IPv4 as a part of IPv6, all of it in one such network.
-        known = known.ipv4_mapped or known
-    return str(known) if known.version == 4 else str(ip_network((known, 64), strict=False))
+        ip = ip.ipv4_mapped or ip
+    return str(ip) if ip.version == 4 else str(ip_network((ip, 64), strict=False))
 
 
 SCOPES = tuple(
@@ -73,22 +73,22 @@ SCOPES = tuple(
     for how in ("read", "write")
 )
 
-OWNERS_ALONE = frozenset({"account:write"})
+OWNER_ONLY_SCOPES = frozenset({"account:write"})
 """What only an owner may do, and whatever acts for one."""
 
 
-def scopes_of(role: Role) -> frozenset[str] | None:
+def get_role_scopes(role: Role) -> frozenset[str] | None:
     """The most that somebody in this role may do, or lend to an app; None: everything."""
-    return None if role == "owner" else frozenset(SCOPES) - OWNERS_ALONE
+    return None if role == "owner" else frozenset(SCOPES) - OWNER_ONLY_SCOPES
 
 
-def narrowest(*several: frozenset[str] | None) -> frozenset[str] | None:
+def intersect_scopes(*scope_sets: frozenset[str] | None) -> frozenset[str] | None:
     """What all of these allow; None among them allows everything."""
-    limits = [each for each in several if each is not None]
+    limits = [scopes for scopes in scope_sets if scopes is not None]
     return frozenset.intersection(*limits) if limits else None
 
 
-def scope_fault(scopes: Iterable[str] | None) -> str | None:
+def find_scope_error(scopes: Iterable[str] | None) -> str | None:
     """What is wrong with these scopes, in a sentence."""
     unknown = next((scope for scope in scopes or () if scope not in SCOPES), None)
     return None if unknown is None else f"Unknown scope {unknown}. Known scopes: {', '.join(SCOPES)}."

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import hold_account, require_owner
-from quillpost.core import tokens as token_format
+from quillpost.accounts.service import lock_account_row, require_owner
+from quillpost.core import tokens
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import accounts, ledger_moves
 from quillpost.core.database.tables.counters import account_credit, account_spending, order_counts
@@ -21,7 +21,7 @@ from quillpost.core.paging import Page, PageRequest, read_page
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AccountSummary:
     """An account, with what it sent in one mode, and has and has spent there since the month began."""
 
     id: int
@@ -38,7 +38,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class AccountLedgerMove:
     """Money that went from one book to another."""
 
     id: int
@@ -51,57 +51,59 @@ class Move:
     at: datetime
 
 
-def list_accounts(tx: Tx, asked: PageRequest, *, mode: str, month: date, words: str = "") -> Page[Known]:
-    """The newest first; with `words`, those that have them in their name, company or e-mail."""
-    wanted = [_like(words)] if words else []
-    total = int(tx.execute(sa.select(sa.func.count()).select_from(accounts).where(*wanted)).scalar_one())
-    rows = read_page(tx, accounts, wanted, asked, total=total)
-    return Page(_known(tx, rows, mode=mode, month=month), total, asked)
+def list_accounts(
+    tx: Tx, page_request: PageRequest, *, mode: str, month: date, search: str = ""
+) -> Page[AccountSummary]:
+    """The newest first; with `search`, those that have them in their name, company or e-mail."""
+    conditions = [_matches_search(search)] if search else []
+    total = int(tx.execute(sa.select(sa.func.count()).select_from(accounts).where(*conditions)).scalar_one())
+    rows = read_page(tx, accounts, conditions, page_request, total=total)
+    return Page(_build_summaries(tx, rows, mode=mode, month=month), total, page_request)
 
 
-def find_known(tx: Tx, account_id: int, *, mode: str, month: date) -> Known:
+def find_account_summary(tx: Tx, account_id: int, *, mode: str, month: date) -> AccountSummary:
     row = tx.execute(sa.select(accounts).where(accounts.c.id == account_id)).first()
     if row is None:
         raise NotFound
-    return _known(tx, [row], mode=mode, month=month)[0]
+    return _build_summaries(tx, [row], mode=mode, month=month)[0]
 
 
-def last_moves(tx: Tx, account_id: int, *, mode: str, most: int = 25) -> list[Move]:
+def list_recent_moves(tx: Tx, account_id: int, *, mode: str, limit: int = 25) -> list[AccountLedgerMove]:
     """The newest of the ledger."""
     c = ledger_moves.c
     columns = c.id, c.kind, c.source, c.target, c.cents, c.order_id, c.note, c.at
-    found = tx.execute(
+    rows = tx.execute(
         sa.select(*columns)
         .where(c.account_id == account_id, c.mode == mode)
         .order_by(c.at.desc(), c.id.desc())
-        .limit(most)
+        .limit(limit)
     )
-    return [Move(*row) for row in found]
+    return [AccountLedgerMove(*row) for row in rows]
 
 
-def _like(words: str) -> sa.ColumnElement[bool]:
+def _matches_search(search: str) -> sa.ColumnElement[bool]:
     columns = accounts.c.email, accounts.c.name, accounts.c.company
-    return sa.or_(*(column.icontains(words, autoescape=True) for column in columns))
+    return sa.or_(*(column.icontains(search, autoescape=True) for column in columns))
 
 
-def _known(tx: Tx, rows: list[sa.Row[Any]], *, mode: str, month: date) -> list[Known]:
+def _build_summaries(tx: Tx, rows: list[sa.Row[Any]], *, mode: str, month: date) -> list[AccountSummary]:
     ids = [row.id for row in rows]
 
-    def added(
-        amount: sa.ColumnElement[Any], table: sa.Table, *which: sa.ColumnElement[bool]
+    def sum_by_account(
+        amount: sa.ColumnElement[Any], table: sa.Table, *conditions: sa.ColumnElement[bool]
     ) -> dict[int, int]:
-        totals = sa.select(table.c.account_id, amount).where(table.c.account_id.in_(ids), *which)
-        return {number: int(total) for number, total in tx.execute(totals.group_by(table.c.account_id))}
+        totals = sa.select(table.c.account_id, amount).where(table.c.account_id.in_(ids), *conditions)
+        return {account_id: int(total) for account_id, total in tx.execute(totals.group_by(table.c.account_id))}
 
-    people = added(sa.func.count(), memberships)
-    sent = added(sa.func.sum(order_counts.c.n), order_counts, order_counts.c.mode == mode)
-    credit = added(sa.func.sum(account_credit.c.cents), account_credit, account_credit.c.mode == mode)
+    people = sum_by_account(sa.func.count(), memberships)
+    orders = sum_by_account(sa.func.sum(order_counts.c.n), order_counts, order_counts.c.mode == mode)
+    credit = sum_by_account(sa.func.sum(account_credit.c.cents), account_credit, account_credit.c.mode == mode)
     spending = account_spending.c
-    spent = added(
+    spent = sum_by_account(
         sa.func.sum(spending.cents), account_spending, spending.mode == mode, spending.month == month
     )
     return [
-        Known(
+        AccountSummary(
             id=row.id,
             name=row.name,
             email=row.email,
@@ -110,7 +112,7 @@ def _known(tx: Tx, rows: list[sa.Row[Any]], *, mode: str, month: date) -> list[K
             is_test_account=row.test_mode,
             created_at=row.created_at,
             people=people.get(row.id, 0),
-            orders=sent.get(row.id, 0),
+            orders=orders.get(row.id, 0),
             credit=credit.get(row.id, 0),
             spent=spent.get(row.id, 0),
         )
@@ -119,7 +121,7 @@ def _known(tx: Tx, rows: list[sa.Row[Any]], *, mode: str, month: date) -> list[K
 
 
 # Both in the caller's mode, and for a caller who is limited to a sub account over that one's rows alone.
-MONEY = sa.text(
+SELECT_BALANCE = sa.text(
     """
     select (select coalesce(sum(cents), 0)::bigint from account_credit
              where account_id = :account and mode = :mode) as credit,
@@ -127,7 +129,7 @@ MONEY = sa.text(
              where account_id = :account and mode = :mode and month >= :month) as spent
     """
 )
-USED = sa.text(
+SELECT_USAGE = sa.text(
     """
     select count(*) as orders,
            coalesce(sum(case when audience_pending then total_estimated_recipients
@@ -139,7 +141,7 @@ USED = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AccountUsage:
     """Money in cents. Orders are those placed since the `month` began and not cancelled, pieces those of them
     that were mailed or will be; `spent` is what was captured since then less what was given back."""
 
@@ -154,32 +156,32 @@ class Standing:
     spent: int
 
 
-def read_standing(tx: Tx, who: Caller, *, now: datetime) -> Standing:
+def read_account_usage(tx: Tx, caller: Caller, *, now: datetime) -> AccountUsage:
     month = now.astimezone(UTC).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    account = tx.execute(sa.select(accounts).where(accounts.c.id == who.account_id)).one()
-    whose = {"account": who.account_id, "mode": who.mode, "month": month}
-    money = tx.execute(MONEY, whose | {"month": month.date()}).one()
-    used = tx.execute(USED, whose).one()
-    return Standing(
+    account = tx.execute(sa.select(accounts).where(accounts.c.id == caller.account_id)).one()
+    params = {"account": caller.account_id, "mode": caller.mode, "month": month}
+    balance = tx.execute(SELECT_BALANCE, params | {"month": month.date()}).one()
+    usage = tx.execute(SELECT_USAGE, params).one()
+    return AccountUsage(
         id=account.id,
         name=account.name,
         email=account.email,
         company=account.company,
-        credit=money.credit,
+        credit=balance.credit,
         month=month,
-        orders=used.orders,
-        pieces=used.pieces,
-        spent=money.spent,
+        orders=usage.orders,
+        pieces=usage.pieces,
+        spent=balance.spent,
     )
 
 
-LONGEST = 300
-CALLED = {"name": "the name", "company": "the company"}
-RETURN_ADDRESS = "the return address"
+MAX_FIELD_LENGTH = 300
+FIELD_LABELS = {"name": "the name", "company": "the company"}
+RETURN_ADDRESS_LABEL = "the return address"
 
 
 @dataclass(frozen=True, slots=True)
-class AccountFacts:
+class AccountProfile:
     name: str
     company: str | None = None
     return_name: str | None = None
@@ -195,38 +197,38 @@ class AccountFacts:
         return all((self.return_address, self.return_city, self.return_state, self.return_postal_code))
 
 
-_COLUMNS = [accounts.c[field.name] for field in fields(AccountFacts)]
+_COLUMNS = [accounts.c[field.name] for field in fields(AccountProfile)]
 
 
-def read_facts(tx: Tx, account_id: int) -> AccountFacts:
-    return AccountFacts(*tx.execute(sa.select(*_COLUMNS).where(accounts.c.id == account_id)).one())
+def read_account_profile(tx: Tx, account_id: int) -> AccountProfile:
+    return AccountProfile(*tx.execute(sa.select(*_COLUMNS).where(accounts.c.id == account_id)).one())
 
 
-def change_facts(tx: Tx, account_id: int, wanted: AccountFacts, actor: Actor, *, now: datetime) -> None:
+def update_account_profile(tx: Tx, account_id: int, profile: AccountProfile, actor: Actor, *, now: datetime) -> None:
     """All of them at once; noted if anything is another. `Invalid` by field; `Forbidden` for a person who is
     no owner. Orders that are placed already keep the sender that they had."""
-    hold_account(tx, account_id)
+    lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
-    if faults := _faults(wanted):
-        raise Invalid(faults)
-    before = asdict(read_facts(tx, account_id))
-    changed = {name: value for name, value in asdict(wanted).items() if value != before[name]}
-    if not changed:
+    if errors := _find_errors(profile):
+        raise Invalid(errors)
+    before = asdict(read_account_profile(tx, account_id))
+    changes = {name: value for name, value in asdict(profile).items() if value != before[name]}
+    if not changes:
         return
-    tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**changed, updated_at=now))
-    words = list(dict.fromkeys(CALLED.get(name, RETURN_ADDRESS) for name in changed))
-    audit_service.note(tx, account_id, "account.changed", actor, about={"changed": words}, now=now)
+    tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**changes, updated_at=now))
+    labels = list(dict.fromkeys(FIELD_LABELS.get(name, RETURN_ADDRESS_LABEL) for name in changes))
+    audit_service.record_audit_entry(tx, account_id, "account.changed", actor, about={"changed": labels}, now=now)
 
 
-def _faults(wanted: AccountFacts) -> Mapping[str, list[str]]:
-    found = {}
-    for name, value in asdict(wanted).items():
-        if len(value or "") > LONGEST:
-            found[name] = [f"At most {LONGEST} characters, please."]
+def _find_errors(profile: AccountProfile) -> Mapping[str, list[str]]:
+    errors = {}
+    for name, value in asdict(profile).items():
+        if len(value or "") > MAX_FIELD_LENGTH:
+            errors[name] = [f"At most {MAX_FIELD_LENGTH} characters, please."]
         elif not (value or "").isprintable():
-            found[name] = ["This is one line of plain text."]
-        elif token_format.hide_secrets(value or "") != (value or ""):  # it is printed, and shown to others
-            found[name] = ["This holds a token: write something else, and revoke that token."]
-    if not wanted.name:
-        found["name"] = ["Give the account a name: a person's or a company's."]
-    return found
+            errors[name] = ["This is one line of plain text."]
+        elif tokens.hide_secrets(value or "") != (value or ""):  # it is printed, and shown to others
+            errors[name] = ["This holds a token: write something else, and revoke that token."]
+    if not profile.name:
+        errors["name"] = ["Give the account a name: a person's or a company's."]
+    return errors

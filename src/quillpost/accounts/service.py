@@ -7,10 +7,10 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import Allowance, Caller, network_of, scope_fault
+from quillpost.accounts.models import Caller, RateLimitStatus, find_scope_error, get_network
 from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.accounts.tokens.queries import insert_token
-from quillpost.core import tokens as token_format
+from quillpost.core import tokens
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import accounts, idempotency_keys
 from quillpost.core.database.tables.users import memberships
@@ -19,8 +19,8 @@ from quillpost.core.errors import Forbidden, Invalid, Refused, Unauthenticated
 WINDOW_SECONDS = 60
 
 AUTHENTICATE = sa.text("select * from authenticate(:digest, :seconds, :now)")
-COUNT = sa.text("select * from count_call(:key, :seconds)")
-FORGET_WINDOWS = sa.text(
+COUNT_CALL = sa.text("select * from count_call(:key, :seconds)")
+DELETE_EXPIRED_WINDOWS = sa.text(
     """
     delete from rate_windows
      where started_at < now() - case when key like 'day:%' then interval '1 day' else interval '1 hour' end
@@ -29,7 +29,7 @@ FORGET_WINDOWS = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class SenderProfile:
     """The sending side of a piece: what `%YOUR_NAME%` stands for, and where returns go."""
 
     name: str | None
@@ -42,16 +42,16 @@ class Sender:
     return_postal_code: str | None
 
 
-def tenant(who: Caller) -> Tenant:
-    return Tenant(who.account_id, who.sub_account_id, who.mode)
+def build_tenant(caller: Caller) -> Tenant:
+    return Tenant(caller.account_id, caller.sub_account_id, caller.mode)
 
 
-def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tuple[Caller, Allowance]:
+def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tuple[Caller, RateLimitStatus]:
     """The token's holder, this call counted; `Unauthenticated` for anything else."""
-    if not token_format.looks_valid(token):
+    if not tokens.is_wellformed_token(token):
         raise Unauthenticated
-    row = db.at_once(
-        AUTHENTICATE, {"digest": token_format.digest(token), "seconds": WINDOW_SECONDS, "now": now}
+    row = db.execute_autocommit(
+        AUTHENTICATE, {"digest": tokens.hash_token(token), "seconds": WINDOW_SECONDS, "now": now}
     )
     if row is None:
         raise Unauthenticated
@@ -65,56 +65,56 @@ def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tupl
         grant_id=row.grant_id,
         is_operator=row.is_operator,
     )
-    return caller, Allowance(limit, row.used, row.resets_in)
+    return caller, RateLimitStatus(limit, row.used, row.resets_in)
 
 
-def count_stranger(db: Database, address: str, *, limit: int) -> Allowance:
+def count_anonymous_call(db: Database, address: str, *, limit: int) -> RateLimitStatus:
     """One more call from a network address that shows no good token."""
-    return _counted(db, f"address:{network_of(address)}", limit)
+    return _count_call(db, f"address:{get_network(address)}", limit)
 
 
-def count_hook(db: Database, list_id: int, *, limit: int) -> Allowance:
+def count_list_call(db: Database, list_id: int, *, limit: int) -> RateLimitStatus:
     """One more call by the key of this mailing list, whichever key that is now."""
-    return _counted(db, f"list:{list_id}", limit)
+    return _count_call(db, f"list:{list_id}", limit)
 
 
-def count_embed(db: Database, token_id: int, *, limit: int) -> Allowance:
+def count_embed_call(db: Database, token_id: int, *, limit: int) -> RateLimitStatus:
     """One more request of a composer within another product's page, by the token that has opened it."""
-    return _counted(db, f"embed:{token_id}", limit)
+    return _count_call(db, f"embed:{token_id}", limit)
 
 
-def count_guest(db: Database, one_pass: str, *, limit: int) -> Allowance:
+def count_embed_guest_call(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
     """The same by the pass that opens it: of one guest among those of a token."""
-    return _counted(db, f"guest:{token_format.digest(one_pass).hex()}", limit)
+    return _count_call(db, f"guest:{tokens.hash_token(embed_token).hex()}", limit)
 
 
-def count_kept(db: Database, one_pass: str, *, limit: int) -> Allowance:
+def count_stored_send(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
     """One more send that a guest has stored, in the hour that a pass is good for."""
-    return _counted(db, f"guest-kept:{token_format.digest(one_pass).hex()}", limit, seconds=3_600)
+    return _count_call(db, f"guest-kept:{tokens.hash_token(embed_token).hex()}", limit, seconds=3_600)
 
 
-def count_knock(db: Database, door: str, address: str | None, *, limit: int) -> Allowance:
+def count_public_call(db: Database, endpoint: str, address: str | None, *, limit: int) -> RateLimitStatus:
     """One more call at a door that is open to everyone: from this network address, or from all of them."""
-    return _counted(db, f"{door}:{'all' if address is None else network_of(address)}", limit)
+    return _count_call(db, f"{endpoint}:{'all' if address is None else get_network(address)}", limit)
 
 
-def _counted(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SECONDS) -> Allowance:
-    with db.anonymous() as tx:
-        row = tx.execute(COUNT, {"key": key, "seconds": seconds}).one()
-    return Allowance(limit, row.used, row.resets_in)
+def _count_call(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SECONDS) -> RateLimitStatus:
+    with db.anonymous_transaction() as tx:
+        row = tx.execute(COUNT_CALL, {"key": key, "seconds": seconds}).one()
+    return RateLimitStatus(limit, row.used, row.resets_in)
 
 
-def forget_windows(db: Database) -> None:
+def delete_expired_windows(db: Database) -> None:
     """Remove the counts of windows long gone: of an hour at most, or of a day, which their keys say."""
-    with db.work() as tx:
-        tx.execute(FORGET_WINDOWS)
+    with db.system_transaction() as tx:
+        tx.execute(DELETE_EXPIRED_WINDOWS)
 
 
-def open_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
+def create_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
     """A new account's id. Takes the worker's transaction: nobody is in it yet."""
     if tx.execute(sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())).first():
         raise Invalid({"email": [f"An account with the e-mail {email} exists already."]})
-    made = tx.execute(
+    result = tx.execute(
         sa.insert(accounts)
         .values(
             email=email, name=name, is_operator=is_operator, test_mode=False,
@@ -122,17 +122,15 @@ def open_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, no
         )
         .returning(accounts.c.id)
     )  # fmt: skip
-    return int(made.scalar_one())
+    return int(result.scalar_one())
 
 
 def find_account(tx: Tx, email: str) -> int:
     """The id of the account with this e-mail."""
-    found = tx.execute(
-        sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())
-    ).scalar()
-    if found is None:
+    account_id = tx.execute(sa.select(accounts.c.id).where(sa.func.lower(accounts.c.email) == email.lower())).scalar()
+    if account_id is None:
         raise Refused(f"There is no account with the e-mail {email}.")
-    return int(found)
+    return int(account_id)
 
 
 def mint_token(
@@ -146,29 +144,27 @@ def mint_token(
     now: datetime,
 ) -> str:
     """A new token, readable here and never again: only its digest is kept."""
-    if fault := scope_fault(scopes):
-        raise Invalid({"scopes": [fault]})
-    _, token = insert_token(
-        tx, account_id, name=name, mode=mode, scopes=scopes, sub_account_id=sub_account_id, now=now
-    )
+    if error := find_scope_error(scopes):
+        raise Invalid({"scopes": [error]})
+    _, token = insert_token(tx, account_id, name=name, mode=mode, scopes=scopes, sub_account_id=sub_account_id, now=now)
     return token
 
 
-def sender_of(tx: Tx, who: Caller, sub_account_id: int | None) -> Sender:
+def read_sender(tx: Tx, caller: Caller, sub_account_id: int | None) -> SenderProfile:
     """Who a piece is from when the call does not say: the sub account, else the account."""
-    account = tx.execute(sa.select(accounts).where(accounts.c.id == who.account_id)).one()
+    account = tx.execute(sa.select(accounts).where(accounts.c.id == caller.account_id)).one()
     sub_account = read_sub_account(tx, sub_account_id)
     branding = sub_account.branding if sub_account is not None else {}
-    home = sub_account if sub_account is not None and sub_account.return_address else account
-    return Sender(
+    address_source = sub_account if sub_account is not None and sub_account.return_address else account
+    return SenderProfile(
         name=branding.get("name") or account.name,
         company=branding.get("company") or account.company,
-        return_name=home.return_name,
-        return_address=home.return_address,
-        return_address2=home.return_address2,
-        return_city=home.return_city,
-        return_province=home.return_state,
-        return_postal_code=home.return_postal_code,
+        return_name=address_source.return_name,
+        return_address=address_source.return_address,
+        return_address2=address_source.return_address2,
+        return_city=address_source.return_city,
+        return_province=address_source.return_state,
+        return_postal_code=address_source.return_postal_code,
     )
 
 
@@ -181,10 +177,10 @@ def is_operator_token(db: Database, token: str, *, now: datetime) -> bool:
     return who.is_operator
 
 
-NO_OWNER = "Only an owner of this account may do this. Ask one of them."
+OWNER_REQUIRED = "Only an owner of this account may do this. Ask one of them."
 
 
-def hold_account(tx: Tx, account_id: int) -> None:
+def lock_account_row(tx: Tx, account_id: int) -> None:
     """Nobody else who does so goes on before this transaction ends: two at once do not both find the last
     place free."""
     tx.execute(sa.select(accounts.c.id).where(accounts.c.id == account_id).with_for_update(key_share=True))
@@ -198,18 +194,16 @@ def require_owner(tx: Tx, account_id: int, actor: Actor) -> None:
     if actor.person_id is None:
         return
     m = memberships.c
-    place = sa.select(m.id).where(
-        m.account_id == account_id, m.person_id == actor.person_id, m.role == "owner"
-    )
-    if tx.execute(place.with_for_update(read=True)).first() is None:
-        raise Forbidden(NO_OWNER)
+    query = sa.select(m.id).where(m.account_id == account_id, m.person_id == actor.person_id, m.role == "owner")
+    if tx.execute(query.with_for_update(read=True)).first() is None:
+        raise Forbidden(OWNER_REQUIRED)
 
 
-def answer_context(account_id: int, path: str, key: str) -> str:
+def response_encryption_context(account_id: int, path: str, key: str) -> str:
     """What a secret answer is sealed for."""
     return f"idempotency:{account_id}:{path}:{key}"
 
 
-def forget_expired(db: Database, *, now: datetime) -> None:
-    with db.work() as tx:
+def delete_expired_idempotency_keys(db: Database, *, now: datetime) -> None:
+    with db.system_transaction() as tx:
         tx.execute(sa.delete(idempotency_keys).where(idempotency_keys.c.expires_at < now))

@@ -8,13 +8,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.automation_locks import refuse_while_automated
+from quillpost.accounts.automation_locks import refuse_if_used_by_automation
 from quillpost.accounts.models import Caller
-from quillpost.accounts.oauth.apps import end_of_sub_account
+from quillpost.accounts.oauth.apps import end_sub_account_grants
 from quillpost.core.database import Tx
-from quillpost.core.database.search import has_words
+from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import (
-    HELD_BACK,
+    CHANGEABLE_ORDER_STATUSES,
     files,
     image_templates,
     ledger_moves,
@@ -30,10 +30,10 @@ from quillpost.core.database.tables.users import invitations, memberships
 from quillpost.core.errors import Forbidden, NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 
-MOST = 10_000
+MAX_SUB_ACCOUNTS = 10_000
 """Sub accounts of one account: their list is answered whole."""
 
-BACKGROUNDS = (
+BACKGROUND_FIELDS = (
     "message_background_url",
     "postcard6x9_background_url",
     "notecard_background_url",
@@ -63,26 +63,26 @@ class SubAccount:
 
 _COLUMNS = [sub_accounts.c[field.name] for field in fields(SubAccount)]
 
-_SEARCHED = [each for each in _COLUMNS if each.name == "title" or each.name.startswith("return_")]
+_SEARCH_COLUMNS = [each for each in _COLUMNS if each.name == "title" or each.name.startswith("return_")]
 
 # One that has gone and kept its history is unknown from then on.
-_IS_THERE = sub_accounts.c.deleted_at.is_(None)
+_IS_NOT_DELETED = sub_accounts.c.deleted_at.is_(None)
 
 
 def read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
     """The caller's own sub account, if there is such a one."""
     if sub_account_id is None:
         return None
-    row = tx.execute(sa.select(*_COLUMNS).where(sub_accounts.c.id == sub_account_id, _IS_THERE)).first()
+    row = tx.execute(sa.select(*_COLUMNS).where(sub_accounts.c.id == sub_account_id, _IS_NOT_DELETED)).first()
     return None if row is None else SubAccount(*row)
 
 
 def find_sub_account(tx: Tx, sub_account_id: int) -> SubAccount:
     """The same where it has to be there."""
-    found = read_sub_account(tx, sub_account_id)
-    if found is None:
+    sub_account = read_sub_account(tx, sub_account_id)
+    if sub_account is None:
         raise NotFound
-    return found
+    return sub_account
 
 
 def require_sub_account(tx: Tx, sub_account_id: int) -> None:
@@ -90,71 +90,82 @@ def require_sub_account(tx: Tx, sub_account_id: int) -> None:
 
     It stays until this transaction ends: what is written for it finds it there.
     """
-    if not lock_place(tx, sub_account_id):
+    if not share_lock_sub_account(tx, sub_account_id):
         raise Refused("Sub Account ID does not exist")
 
 
-def lock_place(tx: Tx, sub_account_id: int | None, *, account_id: int | None = None) -> bool:
+def share_lock_sub_account(tx: Tx, sub_account_id: int | None, *, account_id: int | None = None) -> bool:
     """Whether the sub account is there, where there is one; it stays until this transaction ends."""
     if sub_account_id is None:
         return True
-    found = sa.select(sub_accounts.c.id).where(sub_accounts.c.id == sub_account_id, _IS_THERE)
+    query = sa.select(sub_accounts.c.id).where(sub_accounts.c.id == sub_account_id, _IS_NOT_DELETED)
     if account_id is not None:
-        found = found.where(sub_accounts.c.account_id == account_id)
-    return tx.execute(found.with_for_update(read=True, key_share=True)).first() is not None
+        query = query.where(sub_accounts.c.account_id == account_id)
+    return tx.execute(query.with_for_update(read=True, key_share=True)).first() is not None
 
 
 def list_sub_accounts(tx: Tx, *, search: str | None = None) -> Sequence[SubAccount]:
     """All that the caller may see, the oldest first; `search`, those that have these words in their title,
     their return address, or the name, company and e-mail of their branding."""
     branding = (sub_accounts.c.branding[name].astext for name in ("name", "company", "email"))
-    wanted = [has_words(search, *_SEARCHED, *branding)] if search else []
-    rows = tx.execute(sa.select(*_COLUMNS).where(_IS_THERE, *wanted).order_by(sub_accounts.c.id))
+    conditions = [matches_words(search, *_SEARCH_COLUMNS, *branding)] if search else []
+    rows = tx.execute(sa.select(*_COLUMNS).where(_IS_NOT_DELETED, *conditions).order_by(sub_accounts.c.id))
     return [SubAccount(*row) for row in rows]
 
 
-def page_of_sub_accounts(tx: Tx, asked: PageRequest, *, named: str = "") -> Page[SubAccount]:
-    """The same page by page, by their titles; `named`, those alone with this in it."""
-    wanted = [_IS_THERE, *([sub_accounts.c.title.icontains(named, autoescape=True)] if named else [])]
+def read_sub_account_page(tx: Tx, page_request: PageRequest, *, title_search: str = "") -> Page[SubAccount]:
+    """The same page by page, by their titles; `title_search`, those alone with this in it."""
+    conditions = [
+        _IS_NOT_DELETED,
+        *([sub_accounts.c.title.icontains(title_search, autoescape=True)] if title_search else []),
+    ]
     by_title = sa.func.lower(sub_accounts.c.title), sub_accounts.c.id
     rows = tx.execute(
-        sa.select(*_COLUMNS).where(*wanted).order_by(*by_title).limit(asked.per_page).offset(asked.offset)
+        sa.select(*_COLUMNS)
+        .where(*conditions)
+        .order_by(*by_title)
+        .limit(page_request.per_page)
+        .offset(page_request.offset)
     )
-    total = tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(*wanted)).scalar_one()
-    return Page([SubAccount(*row) for row in rows], total, asked)
+    total = tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(*conditions)).scalar_one()
+    return Page([SubAccount(*row) for row in rows], total, page_request)
 
 
-def titles_of(branches: Sequence[SubAccount]) -> Mapping[int, str]:
+def label_sub_accounts(sub_account_list: Sequence[SubAccount]) -> Mapping[int, str]:
     """How each is called where people choose: by its title and, where others have the same, its number."""
-    often = Counter(each.title for each in branches)
+    title_counts = Counter(each.title for each in sub_account_list)
     return {
-        each.id: each.title if often[each.title] == 1 else f"{each.title} ({each.id})" for each in branches
+        each.id: each.title if title_counts[each.title] == 1 else f"{each.title} ({each.id})"
+        for each in sub_account_list
     }
 
 
-def create_sub_account(tx: Tx, who: Caller, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:
-    if who.sub_account_id is not None:
+def create_sub_account(tx: Tx, caller: Caller, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:
+    if caller.sub_account_id is not None:
         raise Forbidden("This token is limited to one sub account: it cannot make others.")
-    if tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(_IS_THERE)).scalar_one() >= MOST:
-        raise Refused(f"An account has at most {MOST:,} sub accounts.")
-    made = tx.execute(
+    if (
+        tx.execute(sa.select(sa.func.count()).select_from(sub_accounts).where(_IS_NOT_DELETED)).scalar_one()
+        >= MAX_SUB_ACCOUNTS
+    ):
+        raise Refused(f"An account has at most {MAX_SUB_ACCOUNTS:,} sub accounts.")
+    row = tx.execute(
         sa.insert(sub_accounts)
         .values(
-            account_id=who.account_id,
+            account_id=caller.account_id,
             **{"branding": {}, "backgrounds": {}, **columns},
             created_at=now,
             updated_at=now,
         )
         .returning(*_COLUMNS)
     ).one()
-    return SubAccount(*made)
+    return SubAccount(*row)
 
 
 def lock_sub_account(tx: Tx, sub_account_id: int, *, for_removal: bool = False) -> SubAccount:
     """The sub account, which nobody else changes before this transaction ends, nor, `for_removal`, uses."""
     row = tx.execute(
         sa.select(*_COLUMNS)
-        .where(sub_accounts.c.id == sub_account_id, _IS_THERE)
+        .where(sub_accounts.c.id == sub_account_id, _IS_NOT_DELETED)
         .with_for_update(key_share=not for_removal)
     ).first()
     if row is None:
@@ -162,28 +173,26 @@ def lock_sub_account(tx: Tx, sub_account_id: int, *, for_removal: bool = False) 
     return SubAccount(*row)
 
 
-def change_sub_account(
-    tx: Tx, sub_account_id: int, columns: Mapping[str, Any], *, now: datetime
-) -> SubAccount:
+def update_sub_account(tx: Tx, sub_account_id: int, columns: Mapping[str, Any], *, now: datetime) -> SubAccount:
     """Write over what is named; the rest stays."""
-    changed = tx.execute(
+    row = tx.execute(
         sa.update(sub_accounts)
         .where(sub_accounts.c.id == sub_account_id)
         .values(**columns, updated_at=now)
         .returning(*_COLUMNS)
     ).one()
-    return SubAccount(*changed)
+    return SubAccount(*row)
 
 
-MOST_NAMED = 5
+MAX_LISTED_ORDERS = 5
 
-BELONGINGS: dict[str, tuple[sa.Table, Sequence[sa.ColumnElement[bool]]]] = {
+OWNED_TABLES: dict[str, tuple[sa.Table, Sequence[sa.ColumnElement[bool]]]] = {
     # What the service itself keeps there goes with the sub account.
     "mailing list": (mailing_lists, [mailing_lists.c.kept_for.is_(None)]),
     "image template": (image_templates, []),
     "message template": (message_templates, []),
 }
-HISTORY = (orders, files, ledger_moves)
+HISTORY_TABLES = (orders, files, ledger_moves)
 
 
 def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> SubAccount:
@@ -192,57 +201,59 @@ def remove_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> SubAcco
 
     Locked first, so that whoever is about to use it is either counted here or finds it gone.
     """
-    gone = lock_sub_account(tx, sub_account_id, for_removal=True)
-    _refuse_while_orders_wait(tx, sub_account_id)
-    _refuse_while_it_owns_something(tx, sub_account_id)
-    refuse_while_automated(tx, automations.c.sub_account_id == sub_account_id, what="sub account")
+    sub_account = lock_sub_account(tx, sub_account_id, for_removal=True)
+    _refuse_if_orders_held(tx, sub_account_id)
+    _refuse_if_not_empty(tx, sub_account_id)
+    refuse_if_used_by_automation(tx, automations.c.sub_account_id == sub_account_id, kind="sub account")
     if _has_history(tx, sub_account_id):
-        _retire(tx, sub_account_id, now=now)
+        _mark_deleted(tx, sub_account_id, now=now)
     else:
         tx.execute(sa.delete(sub_accounts).where(sub_accounts.c.id == sub_account_id))
-    return gone
+    return sub_account
 
 
-def _refuse_while_orders_wait(tx: Tx, sub_account_id: int) -> None:
-    waiting = list(
+def _refuse_if_orders_held(tx: Tx, sub_account_id: int) -> None:
+    order_ids = list(
         tx.execute(
             sa.select(orders.c.id)
-            .where(orders.c.sub_account_id == sub_account_id, orders.c.status.in_(HELD_BACK))
+            .where(orders.c.sub_account_id == sub_account_id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES))
             .order_by(orders.c.id)
-            .limit(MOST_NAMED + 1)
+            .limit(MAX_LISTED_ORDERS + 1)
         ).scalars()
     )
-    if waiting:
-        named = ["others" if place == MOST_NAMED else str(order) for place, order in enumerate(waiting)]
-        what = f"Orders {_listed(named)} are" if len(named) > 1 else f"Order {named[0]} is"
-        raise Refused(f"{what} still held back for this sub account: cancel first, or wait.")
+    if order_ids:
+        labels = ["others" if index == MAX_LISTED_ORDERS else str(order_id) for index, order_id in enumerate(order_ids)]
+        subject = f"Orders {_join_names(labels)} are" if len(labels) > 1 else f"Order {labels[0]} is"
+        raise Refused(f"{subject} still held back for this sub account: cancel first, or wait.")
 
 
-def _refuse_while_it_owns_something(tx: Tx, sub_account_id: int) -> None:
+def _refuse_if_not_empty(tx: Tx, sub_account_id: int) -> None:
     counts = tx.execute(
         sa.select(
             *(
                 sa.select(sa.func.count())
-                .where(table.c.sub_account_id == sub_account_id, *own)
+                .where(table.c.sub_account_id == sub_account_id, *conditions)
                 .scalar_subquery()
-                for table, own in BELONGINGS.values()
+                for table, conditions in OWNED_TABLES.values()
             )
         )
     ).one()
-    left = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in zip(BELONGINGS, counts, strict=True) if n]
-    if left:
-        raise Refused(f"This sub account still has {_listed(left)}: delete or move them first.")
+    owned = [
+        f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in zip(OWNED_TABLES, counts, strict=True) if count
+    ]
+    if owned:
+        raise Refused(f"This sub account still has {_join_names(owned)}: delete or move them first.")
 
 
 def _has_history(tx: Tx, sub_account_id: int) -> bool:
-    kept = (sa.exists().where(table.c.sub_account_id == sub_account_id) for table in HISTORY)
-    return bool(tx.execute(sa.select(sa.or_(*kept))).scalar_one())
+    checks = (sa.exists().where(table.c.sub_account_id == sub_account_id) for table in HISTORY_TABLES)
+    return bool(tx.execute(sa.select(sa.or_(*checks))).scalar_one())
 
 
-def _retire(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
+def _mark_deleted(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
     """The row stays for what it mailed; whatever could still act for it goes."""
     tx.execute(sa.update(sub_accounts).where(sub_accounts.c.id == sub_account_id).values(deleted_at=now))
-    end_of_sub_account(tx, sub_account_id, now=now)  # before tokens, as everywhere
+    end_sub_account_grants(tx, sub_account_id, now=now)  # before tokens, as everywhere
     tx.execute(
         sa.update(tokens)
         .where(tokens.c.sub_account_id == sub_account_id, tokens.c.revoked_at.is_(None))
@@ -251,12 +262,10 @@ def _retire(tx: Tx, sub_account_id: int, *, now: datetime) -> None:
     for table in (webhooks, automations, mailing_lists, memberships, invitations):
         tx.execute(sa.delete(table).where(table.c.sub_account_id == sub_account_id))
     tx.execute(
-        sa.delete(stored_sends).where(
-            stored_sends.c.sub_account_id == sub_account_id, stored_sends.c.sent_at.is_(None)
-        )
+        sa.delete(stored_sends).where(stored_sends.c.sub_account_id == sub_account_id, stored_sends.c.sent_at.is_(None))
     )
 
 
-def _listed(things: list[str]) -> str:
-    *first, last = things
+def _join_names(names: list[str]) -> str:
+    *first, last = names
     return f"{', '.join(first)} and {last}" if first else last

@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from quillpost.accounts.users.sign_in import Means
-from quillpost.core.body_limits import BOUNDS, Bounds
+from quillpost.accounts.users.sign_in import SignInContext
+from quillpost.core.body_limits import DEFAULT_BODY_LIMITS, BodyLimits
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.ports import Fetcher
-from quillpost.core.stored_files import Shelf
-from quillpost.fulfillment.environments import World
-from quillpost.fulfillment.models import Press
-from quillpost.fulfillment.qr_scans.service import Desk
+from quillpost.core.stored_files import FileStorage
+from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import ProductionContext
+from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.fulfillment.tracking.ports import CarrierInbox
-from quillpost.recipients.leads.ports import LeadsProvider
-from quillpost.recipients.verification.service import Verifying
-from quillpost.rendering.renderer import Studio
+from quillpost.recipients.leads.ports import LeadProvider
+from quillpost.recipients.verification.service import VerificationContext
+from quillpost.rendering.renderer import Renderer
 
-RECEIVER_DIGITS = 24
+RECEIVER_KEY_DIGITS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Limits:
     hook_calls_a_minute: int = 600
     webhooks: int = 100
     body_bytes: int = 20_000_000
-    bounds: Bounds = BOUNDS
+    bounds: BodyLimits = DEFAULT_BODY_LIMITS
     """What a body may hold."""
     import_bytes: int = 500_000_000
     inline_recipients: int = 5_000
@@ -49,49 +49,49 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Container:
     db: Database
-    studio: Studio
-    shelf: Shelf
-    press: Press
-    worlds: Mapping[str, World]
+    renderer: Renderer
+    storage: FileStorage
+    production: ProductionContext
+    environments: Mapping[str, Environment]
     fetcher: Fetcher
-    sealer: Sealer
-    people: Means
+    encryptor: Encryptor
+    sign_in_context: SignInContext
     """All that signing in takes."""
     check_url: Callable[[str], str | None]
     clock: Clock
     limits: Limits
     base_url: str
-    sends_mail: bool
+    has_mail_server: bool
     """Whether mails reach people: without a mail server they are written to the standard output."""
     metrics_token: str | None
-    has_own_database: bool
+    has_embedded_database: bool
     """Whether the database is the embedded one, which this service starts and looks after."""
     has_receiver: bool
-    stall_seconds: float
-    print_secrets: Mapping[str, Sequence[str]]
+    job_stall_seconds: float
+    print_partner_secrets: Mapping[str, Sequence[str]]
     """By the print partner's name, what it signs its calls with."""
-    keep_imports: timedelta
+    import_retention: timedelta
     """How long the file of an import is kept."""
     carrier_inbox: CarrierInbox
     carrier_token: str | None
     npm_packages: Path
     """Where the scripts lie that pages have from others."""
-    scans: Desk
-    verifying: Verifying | None
+    scan_recorder: ScanRecorder
+    verification: VerificationContext | None
     """How addresses are verified; without a verifier, not at all."""
-    retention: Mapping[str, int | None]
+    retention_days: Mapping[str, int | None]
     """By the name of a setting, for how many days something is kept; None: for ever."""
-    leads: Mapping[str, LeadsProvider]
+    lead_providers: Mapping[str, LeadProvider]
     """By mode, where addresses for radius searches come from."""
 
     @property
     def receiver_keys(self) -> Sequence[str]:
         """What lets in at the built-in receiver, the present one first: addresses that were subscribed before
         the secret key was changed are good, too. Nothing: there is no receiver."""
-        keys = self.sealer.derive_all("receiver") if self.has_receiver else ()
-        return [key.hex()[:RECEIVER_DIGITS] for key in keys]
+        keys = self.encryptor.derive_keys("receiver") if self.has_receiver else ()
+        return [key.hex()[:RECEIVER_KEY_DIGITS] for key in keys]
 
     @property
     def receiver_key(self) -> str | None:

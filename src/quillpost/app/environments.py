@@ -5,98 +5,98 @@ from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from quillpost.app.readiness import live_readiness
+from quillpost.app.readiness import check_live_readiness
 from quillpost.client import signatures
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.environments import Environment
 from quillpost.fulfillment.partners import partner_name
 from quillpost.fulfillment.ports import PrintPartner
 from quillpost.fulfillment.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
 from quillpost.fulfillment.tracking.ports import CarrierFeed
-from quillpost.integrations.carriers.folder import DropFolder, Inbox, SeveralFeeds
-from quillpost.integrations.carriers.sandbox import Chances, SandboxCarrier
-from quillpost.integrations.folders.address import place_at
-from quillpost.integrations.folders.models import SftpKeys
+from quillpost.integrations.carriers.folder import CombinedFeed, DropFolder, StoredInbox
+from quillpost.integrations.carriers.sandbox import MailSimulation, SandboxCarrier
+from quillpost.integrations.folders.address import build_folder
+from quillpost.integrations.folders.models import SftpCredentials
 from quillpost.integrations.giftcards.http import SETTING
 from quillpost.integrations.giftcards.stock import SandboxCards, StockCards
 from quillpost.integrations.giftcards.tango import TangoCards
 from quillpost.integrations.giftcards.tremendous import TremendousCards
-from quillpost.integrations.leads.http import HttpLeads
-from quillpost.integrations.leads.table import TableLeads
-from quillpost.integrations.printing.address import EMBEDDED, partner_at
+from quillpost.integrations.leads.http import HttpLeadProvider
+from quillpost.integrations.leads.table import TableLeadProvider
+from quillpost.integrations.printing.address import EMBEDDED_PARTNER, build_partner
 from quillpost.integrations.printing.models import JobFolders
 from quillpost.integrations.printing.sandbox import SandboxPrinter
 from quillpost.orders.giftcards.ports import GiftcardIssuer
-from quillpost.recipients.leads.ports import LeadsProvider
-from quillpost.rendering.renderer import Studio
+from quillpost.recipients.leads.ports import LeadProvider
+from quillpost.rendering.renderer import Renderer
 
 
-def live_printer(settings: Settings, store: FileStore) -> PrintPartner:
+def build_live_printer(settings: Settings, store: FileStore) -> PrintPartner:
     """Without a partner nothing is handed over, which is a gap; the embedded one knows what it once got."""
-    return partner_at(
-        _address(settings),
+    return build_partner(
+        _read_partner_address(settings),
         store=store,
         folder="print-jobs/live",
-        secrets=_secrets(settings),
-        keys=sftp_keys(settings),
+        secrets=_read_partner_secrets(settings),
+        credentials=build_sftp_keys(settings),
     )
 
 
-def reach(settings: Settings, store: FileStore) -> str:
+def ping_print_partner(settings: Settings, store: FileStore) -> str:
     """Knock at the partner's, where that is possible without a job; what it is called, or `PartnerDown`."""
-    partner = live_printer(settings, store)
+    partner = build_live_printer(settings, store)
     if isinstance(partner, JobFolders):
-        with partner.visiting():
-            return partner.shown
-    return _address(settings)
+        with partner.open_folder():
+            return partner.label
+    return _read_partner_address(settings)
 
 
-def partner_shown(settings: Settings) -> str:
+def read_partner_name(settings: Settings) -> str:
     """Who it is, for batches to remember: the address without a password."""
-    return partner_name(_address(settings))
+    return partner_name(_read_partner_address(settings))
 
 
-def hook_secrets(settings: Settings) -> dict[str, list[str]]:
+def read_print_webhook_secrets(settings: Settings) -> dict[str, list[str]]:
     """Who may call back, and how it is known: nobody without a secret."""
-    secrets = _secrets(settings)
+    secrets = _read_partner_secrets(settings)
     return {settings.print_partner_name: secrets} if settings.print_partner and secrets else {}
 
 
-def sftp_keys(settings: Settings) -> SftpKeys:
+def build_sftp_keys(settings: Settings) -> SftpCredentials:
     password = settings.sftp_password
-    return SftpKeys(
+    return SftpCredentials(
         settings.sftp_key, password.get_secret_value() if password else None, settings.sftp_known_hosts
     )
 
 
-def _address(settings: Settings) -> str:
-    return EMBEDDED if settings.print_partner is None else settings.print_partner
+def _read_partner_address(settings: Settings) -> str:
+    return EMBEDDED_PARTNER if settings.print_partner is None else settings.print_partner
 
 
-def _secrets(settings: Settings) -> list[str]:
-    given = settings.print_secret.get_secret_value().split() if settings.print_secret else []
-    if not all(map(signatures.is_secret, given)):
+def _read_partner_secrets(settings: Settings) -> list[str]:
+    secrets = settings.print_secret.get_secret_value().split() if settings.print_secret else []
+    if not all(map(signatures.is_secret, secrets)):
         raise NotReady("QUILLPOST_PRINT_SECRET must be whsec_ and 24 to 64 bytes as base64.")
-    return given
+    return secrets
 
 
-def live_carrier(settings: Settings, store: FileStore) -> CarrierFeed:
+def build_live_carrier(settings: Settings, store: FileStore) -> CarrierFeed:
     """What is pushed to us, and what is dropped into a folder."""
-    feeds: dict[str, CarrierFeed] = {"inbox": Inbox(store)}
+    feeds: dict[str, CarrierFeed] = {"inbox": StoredInbox(store)}
     if settings.carrier_folder is not None:
-        place = place_at(
-            settings.carrier_folder, keys=sftp_keys(settings), setting="QUILLPOST_CARRIER_FOLDER"
+        folder = build_folder(
+            settings.carrier_folder, credentials=build_sftp_keys(settings), setting="QUILLPOST_CARRIER_FOLDER"
         )
-        feeds["folder"] = DropFolder(place)
-    return SeveralFeeds(feeds)
+        feeds["folder"] = DropFolder(folder)
+    return CombinedFeed(feeds)
 
 
-def feeds_shown(settings: Settings) -> tuple[str, ...]:
+def describe_feeds(settings: Settings) -> tuple[str, ...]:
     """Where scans come from, without a password."""
     pushed = "What the carrier sends to /hooks/carrier/iv-mtr" if settings.carrier_token else None
     folder = settings.carrier_folder
@@ -104,12 +104,12 @@ def feeds_shown(settings: Settings) -> tuple[str, ...]:
     return tuple(filter(None, (pushed, dropped)))
 
 
-def chances(settings: Settings) -> Chances:
-    return Chances(settings.test_seed, settings.test_losses)
+def build_chances(settings: Settings) -> MailSimulation:
+    return MailSimulation(settings.test_seed, settings.test_losses)
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class TrackingTimeouts:
     """When a world gives up waiting for the carrier."""
 
     infer_after: timedelta | None
@@ -117,83 +117,86 @@ class Ends:
     reroute_ends: timedelta
 
 
-def live_ends(settings: Settings) -> Ends:
-    return Ends(
-        _days(settings.infer_delivery_days),
-        _days(settings.infer_unseen_days),
+def build_live_timeouts(settings: Settings) -> TrackingTimeouts:
+    return TrackingTimeouts(
+        _to_timedelta(settings.infer_delivery_days),
+        _to_timedelta(settings.infer_unseen_days),
         timedelta(days=settings.reroute_ends_days),
     )
 
 
-def sandbox_ends(settings: Settings) -> Ends:
+def build_sandbox_timeouts(settings: Settings) -> TrackingTimeouts:
     """Where nothing gets lost every piece ends by itself. Else the last word is waited for as long as a whole
     journey takes."""
     journey = timedelta(seconds=settings.test_journey_seconds)
     if not settings.test_losses:
-        return Ends(None, None, timedelta(days=settings.reroute_ends_days))
-    return Ends(journey, journey * 1.25, journey * 1.5)
+        return TrackingTimeouts(None, None, timedelta(days=settings.reroute_ends_days))
+    return TrackingTimeouts(journey, journey * 1.25, journey * 1.5)
 
 
-def _days(days: int | None) -> timedelta | None:
+def _to_timedelta(days: int | None) -> timedelta | None:
     return None if days is None else timedelta(days=days)
 
 
 TEST_INDICIA = ("SAMPLE", "NOT MAILED", "QUILLPOST TEST")
 TEST_MAILER_ID = "999999"
-LIVE_POLL = timedelta(minutes=5)
-TEST_POLL = timedelta(seconds=1)
+LIVE_POLL_INTERVAL = timedelta(minutes=5)
+TEST_POLL_INTERVAL = timedelta(seconds=1)
 
 
-def both_worlds(settings: Settings, store: FileStore, drawing: Studio) -> Mapping[str, World]:
+def build_environments(settings: Settings, store: FileStore, renderer: Renderer) -> Mapping[str, Environment]:
     """Each by its mode."""
-    return {"test": _test_world(settings, store), "live": _live_world(settings, store, drawing)}
+    return {
+        "test": _build_test_environment(settings, store),
+        "live": _build_live_environment(settings, store, renderer),
+    }
 
 
-def _test_world(settings: Settings, store: FileStore) -> World:
+def _build_test_environment(settings: Settings, store: FileStore) -> Environment:
     journey = timedelta(seconds=settings.test_journey_seconds)
-    ends = sandbox_ends(settings)
-    return World(
+    timeouts = build_sandbox_timeouts(settings)
+    return Environment(
         mode="test",
-        printer=SandboxPrinter(store, "print-jobs/test", journey=journey, chances=chances(settings)),
+        printer=SandboxPrinter(store, "print-jobs/test", journey=journey, simulation=build_chances(settings)),
         carrier=SandboxCarrier(store),
-        review=timedelta(seconds=settings.test_review_seconds),
-        poll_every=TEST_POLL,
+        review_period=timedelta(seconds=settings.test_review_seconds),
+        poll_interval=TEST_POLL_INTERVAL,
         mailer_id=TEST_MAILER_ID,
         indicia={"first": TEST_INDICIA, "standard": TEST_INDICIA},
         service_types=SERVICE_TYPES,
         partner="sandbox",
         feeds=("The simulated mail",),
-        infer_after=ends.infer_after,
-        infer_unseen_after=ends.infer_unseen_after,
-        reroute_ends=ends.reroute_ends,
+        infer_delivery_after=timeouts.infer_after,
+        infer_unseen_delivery_after=timeouts.infer_unseen_after,
+        reroute_timeout=timeouts.reroute_ends,
     )
 
 
-def _live_world(settings: Settings, store: FileStore, drawing: Studio) -> World:
-    ready, ends = live_readiness(settings, drawing), live_ends(settings)
-    return World(
+def _build_live_environment(settings: Settings, store: FileStore, renderer: Renderer) -> Environment:
+    readiness, timeouts = check_live_readiness(settings, renderer), build_live_timeouts(settings)
+    return Environment(
         mode="live",
-        printer=live_printer(settings, store),
-        carrier=live_carrier(settings, store),
-        review=timedelta(seconds=settings.review_seconds),
-        poll_every=LIVE_POLL,
+        printer=build_live_printer(settings, store),
+        carrier=build_live_carrier(settings, store),
+        review_period=timedelta(seconds=settings.review_seconds),
+        poll_interval=LIVE_POLL_INTERVAL,
         mailer_id=settings.mailer_id or "",
-        indicia=ready.indicia,
+        indicia=readiness.indicia,
         service_types=FULL_SERVICE_TYPES if settings.full_service else SERVICE_TYPES,
-        partner=partner_shown(settings),
+        partner=read_partner_name(settings),
         cutoff=settings.print_cutoff,
-        zone=zone_of(settings),
-        gaps=ready.gaps,
-        missing=ready.missing,
-        infer_after=ends.infer_after,
-        infer_unseen_after=ends.infer_unseen_after,
-        reroute_ends=ends.reroute_ends,
+        zone=read_time_zone(settings),
+        gaps=readiness.gaps,
+        readiness_gaps=readiness.missing,
+        infer_delivery_after=timeouts.infer_after,
+        infer_unseen_delivery_after=timeouts.infer_unseen_after,
+        reroute_timeout=timeouts.reroute_ends,
         needs_credit=settings.credit_control,
-        feeds=feeds_shown(settings),
+        feeds=describe_feeds(settings),
     )
 
 
-def zone_of(settings: Settings) -> tzinfo:
+def read_time_zone(settings: Settings) -> tzinfo:
     name = settings.timezone
     if name == "UTC":
         return UTC
@@ -203,18 +206,18 @@ def zone_of(settings: Settings) -> tzinfo:
         raise NotReady(f"QUILLPOST_TIMEZONE names no time zone: {name}. Try America/New_York.") from None
 
 
-House = TremendousCards | TangoCards
+LiveGiftcardIssuer = TremendousCards | TangoCards
 
 
-def giftcard_issuers(
-    settings: Settings, db: Database, sealer: Sealer, clock: Clock
+def build_giftcard_issuers(
+    settings: Settings, db: Database, encryptor: Encryptor, clock: Clock
 ) -> Mapping[str, GiftcardIssuer]:
     """Testing mode makes up its cards: nothing is bought there."""
-    live = house_of(settings) or StockCards(db, sealer, clock=clock)
-    return {"test": SandboxCards(db, sealer, clock=clock), "live": live}
+    live = build_live_giftcard_issuer(settings) or StockCards(db, encryptor, clock=clock)
+    return {"test": SandboxCards(db, encryptor, clock=clock), "live": live}
 
 
-def house_of(settings: Settings) -> House | None:
+def build_live_giftcard_issuer(settings: Settings) -> LiveGiftcardIssuer | None:
     """Who is asked for live cards, where it is not our own stock. Nobody is called yet."""
     if settings.giftcards is None:
         return None
@@ -229,15 +232,18 @@ def house_of(settings: Settings) -> House | None:
     return TangoCards(address, key=key, account=settings.giftcards_account)
 
 
-def lead_sources(settings: Settings, db: Database, clock: Clock) -> Mapping[str, LeadsProvider]:
+def build_lead_providers(settings: Settings, db: Database, clock: Clock) -> Mapping[str, LeadProvider]:
     """Testing mode has the sample alone: what is bought there is not paid for."""
-    return {"test": TableLeads(db, samples=True, clock=clock), "live": _live(settings, db, clock)}
+    return {
+        "test": TableLeadProvider(db, use_samples=True, clock=clock),
+        "live": _build_live_lead_provider(settings, db, clock),
+    }
 
 
-def _live(settings: Settings, db: Database, clock: Clock) -> LeadsProvider:
+def _build_live_lead_provider(settings: Settings, db: Database, clock: Clock) -> LeadProvider:
     if settings.leads is None:
-        return TableLeads(db, samples=False, clock=clock)
-    given = settings.leads_secret.get_secret_value().split() if settings.leads_secret else []
-    if not all(map(signatures.is_secret, given)):
+        return TableLeadProvider(db, use_samples=False, clock=clock)
+    secrets = settings.leads_secret.get_secret_value().split() if settings.leads_secret else []
+    if not all(map(signatures.is_secret, secrets)):
         raise NotReady("QUILLPOST_LEADS_SECRET must be whsec_ and 24 to 64 bytes as base64.")
-    return HttpLeads(settings.leads, secrets=given, clock=clock)
+    return HttpLeadProvider(settings.leads, secrets=secrets, clock=clock)

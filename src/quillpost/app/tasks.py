@@ -5,166 +5,191 @@ from datetime import datetime
 from functools import cache, partial
 
 from quillpost.accounts import service as account_service
-from quillpost.accounts import service as accounts
-from quillpost.accounts.users.tasks import forget_ended
-from quillpost.app.container import Limits, Parts
+from quillpost.accounts.users.tasks import delete_expired_access
+from quillpost.app.container import Container, Limits
 from quillpost.core.database import search
 from quillpost.core.jobs import Task
-from quillpost.core.stored_files import forget_expired, forget_orphans
+from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
 from quillpost.fulfillment import batching, production, review
 from quillpost.fulfillment import models as fulfillment_models
-from quillpost.fulfillment.tracking import service as tracking
+from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.notifications import digests
 from quillpost.notifications.webhooks import deliveries, failures, replay
 from quillpost.orders import stored
 from quillpost.orders.automations import queries as automation_queries
-from quillpost.orders.automations.drafts import Means, ReadSend
+from quillpost.orders.automations.drafts import AutomationContext, ReadStoredSend
 from quillpost.orders.automations.tasks import send_due
-from quillpost.orders.create import SWEEP
-from quillpost.orders.giftcards.returns import GIVE_BACK, Returns
-from quillpost.orders.mailed_items import verify
-from quillpost.orders.materialization import MATERIALISE, materialise, materialise_again
-from quillpost.orders.rejudged import rejudge
-from quillpost.orders.requests import Call, Faults
+from quillpost.orders.create import SWEEP_TASK
+from quillpost.orders.giftcards.returns import GIVE_BACK_TASK, CardReturns
+from quillpost.orders.mailed_items import verify_addresses
+from quillpost.orders.materialization import MATERIALIZE_TASK, enqueue_missing_materializations, materialize_order
+from quillpost.orders.rejudged import restandardize
+from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.privacy import do_not_mail, erasure, retention
-from quillpost.privacy.erasure import FINISH
-from quillpost.recipients.imports import retention as imports_upkeep
+from quillpost.privacy.erasure import FINISH_ERASURES
+from quillpost.recipients.imports import retention as import_retention
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.rejudging import REJUDGE
-from quillpost.recipients.verification.service import forget_expired as forget_expired_verdicts
-from quillpost.recipients.verification.tasks import VERIFY
+from quillpost.recipients.verification.service import delete_expired_results as delete_expired_verifications
+from quillpost.recipients.verification.tasks import VERIFY_TASK
 
 
-def tasks(parts: Parts) -> list[Task]:
+def build_tasks(container: Container) -> list[Task]:
     """Everything that workers do."""
-    db, press, shelf = parts.db, parts.press, parts.shelf
+    db, press, storage = container.db, container.production, container.storage
 
-    def timed(do: Callable[..., object], *known: object) -> Callable[..., None]:
+    def with_current_time(work: Callable[..., object], *bound_args: object) -> Callable[..., None]:
         """The work with the moment at which it runs."""
 
         def run(**args: int) -> None:
-            do(*known, **args, now=parts.clock())
+            work(*bound_args, **args, now=container.clock())
 
         return run
 
-    def kept(do: Callable[..., object], setting: str) -> Callable[..., None]:
+    def with_retention(work: Callable[..., object], setting: str) -> Callable[..., None]:
         """The work of whoever forgets what was kept for as many days as the setting says."""
-        return timed(partial(do, db, kept_days=parts.retention[setting]))
+        return with_current_time(partial(work, db, retention_days=container.retention_days[setting]))
 
-    modes_that_need_credit = {mode for mode, world in parts.worlds.items() if world.needs_credit}
-    sweep = timed(review.sweep, press)
-    pool = timed(batching.pool, press)
-    track = timed(tracking.poll, db, parts.worlds)
-    close = timed(tracking_tasks.close, db, parts.worlds)
-    automate = partial(send_due, automation_means(parts))
-    importing = import_tasks.Means(db, shelf.store, parts.clock)
-    forget_imports = partial(imports_upkeep.forget_old, importing, keep=parts.keep_imports)
-    forget_people = timed(erasure.finish, db, parts.sealer, shelf.store)
-    heed_requests = partial(do_not_mail.take_in, db, parts.sealer, clock=parts.clock)
-    find_dates = timed(partial(automation_queries.find_dates, db, zone=parts.worlds["live"].zone))
-    give_back = timed(Returns(db, press.issuers).give_back)
-    rejudge_old = partial(rejudge, db, parts.clock)
-    index_words = partial(search.index_new, db)
+    modes_that_need_credit = {mode for mode, environment in container.environments.items() if environment.needs_credit}
+    sweep = with_current_time(review.sweep_due_orders, press)
+    pool = with_current_time(batching.pool_due_orders, press)
+    poll_tracking = with_current_time(tracking_service.poll_carriers, db, container.environments)
+    close_tracking = with_current_time(tracking_tasks.close_items, db, container.environments)
+    send_automations = partial(send_due, build_automation_context(container))
+    import_context = import_tasks.ImportContext(db, storage.store, container.clock)
+    delete_old_imports = partial(
+        import_retention.delete_expired_imports, import_context, retention=container.import_retention
+    )
+    finish_erasures = with_current_time(erasure.finish_erasures, db, container.encryptor, storage.store)
+    process_do_not_mail = partial(do_not_mail.process_requests, db, container.encryptor, clock=container.clock)
+    find_dates = with_current_time(
+        partial(automation_queries.insert_due_dates, db, zone=container.environments["live"].zone)
+    )
+    return_giftcards = with_current_time(CardReturns(db, press.giftcard_issuers).give_back_cards)
+    restandardize_old = partial(restandardize, db, container.clock)
+    index_search = partial(search.index_backlog, db)
 
-    def verify_new() -> None:
-        if parts.verifying is not None:
-            verify(parts.verifying)
+    def verify_new_addresses() -> None:
+        if container.verification is not None:
+            verify_addresses(container.verification)
 
     return [
-        Task(MATERIALISE, timed(partial(materialise, db, needs_credit=modes_that_need_credit))),
-        Task(SWEEP, sweep),
+        Task(MATERIALIZE_TASK, with_current_time(partial(materialize_order, db, needs_credit=modes_that_need_credit))),
+        Task(SWEEP_TASK, sweep),
         Task(fulfillment_models.POOL, pool),
         Task(
             fulfillment_models.COMPOSE,
-            timed(production.compose, press),
+            with_current_time(production.compose_batch, press),
             queue=fulfillment_models.COMPOSE_QUEUE,
         ),
         Task(
             fulfillment_models.HAND_OVER,
-            timed(production.hand_over, press),
+            with_current_time(production.hand_over_batch, press),
             queue=fulfillment_models.HAND_OVER_QUEUE,
         ),
-        Task(fulfillment_models.FOLLOW, timed(production.follow, press)),
-        Task(tracking.POLL, track),
-        Task(tracking_tasks.CLOSE, close),
-        Task(replay.REPLAY, timed(replay.go_on, db)),
-        Task(lead_service.TELL, timed(lead_service.tell, db, parts.leads["live"])),
-        Task(GIVE_BACK, give_back),
-        Task(import_tasks.FILL, partial(import_tasks.fill, importing), queue=import_tasks.QUEUE, retries=6),
-        Task(VERIFY, verify_new),
-        Task(search.INDEX, index_words),
-        Task(REJUDGE, rejudge_old),
-        Task(automation_queries.SEND, automate),
-        Task(automation_queries.FIND_DATES, find_dates),
-        Task(FINISH, forget_people),
-        Task(do_not_mail.TAKE_IN, heed_requests),
+        Task(fulfillment_models.POLL_PRINTER, with_current_time(production.poll_printer, press)),
+        Task(tracking_service.POLL_TASK, poll_tracking),
+        Task(tracking_tasks.CLOSE_TASK, close_tracking),
+        Task(replay.REPLAY_TASK, with_current_time(replay.continue_replay, db)),
+        Task(
+            lead_service.REPORT_PURCHASE_TASK,
+            with_current_time(lead_service.report_purchase, db, container.lead_providers["live"]),
+        ),
+        Task(GIVE_BACK_TASK, return_giftcards),
+        Task(
+            import_tasks.IMPORT_TASK,
+            partial(import_tasks.run_import, import_context),
+            queue=import_tasks.IMPORT_QUEUE,
+            max_retries=6,
+        ),
+        Task(VERIFY_TASK, verify_new_addresses),
+        Task(search.INDEX_TASK, index_search),
+        Task(REJUDGE, restandardize_old),
+        Task(automation_queries.SEND_TASK, send_automations),
+        Task(automation_queries.FIND_DATES_TASK, find_dates),
+        Task(FINISH_ERASURES, finish_erasures),
+        Task(do_not_mail.PROCESS_REQUESTS, process_do_not_mail),
         # Backstops: whatever a wake-up that was lost should have started.
-        Task("audience.materialise_again", partial(materialise_again, db), every="* * * * *"),
-        Task("audience.import_again", partial(imports_upkeep.resume, importing), every="* * * * *"),
-        Task("fulfilment.sweep_again", sweep, every="* * * * *"),
-        Task("fulfilment.pool_again", pool, every="* * * * *"),
-        Task("fulfilment.resume", partial(production.resume, press), every="* * * * *"),
-        Task("tracking.poll_again", track, every="* * * * *"),
-        Task("tracking.close_again", close, every="11 * * * *"),
-        Task("webhooks.replay_again", partial(replay.go_on_again, db), every="* * * * *"),
-        Task("leads.tell_again", partial(lead_service.tell_again, db), every="* * * * *"),
-        Task("giftcards.give_back_again", give_back, every="* * * * *"),
-        Task("search.index_again", index_words, every="* * * * *"),
-        Task("audience.verify_again", verify_new, every="* * * * *"),
-        Task("audience.rejudge_again", rejudge_old, every="* * * * *"),
-        Task("automations.send_again", automate, every="* * * * *"),
-        Task("do_not_mail.take_in_again", heed_requests, every="* * * * *"),
-        Task("automations.find_dates_again", find_dates, every="7 * * * *"),
-        Task("privacy.finish_again", forget_people, every="*/5 * * * *"),
+        Task("audience.materialise_again", partial(enqueue_missing_materializations, db), cron="* * * * *"),
+        Task("audience.import_again", partial(import_retention.resume_imports, import_context), cron="* * * * *"),
+        Task("fulfilment.sweep_again", sweep, cron="* * * * *"),
+        Task("fulfilment.pool_again", pool, cron="* * * * *"),
+        Task("fulfilment.resume", partial(production.resume_batches, press), cron="* * * * *"),
+        Task("tracking.poll_again", poll_tracking, cron="* * * * *"),
+        Task("tracking.close_again", close_tracking, cron="11 * * * *"),
+        Task("webhooks.replay_again", partial(replay.resume_replays, db), cron="* * * * *"),
+        Task("leads.tell_again", partial(lead_service.enqueue_unreported_purchases, db), cron="* * * * *"),
+        Task("giftcards.give_back_again", return_giftcards, cron="* * * * *"),
+        Task("search.index_again", index_search, cron="* * * * *"),
+        Task("audience.verify_again", verify_new_addresses, cron="* * * * *"),
+        Task("audience.rejudge_again", restandardize_old, cron="* * * * *"),
+        Task("automations.send_again", send_automations, cron="* * * * *"),
+        Task("do_not_mail.take_in_again", process_do_not_mail, cron="* * * * *"),
+        Task("automations.find_dates_again", find_dates, cron="7 * * * *"),
+        Task("privacy.finish_again", finish_erasures, cron="*/5 * * * *"),
         # Housekeeping.
-        Task("webhooks.keep_days", kept(deliveries.keep, "keep_deliveries_days"), every="17 * * * *"),
-        Task("webhooks.give_up", timed(failures.give_up, db), every="*/10 * * * *"),
-        Task("files.forget_expired", timed(forget_expired, db, shelf), every="23 * * * *"),
-        Task("files.forget_orphans", timed(forget_orphans, db, shelf), every="37 3 * * *"),
-        Task("idempotency.forget_expired", timed(account_service.forget_expired, db), every="29 * * * *"),
+        Task(
+            "webhooks.keep_days",
+            with_retention(deliveries.maintain_partitions, "keep_deliveries_days"),
+            cron="17 * * * *",
+        ),
+        Task("webhooks.give_up", with_current_time(failures.give_up_failing, db), cron="*/10 * * * *"),
+        Task("files.forget_expired", with_current_time(delete_expired_files, db, storage), cron="23 * * * *"),
+        Task("files.forget_orphans", with_current_time(delete_orphaned_files, db, storage), cron="37 3 * * *"),
+        Task(
+            "idempotency.forget_expired",
+            with_current_time(account_service.delete_expired_idempotency_keys, db),
+            cron="29 * * * *",
+        ),
         Task(
             "stored_sends.forget_expired",
-            kept(stored.forget_expired, "keep_stored_sends_days"),
-            every="41 * * * *",
+            with_retention(stored.delete_expired_sends, "keep_stored_sends_days"),
+            cron="41 * * * *",
         ),
-        Task("audience.forget_imports", timed(forget_imports), every="47 * * * *"),
-        Task("audience.forget_verdicts", timed(forget_expired_verdicts, db), every="47 * * * *"),
-        Task("notices.forget_old", kept(digests.forget_old, "keep_notices_days"), every="43 * * * *"),
-        Task("privacy.forget_old", timed(retention.forget_old, db, parts.retention), every="53 * * * *"),
-        Task("people.forget_ended", timed(forget_ended, db), every="19 * * * *"),
-        Task("accounts.forget_windows", partial(accounts.forget_windows, db), every="31 * * * *"),
+        Task("audience.forget_imports", with_current_time(delete_old_imports), cron="47 * * * *"),
+        Task("audience.forget_verdicts", with_current_time(delete_expired_verifications, db), cron="47 * * * *"),
+        Task(
+            "notices.forget_old", with_retention(digests.delete_expired_notices, "keep_notices_days"), cron="43 * * * *"
+        ),
+        Task(
+            "privacy.forget_old",
+            with_current_time(retention.delete_overdue, db, container.retention_days),
+            cron="53 * * * *",
+        ),
+        Task("people.forget_ended", with_current_time(delete_expired_access, db), cron="19 * * * *"),
+        Task("accounts.forget_windows", partial(account_service.delete_expired_windows, db), cron="31 * * * *"),
     ]
 
 
-def automation_means(parts: Parts) -> Means:
+def build_automation_context(container: Container) -> AutomationContext:
     """All that automations send with."""
-    return Means(
-        db=parts.db,
-        studio=parts.studio,
-        shelf=parts.shelf,
-        fetcher=parts.fetcher,
-        worlds=parts.worlds,
-        check_url=parts.check_url,
-        read=_read_by_api(parts.limits),
-        zone=parts.worlds["live"].zone,
-        clock=parts.clock,
+    return AutomationContext(
+        db=container.db,
+        renderer=container.renderer,
+        storage=container.storage,
+        fetcher=container.fetcher,
+        environments=container.environments,
+        check_url=container.check_url,
+        read_send=_build_send_reader(container.limits),
+        zone=container.environments["live"].zone,
+        clock=container.clock,
     )
 
 
-def _read_by_api(limits: Limits) -> ReadSend:
+def _build_send_reader(limits: Limits) -> ReadStoredSend:
     """The API reads what automations have kept."""
 
     @cache
-    def reader() -> ReadSend:
+    def load_reader() -> ReadStoredSend:
         # With the first of them: whoever only works, or runs one command, has no other use for the API,
         # which takes a third of the time that it takes to load everything.
         from quillpost.web.api.automations import schemas as automation_schemas  # noqa: PLC0415
 
-        return automation_schemas.reader(limits)
+        return automation_schemas.create_send_reader(limits)
 
-    def read(text: str, now: datetime) -> tuple[Call, Faults]:
-        return reader()(text, now)
+    def read(text: str, now: datetime) -> tuple[SendRequest, FieldErrors]:
+        return load_reader()(text, now)
 
     return read

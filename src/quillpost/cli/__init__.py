@@ -8,17 +8,17 @@ from pathlib import Path
 
 import typer
 
-from quillpost.cli.commands import Index
+from quillpost.cli.commands import LazyCommandGroup
 
 
-def _itself() -> None:
+def _root_callback() -> None:
     """A Typer without commands of its own is a group by having this."""
 
 
 app = typer.Typer(
     name="quillpost",
-    cls=Index,
-    callback=_itself,
+    cls=LazyCommandGroup,
+    callback=_root_callback,
     help="Self-hosted direct mail.",
     no_args_is_help=True,
     add_completion=False,
@@ -26,22 +26,22 @@ app = typer.Typer(
 )
 
 
-def _have_streams() -> None:
+def _replace_closed_streams() -> None:
     """A stream that the caller has closed is replaced by one that swallows everything."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (for as long as we live)
 
 
-def main(loaded: Callable[[], None] | None = None) -> None:
+def main(on_loaded: Callable[[], None] | None = None) -> None:
     """Run a command. What an operator can mend is one sentence and exit code 1, never a traceback.
 
     Whoever starts it may want to know when the command and all that it needs is loaded.
     """
-    _have_streams()
+    _replace_closed_streams()
     try:
-        app(obj=loaded)
-    except Exception as failure:
+        app(obj=on_loaded)
+    except Exception as error:
         # It knows the libraries of the database, which not every command needs.
-        importlib.import_module("quillpost.cli.runtime").leave_with(failure)
+        importlib.import_module("quillpost.cli.runtime").leave_with(error)
         raise

@@ -9,11 +9,11 @@ import typer
 from quillpost.accounts import service
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.billing import credit
-from quillpost.accounts.billing.rules import dollars
-from quillpost.cli.runtime import standing
+from quillpost.accounts.billing.rules import format_dollars
+from quillpost.cli.runtime import open_core_services
 from quillpost.core.errors import Refused
 
-AMOUNT = re.compile(r"(\d{1,9})(?:\.(\d{2}))?", re.ASCII)
+AMOUNT_PATTERN = re.compile(r"(\d{1,9})(?:\.(\d{2}))?", re.ASCII)
 
 account = typer.Typer(help="Accounts.", no_args_is_help=True)
 
@@ -29,14 +29,14 @@ def create_account(
     operator: Annotated[bool, typer.Option("--operator", help="May run the print room.")] = False,
 ) -> None:
     """Open an account; prints its id."""
-    with standing() as ground, ground.db.work() as tx:
-        now = ground.clock()
-        made = service.open_account(tx, email=email, name=name, is_operator=operator, now=now)
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
+        now = runtime.clock()
+        account_id = service.create_account(tx, email=email, name=name, is_operator=operator, now=now)
         about = {"name": name, "email": email} | ({"operator": True} if operator else {})
-        audit_service.note(
-            tx, made, "account.created", audit_service.AT_THE_COMMAND_LINE, about=about, now=now
+        audit_service.record_audit_entry(
+            tx, account_id, "account.created", audit_service.COMMAND_LINE_ACTOR, about=about, now=now
         )
-    typer.echo(made)
+    typer.echo(account_id)
 
 
 @account.command("credit")
@@ -48,19 +48,19 @@ def add_credit(
     key: Annotated[str | None, typer.Option(help="Names the payment: repeated, it happens once.")] = None,
 ) -> None:
     """Add to an account's credit for live mail; prints what it has then."""
-    cents = _cents(amount)
-    pay = credit.withdraw if withdraw else credit.deposit
-    with standing() as ground, ground.db.work() as tx:
+    cents = _parse_cents(amount)
+    change_credit = credit.withdraw if withdraw else credit.deposit
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         account_id = service.find_account(tx, email)
-        has = pay(
-            tx, account_id, cents=cents, key=key or secrets.token_hex(16), note=note, now=ground.clock()
+        balance = change_credit(
+            tx, account_id, cents=cents, key=key or secrets.token_hex(16), note=note, now=runtime.clock()
         )
-    typer.echo(dollars(has))
+    typer.echo(format_dollars(balance))
 
 
-def _cents(amount: str) -> int:
-    parsed = AMOUNT.fullmatch(amount.strip())
-    cents = int(parsed[1]) * 100 + int(parsed[2] or 0) if parsed else 0
+def _parse_cents(amount: str) -> int:
+    match = AMOUNT_PATTERN.fullmatch(amount.strip())
+    cents = int(match[1]) * 100 + int(match[2] or 0) if match else 0
     if cents == 0:
         raise Refused("The amount must be dollars and cents above zero, such as 100.00.")
     return cents

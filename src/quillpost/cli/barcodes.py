@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from quillpost.core.errors import NotReady
-from quillpost.rendering.codes.barcode import encode_lines
+from quillpost.rendering.codes.barcode import encode_barcode_lines
 
 STANDARD_INPUT = Path("-")
 
@@ -29,10 +29,10 @@ def barcode(
     or `error NN` with the postal service's return code: 09 length of the tracking, 10 not all digits,
     11 its second digit is above 4, 12 length of the routing, 13 not all digits.
     """
-    sys.stdout.writelines(f"{letters}\n" for letters in encode_lines(_lines(files or [STANDARD_INPUT])))
+    sys.stdout.writelines(f"{letters}\n" for letters in encode_barcode_lines(_read_lines(files or [STANDARD_INPUT])))
 
 
-def _lines(files: list[Path]) -> Iterator[str]:
+def _read_lines(files: list[Path]) -> Iterator[str]:
     for file in files:
         if file == STANDARD_INPUT:
             yield from sys.stdin
@@ -40,5 +40,5 @@ def _lines(files: list[Path]) -> Iterator[str]:
         try:
             with file.open(encoding="utf-8", errors="replace") as lines:
                 yield from lines
-        except OSError as fault:
-            raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
+        except OSError as error:
+            raise NotReady(f"{file} cannot be read: {error.strerror}.") from None

@@ -8,10 +8,8 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-MODULES: Final[dict[str, dict[str, str]]] = {
-    "server": {
-        "serve": "Serve the API, the dashboard and, unless --no-jobs, the work behind them.",
-    },
+COMMANDS_BY_MODULE: Final[dict[str, dict[str, str]]] = {
+    "server": {"serve": "Serve the API, the dashboard and, unless --no-jobs, the work behind them."},
     "worker": {"work": "Run jobs and deliver webhooks, and serve nothing."},
     "maintenance": {
         "migrate": "Bring the database to this release's schema.",
@@ -27,8 +25,7 @@ MODULES: Final[dict[str, dict[str, str]]] = {
     },
     "barcodes": {"barcode": "Encode lines of `TRACKING [ROUTING]` as Intelligent Mail barcodes."},
     "privacy": {
-        "erase": "Erase a person from all that an account keeps: everyone at the address, and whoever has the"
-        " e-mail.",
+        "erase": "Erase a person from all that an account keeps: everyone at the address, and whoever has the e-mail.",
         "retention": "Show what is kept for how long, and how much is overdue.",
     },
     "audit": {"audit": "Show the audit log of an account, the newest line first."},
@@ -44,42 +41,42 @@ MODULES: Final[dict[str, dict[str, str]]] = {
     "lists": {"lists": "Mailing lists from files, and back."},
 }
 
-Loaded = Callable[[], None]
+LoadedCallback = Callable[[], None]
 
 
-class Index(TyperGroup):
+class LazyCommandGroup(TyperGroup):
     """A group that knows its commands by name alone until one of them is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = {name: TyperCommand(name, help=told) for name, told in _told()}
+        self.commands = {name: TyperCommand(name, help=help_text) for name, help_text in _command_help_texts()}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, announced, rest = super().resolve_command(ctx, args)
-        if name is None or announced is None:
-            return name, announced, rest
-        loaded = typer.main.get_group(_of(MODULE_OF[name])).commands[name]
-        tell: Loaded | None = ctx.obj
-        if tell is not None:
-            tell()
-        return name, loaded, rest
+        name, placeholder, remaining_args = super().resolve_command(ctx, args)
+        if name is None or placeholder is None:
+            return name, placeholder, remaining_args
+        command = typer.main.get_group(_build_app(MODULE_BY_COMMAND[name])).commands[name]
+        on_loaded: LoadedCallback | None = ctx.obj
+        if on_loaded is not None:
+            on_loaded()
+        return name, command, remaining_args
 
 
-def everything() -> typer.Typer:
+def build_full_app() -> typer.Typer:
     """All commands, with all that they need: for whoever looks at every one, or starts many."""
-    return _of(*MODULES)
+    return _build_app(*COMMANDS_BY_MODULE)
 
 
-def _of(*modules: str) -> typer.Typer:
+def _build_app(*modules: str) -> typer.Typer:
     app = typer.Typer()
     for module in modules:
         importlib.import_module(f"quillpost.cli.{module}").add_to(app)
     return app
 
 
-def _told() -> Iterator[tuple[str, str]]:
-    for commands in MODULES.values():
+def _command_help_texts() -> Iterator[tuple[str, str]]:
+    for commands in COMMANDS_BY_MODULE.values():
         yield from commands.items()
 
 
-MODULE_OF: Final = {name: module for module, commands in MODULES.items() for name in commands}
+MODULE_BY_COMMAND: Final = {name: module for module, commands in COMMANDS_BY_MODULE.items() for name in commands}

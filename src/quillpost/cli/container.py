@@ -4,22 +4,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quillpost.app import bootstrap, runtime
-from quillpost.app.container import Parts
-from quillpost.cli.runtime import make_ready
+from quillpost.app.container import Container
+from quillpost.cli.runtime import prepare_database
 from quillpost.core.settings import Settings
 
 
 @contextmanager
-def opened() -> Iterator[tuple[Settings, Parts]]:
+def open_container() -> Iterator[tuple[Settings, Container]]:
     """The parts for a command that comes and goes, beside a running server or alone."""
     settings = runtime.load_settings()
-    ground = runtime.open_ground(settings)
+    service_runtime = runtime.open_runtime(settings)
     try:
-        make_ready(ground.conninfo)
-        parts = bootstrap.build(settings, ground.conninfo)
+        prepare_database(service_runtime.conninfo)
+        container = bootstrap.build_container(settings, service_runtime.conninfo)
         try:
-            yield settings, parts
+            yield settings, container
         finally:
-            parts.db.close()
+            container.db.close()
     finally:
-        ground.close()
+        service_runtime.close()

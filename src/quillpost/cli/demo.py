@@ -16,17 +16,17 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from quillpost.cli.demo_service import demo_service
-from quillpost.cli.progress import outsider
+from quillpost.cli.demo_service import run_demo_service
+from quillpost.cli.progress import create_client
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.orders import OrderItem
 from quillpost.client.send import PieceName, PieceSend
 from quillpost.core.errors import NotReady
-from quillpost.fulfillment.rules import NOTE_FILE
-from quillpost.orders.rules import ENDS, ItemStatus
+from quillpost.fulfillment.rules import SECRET_FILES_NOTE
+from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 
-BETWEEN_LOOKS = 2.0
-OUR_OWN_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json", NOTE_FILE)
+POLL_SECONDS = 2.0
+PRINT_JOB_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json", SECRET_FILES_NOTE)
 
 RETURN_ADDRESS: PieceSend = {
     "return_name": "Dana Whitfield",
@@ -38,7 +38,7 @@ RETURN_ADDRESS: PieceSend = {
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DemoProduct:
     """A kind of mail to show, and what it says beside the audience."""
 
     name: str
@@ -46,13 +46,11 @@ class Piece:
     body: PieceSend
 
 
-PIECES = (
-    Piece(
-        "postcard-4x6",
-        "postcard",
-        {"message": "Hi %FIRST_NAME%, thank you for stopping by on Saturday. Warmly, Dana"},
+DEMO_PRODUCTS = (
+    DemoProduct(
+        "postcard-4x6", "postcard", {"message": "Hi %FIRST_NAME%, thank you for stopping by on Saturday. Warmly, Dana"}
     ),
-    Piece(
+    DemoProduct(
         "postcard-6x11",
         "postcard",
         {
@@ -62,7 +60,7 @@ PIECES = (
             "have a look: the first ten orders from %CITY% are on us.\n\nWarmly, Dana",
         },
     ),
-    Piece(
+    DemoProduct(
         "letter",
         "windowed-letter",
         {
@@ -72,12 +70,12 @@ PIECES = (
             "Warmly,\nDana",
         },
     ),
-    Piece(
+    DemoProduct(
         "windowlessletter",
         "windowless-letter",
         {"message": "Dear %FIRST_NAME%,\n\na year in the new house! I hope it feels like home.\n\nDana"},
     ),
-    Piece(
+    DemoProduct(
         "notecard",
         "notecard",
         {
@@ -86,49 +84,46 @@ PIECES = (
             "to open.\n\nDana",
         },
     ),
-    Piece(
+    DemoProduct(
         "giftcard",
         "giftcard",
-        {
-            "message": "%FIRST_NAME%,\n\nthank you for sending the Millers our way. This one is on us!"
-            "\n\nDana",
-        },
+        {"message": "%FIRST_NAME%,\n\nthank you for sending the Millers our way. This one is on us!\n\nDana"},
     ),
-    Piece("magnacard", "magnacard", {"message": "Hi %FIRST_NAME%, one for the fridge. Warmly, Dana"}),
+    DemoProduct("magnacard", "magnacard", {"message": "Hi %FIRST_NAME%, one for the fridge. Warmly, Dana"}),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class DemoRecipient:
     """Someone on the sample list, and where the mail to them must end in testing mode."""
 
     name: str
     address: str
-    end: ItemStatus
+    expected_status: ItemStatus
 
 
-GUESTS = (
-    Guest("Jane Doe", "12 Main St", ItemStatus.DELIVERED),
-    Guest("Test Returned", "14 Main St", ItemStatus.RETURNED_TO_SENDER),
-    Guest("Test Rerouted", "16 Main St", ItemStatus.DELIVERED),
-    Guest("Test Lost", "18 Main St", ItemStatus.FAILED),
-    Guest("Test Undeliverable", "20 Main St", ItemStatus.FAILED),
-    Guest("Test Printer Failure", "22 Main St", ItemStatus.FAILED),
+DEMO_RECIPIENTS = (
+    DemoRecipient("Jane Doe", "12 Main St", ItemStatus.DELIVERED),
+    DemoRecipient("Test Returned", "14 Main St", ItemStatus.RETURNED_TO_SENDER),
+    DemoRecipient("Test Rerouted", "16 Main St", ItemStatus.DELIVERED),
+    DemoRecipient("Test Lost", "18 Main St", ItemStatus.FAILED),
+    DemoRecipient("Test Undeliverable", "20 Main St", ItemStatus.FAILED),
+    DemoRecipient("Test Printer Failure", "22 Main St", ItemStatus.FAILED),
 )
 
 
 @dataclass(slots=True)
-class Sent:
+class DemoOrder:
     """An order under way: what was sent, and its items as they were last seen."""
 
-    piece: Piece
+    product: DemoProduct
     order_id: int
     folder: Path
     items: list[OrderItem] = field(default_factory=list)
 
     @property
-    def ended(self) -> int:
-        return sum(item["status"] in ENDS for item in self.items)
+    def ended_count(self) -> int:
+        return sum(item["status"] in FINAL_STATUSES for item in self.items)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -142,9 +137,9 @@ def demo(
     token: Annotated[
         str | None, typer.Option(help="A test token of that service.", envvar="QUILLPOST_DEMO_TOKEN")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for pictures, print files and the service's home.")
-    ] = Path("out/demo"),
+    out: Annotated[Path, typer.Option(help="Folder for pictures, print files and the service's home.")] = Path(
+        "out/demo"
+    ),
     patience: Annotated[int, typer.Option(help="Seconds until every piece must have arrived.", min=1)] = 300,
 ) -> None:
     """Send one of each piece in testing mode and follow it to the door.
@@ -157,149 +152,144 @@ def demo(
     out = out.absolute()
     console = Console()
     try:
-        with _service(url, token, out, console) as (caller, print_jobs):
-            with _sample_list(caller) as guests:
-                sent = [_send(caller, piece, guests, out / piece.name) for piece in PIECES]
-                _follow(caller, sent, console, seconds=patience)
-            for order in sent:
-                _collect(caller, order, print_jobs)
-    except QuillpostError as failure:
-        answered = "" if failure.status is None else f"The service answered {failure.status}: "
-        raise NotReady(answered + failure.message) from failure
-    console.print(_counts(sent), _outcome(sent))
+        with _open_service(url, token, out, console) as (client, print_jobs):
+            with _create_sample_list(client) as list_id:
+                orders = [_send_product(client, product, list_id, out / product.name) for product in DEMO_PRODUCTS]
+                _follow_orders(client, orders, console, seconds=patience)
+            for order in orders:
+                _download_files(client, order, print_jobs)
+    except QuillpostError as error:
+        prefix = "" if error.status is None else f"The service answered {error.status}: "
+        raise NotReady(prefix + error.message) from error
+    console.print(_status_table(orders), _outcome_table(orders))
     console.print(f"Pictures and print files are in {out}.", markup=False, soft_wrap=True, highlight=False)
-    wrong = surprises(sent)
-    if wrong:
-        raise NotReady(f"{len(wrong)} pieces did not end as they should: {'; '.join(wrong)}.")
+    unexpected = find_unexpected_endings(orders)
+    if unexpected:
+        raise NotReady(f"{len(unexpected)} pieces did not end as they should: {'; '.join(unexpected)}.")
 
 
 @contextmanager
-def _service(
+def _open_service(
     url: str | None, token: str | None, out: Path, console: Console
 ) -> Iterator[tuple[Quillpost, Path | None]]:
     """Someone's service, whose print jobs we cannot see, or one of our own."""
     if url is not None:
         if token is None:
             raise NotReady("Give --token with --url: `quillpost token create --mode test` makes one.")
-        with outsider(url, token) as caller:
-            _require_testing(caller)
-            yield caller, None
+        with create_client(url, token) as client:
+            _require_test_token(client)
+            yield client, None
         return
     console.print(f"Starting a service in {out / 'home'} ...", markup=False, soft_wrap=True, highlight=False)
-    with demo_service(out / "home") as own, outsider(own.base_url, own.token) as caller:
-        yield caller, own.print_jobs
+    with run_demo_service(out / "home") as service, create_client(service.base_url, service.token) as client:
+        yield client, service.print_jobs
 
 
-def _require_testing(caller: Quillpost) -> None:
-    if not caller.ping()["test_mode"]:
+def _require_test_token(client: Quillpost) -> None:
+    if not client.ping()["test_mode"]:
         raise NotReady("This is a live token, and a demonstration must not be mailed: use a test token.")
 
 
 @contextmanager
-def _sample_list(caller: Quillpost) -> Iterator[int]:
+def _create_sample_list(client: Quillpost) -> Iterator[int]:
     """A list of the guests, which is gone when the demonstration is over."""
-    number = caller.mailing_lists.create(description="Quillpost demonstration")["id"]
-    home = {"city": "Austin", "province": "TX", "postal_code": "78701"}
-    caller.recipients.create_multiple(
+    list_id = client.mailing_lists.create(description="Quillpost demonstration")["id"]
+    city_fields = {"city": "Austin", "province": "TX", "postal_code": "78701"}
+    client.recipients.create_multiple(
         [
-            {"mailing_list_id": number, "name": guest.name, "address": guest.address, **home}  # type: ignore[typeddict-item]
-            for guest in GUESTS
+            {"mailing_list_id": list_id, "name": recipient.name, "address": recipient.address, **city_fields}  # type: ignore[typeddict-item]
+            for recipient in DEMO_RECIPIENTS
         ]
     )
-    yield number
+    yield list_id
     with suppress(QuillpostError):  # it stays while a piece that ran out of time waits with it
-        caller.mailing_lists.delete(number)
+        client.mailing_lists.delete(list_id)
 
 
-def _send(caller: Quillpost, piece: Piece, guests: int, folder: Path) -> Sent:
+def _send_product(client: Quillpost, product: DemoProduct, list_id: int, folder: Path) -> DemoOrder:
     """Look at the piece first, then send it."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     body: PieceSend = {
-        **piece.body,
-        **(_gift(caller) if piece.kind == "giftcard" else {}),
+        **product.body,
+        **(_choose_gift(client) if product.kind == "giftcard" else {}),
         **RETURN_ADDRESS,
-        "mailing_list_ids": [guests],
+        "mailing_list_ids": [list_id],
         "allow_duplicates": True,  # a second demonstration within a day and a half
-        "metadata": {"demo": piece.name},
+        "metadata": {"demo": product.name},
     }
-    preview = caller.preview(piece.kind, **body)["data"]
+    preview = client.preview(product.kind, **body)["data"]
     for side, link in zip(preview["sides"], preview["previews"], strict=True):
-        (folder / f"{side}.png").write_bytes(caller.download(link))
+        (folder / f"{side}.png").write_bytes(client.download(link))
     if envelope := preview.get("envelope"):
-        (folder / "envelope.png").write_bytes(caller.download(envelope))
-    return Sent(piece, caller.send.piece(piece.kind, **body)["id"], folder)
+        (folder / "envelope.png").write_bytes(client.download(envelope))
+    return DemoOrder(product, client.send.piece(product.kind, **body)["id"], folder)
 
 
-def _gift(caller: Quillpost) -> PieceSend:
+def _choose_gift(client: Quillpost) -> PieceSend:
     """The first brand that the service offers, at its smallest value."""
-    brands = caller.giftcards.brand_list()["brands"]
+    brands = client.giftcards.brand_list()["brands"]
     if not brands:
         raise NotReady("This service offers no gift cards: `quillpost giftcards brand` adds one.")
-    return {
-        "giftcard_brand": brands[0]["brand_code"],
-        "giftcard_amount": min(brands[0]["available_amounts"]),
-    }
+    return {"giftcard_brand": brands[0]["brand_code"], "giftcard_amount": min(brands[0]["available_amounts"])}
 
 
-def _follow(caller: Quillpost, sent: Sequence[Sent], console: Console, *, seconds: int) -> None:
+def _follow_orders(client: Quillpost, orders: Sequence[DemoOrder], console: Console, *, seconds: int) -> None:
     """Watch until every piece has ended, or patience has."""
-    progress = Progress(
-        TextColumn("Pieces at their end"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    )
-    bar = progress.add_task("", total=len(sent) * len(GUESTS))
+    progress = Progress(TextColumn("Pieces at their end"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = progress.add_task("", total=len(orders) * len(DEMO_RECIPIENTS))
     deadline = time.monotonic() + seconds
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while True:
-            for order in sent:
-                order.items = list(caller.orders.items(order.order_id))
-            progress.update(bar, completed=sum(order.ended for order in sent))
-            live.update(Group(_counts(sent), progress))
+            for order in orders:
+                order.items = list(client.orders.items(order.order_id))
+            progress.update(bar, completed=sum(order.ended_count for order in orders))
+            live.update(Group(_status_table(orders), progress))
             if progress.finished or time.monotonic() > deadline:
                 return
-            time.sleep(BETWEEN_LOOKS)
+            time.sleep(POLL_SECONDS)
 
 
-def _counts(sent: Sequence[Sent]) -> Table:
-    table = Table("Status", *(order.piece.name for order in sent))
-    counts = [Counter[str](item["status"] for item in order.items) for order in sent]
+def _status_table(orders: Sequence[DemoOrder]) -> Table:
+    table = Table("Status", *(order.product.name for order in orders))
+    counts = [Counter[str](item["status"] for item in order.items) for order in orders]
     for status in ItemStatus:
         table.add_row(status.value, *(str(count[status] or "") for count in counts))
     return table
 
 
-def _collect(caller: Quillpost, order: Sent, print_jobs: Path | None) -> None:
+def _download_files(client: Quillpost, order: DemoOrder, print_jobs: Path | None) -> None:
     """The proof, which everyone may see, and the print job itself where the print room is ours."""
-    proof = caller.orders.read(order.order_id)["high_quality_preview"]
-    (order.folder / "proof.pdf").write_bytes(caller.download(proof))
+    proof = client.orders.read(order.order_id)["high_quality_preview"]
+    (order.folder / "proof.pdf").write_bytes(client.download(proof))
     for job in sorted(print_jobs.iterdir()) if print_jobs else ():
         pieces = json.loads((job / "manifest.json").read_bytes())["pieces"]
         if any(piece["order_id"] == order.order_id for piece in pieces):
-            for name in OUR_OWN_FILES:
+            for name in PRINT_JOB_FILES:
                 if (job / name).exists():
                     shutil.copyfile(job / name, order.folder / name)
 
 
-def _outcome(sent: Sequence[Sent]) -> Table:
+def _outcome_table(orders: Sequence[DemoOrder]) -> Table:
     columns = [Column(name, no_wrap=True) for name in ("Piece", "Recipient", "Ended as")]
     table = Table(*columns, "Why", "✓", title="What happened")
-    for order in sent:
-        ends = {guest.name: guest.end for guest in GUESTS}
+    for order in orders:
+        expected_statuses = {recipient.name: recipient.expected_status for recipient in DEMO_RECIPIENTS}
         for item in order.items:
             name = item["recipient"]["name"] or ""
-            verdict = "[green]✓[/]" if item["status"] == ends[name] else "[bold red]✗[/]"
-            table.add_row(order.piece.name, name, item["status"], item["failure"] or "", verdict)
+            result_mark = "[green]✓[/]" if item["status"] == expected_statuses[name] else "[bold red]✗[/]"
+            table.add_row(order.product.name, name, item["status"], item["failure"] or "", result_mark)
         table.add_section()
     return table
 
 
-def surprises(sent: Sequence[Sent]) -> list[str]:
+def find_unexpected_endings(orders: Sequence[DemoOrder]) -> list[str]:
     """The pieces that are not where they should be in the end."""
-    found = []
-    for order in sent:
+    unexpected = []
+    for order in orders:
         statuses = {item["recipient"]["name"]: item["status"] for item in order.items}
-        for guest in GUESTS:
-            status = statuses.get(guest.name, "missing")
-            if status != guest.end:
-                found.append(f"{order.piece.name} to {guest.name} is {status}")
-    return found
+        for recipient in DEMO_RECIPIENTS:
+            status = statuses.get(recipient.name, "missing")
+            if status != recipient.expected_status:
+                unexpected.append(f"{order.product.name} to {recipient.name} is {status}")
+    return unexpected

@@ -17,18 +17,18 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.app import bootstrap, runtime
-from quillpost.cli.progress import Progress
+from quillpost.cli.progress import ProgressBar
 from quillpost.core.errors import NotReady
-from quillpost.rendering.handwriting.catalog import DEFAULT, PLAIN, Face
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
 from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.renderer import Studio
-from quillpost.rendering.samples import SAMPLE_PIXELS, hand_sheet, sample
-from quillpost.rendering.specimens import Specimen, specimens
+from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.samples import SAMPLE_PIXELS, render_hand_sheet, render_sample
+from quillpost.rendering.specimens import Specimen, make_specimens
 
 SHEET_DPI = 150
-PIECE_DPI = 150
+PRODUCT_DPI = 150
 
-_STYLE = """
+_PAGE_CSS = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #223; background: #eceae6; margin: 2rem auto;
        max-width: 76rem; padding: 0 1rem }
 h2 { margin: 3rem 0 1rem }
@@ -41,80 +41,80 @@ img { display: block; max-width: 100%; height: auto; box-shadow: 0 1px 6px #0003
 
 
 @dataclass(frozen=True, slots=True)
-class _Picture:
+class _GalleryImage:
     file: str
     caption: str
     link: str | None = None
-    is_upright: bool = False
+    is_portrait: bool = False
 
     def html(self) -> str:
-        shown = f'<img src="{escape(self.file)}" alt="{escape(self.caption)}" loading="lazy">'
+        image_html = f'<img src="{escape(self.file)}" alt="{escape(self.caption)}" loading="lazy">'
         if self.link:
-            shown = f'<a href="{escape(self.link)}">{shown}</a>'
-        kind = ' class="upright"' if self.is_upright else ""
-        return f"<figure{kind}>{shown}<figcaption>{escape(self.caption)}</figcaption></figure>"
+            image_html = f'<a href="{escape(self.link)}">{image_html}</a>'
+        class_attribute = ' class="upright"' if self.is_portrait else ""
+        return f"<figure{class_attribute}>{image_html}<figcaption>{escape(self.caption)}</figcaption></figure>"
 
 
-def draw_gallery(studio: Studio, folder: Path) -> None:
+def draw_gallery(renderer: Renderer, folder: Path) -> None:
     """Hands that are not ready yet are made so on the way."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        page = _drawn(studio, folder)
+        page = _draw_all(renderer, folder)
         (folder / "index.html").write_text(page, "utf-8")
-    except OSError as fault:
-        raise NotReady(f"{folder} cannot be written: {fault.strerror}.") from None
-    place = (folder / "index.html").absolute().as_uri()
-    Console(soft_wrap=True, highlight=False).print(f"Every hand and every piece: {place}", markup=False)
+    except OSError as error:
+        raise NotReady(f"{folder} cannot be written: {error.strerror}.") from None
+    page_url = (folder / "index.html").absolute().as_uri()
+    Console(soft_wrap=True, highlight=False).print(f"Every hand and every piece: {page_url}", markup=False)
 
 
-def _drawn(studio: Studio, folder: Path) -> str:
-    styles = studio.hands.styles
-    with Progress("Drawing", len(styles) + len(studio.pieces)) as progress:
-        hands = []
+def _draw_all(renderer: Renderer, folder: Path) -> str:
+    styles = renderer.hands.styles
+    with ProgressBar("Drawing", len(styles) + len(renderer.products)) as progress:
+        images = []
         for style in styles.values():
-            with progress.step(style.name) as tell:
-                studio.hands.prepared(style, tell)
-                hands.append(_draw_hand(studio, style.number, folder))
-        pieces = []
-        for name, piece in studio.pieces.items():
-            with progress.step(piece.title):
-                pictures = "".join(picture.html() for picture in _draw_piece(studio, name, folder))
-                pieces.append(f"<h3>{escape(piece.title.capitalize())}</h3>\n{pictures}")
-    return _page("".join(hand.html() for hand in hands), "\n".join(pieces))
+            with progress.step(style.name) as report:
+                renderer.hands.prepare_face(style, report)
+                images.append(_draw_hand(renderer, style.number, folder))
+        product_sections = []
+        for name, product in renderer.products.items():
+            with progress.step(product.title):
+                pictures = "".join(picture.html() for picture in _draw_product(renderer, name, folder))
+                product_sections.append(f"<h3>{escape(product.title.capitalize())}</h3>\n{pictures}")
+    return _render_page("".join(hand.html() for hand in images), "\n".join(product_sections))
 
 
-def _draw_hand(studio: Studio, number: int, folder: Path) -> _Picture:
-    style = studio.hands.styles[number]
+def _draw_hand(renderer: Renderer, number: int, folder: Path) -> _GalleryImage:
+    style = renderer.hands.styles[number]
     stem = f"{number:02}-{style.name.lower()}"
-    line, sheet = f"hand-{stem}-sample.png", f"hand-{stem}.png"
-    (folder / line).write_bytes(sample(studio, number))
-    (folder / sheet).write_bytes(hand_sheet(studio, number, dpi=SHEET_DPI))
-    return _Picture(line, f"{number} {style.name}: {style.kind}, from {style.face}", link=sheet)
+    sample_file, sheet_file = f"hand-{stem}-sample.png", f"hand-{stem}.png"
+    (folder / sample_file).write_bytes(render_sample(renderer, number))
+    (folder / sheet_file).write_bytes(render_hand_sheet(renderer, number, dpi=SHEET_DPI))
+    return _GalleryImage(sample_file, f"{number} {style.name}: {style.kind}, from {style.face}", link=sheet_file)
 
 
-def _draw_piece(studio: Studio, name: str, folder: Path) -> Iterator[_Picture]:
-    for number, specimen in enumerate(specimens(studio, name), start=1):
-        for side, png in _sides(studio, specimen):
+def _draw_product(renderer: Renderer, name: str, folder: Path) -> Iterator[_GalleryImage]:
+    for number, specimen in enumerate(make_specimens(renderer, name), start=1):
+        for side, png in _draw_sides(renderer, specimen):
             file = f"piece-{name}-{number}-{side.replace(' ', '-')}.png"
             (folder / file).write_bytes(png)
-            width, height = (int.from_bytes(png[at : at + 4], "big") for at in (16, 20))
-            yield _Picture(file, f"{side}, {specimen.caption}", link=file, is_upright=height > width)
+            width, height = (int.from_bytes(png[offset : offset + 4], "big") for offset in (16, 20))
+            yield _GalleryImage(file, f"{side}, {specimen.caption}", link=file, is_portrait=height > width)
 
 
-def _sides(studio: Studio, specimen: Specimen) -> Iterator[tuple[str, bytes]]:
-    previews = studio.preview(specimen.design, specimen.copy, dpi=PIECE_DPI)
+def _draw_sides(renderer: Renderer, specimen: Specimen) -> Iterator[tuple[str, bytes]]:
+    previews = renderer.preview(specimen.design, specimen.copy, dpi=PRODUCT_DPI)
     yield from previews.sides.items()
     if previews.envelope is not None:
         yield "envelope", previews.envelope
 
 
-def _page(hands: str, pieces: str) -> str:
+def _render_page(hands: str, products: str) -> str:
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>Quillpost: hands and pieces</title>
-<style>{_STYLE}</style>
+<style>{_PAGE_CSS}</style>
 <h1>Hands and pieces</h1>
 <section class="hands">
 <h2>Hands</h2>
@@ -124,17 +124,17 @@ def _page(hands: str, pieces: str) -> str:
 <section class="pieces">
 <h2>Pieces</h2>
 <p>Each side as it is printed and cut, in the first hand.</p>
-{pieces}
+{products}
 </section>
 </html>
 """
 
 
 LOW_PRIORITY = 15
-LOCK = ".preparing"
+LOCK_NAME = ".preparing"
 
 # A first send waits for these; all others give way to whatever else the machine has to do.
-_NEEDED_FIRST = (PLAIN, DEFAULT)
+_PRIORITY_FACES = (PLAIN_FACE, DEFAULT_STYLE)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -145,12 +145,8 @@ def hands(
     folder: Annotated[
         Path | None, typer.Argument(metavar="FOLDER", help="Draw every hand and every piece into it.")
     ] = None,
-    prepare: Annotated[
-        bool, typer.Option("--prepare", help="Make the hands ready that are not yet.")
-    ] = False,
-    beside: Annotated[
-        int | None, typer.Option(hidden=True, help="End with this process, which is our parent.")
-    ] = None,
+    prepare: Annotated[bool, typer.Option("--prepare", help="Make the hands ready that are not yet.")] = False,
+    beside: Annotated[int | None, typer.Option(hidden=True, help="End with this process, which is our parent.")] = None,
 ) -> None:
     """List the hands; with FOLDER, draw all of them and all pieces, and a page that shows them.
 
@@ -158,66 +154,66 @@ def hands(
     --prepare now, or when it is first needed.
     """
     if beside is not None:
-        Thread(target=_end_with, args=(beside,), daemon=True).start()
+        Thread(target=_exit_with_parent, args=(beside,), daemon=True).start()
     settings = runtime.load_settings()
-    studio = bootstrap.studio(settings)
+    renderer = bootstrap.build_renderer(settings)
     if prepare:
-        _prepare(studio.hands, bootstrap.faces_folder(settings))
+        _prepare_missing(renderer.hands, bootstrap.get_faces_folder(settings))
     if folder is not None:
-        draw_gallery(studio, folder)
+        draw_gallery(renderer, folder)
     elif not prepare:
-        Console().print(_table(studio.hands))
+        Console().print(_hands_table(renderer.hands))
 
 
-def _end_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Leave when the service is gone, however it went. A hand in the making is then made another time."""
     while os.getppid() == parent:
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _table(known: Hands) -> Table:
-    waiting = {face.face for face in known.unprepared()}
+def _hands_table(collection: Hands) -> Table:
+    unprepared = {face.face for face in collection.unprepared_faces()}
     table = Table("Number", "Name", "Type", "Face", "Ready")
-    for style in known.styles.values():
-        is_ready = "no" if style.face in waiting else "yes"
+    for style in collection.styles.values():
+        is_ready = "no" if style.face in unprepared else "yes"
         table.add_row(str(style.number), style.name, style.kind, style.face, is_ready)
     return table
 
 
-def _prepare(known: Hands, folder: Path) -> None:
-    with _alone_in(folder) as is_alone:
-        if not is_alone:
+def _prepare_missing(collection: Hands, folder: Path) -> None:
+    with _try_folder_lock(folder) as has_lock:
+        if not has_lock:
             typer.echo("The hands are being made ready by another process already.")
             return
-        missing = known.unprepared()
+        missing = collection.unprepared_faces()
         if not missing:
             typer.echo("All hands are ready.")
             return
-        _prepare_all(known, missing)
-        if known.unprepared():
+        _prepare_all(collection, missing)
+        if collection.unprepared_faces():
             raise NotReady(f"The hands cannot be kept in {folder}: see that there is room on its disk.")
 
 
-def _prepare_all(known: Hands, missing: Sequence[Face]) -> None:
-    has_yielded = False
-    with Progress("Making hands ready", len(missing)) as progress:
+def _prepare_all(collection: Hands, missing: Sequence[FaceRecipe]) -> None:
+    is_low_priority = False
+    with ProgressBar("Making hands ready", len(missing)) as progress:
         for face in missing:
-            if not has_yielded and face not in _NEEDED_FIRST:
+            if not is_low_priority and face not in _PRIORITY_FACES:
                 os.nice(LOW_PRIORITY)
-                has_yielded = True
-            with progress.step(face.face) as tell:
-                known.prepared(face, tell)
+                is_low_priority = True
+            with progress.step(face.face) as report:
+                collection.prepare_face(face, report)
 
 
 @contextmanager
-def _alone_in(folder: Path) -> Iterator[bool]:
+def _try_folder_lock(folder: Path) -> Iterator[bool]:
     """Whether nobody else prepares hands for this folder; if so, nobody will until we are done."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / LOCK).open("a")
-    except OSError as fault:
-        raise NotReady(f"The folder of hands {folder} cannot be used: {fault.strerror}.") from None
+        file = (folder / LOCK_NAME).open("a")
+    except OSError as error:
+        raise NotReady(f"The folder of hands {folder} cannot be used: {error.strerror}.") from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

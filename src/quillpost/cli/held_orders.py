@@ -7,22 +7,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from quillpost.accounts.audit.service import note_for_operators
-from quillpost.accounts.billing.rules import dollars
-from quillpost.app.container import Parts
-from quillpost.cli.container import opened
-from quillpost.cli.print_files import MOST_LISTED, Machine, Mode, write
-from quillpost.core.clock import iso
+from quillpost.accounts.audit.service import record_for_operators
+from quillpost.accounts.billing.rules import format_dollars
+from quillpost.app.container import Container
+from quillpost.cli.container import open_container
+from quillpost.cli.print_files import MAX_LISTED, JsonOption, ModeOption, print_json
+from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.fulfillment import review
-from quillpost.fulfillment.environments import World
-from quillpost.fulfillment.review import LONGEST_REASON, HeldOrder, list_held
+from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.review import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
 from quillpost.orders.items import read_order
-from quillpost.web.rendering import plural
+from quillpost.web.rendering import pluralize
 
-Which = Annotated[
+OrderArgument = Annotated[
     int, typer.Argument(metavar="ORDER", min=1, max=2**63 - 1, help="The order's number.", show_default=False)
 ]
 
@@ -33,17 +33,17 @@ def add_to(app: typer.Typer) -> None:
     app.command("refuse")(refuse)
 
 
-def show_held(mode: Mode = "live", machine: Machine = False) -> None:
+def show_held(mode: ModeOption = "live", machine: JsonOption = False) -> None:
     """List the paused orders of every account, oldest first."""
-    with opened() as (_, parts), parts.db.work() as tx:
-        page = list_held(tx, mode, PageRequest(per_page=MOST_LISTED))
+    with open_container() as (_, parts), parts.db.system_transaction() as tx:
+        page = list_paused_orders(tx, mode, PageRequest(per_page=MAX_LISTED))
     if machine:
-        moments = ("created_at", "paused_at")
-        write([asdict(order) | {at: iso(getattr(order, at)) for at in moments} for order in page.rows])
+        time_fields = ("created_at", "paused_at")
+        print_json([asdict(order) | {at: format_iso(getattr(order, at)) for at in time_fields} for order in page.rows])
         return
     out = Console()
     for order in page.rows:
-        out.print(_shown(order), soft_wrap=True)
+        out.print(_order_text(order), soft_wrap=True)
     if not page.rows:
         typer.echo("No order is held.")
     if page.total > len(page.rows):
@@ -51,60 +51,60 @@ def show_held(mode: Mode = "live", machine: Machine = False) -> None:
 
 
 def release(
-    order: Which,
+    order: OrderArgument,
     reason: Annotated[str, typer.Option(help="Why it may be printed all the same; kept for operators.")] = "",
 ) -> None:
     """Let a paused order go to the press, past the checks that held it."""
-    why = _plain(reason)
-    with opened() as (_, parts), parts.db.work() as tx:
-        world = _world_of(tx, parts, order)
+    clean_reason = _clean_reason(reason)
+    with open_container() as (_, parts), parts.db.system_transaction() as tx:
+        environment = _find_environment(tx, parts, order)
         now = parts.clock()
-        review.release(tx, world, order, operator_id=None, reason=why, now=now)
-        note_for_operators(tx, "order.released", about=_about(order, world, why), now=now)
+        review.release_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
+        record_for_operators(tx, "order.released", about=_audit_details(order, environment, clean_reason), now=now)
     typer.echo(f"Order {order} is released.")
 
 
 def refuse(
-    order: Which, reason: Annotated[str, typer.Option(help="Why it is not printed; the sender reads it.")]
+    order: OrderArgument, reason: Annotated[str, typer.Option(help="Why it is not printed; the sender reads it.")]
 ) -> None:
     """End an order that is paused or under review; the sender has the money back."""
-    why = _plain(reason)
-    if not why:
+    clean_reason = _clean_reason(reason)
+    if not clean_reason:
         raise Refused("Give a --reason: the sender reads it.")
-    with opened() as (_, parts), parts.db.work() as tx:
-        world = _world_of(tx, parts, order)
+    with open_container() as (_, parts), parts.db.system_transaction() as tx:
+        environment = _find_environment(tx, parts, order)
         now = parts.clock()
-        review.refuse(tx, world, order, operator_id=None, reason=why, now=now)
-        note_for_operators(tx, "order.refused", about=_about(order, world, why), now=now)
+        review.refuse_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
+        record_for_operators(tx, "order.refused", about=_audit_details(order, environment, clean_reason), now=now)
     typer.echo(f"Order {order} is refused.")
 
 
-def _world_of(tx: Tx, parts: Parts, order_id: int) -> World:
+def _find_environment(tx: Tx, container: Container, order_id: int) -> Environment:
     """At the command line an order's number is enough, whatever its mode."""
     try:
-        return parts.worlds[read_order(tx, order_id).mode]
+        return container.environments[read_order(tx, order_id).mode]
     except NotFound:
         raise Refused(f"There is no order {order_id}.") from None
 
 
-def _about(order_id: int, world: World, reason: str) -> dict[str, Any]:
-    return {"name": f"order {order_id}", "mode": world.mode, "reason": reason}
+def _audit_details(order_id: int, environment: Environment, reason: str) -> dict[str, Any]:
+    return {"name": f"order {order_id}", "mode": environment.mode, "reason": reason}
 
 
-def _plain(reason: str) -> str:
+def _clean_reason(reason: str) -> str:
     """The reason without blanks around it, as it can be kept."""
-    if len(reason) > LONGEST_REASON:
-        raise Refused(f"The --reason is too long: at most {LONGEST_REASON} characters, please.")
-    if not reason.isascii() and any("\ud800" <= letter <= "\udfff" for letter in reason):
+    if len(reason) > MAX_REASON_LENGTH:
+        raise Refused(f"The --reason is too long: at most {MAX_REASON_LENGTH} characters, please.")
+    if not reason.isascii() and any("\ud800" <= char <= "\udfff" for char in reason):
         # So Python hands on what a terminal sent in another encoding.
         raise Refused("The --reason is no UTF-8: write it in another way, please.")
     return reason.strip()
 
 
-def _shown(order: HeldOrder) -> Text:
+def _order_text(order: PausedOrder) -> Text:
     """A line on the order and one for each reason: a table would cut what matters."""
-    what = f"{order.type}, {plural(order.pieces, 'piece')}, {dollars(order.grand_total)}"
-    shown = Text(f"Order {order.id}: {what}, of {order.account_email}, since {iso(order.paused_at)}", "bold")
+    summary = f"{order.type}, {pluralize(order.pieces, 'piece')}, {format_dollars(order.grand_total)}"
+    text = Text(f"Order {order.id}: {summary}, of {order.account_email}, since {format_iso(order.paused_at)}", "bold")
     for reason in order.reasons:
-        shown.append(f"\n  {reason}", "not bold")
-    return shown
+        text.append(f"\n  {reason}", "not bold")
+    return text

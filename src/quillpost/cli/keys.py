@@ -9,28 +9,28 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost.accounts.audit.service import note_for_operators
-from quillpost.app.runtime import Footing, key_path
-from quillpost.cli.print_files import Machine, counted, write
-from quillpost.cli.progress import Progress
-from quillpost.cli.runtime import standing
+from quillpost.accounts.audit.service import record_for_operators
+from quillpost.app.runtime import CoreServices, key_path
+from quillpost.cli.print_files import JsonOption, format_count, print_json
+from quillpost.cli.progress import ProgressBar
+from quillpost.cli.runtime import open_core_services
 from quillpost.core.database.encrypted_columns import wait_for_writers
-from quillpost.core.encryption import NAMELESS
+from quillpost.core.encryption import LEGACY_KEY_ID
 from quillpost.core.errors import NotReady, Refused
 from quillpost.core.key_files import KeyFile
-from quillpost.fulfillment.files import BatchStore
-from quillpost.privacy.key_rotation import TABLES, count_all, reseal_all
+from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.privacy.key_rotation import ENCRYPTED_TABLES, count_all_by_key, reencrypt_all
 
 keys = typer.Typer(help="The keys that seal secrets.", no_args_is_help=True)
 
-SETTING = "QUILLPOST_SECRET_KEY"
-WHAT_ENDS = (
+SETTING_NAME = "QUILLPOST_SECRET_KEY"
+REMOVAL_CONSEQUENCES = (
     "What it has sealed or signed outside of the database ends with it: links by which readers of mails"
     " unsubscribe, links to files, pages that are open in a browser, what tells browsers that are known, and"
     " the address of the built-in receiver, which `quillpost serve --welcome` subscribes anew when it starts."
     " Backups that were made before need it, too: their FILE.key has it."
 )
-REST: Final = timedelta(hours=1)
+MIN_KEY_AGE: Final = timedelta(hours=1)
 """After a change of the keys, for how long none is forgotten. What a running service has sealed with the
 former one is written by then: a print file is in the store before anything in the database tells of it."""
 
@@ -40,73 +40,81 @@ def add_to(app: typer.Typer) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KeyUsage:
     """Which keys there are, the current one first, and what is sealed under each, by where it lies."""
 
-    ids: tuple[str, ...]
+    key_ids: tuple[str, ...]
     counts: Mapping[str, Mapping[str, int]]
-    is_file: bool
+    is_key_file: bool
 
-    def under(self, key_id: str) -> int:
+    def count_under(self, key_id: str) -> int:
         return sum(by_key.get(key_id, 0) for by_key in self.counts.values())
 
     @property
-    def found(self) -> list[str]:
+    def all_ids(self) -> list[str]:
         """The ids of all keys that are here, or that something is sealed under."""
-        return list(dict.fromkeys([*self.ids, *(key for by_key in self.counts.values() for key in by_key)]))
+        return list(dict.fromkeys([*self.key_ids, *(key for by_key in self.counts.values() for key in by_key)]))
 
     @property
-    def missing(self) -> list[str]:
-        return [key_id for key_id in self.found if key_id not in (*self.ids, NAMELESS)]
+    def missing_ids(self) -> list[str]:
+        return [key_id for key_id in self.all_ids if key_id not in (*self.key_ids, LEGACY_KEY_ID)]
 
     @property
-    def left(self) -> int:
+    def outdated_count(self) -> int:
         """How many values are not under the current key."""
-        return sum(self.under(key_id) for key_id in self.found[1:])
+        return sum(self.count_under(key_id) for key_id in self.all_ids[1:])
 
-    def what_next(self) -> str:
-        former = ", ".join(self.ids[1:])
-        if self.missing:
-            lost = sum(map(self.under, self.missing))
+    def describe_next_step(self) -> str:
+        former_ids = ", ".join(self.key_ids[1:])
+        if self.missing_ids:
+            lost_count = sum(map(self.count_under, self.missing_ids))
             return (
-                f"{counted(lost, 'value')} cannot be opened: bring the key {self.missing[0]} back, from"
+                f"{format_count(lost_count, 'value')} cannot be opened: bring the key {self.missing_ids[0]} back, from"
                 " FILE.key of a backup, as the last one."
             )
-        if not former:
-            how = "`quillpost keys new` changes the key" if self.is_file else _add_by_hand()
-            return f"All is well; {how}."
-        if self.left:
-            also = "" if self.is_file else ", once every machine has been started anew with these keys"
-            return f"Run `quillpost keys reseal`{also}: {counted(self.left, 'value')} need a former key."
-        if self.is_file:
+        if not former_ids:
+            advice = "`quillpost keys new` changes the key" if self.is_key_file else _manual_change_steps()
+            return f"All is well; {advice}."
+        if self.outdated_count:
+            condition = "" if self.is_key_file else ", once every machine has been started anew with these keys"
+            count_text = format_count(self.outdated_count, "value")
+            return f"Run `quillpost keys reseal`{condition}: {count_text} need a former key."
+        if self.is_key_file:
             return (
-                f"Nothing needs {former} any more: `quillpost keys forget {self.ids[1]}`, at the earliest an"
+                f"Nothing needs {former_ids} any more: `quillpost keys forget {self.key_ids[1]}`, at the earliest an"
                 " hour after the keys were changed."
             )
         return (
-            f"Nothing is sealed under {former}. If it is new: once every machine has been started anew with"
-            f" it, make it the first in {SETTING} on all of them. If it is a former one: remove it there."
+            f"Nothing is sealed under {former_ids}. If it is new: once every machine has been started anew with"
+            f" it, make it the first in {SETTING_NAME} on all of them. If it is a former one: remove it there."
         )
 
 
 @keys.command("list")
-def list_(machine: Machine = False) -> None:
+def list_(machine: JsonOption = False) -> None:
     """Show the keys by their ids, how much is sealed under each, and what to do next."""
-    with standing() as ground:
-        found = _look(ground)
+    with open_core_services() as runtime:
+        usage = _read_key_usage(runtime)
     if machine:
-        write({"keys": found.ids, "current": found.ids[0], "sealed": found.counts, "next": found.what_next()})
+        print_json(
+            {
+                "keys": usage.key_ids,
+                "current": usage.key_ids[0],
+                "sealed": usage.counts,
+                "next": usage.describe_next_step(),
+            }
+        )
         return
     table = Table(box=None, pad_edge=False)
     table.add_column("sealed", overflow="fold")
-    for key_id in found.found:
-        table.add_column(_titled(found, key_id), justify="right")
-    for place, by_key in found.counts.items():
-        table.add_row(place, *(f"{by_key.get(key_id, 0):,}" for key_id in found.found))
-    table.add_row("in all", *(f"{found.under(key_id):,}" for key_id in found.found))
+    for key_id in usage.all_ids:
+        table.add_column(_column_title(usage, key_id), justify="right")
+    for location, by_key in usage.counts.items():
+        table.add_row(location, *(f"{by_key.get(key_id, 0):,}" for key_id in usage.all_ids))
+    table.add_row("in all", *(f"{usage.count_under(key_id):,}" for key_id in usage.all_ids))
     console = Console(highlight=False)
     console.print(table)
-    console.print(found.what_next(), markup=False, soft_wrap=True)
+    console.print(usage.describe_next_step(), markup=False, soft_wrap=True)
 
 
 @keys.command()
@@ -115,15 +123,13 @@ def new() -> None:
 
     Running services notice it by themselves.
     """
-    with standing() as ground:
-        if ground.settings.secret_key is not None:
-            raise NotReady(f"The keys are in {SETTING}, which is yours to change: {_add_by_hand()}.")
-        with ground.db.work() as tx:
-            made = KeyFile(key_path(ground.settings.home)).add()
-            note_for_operators(tx, "key.new", about={"name": made}, now=ground.clock())
-    typer.echo(
-        f"{made} is the current key. Run `quillpost keys reseal` next, and take a backup of the key file."
-    )
+    with open_core_services() as runtime:
+        if runtime.settings.secret_key is not None:
+            raise NotReady(f"The keys are in {SETTING_NAME}, which is yours to change: {_manual_change_steps()}.")
+        with runtime.db.system_transaction() as tx:
+            key_id = KeyFile(key_path(runtime.settings.home)).add_key()
+            record_for_operators(tx, "key.new", about={"name": key_id}, now=runtime.clock())
+    typer.echo(f"{key_id} is the current key. Run `quillpost keys reseal` next, and take a backup of the key file.")
 
 
 @keys.command()
@@ -132,18 +138,18 @@ def reseal() -> None:
 
     It may be stopped at any time, and run again.
     """
-    with standing() as ground:
-        left = _look(ground).left
-        done, broken = _reseal(ground, left)
-        with ground.db.work() as tx:
-            about = {"name": ground.sealer.current, "how_many": done}
-            note_for_operators(tx, "key.resealed", about=about, now=ground.clock())
-        after = _look(ground)
-    typer.echo(f"{counted(done, 'value')} sealed anew under {after.ids[0]}.")
-    if broken:
-        typer.echo(f"{counted(broken, 'value')} could not be opened, and stay as they are.", err=True)
-    typer.echo(after.what_next())
-    if broken:
+    with open_core_services() as runtime:
+        outdated_count = _read_key_usage(runtime).outdated_count
+        reencrypted_count, broken_count = _reencrypt_all(runtime, outdated_count)
+        with runtime.db.system_transaction() as tx:
+            about = {"name": runtime.encryptor.current_key_id, "how_many": reencrypted_count}
+            record_for_operators(tx, "key.resealed", about=about, now=runtime.clock())
+        usage = _read_key_usage(runtime)
+    typer.echo(f"{format_count(reencrypted_count, 'value')} sealed anew under {usage.key_ids[0]}.")
+    if broken_count:
+        typer.echo(f"{format_count(broken_count, 'value')} could not be opened, and stay as they are.", err=True)
+    typer.echo(usage.describe_next_step())
+    if broken_count:
         raise typer.Exit(1)
 
 
@@ -153,76 +159,78 @@ def forget(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Remove a former key for good, if nothing is sealed under it any more."""
-    with standing() as ground:
-        _require_unused(ground, key_id)
-        if ground.settings.secret_key is not None:
+    with open_core_services() as runtime:
+        _require_unused(runtime, key_id)
+        if runtime.settings.secret_key is not None:
             typer.echo(
                 f"Nothing needs {key_id}. If every machine has been started anew since another key is the"
-                f" first: remove it from {SETTING} on all of them. {WHAT_ENDS}"
+                f" first: remove it from {SETTING_NAME} on all of them. {REMOVAL_CONSEQUENCES}"
             )
             return
-        typer.echo(WHAT_ENDS)
+        typer.echo(REMOVAL_CONSEQUENCES)
         if not yes:
             typer.confirm(f"Forget {key_id} for good?", abort=True)
-        with ground.db.work() as tx:
-            KeyFile(key_path(ground.settings.home)).forget(key_id)
-            note_for_operators(tx, "key.forgotten", about={"name": key_id}, now=ground.clock())
+        with runtime.db.system_transaction() as tx:
+            KeyFile(key_path(runtime.settings.home)).delete_key(key_id)
+            record_for_operators(tx, "key.forgotten", about={"name": key_id}, now=runtime.clock())
     typer.echo(f"{key_id} is gone.")
 
 
-def _look(ground: Footing) -> Standing:
-    counts = count_all(ground.db, BatchStore(ground.store, ground.sealer))
-    return Standing(ground.sealer.ids, counts, is_file=ground.settings.secret_key is None)
+def _read_key_usage(runtime: CoreServices) -> KeyUsage:
+    counts = count_all_by_key(runtime.db, BatchFileStorage(runtime.store, runtime.encryptor))
+    return KeyUsage(runtime.encryptor.key_ids, counts, is_key_file=runtime.settings.secret_key is None)
 
 
-def _reseal(ground: Footing, left: int) -> tuple[int, int]:
+def _reencrypt_all(runtime: CoreServices, total: int) -> tuple[int, int]:
     """How many values were sealed anew, and how many no key opens."""
-    done = broken = 0
-    with Progress("Sealing anew", left) as bar:
-        for _, step in reseal_all(ground.db, BatchStore(ground.store, ground.sealer), now=ground.clock()):
-            done, broken = done + step.renewed, broken + step.broken
-            bar.reach(done)
-    return done, broken
+    reencrypted_count = broken_count = 0
+    with ProgressBar("Sealing anew", total) as bar:
+        for _, step in reencrypt_all(
+            runtime.db, BatchFileStorage(runtime.store, runtime.encryptor), now=runtime.clock()
+        ):
+            reencrypted_count, broken_count = reencrypted_count + step.reencrypted, broken_count + step.failed
+            bar.set_completed(reencrypted_count)
+    return reencrypted_count, broken_count
 
 
-def _require_unused(ground: Footing, key_id: str) -> None:
-    ids = ground.sealer.ids
-    if key_id == ids[0]:
+def _require_unused(runtime: CoreServices, key_id: str) -> None:
+    key_ids = runtime.encryptor.key_ids
+    if key_id == key_ids[0]:
         raise Refused(f"{key_id} is the current key: make another one first.")
-    if key_id not in ids:
-        raise Refused(f"There is no key {key_id}: there are {_listed(ids)}.")
+    if key_id not in key_ids:
+        raise Refused(f"There is no key {key_id}: there are {_join_ids(key_ids)}.")
     # What was sealed before the key was changed may be on its way into the database still.
-    if ground.settings.secret_key is None:  # else the processes that sealed with it have ended
-        rests_until = KeyFile(key_path(ground.settings.home)).changed_at + REST
-        if ground.clock() < rests_until:
+    if runtime.settings.secret_key is None:  # else the processes that sealed with it have ended
+        deletable_at = KeyFile(key_path(runtime.settings.home)).changed_at + MIN_KEY_AGE
+        if runtime.clock() < deletable_at:
             raise Refused(
                 "The keys were changed less than an hour ago, and what was sealed before may not be written"
-                f" yet: try again from {rests_until:%H:%M} UTC on."
+                f" yet: try again from {deletable_at:%H:%M} UTC on."
             )
-    for table in TABLES:
-        if not wait_for_writers(ground.db, table):
+    for table in ENCRYPTED_TABLES:
+        if not wait_for_writers(runtime.db, table):
             raise Refused(f"Somebody writes to {table.name} for long: try again later.")
-    found = _look(ground)
+    usage = _read_key_usage(runtime)
     # Nobody can tell which key the nameless ones need, short of trying.
-    if needed := found.under(key_id) + found.under(NAMELESS):
+    if value_count := usage.count_under(key_id) + usage.count_under(LEGACY_KEY_ID):
         raise Refused(
-            f"{counted(needed, 'value')} may still need {key_id}: run `quillpost keys reseal` first."
+            f"{format_count(value_count, 'value')} may still need {key_id}: run `quillpost keys reseal` first."
         )
 
 
-def _titled(found: Standing, key_id: str) -> str:
-    if key_id == found.ids[0]:
+def _column_title(usage: KeyUsage, key_id: str) -> str:
+    if key_id == usage.key_ids[0]:
         return f"{key_id} (current)"
-    if key_id == NAMELESS:
+    if key_id == LEGACY_KEY_ID:
         return "of earlier releases"
-    return f"{key_id} (former)" if key_id in found.ids else f"{key_id} (missing)"
+    return f"{key_id} (former)" if key_id in usage.key_ids else f"{key_id} (missing)"
 
 
-def _listed(ids: Iterable[str]) -> str:
+def _join_ids(ids: Iterable[str]) -> str:
     return ", ".join(ids)
 
 
-def _add_by_hand() -> str:
+def _manual_change_steps() -> str:
     return (
         "to change the key, add a new one (`openssl rand -base64 32`) as the last, with a space before it, on"
         " every machine, and start them anew"

@@ -11,18 +11,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost.cli.progress import Progress
-from quillpost.cli.runtime import standing
+from quillpost.cli.progress import ProgressBar
+from quillpost.cli.runtime import open_core_services
 from quillpost.core.database.tables.leads import lead_files, lead_sources
 from quillpost.core.errors import NotReady
-from quillpost.recipients.leads.imports import Imported, Told, import_files, tidy
-from quillpost.recipients.leads.imports import forget as forget_source
-from quillpost.recipients.leads.rows import Bad
+from quillpost.recipients.leads.imports import (
+    ImportedLeadFile,
+    ReadProgressCallback,
+    delete_source,
+    import_files,
+    vacuum_leads,
+)
+from quillpost.recipients.leads.rows import BadLeadRow
 from quillpost.recipients.leads.sample import load_sample
-from quillpost.recipients.lists.export import harmless
-from quillpost.rendering.text.countries import COUNTRIES
+from quillpost.recipients.lists.export import escape_formula
+from quillpost.rendering.text.countries import COUNTRY_CODES
 
-FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")
+REJECTED_FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")
 
 leads = typer.Typer(help="Addresses for radius searches.", no_args_is_help=True)
 
@@ -48,47 +53,49 @@ def import_(
     which kinds an address is; docs/leads.md has them all. Rows that cannot be used are passed over, and
     written with the reason to a CSV file.
     """
-    if country.upper() not in COUNTRIES:
+    if country.upper() not in COUNTRY_CODES:
         raise NotReady("--country must be a two-letter code such as US or CA.")
     for file in files:
         if not file.is_file():
             raise NotReady(f"{file} is not a file.")
-    with standing() as ground, _refusals(rejected) as refuse, Progress("Importing", len(files)) as bar:
-        steps = _Steps(bar)
+    with (
+        open_core_services() as runtime,
+        _rejected_rows_writer(rejected) as write_rejected,
+        ProgressBar("Importing", len(files)) as bar,
+    ):
+        file_progress = _FileProgress(bar)
         report = import_files(
-            ground.db,
+            runtime.db,
             files,
             source=source,
             replace=replace,
             country=country.upper(),
-            told=steps.of,
-            refuse=refuse,
-            now=ground.clock(),
+            open_progress=file_progress.start_file,
+            report_rejected=write_rejected,
+            now=runtime.clock(),
         )
-        steps.end()
-        tidy(ground.db.conninfo)
+        file_progress.finish()
+        vacuum_leads(runtime.db.conninfo)
     if replace:
-        typer.echo(f"{report.replaced:,} older records of {source} were removed.")
-    for done in report.files:
-        typer.echo(_told(done))
-    if any(done.refused for done in report.files):
+        typer.echo(f"{report.replaced_count:,} older records of {source} were removed.")
+    for file_result in report.files:
+        typer.echo(_import_summary(file_result))
+    if any(file_result.rejected for file_result in report.files):
         typer.echo(f"Rows that were refused, with the reasons: {rejected}", err=True)
 
 
 @leads.command("list")
 def list_() -> None:
     """Show where the addresses are from, and how many there are."""
-    with standing() as ground, ground.db.work() as tx:
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         sources = tx.execute(sa.select(lead_sources).order_by(lead_sources.c.name)).all()
-        counted = sa.select(lead_files.c.source_id, sa.func.count().label("files")).group_by(
-            lead_files.c.source_id
-        )
-        files = {row.source_id: row.files for row in tx.execute(counted)}
+        file_counts = sa.select(lead_files.c.source_id, sa.func.count().label("files")).group_by(lead_files.c.source_id)
+        files = {row.source_id: row.files for row in tx.execute(file_counts)}
     table = Table("source", "records", "files", "changed", "mode")
-    for one in sources:
-        mode = "testing (made up)" if one.is_sample else "live"
-        changed = f"{one.updated_at:%Y-%m-%d %H:%M}"
-        table.add_row(one.name, f"{one.records:,}", str(files.get(one.id, 0)), changed, mode)
+    for source in sources:
+        mode = "testing (made up)" if source.is_sample else "live"
+        changed = f"{source.updated_at:%Y-%m-%d %H:%M}"
+        table.add_row(source.name, f"{source.records:,}", str(files.get(source.id, 0)), changed, mode)
     Console().print(table if sources else "There are no addresses yet: see `quillpost leads import --help`.")
 
 
@@ -97,74 +104,74 @@ def forget(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="As `quillpost leads list` shows it.")],
 ) -> None:
     """Remove all addresses of a source. What was bought of them stays on its lists."""
-    with standing() as ground:
-        removed = forget_source(ground.db, source)
-        tidy(ground.db.conninfo)
-    typer.echo(f"{removed:,} records of {source} were removed.")
+    with open_core_services() as runtime:
+        removed_count = delete_source(runtime.db, source)
+        vacuum_leads(runtime.db.conninfo)
+    typer.echo(f"{removed_count:,} records of {source} were removed.")
 
 
 @leads.command()
 def sample() -> None:
     """Put the made-up addresses of testing mode in, anew; the first search there does so by itself."""
-    with standing() as ground:
-        made = load_sample(ground.db, now=ground.clock())
-        tidy(ground.db.conninfo)
-    typer.echo(f"{made:,} made-up addresses are there for radius searches in testing mode.")
+    with open_core_services() as runtime:
+        record_count = load_sample(runtime.db, now=runtime.clock())
+        vacuum_leads(runtime.db.conninfo)
+    typer.echo(f"{record_count:,} made-up addresses are there for radius searches in testing mode.")
 
 
-class _Steps:
+class _FileProgress:
     """Each file is a step of the bar."""
 
-    def __init__(self, bar: Progress) -> None:
+    def __init__(self, bar: ProgressBar) -> None:
         self._bar = bar
-        self._open: Iterator[Told] | None = None
+        self._current_step: Iterator[ReadProgressCallback] | None = None
 
-    def of(self, file: Path) -> Told:
-        self.end()
-        self._open = self._stepping(file.name)
-        return next(self._open)
+    def start_file(self, file: Path) -> ReadProgressCallback:
+        self.finish()
+        self._current_step = self._run_step(file.name)
+        return next(self._current_step)
 
-    def end(self) -> None:
-        for _ in self._open or ():
+    def finish(self) -> None:
+        for _ in self._current_step or ():
             pass
 
-    def _stepping(self, name: str) -> Iterator[Told]:
-        with self._bar.step(name) as tell:
-            yield tell
+    def _run_step(self, name: str) -> Iterator[ReadProgressCallback]:
+        with self._bar.step(name) as report:
+            yield report
 
 
 @contextmanager
-def _refusals(file: Path) -> Iterator[Callable[[str, Iterable[Bad]], None]]:
+def _rejected_rows_writer(file: Path) -> Iterator[Callable[[str, Iterable[BadLeadRow]], None]]:
     """Writes refused rows to the file, which is there only if there is one."""
-    opened_file = None
+    output = None
     try:
 
-        def refuse(name: str, bad: Iterable[Bad]) -> None:
-            nonlocal opened_file
-            for one in bad:
-                if opened_file is None:
-                    opened_file = file.open("w", newline="", encoding="utf-8")
-                    csv.writer(opened_file).writerow(["file", "row", "reason", *FIELDS])
-                values = (one.fields.get(field, "") for field in FIELDS)
-                csv.writer(opened_file).writerow([name, one.number, one.reason, *map(_plain, values)])
+        def write_rejected(name: str, rows: Iterable[BadLeadRow]) -> None:
+            nonlocal output
+            for row in rows:
+                if output is None:
+                    output = file.open("w", newline="", encoding="utf-8")
+                    csv.writer(output).writerow(["file", "row", "reason", *REJECTED_FIELDS])
+                values = (row.fields.get(field, "") for field in REJECTED_FIELDS)
+                csv.writer(output).writerow([name, row.number, row.reason, *map(_escape_value, values)])
 
-        yield refuse
-    except OSError as fault:
-        raise NotReady(f"{file} cannot be written: {fault.strerror}.") from None
+        yield write_rejected
+    except OSError as error:
+        raise NotReady(f"{file} cannot be written: {error.strerror}.") from None
     finally:
-        if opened_file is not None:
-            opened_file.close()
+        if output is not None:
+            output.close()
 
 
-def _plain(value: str) -> str:
+def _escape_value(value: str) -> str:
     """A value that no spreadsheet takes for a formula; numbers with a sign stay."""
     is_number = value.lstrip("+-").replace(".", "", 1).isdigit()
-    return value if is_number else harmless(value)
+    return value if is_number else escape_formula(value)
 
 
-def _told(done: Imported) -> str:
-    if done.is_known:
-        return f"{done.file}: imported before, nothing changed"
-    doubles = done.rows - done.refused - done.records
-    counts = f"{done.records:,} records, {doubles:,} doubles, {done.refused:,} refused"
-    return f"{done.file}: {done.rows:,} rows, {counts}"
+def _import_summary(file_result: ImportedLeadFile) -> str:
+    if file_result.is_already_imported:
+        return f"{file_result.file}: imported before, nothing changed"
+    duplicates = file_result.rows - file_result.rejected - file_result.records
+    counts = f"{file_result.records:,} records, {duplicates:,} doubles, {file_result.rejected:,} refused"
+    return f"{file_result.file}: {file_result.rows:,} rows, {counts}"

@@ -8,30 +8,30 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
-from rich.progress import Progress as Bar
+from rich.progress import Progress as RichProgress
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import find_account, tenant
-from quillpost.app.runtime import Footing
-from quillpost.cli.runtime import standing
+from quillpost.accounts.service import build_tenant, find_account
+from quillpost.app.runtime import CoreServices
+from quillpost.cli.runtime import open_core_services
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports import tasks as import_tasks
-from quillpost.recipients.imports.columns import require_someone, warnings_of
+from quillpost.recipients.imports.columns import build_warnings, require_address_or_email
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.service import Looked
-from quillpost.recipients.imports.tasks import SomeLost
-from quillpost.recipients.lists import export as exporting
+from quillpost.recipients.imports.service import InspectedImport
+from quillpost.recipients.imports.tasks import StagedRowsLost
+from quillpost.recipients.lists import export as list_export
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import read_list
 
 lists = typer.Typer(help="Mailing lists from files, and back.", no_args_is_help=True)
 
-TAKEN_OVER = "Import {} is in other hands: see GET /imports/{}."
+TAKEN_OVER_MESSAGE = "Import {} is in other hands: see GET /imports/{}."
 
 
 def add_to(app: typer.Typer) -> None:
@@ -50,9 +50,7 @@ def import_(
     sub_account: Annotated[int | None, typer.Option(help="The sub account of a new list.")] = None,
     header: Annotated[
         bool | None,
-        typer.Option(
-            "--header/--no-header", help="Whether the first row names the columns; else it is guessed."
-        ),
+        typer.Option("--header/--no-header", help="Whether the first row names the columns; else it is guessed."),
     ] = None,
     rejected: Annotated[Path | None, typer.Option(help="Where rows that are not taken are listed.")] = None,
 ) -> None:
@@ -64,24 +62,26 @@ def import_(
     """
     if (list_id is None) == (name is None):
         raise NotReady("Say which list: --list with its id, or --name for a new one.")
-    with _looked(file, mapping or [], header) as looked, standing() as ground:
-        who = _caller(ground, account)
-        list_id = list_id or _new_list(ground, who, str(name), sub_account)
-        key = import_service.keep(ground.store, looked, now=ground.clock())
+    with _open_import_file(file, mapping or [], header) as inspected_file, open_core_services() as runtime:
+        caller = _find_caller(runtime, account)
+        list_id = list_id or _create_list(runtime, caller, str(name), sub_account)
+        key = import_service.store_file(runtime.store, inspected_file, now=runtime.clock())
         try:
-            with ground.db.transaction(tenant(who)) as tx:
-                made = import_service.place(tx, list_id, looked, key, clock=ground.clock, booked=False)
+            with runtime.db.transaction(build_tenant(caller)) as tx:
+                new_import = import_service.create_import(
+                    tx, list_id, inspected_file, key, clock=runtime.clock, enqueue=False
+                )
         except NotFound:
-            ground.store.delete(key)
+            runtime.store.delete(key)
             raise NotReady(f"{account} has no list {list_id}.") from None
         except BaseException:
-            ground.store.delete(key)
+            runtime.store.delete(key)
             raise
-        done = _filled(ground, made.id)
-        _tell(done)
-        if done.rows_rejected and done.status == "done":
-            _write_rejected(ground, done, rejected or file.with_name(f"{file.stem}-rejected.csv"))
-    if done.status != "done":
+        finished_import = _run_import(runtime, new_import.id)
+        _print_summary(finished_import)
+        if finished_import.rows_rejected and finished_import.status == "done":
+            _write_rejected(runtime, finished_import, rejected or file.with_name(f"{file.stem}-rejected.csv"))
+    if finished_import.status != "done":
         raise typer.Exit(1)
 
 
@@ -91,119 +91,112 @@ def export_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it.")],
 ) -> None:
     """Write everyone on a mailing list to a CSV file, which can be imported again."""
-    with standing() as ground:
-        with ground.db.work() as tx:
+    with open_core_services() as runtime:
+        with runtime.db.system_transaction() as tx:
             try:
-                found = read_list(tx, list_id)
+                mailing_list = read_list(tx, list_id)
             except NotFound:
                 raise NotReady(f"There is no list {list_id}.") from None
-        with ground.db.transaction(Tenant(found.account_id)) as tx:
-            written = exporting.csv_file(tx, list_id)
-            audit_service.note(
+        with runtime.db.transaction(Tenant(mailing_list.account_id)) as tx:
+            csv_file = list_export.write_csv_file(tx, list_id)
+            audit_service.record_audit_entry(
                 tx,
-                found.account_id,
+                mailing_list.account_id,
                 "list.exported",
-                audit_service.AT_THE_COMMAND_LINE,
-                about={"name": found.description, "id": found.id},
-                sub_account_id=found.sub_account_id,
-                now=ground.clock(),
+                audit_service.COMMAND_LINE_ACTOR,
+                about={"name": mailing_list.description, "id": mailing_list.id},
+                sub_account_id=mailing_list.sub_account_id,
+                now=runtime.clock(),
             )
-        _write(file, exporting.chunks(written))
-    typer.echo(f"{found.total_recipients:,} recipients: {file}")
+        _write_file(file, list_export.read_chunks(csv_file))
+    typer.echo(f"{mailing_list.total_recipients:,} recipients: {file}")
 
 
 @contextmanager
-def _looked(file: Path, mapping: list[str], header: bool | None) -> Iterator[Looked]:
+def _open_import_file(file: Path, mapping: list[str], header: bool | None) -> Iterator[InspectedImport]:
     """The file as it will be read: what is wrong with it is told before anything is made."""
-    said = _mapped(mapping)
+    field_by_column = _parse_mapping(mapping)
     try:
         source = file.open("rb")
-    except OSError as fault:
-        raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
+    except OSError as error:
+        raise NotReady(f"{file} cannot be read: {error.strerror}.") from None
     with source:
         try:
-            looked = import_service.look(source, name=file.name, mapping=said, has_header=header)
-            require_someone(looked.columns)
-        except Invalid as wrong:
-            told = "; ".join(f"{name}: {fault}" for name, faults in wrong.fields.items() for fault in faults)
-            raise NotReady(told.removeprefix("file: ").removeprefix("mapping: ")) from None
-        with looked.file:
-            yield looked
+            inspected_file = import_service.inspect_file(
+                source, name=file.name, mapping=field_by_column, has_header=header
+            )
+            require_address_or_email(inspected_file.columns)
+        except Invalid as invalid:
+            message = "; ".join(f"{name}: {error}" for name, errors in invalid.fields.items() for error in errors)
+            raise NotReady(message.removeprefix("file: ").removeprefix("mapping: ")) from None
+        with inspected_file.file:
+            yield inspected_file
 
 
-def _mapped(pairs: list[str]) -> dict[str, Any]:
+def _parse_mapping(pairs: list[str]) -> dict[str, Any]:
     mapping = {}
     for pair in pairs:
-        column, sign, field = pair.rpartition("=")
-        if not sign:
+        column, separator, field = pair.rpartition("=")
+        if not separator:
             raise NotReady(f'--map needs COLUMN=FIELD, such as --map "Strasse=address"; not {pair}.')
         mapping[column.strip()] = field.strip()
     return mapping
 
 
-def _caller(ground: Footing, email: str) -> Caller:
-    with ground.db.work() as tx:
+def _find_caller(runtime: CoreServices, email: str) -> Caller:
+    with runtime.db.system_transaction() as tx:
         return Caller(find_account(tx, email), "live")
 
 
-def _new_list(ground: Footing, who: Caller, name: str, sub_account: int | None) -> int:
-    values = {
-        "description": name,
-        "type": "csv",
-        "is_suppression_list": False,
-        "sub_account_id": sub_account,
-    }
-    with ground.db.transaction(tenant(who)) as tx:
-        return list_service.make_list(tx, who, ground.sealer, values, now=ground.clock()).id
+def _create_list(runtime: CoreServices, caller: Caller, name: str, sub_account: int | None) -> int:
+    values = {"description": name, "type": "csv", "is_suppression_list": False, "sub_account_id": sub_account}
+    with runtime.db.transaction(build_tenant(caller)) as tx:
+        return list_service.create_list(tx, caller, runtime.encryptor, values, now=runtime.clock()).id
 
 
-def _filled(ground: Footing, import_id: int) -> Import:
+def _run_import(runtime: CoreServices, import_id: int) -> Import:
     """Do the work here and now, and show how far it is."""
-    means = import_tasks.Means(ground.db, ground.store, ground.clock)
+    context = import_tasks.ImportContext(runtime.db, runtime.store, runtime.clock)
     console = Console()
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rows]}"),
-    )
-    with Bar(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rows]}"))
+    with RichProgress(*columns, console=console, disable=not console.is_terminal, transient=True) as bar:
         task = bar.add_task("Importing", total=1.0, rows="")
 
-        def tell(work: Import) -> None:
-            bar.update(task, completed=work.progress, rows=f"{work.rows_read:,} rows")
+        def show_progress(running_import: Import) -> None:
+            bar.update(task, completed=running_import.progress, rows=f"{running_import.rows_read:,} rows")
 
-        with suppress(import_tasks.Overtaken, SomeLost):  # a worker goes on with it
-            import_tasks.fill(means, import_id, tell=tell)
-    with ground.db.work() as tx:
-        done = import_queries.read_import(tx, import_id)
-    if not done.is_finished:
-        raise NotReady(TAKEN_OVER.format(import_id, import_id))
-    return done
+        with suppress(import_tasks.ImportOvertaken, StagedRowsLost):  # a worker goes on with it
+            import_tasks.run_import(context, import_id, on_progress=show_progress)
+    with runtime.db.system_transaction() as tx:
+        finished_import = import_queries.read_import(tx, import_id)
+    if not finished_import.is_finished:
+        raise NotReady(TAKEN_OVER_MESSAGE.format(import_id, import_id))
+    return finished_import
 
 
-def _tell(done: Import) -> None:
-    if done.error:
-        typer.echo(done.error, err=True)
-    used = ", ".join(f"{column.name} as {column.field}" for column in done.columns if column.field)
-    typer.echo(f"Columns: {used}")
-    for warning in warnings_of(done.columns):
+def _print_summary(finished_import: Import) -> None:
+    if finished_import.error:
+        typer.echo(finished_import.error, err=True)
+    used_columns = ", ".join(f"{column.name} as {column.field}" for column in finished_import.columns if column.field)
+    typer.echo(f"Columns: {used_columns}")
+    for warning in build_warnings(finished_import.columns):
         typer.echo(warning, err=True)
     typer.echo(
-        f"List {done.mailing_list_id}: {done.rows_read:,} rows read, {done.rows_imported:,} imported,"
-        f" {done.rows_rejected:,} rejected ({done.duplicates:,} of them duplicates)"
+        f"List {finished_import.mailing_list_id}: {finished_import.rows_read:,} rows read, "
+        f"{finished_import.rows_imported:,} imported,"
+        f" {finished_import.rows_rejected:,} rejected ({finished_import.duplicates:,} of them duplicates)"
     )
 
 
-def _write_rejected(ground: Footing, done: Import, path: Path) -> None:
-    _write(path, report.rejected_rows(ground.db, ground.store, done))
+def _write_rejected(runtime: CoreServices, finished_import: Import, path: Path) -> None:
+    _write_file(path, report.stream_rejected_rows(runtime.db, runtime.store, finished_import))
     typer.echo(f"Rows that were rejected, with the reasons: {path}", err=True)
 
 
-def _write(path: Path, pieces: Iterable[bytes]) -> None:
+def _write_file(path: Path, chunks: Iterable[bytes]) -> None:
     try:
         with path.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-    except OSError as fault:
-        raise NotReady(f"{path} cannot be written: {fault.strerror}.") from None
+            for chunk in chunks:
+                file.write(chunk)
+    except OSError as error:
+        raise NotReady(f"{path} cannot be written: {error.strerror}.") from None

@@ -8,13 +8,13 @@ from rich.table import Table
 from rich.text import Text
 
 from quillpost.app import runtime
-from quillpost.cli.doctor.installation import is_new, with_database, without_database
-from quillpost.cli.doctor.models import Finding
-from quillpost.cli.runtime import schema_of, upgrade
+from quillpost.cli.doctor.installation import check_with_database, check_without_database, is_new_installation
+from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.runtime import read_schema, upgrade_database
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.settings import Settings
 
-COLOURS = {"ok": "green", "warning": "yellow", "broken": "bold red"}
+STATUS_COLORS = {"ok": "green", "warning": "yellow", "broken": "bold red"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,19 +29,19 @@ def migrate() -> None:
     leaves a current one as it is, and refuses one that a newer release has written.
     """
     settings = runtime.load_settings()
-    ground = runtime.open_ground(settings)
+    service_runtime = runtime.open_runtime(settings)
     try:
-        before = upgrade(ground.conninfo)
-        now = schema_of(ground.conninfo).found
+        before = upgrade_database(service_runtime.conninfo)
+        revision = read_schema(service_runtime.conninfo).revision
     finally:
-        ground.close()
-    match before.verdict:
+        service_runtime.close()
+    match before.status:
         case "current":
-            typer.echo(f"The database schema is {now} already: nothing to do.")
+            typer.echo(f"The database schema is {revision} already: nothing to do.")
         case "empty":
-            typer.echo(f"The database was empty, and is at schema {now} now.")
+            typer.echo(f"The database was empty, and is at schema {revision} now.")
         case _:
-            typer.echo(f"The database schema was {before.found}, and is {now} now.")
+            typer.echo(f"The database schema was {before.revision}, and is {revision} now.")
 
 
 def doctor() -> None:
@@ -50,41 +50,41 @@ def doctor() -> None:
     Works beside a running service and without one. Exit code 0 when nothing is broken, warnings or not,
     and 1 otherwise. No secret is shown, so the table can be sent to whoever helps.
     """
-    findings = list(_findings())
-    Console().print(_table(findings))
-    if any(finding.verdict == "broken" for finding in findings):
+    findings = list(_run_checks())
+    Console().print(_findings_table(findings))
+    if any(finding.status == "broken" for finding in findings):
         raise typer.Exit(1)
 
 
-def _findings() -> Iterator[Finding]:
+def _run_checks() -> Iterator[DoctorFinding]:
     try:
         settings = runtime.load_settings()
-    except NotReady as fault:
-        yield Finding("settings", "broken", fault.message, "Correct it in the environment.")
+    except NotReady as error:
+        yield DoctorFinding("settings", "broken", error.message, "Correct it in the environment.")
         return
-    yield Finding("settings", "ok", "every QUILLPOST_* setting can be read")
-    yield from without_database(settings)
-    if is_new(settings):
-        yield Finding("database", "warning", "there is none yet", "`quillpost serve` makes it.")
+    yield DoctorFinding("settings", "ok", "every QUILLPOST_* setting can be read")
+    yield from check_without_database(settings)
+    if is_new_installation(settings):
+        yield DoctorFinding("database", "warning", "there is none yet", "`quillpost serve` makes it.")
         return
     try:
-        yield from _findings_in_database(settings)
-    except QuillpostError as fault:
+        yield from _run_database_checks(settings)
+    except QuillpostError as error:
         advice = "See that PostgreSQL runs, and that QUILLPOST_DATABASE_URL is right if it is set."
-        yield Finding("database", "broken", fault.message, advice)
+        yield DoctorFinding("database", "broken", error.message, advice)
 
 
-def _findings_in_database(settings: Settings) -> Iterator[Finding]:
-    ground = runtime.open_ground(settings)
+def _run_database_checks(settings: Settings) -> Iterator[DoctorFinding]:
+    service_runtime = runtime.open_runtime(settings)
     try:
-        yield from with_database(settings, ground.conninfo, now=runtime.now())
+        yield from check_with_database(settings, service_runtime.conninfo, now=runtime.now())
     finally:
-        ground.close()
+        service_runtime.close()
 
 
-def _table(findings: list[Finding]) -> Table:
+def _findings_table(findings: list[DoctorFinding]) -> Table:
     table = Table("Check", "Verdict", "Found", "What to do")
     for finding in findings:
-        verdict = Text(finding.verdict, style=COLOURS[finding.verdict])
-        table.add_row(Text(finding.subject), verdict, Text(finding.what), Text(finding.advice))
+        status = Text(finding.status, style=STATUS_COLORS[finding.status])
+        table.add_row(Text(finding.subject), status, Text(finding.message), Text(finding.advice))
     return table

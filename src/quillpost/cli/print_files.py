@@ -10,59 +10,59 @@ from typing import Annotated, Literal
 
 import typer
 
-from quillpost.accounts.audit.service import note_for_operators
-from quillpost.cli.container import opened
+from quillpost.accounts.audit.service import record_for_operators
+from quillpost.cli.container import open_container
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, NotReady, Refused, Unavailable
-from quillpost.fulfillment.files import BatchStore
-from quillpost.fulfillment.print_room.downloads import take_files
+from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.print_room.downloads import read_files_for_download
 from quillpost.fulfillment.print_room.queries import find_batch, list_files
-from quillpost.fulfillment.queries import Batch
-from quillpost.fulfillment.rules import batch_of, reference, saved_as
+from quillpost.fulfillment.queries import ProductionBatch
+from quillpost.fulfillment.rules import batch_reference, download_name, parse_batch_reference
 
-Mode = Annotated[Literal["live", "test"], typer.Option(help="Real mail, or testing mode.")]
-Which = Annotated[str, typer.Argument(metavar="BATCH", help="Its number, or its reference.")]
-Machine = Annotated[bool, typer.Option("--json", help="For machines.")]
+ModeOption = Annotated[Literal["live", "test"], typer.Option(help="Real mail, or testing mode.")]
+BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="Its number, or its reference.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="For machines.")]
 
-MOST_LISTED = 1_000
-MOST_ROOM = 35
+MAX_LISTED = 1_000
+MAX_COLUMN_WIDTH = 35
 """Of a terminal of 80 letters, for the column that is not to be broken."""
 
 
-def counted(how_many: int, what: str) -> str:
-    return f"{how_many:,} {what}{'' if how_many == 1 else 's'}"
+def format_count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def on_day(moment: datetime | None) -> str | None:
+def format_day(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d")
 
 
-def are_short(words: Iterable[str]) -> bool:
+def fit_in_column(texts: Iterable[str]) -> bool:
     """Whether a column of these leaves room for others, and need not be broken."""
-    return max(map(len, words), default=0) <= MOST_ROOM
+    return max(map(len, texts), default=0) <= MAX_COLUMN_WIDTH
 
 
-def find(tx: Tx, batch: str) -> Batch:
+def find_named_batch(tx: Tx, batch: str) -> ProductionBatch:
     """The batch that somebody named."""
     try:
-        return find_batch(tx, _number(batch))
+        return find_batch(tx, _parse_batch_number(batch))
     except NotFound:
         raise Refused(f"There is no batch {batch}.") from None
 
 
-def _number(batch: str) -> int:
-    number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) <= 18 else batch_of(batch)
+def _parse_batch_number(batch: str) -> int:
+    number = int(batch) if batch.isascii() and batch.isdigit() and len(batch) <= 18 else parse_batch_reference(batch)
     if number is None:
-        raise Refused(f"{batch} is no batch: give its number, or its reference such as {reference(7)}.")
+        raise Refused(f"{batch} is no batch: give its number, or its reference such as {batch_reference(7)}.")
     return number
 
 
-def write(told: object) -> None:
-    json.dump(told, sys.stdout, ensure_ascii=False, indent=1)
+def print_json(value: object) -> None:
+    json.dump(value, sys.stdout, ensure_ascii=False, indent=1)
     sys.stdout.write("\n")
 
 
-FOR_THE_OWNER = 0o600
+OWNER_ONLY_MODE = 0o600
 
 
 def add_to(app: typer.Typer) -> None:
@@ -70,7 +70,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def download(
-    batch: Which,
+    batch: BatchArgument,
     to: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write them; made if it is not there.")],
     file: Annotated[list[str] | None, typer.Option(help="Only the file of this name; repeatable.")] = None,
 ) -> None:
@@ -80,57 +80,55 @@ def download(
     print file of gift cards holds what they are claimed with: remove it once it is printed. Every download
     is noted in the audit log.
     """
-    with opened() as (_, parts):
-        with parts.db.work() as tx:
-            found = find(tx, batch)
-            there = list_files(tx, found.id)
-        wanted = [each for each in there if not file or each.name in file]
-        missing = sorted({*(file or ())} - {each.name for each in wanted})
-        name = reference(found.id)
-        if missing or not wanted:
+    with open_container() as (_, parts):
+        with parts.db.system_transaction() as tx:
+            found_batch = find_named_batch(tx, batch)
+            batch_files = list_files(tx, found_batch.id)
+        wanted_files = [each for each in batch_files if not file or each.name in file]
+        missing = sorted({*(file or ())} - {each.name for each in wanted_files})
+        name = batch_reference(found_batch.id)
+        if missing or not wanted_files:
             raise Refused(f"{name} has no {', '.join(missing)}." if missing else f"{name} has no files.")
-        places = {each.name: to / saved_as(found.id, each.name) for each in wanted}
-        _require_absent(places.values())
-        about = {"name": name, "mode": found.mode, "files": [each.name for each in wanted]}
+        paths = {each.name: to / download_name(found_batch.id, each.name) for each in wanted_files}
+        _require_absent(paths.values())
+        about = {"name": name, "mode": found_batch.mode, "files": [each.name for each in wanted_files]}
         try:
-            files = take_files(
+            files = read_files_for_download(
                 parts.db,
-                BatchStore(parts.shelf.store, parts.sealer),
-                found.id,
-                wanted,
-                noted=lambda tx: note_for_operators(
+                BatchFileStorage(parts.storage.store, parts.encryptor),
+                found_batch.id,
+                wanted_files,
+                write_audit=lambda tx: record_for_operators(
                     tx, "print_file.downloaded", about=about, now=parts.clock()
                 ),
             )
         except NotFound:
-            raise Refused(
-                f"Files of {name} are lost: `quillpost print remake {name}` makes them again."
-            ) from None
-        except Unavailable as fault:
-            raise Refused(fault.message) from None
-    _write(to, {places[each]: data for each, data in files.items()})
-    typer.echo(f"{counted(len(files), 'file')} of {name}: {to}")
+            raise Refused(f"Files of {name} are lost: `quillpost print remake {name}` makes them again.") from None
+        except Unavailable as error:
+            raise Refused(error.message) from None
+    _write_files(to, {paths[each]: data for each, data in files.items()})
+    typer.echo(f"{format_count(len(files), 'file')} of {name}: {to}")
 
 
-def _require_absent(places: Iterable[Path]) -> None:
+def _require_absent(paths: Iterable[Path]) -> None:
     """Before anything is noted: what is not written was not downloaded."""
-    for place in places:
-        if os.path.lexists(place):
-            raise NotReady(f"{place} is there already: remove it, or choose another folder.")
+    for path in paths:
+        if os.path.lexists(path):
+            raise NotReady(f"{path} is there already: remove it, or choose another folder.")
 
 
-def _write(folder: Path, files: Mapping[Path, bytes]) -> None:
+def _write_files(folder: Path, files: Mapping[Path, bytes]) -> None:
     """All of them or, where one cannot be written, none."""
-    made: list[Path] = []
+    written: list[Path] = []
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for place, data in files.items():
+        for path, data in files.items():
             # Not into a file that others may read, nor where a link leads.
-            number = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FOR_THE_OWNER)
-            made.append(place)
-            with os.fdopen(number, "wb") as out:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE)
+            written.append(path)
+            with os.fdopen(descriptor, "wb") as out:
                 out.write(data)
-    except OSError as fault:
-        for place in made:
-            place.unlink(missing_ok=True)
-        raise NotReady(f"{folder} cannot be written: {fault.strerror}.") from None
+    except OSError as error:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise NotReady(f"{folder} cannot be written: {error.strerror}.") from None

@@ -10,38 +10,46 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from quillpost.accounts.audit.service import note_for_operators
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.service import record_for_operators
+from quillpost.app.container import Container
 from quillpost.cli import held_orders, print_files
-from quillpost.cli.container import opened
-from quillpost.cli.print_files import MOST_LISTED, Machine, Mode, Which, counted, find, write
-from quillpost.core.clock import iso
+from quillpost.cli.container import open_container
+from quillpost.cli.print_files import (
+    MAX_LISTED,
+    BatchArgument,
+    JsonOption,
+    ModeOption,
+    find_named_batch,
+    format_count,
+    print_json,
+)
+from quillpost.core.clock import format_iso
 from quillpost.core.errors import Refused, Unavailable
 from quillpost.core.paging import PageRequest
 from quillpost.fulfillment import production
-from quillpost.fulfillment.batching import Waiting, list_waiting
-from quillpost.fulfillment.print_room import marks as marking
+from quillpost.fulfillment.batching import WaitingOrders, list_waiting_orders
+from quillpost.fulfillment.print_room import marks
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.marks import Marked, Pieces, Spoiled
+from quillpost.fulfillment.print_room.marks import BatchSelection, MarkResult, SpoiledItem
 from quillpost.fulfillment.print_room.queries import (
-    BatchFilter,
-    BatchShown,
+    BatchDetails,
+    BatchQuery,
     list_batches,
-    read_batch_shown,
+    read_batch_details,
     read_statement,
 )
-from quillpost.fulfillment.print_room.service import Deed, Reprinted, Told
-from quillpost.fulfillment.queries import Batch
-from quillpost.fulfillment.rules import reference
-from quillpost.fulfillment.tickets import ranges
+from quillpost.fulfillment.print_room.service import AuditCallback, CountAuditCallback, ReprintResult
+from quillpost.fulfillment.queries import ProductionBatch
+from quillpost.fulfillment.rules import batch_reference
+from quillpost.fulfillment.tickets import format_ranges
 
-MOMENTS = (
+TIME_FIELDS = (
     "created_at", "composed_at", "handed_at", "acknowledged_at", "printed_at", "mailed_at", "settled_at",
 )  # fmt: skip
 
 app = typer.Typer(help="The print room.", no_args_is_help=True)
 
-Reason = Annotated[str, typer.Option(help="Why.")]
+ReasonOption = Annotated[str, typer.Option(help="Why.")]
 
 
 def add_to(parent: typer.Typer) -> None:
@@ -52,254 +60,250 @@ def add_to(parent: typer.Typer) -> None:
 
 @app.command("list")
 def show_list(
-    mode: Annotated[Literal["live", "test"] | None, typer.Option(help="Only this mode.")] = None,
+    mode: Annotated[Literal["test", "live"] | None, typer.Option(help="Only this mode.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Those in the mail, too.")] = False,
-    trouble: Annotated[
-        bool, typer.Option("--trouble", help="Only those whose step does not succeed.")
-    ] = False,
-    machine: Machine = False,
+    trouble: Annotated[bool, typer.Option("--trouble", help="Only those whose step does not succeed.")] = False,
+    machine: JsonOption = False,
 ) -> None:
     """List the batches that are not in the mail yet, newest first."""
-    wanted = BatchFilter(mode=mode, is_open=None if every else True, in_trouble=trouble)
-    with opened() as (_, parts), parts.db.work() as tx:
-        page = list_batches(tx, PageRequest(per_page=MOST_LISTED), wanted)
+    batch_filter = BatchQuery(mode=mode, is_open=None if every else True, has_error=trouble)
+    with open_container() as (_, parts), parts.db.system_transaction() as tx:
+        page = list_batches(tx, PageRequest(per_page=MAX_LISTED), batch_filter)
         now = parts.clock()
-        worlds = [world for world in parts.worlds.values() if mode in (None, world.mode)]
-        waiting = [(world, list_waiting(tx, world.mode, now=now)) for world in worlds]
+        environments = [environment for environment in parts.environments.values() if mode in (None, environment.mode)]
+        waiting = [(environment, list_waiting_orders(tx, environment.mode, now=now)) for environment in environments]
     if machine:
-        write([_plain(batch) for batch in page.rows])
+        print_json([_batch_to_json(batch) for batch in page.rows])
         return
     out = Console()
     out.print(_batch_table(page.rows))
     for batch in page.rows:
         if batch.trouble is not None:
-            out.print(Text(f"{reference(batch.id)}: {batch.trouble}", style="bold red"))
+            out.print(Text(f"{batch_reference(batch.id)}: {batch.trouble}", style="bold red"))
     if page.total > len(page.rows):
         typer.echo(f"These are the newest {len(page.rows):,} of {page.total:,}.")
-    for world, groups in waiting:
+    for environment, groups in waiting:
         if groups:
-            typer.echo(waiting_line(groups, world.mode, zone=world.zone, now=now))
-    for world in worlds:
-        if world.gaps:
-            out.print(Text(f"No {world.mode} mail is printed yet:", style="bold red"))
-            typer.echo("\n".join(f"  {gap}" for gap in world.gaps))
+            typer.echo(format_waiting(groups, environment.mode, zone=environment.zone, now=now))
+    for environment in environments:
+        if environment.gaps:
+            out.print(Text(f"No {environment.mode} mail is printed yet:", style="bold red"))
+            typer.echo("\n".join(f"  {gap}" for gap in environment.gaps))
 
 
 @app.command("show")
-def show(batch: Which, machine: Machine = False) -> None:
+def show(batch: BatchArgument, machine: JsonOption = False) -> None:
     """Show a batch: its files, its mailing statement, its pieces."""
-    with opened() as (_, parts):
-        with parts.db.work() as tx:
-            shown = read_batch_shown(tx, find(tx, batch).id)
-        statement = read_statement(parts.shelf.store, shown)
+    with open_container() as (_, parts):
+        with parts.db.system_transaction() as tx:
+            details = read_batch_details(tx, find_named_batch(tx, batch).id)
+        statement = read_statement(parts.storage.store, details)
     if machine:
-        told = _plain(shown.batch) | {
-            "pieces_by_status": shown.pieces,
-            "void": shown.void,
-            "reprints": shown.reprints,
-            "files": [asdict(file) for file in shown.files],
+        output = _batch_to_json(details.batch) | {
+            "pieces_by_status": details.pieces,
+            "void": details.void,
+            "reprints": details.reprints,
+            "files": [asdict(file) for file in details.files],
             "statement": statement,
         }
-        write(told)
+        print_json(output)
         return
     out = Console()
-    out.print(_facts_table(shown))
-    if shown.files:
-        out.print(_file_table(shown))
+    out.print(_batch_details_table(details))
+    if details.files:
+        out.print(_file_table(details))
     if statement:
         out.print(_statement_table(statement))
 
 
 @app.command("mark")
 def mark(
-    batch: Which,
-    status: Annotated[
-        Literal["acknowledged", "printed", "mailed", "spoiled"], typer.Argument(help="How far it is.")
-    ],
-    piece: Annotated[
-        list[int] | None, typer.Option(help="A spoiled piece's place, from 1; repeatable.")
-    ] = None,
+    batch: BatchArgument,
+    status: Annotated[Literal["acknowledged", "printed", "mailed", "spoiled"], typer.Argument(help="How far it is.")],
+    piece: Annotated[list[int] | None, typer.Option(help="A spoiled piece's place, from 1; repeatable.")] = None,
     item: Annotated[list[int] | None, typer.Option(help="The same by its item's id.")] = None,
     reason: Annotated[str | None, typer.Option(help="Why the pieces are spoiled.")] = None,
-    at: Annotated[
-        datetime | None, typer.Option(help="When, in UTC unless it says otherwise; now if not said.")
-    ] = None,
+    at: Annotated[datetime | None, typer.Option(help="When, in UTC unless it says otherwise; now if not said.")] = None,
 ) -> None:
     """Say how far a batch is, and which of its pieces are spoiled.
 
     A spoiled piece is given up: it fails, and is not billed. To print it again, use `reprint` instead.
     """
-    spoiled = [Spoiled(position=place, reason=reason) for place in piece or ()]
-    spoiled += [Spoiled(item_id=number, reason=reason) for number in item or ()]
+    spoiled = [SpoiledItem(position=position, reason=reason) for position in piece or ()]
+    spoiled += [SpoiledItem(item_id=number, reason=reason) for number in item or ()]
 
-    def deed(parts: Parts, found: Batch) -> str:
-        now = parts.clock()
-        when = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
-        noted = _noted("batch.marked", _about(found) | {"status": status}, now)
-        done = marking.mark(parts.db, found.id, status, at=when, spoiled=spoiled, noted=noted, now=now)
+    def mark_batch(container: Container, target_batch: ProductionBatch) -> str:
+        now = container.clock()
+        marked_at = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
+        record_audit = _audit_recorder("batch.marked", _audit_details(target_batch) | {"status": status}, now)
+        result = marks.mark_batch(
+            container.db, target_batch.id, status, at=marked_at, spoiled=spoiled, write_audit=record_audit, now=now
+        )
         if status == "spoiled":
-            return _spoiled_line(found, done)
-        return f"{reference(found.id)} is marked {status}."
+            return _spoiled_message(target_batch, result)
+        return f"{batch_reference(target_batch.id)} is marked {status}."
 
-    _do(batch, deed)
+    _run_on_batch(batch, mark_batch)
 
 
 @app.command("reprint")
 def reprint(
-    batch: Which,
-    reason: Reason,
+    batch: BatchArgument,
+    reason: ReasonOption,
     piece: Annotated[list[int] | None, typer.Option(help="A piece's place, from 1; repeatable.")] = None,
     first: Annotated[int | None, typer.Option("--from", help="From this place on.")] = None,
     last: Annotated[int | None, typer.Option("--to", help="Up to this place.")] = None,
     item: Annotated[list[int] | None, typer.Option(help="A piece by its item's id; repeatable.")] = None,
 ) -> None:
     """Print pieces of a batch again, under new barcodes, in a batch of their own."""
-    wanted = Pieces(positions=piece or (), first=first, last=last, item_ids=item or ())
+    selection = BatchSelection(positions=piece or (), first=first, last=last, item_ids=item or ())
 
-    def deed(parts: Parts, found: Batch) -> str:
-        world, now = parts.worlds[found.mode], parts.clock()
-        noted = _noted("batch.reprinted", _about(found) | {"reason": reason}, now)
-        made = marking.reprint(parts.db, world, found.id, wanted, reason=reason, noted=noted, now=now)
-        told = f"Printed again in {reference(made.batch_id)}: {counted(made.pieces, 'piece')}."
-        return "\n".join([told, *_left_out_lines(made)])
+    def reprint_batch(container: Container, target_batch: ProductionBatch) -> str:
+        environment, now = container.environments[target_batch.mode], container.clock()
+        record_audit = _audit_recorder("batch.reprinted", _audit_details(target_batch) | {"reason": reason}, now)
+        result = marks.reprint_selection(
+            container.db, environment, target_batch.id, selection, reason=reason, write_audit=record_audit, now=now
+        )
+        message = f"Printed again in {batch_reference(result.batch_id)}: {format_count(result.item_count, 'piece')}."
+        return "\n".join([message, *_left_out_messages(result)])
 
-    _do(batch, deed)
+    _run_on_batch(batch, reprint_batch)
 
 
 @app.command("retry")
 def retry(
-    batch: Which,
+    batch: BatchArgument,
     anew: Annotated[
         bool,
         typer.Option(
-            "--anew",
-            help="The partner to whom it was offered does not have it: offer it to the present one.",
+            "--anew", help="The partner to whom it was offered does not have it: offer it to the present one."
         ),
     ] = False,
 ) -> None:
     """Take a batch's present step again, now: it was given up, or waits for its time."""
 
-    def deed(parts: Parts, found: Batch) -> str:
-        noted = _noted("batch.retried", _about(found) | {"anew": anew}, parts.clock())
-        print_room_service.retry(parts.db, found.id, anew=anew, noted=noted)
-        return f"{reference(found.id)} is {'offered anew' if anew else 'tried again'}."
+    def retry_batch(container: Container, target_batch: ProductionBatch) -> str:
+        record_audit = _audit_recorder(
+            "batch.retried", _audit_details(target_batch) | {"anew": anew}, container.clock()
+        )
+        print_room_service.retry_batch(container.db, target_batch.id, reoffer=anew, write_audit=record_audit)
+        return f"{batch_reference(target_batch.id)} is {'offered anew' if anew else 'tried again'}."
 
-    _do(batch, deed)
+    _run_on_batch(batch, retry_batch)
 
 
 @app.command("remake")
-def remake(batch: Which) -> None:
+def remake(batch: BatchArgument) -> None:
     """Compose a batch's files again, to the same bytes, and put them back where they were lost."""
 
-    def deed(parts: Parts, found: Batch) -> str:
+    def remake_batch(container: Container, target_batch: ProductionBatch) -> str:
         try:
-            production.remake(parts.press, found.id)
-        except Unavailable as fault:
-            raise Refused(f"{reference(found.id)} is left as it is. {fault.message}") from None
-        return f"The files of {reference(found.id)} are made again."
+            production.remake_files(container.production, target_batch.id)
+        except Unavailable as error:
+            raise Refused(f"{batch_reference(target_batch.id)} is left as it is. {error.message}") from None
+        return f"The files of {batch_reference(target_batch.id)} are made again."
 
-    _do(batch, deed)
+    _run_on_batch(batch, remake_batch)
 
 
 @app.command("rush")
 def rush(
-    orders: Annotated[list[int], typer.Argument(metavar="ORDER", help="Numbers of orders.")],
-    mode: Mode = "live",
+    orders: Annotated[list[int], typer.Argument(metavar="ORDER", help="Numbers of orders.")], mode: ModeOption = "live"
 ) -> None:
     """Let orders go before the others, and without waiting for the cut-off."""
-    with opened() as (_, parts):
+    with open_container() as (_, parts):
         try:
             now = parts.clock()
-            noted = _counted("orders.rushed", mode, now)
-            rushed = print_room_service.rush(parts.db, mode, orders, operator_id=None, noted=noted, now=now)
-        except Refused as fault:
-            raise Refused(f"{fault.message.removesuffix('.')} in {mode} mode.") from None
+            record_audit = _counting_audit_recorder("orders.rushed", mode, now)
+            rushed = print_room_service.rush_orders(
+                parts.db, mode, orders, operator_id=None, write_audit=record_audit, now=now
+            )
+        except Refused as error:
+            raise Refused(f"{error.message.removesuffix('.')} in {mode} mode.") from None
     typer.echo(f"Rushed: {', '.join(map(str, rushed)) or 'none, they are in batches or rushed already'}.")
 
 
 @app.command("pool")
-def pool(mode: Mode = "live") -> None:
+def pool(mode: ModeOption = "live") -> None:
     """Make batches of what waits, without waiting for the cut-off."""
-    with opened() as (_, parts):
+    with open_container() as (_, parts):
         now = parts.clock()
-        early = print_room_service.pool_now(
-            parts.db, mode, noted=_counted("orders.pooled", mode, now), now=now
+        order_count = print_room_service.pool_orders_now(
+            parts.db, mode, write_audit=_counting_audit_recorder("orders.pooled", mode, now), now=now
         )
-    typer.echo(f"No longer waiting for the cut-off: {counted(early, 'order')}.")
+    typer.echo(f"No longer waiting for the cut-off: {format_count(order_count, 'order')}.")
 
 
-def _do(batch: str, deed: Callable[[Parts, Batch], str]) -> None:
+def _run_on_batch(batch: str, action: Callable[[Container, ProductionBatch], str]) -> None:
     """Find the batch, do it, and say what came of it."""
-    with opened() as (_, parts):
-        with parts.db.work() as tx:
-            found = find(tx, batch)
-        typer.echo(deed(parts, found))
+    with open_container() as (_, parts):
+        with parts.db.system_transaction() as tx:
+            target_batch = find_named_batch(tx, batch)
+        typer.echo(action(parts, target_batch))
 
 
-def _about(batch: Batch) -> dict[str, Any]:
-    return {"name": reference(batch.id), "mode": batch.mode}
+def _audit_details(batch: ProductionBatch) -> dict[str, Any]:
+    return {"name": batch_reference(batch.id), "mode": batch.mode}
 
 
-def _noted(act: str, about: Mapping[str, Any], now: datetime) -> Deed:
-    return lambda tx: note_for_operators(tx, act, about=about, now=now)
+def _audit_recorder(act: str, about: Mapping[str, Any], now: datetime) -> AuditCallback:
+    return lambda tx: record_for_operators(tx, act, about=about, now=now)
 
 
-def _counted(act: str, mode: str, now: datetime) -> Told:
-    return lambda tx, how_many: note_for_operators(
-        tx, act, about={"mode": mode, "how_many": how_many}, now=now
-    )
+def _counting_audit_recorder(act: str, mode: str, now: datetime) -> CountAuditCallback:
+    return lambda tx, how_many: record_for_operators(tx, act, about={"mode": mode, "how_many": how_many}, now=now)
 
 
-def _spoiled_line(batch: Batch, done: Marked) -> str:
-    name = reference(batch.id)
-    before = f"{counted(done.passed_over, 'piece')} had failed before."
-    if not done.spoiled:
-        return f"Nothing changes in {name}: {before}"
-    told = f"{counted(done.spoiled, 'piece')} of {name}: spoiled, and not billed."
-    return f"{told} {before}" if done.passed_over else told
+def _spoiled_message(batch: ProductionBatch, result: MarkResult) -> str:
+    name = batch_reference(batch.id)
+    already_failed = f"{format_count(result.skipped, 'piece')} had failed before."
+    if not result.spoiled:
+        return f"Nothing changes in {name}: {already_failed}"
+    message = f"{format_count(result.spoiled, 'piece')} of {name}: spoiled, and not billed."
+    return f"{message} {already_failed}" if result.skipped else message
 
 
-def _left_out_lines(made: Reprinted) -> list[str]:
-    why = dict[str, list[int]]()
-    for piece in made.left_out:
-        why.setdefault(piece.reason, []).append(piece.position)
-    return [f"Left out: {ranges(positions)}. {reason}" for reason, positions in why.items()]
+def _left_out_messages(result: ReprintResult) -> list[str]:
+    positions_by_reason = dict[str, list[int]]()
+    for piece in result.skipped:
+        positions_by_reason.setdefault(piece.reason, []).append(piece.position)
+    return [f"Left out: {format_ranges(positions)}. {reason}" for reason, positions in positions_by_reason.items()]
 
 
-def _plain(batch: Batch) -> dict[str, Any]:
-    told = {"reference": reference(batch.id)} | asdict(batch)
-    return {name: iso(value) if isinstance(value, datetime) else value for name, value in told.items()}
+def _batch_to_json(batch: ProductionBatch) -> dict[str, Any]:
+    fields = {"reference": batch_reference(batch.id)} | asdict(batch)
+    return {name: format_iso(value) if isinstance(value, datetime) else value for name, value in fields.items()}
 
 
-def waiting_line(groups: Sequence[Waiting], mode: str, *, zone: tzinfo, now: datetime) -> str:
+def format_waiting(groups: Sequence[WaitingOrders], mode: str, *, zone: tzinfo, now: datetime) -> str:
     """What waits for the next pooling, and how much of it for a later one."""
-    what = "order" if mode == "live" else "test order"
+    order_label = "order" if mode == "live" else "test order"
 
-    def pieces_of(several: Sequence[Waiting]) -> str:
-        pieces, orders = (sum(getattr(each, name) for each in several) for name in ("pieces", "orders"))
-        return f"{counted(pieces, 'piece')} of {counted(orders, what)}"
+    def describe(waiting_groups: Sequence[WaitingOrders]) -> str:
+        pieces, orders = (sum(getattr(each, name) for each in waiting_groups) for name in ("pieces", "orders"))
+        return f"{format_count(pieces, 'piece')} of {format_count(orders, order_label)}"
 
     first, later = groups[0], groups[1:]
     is_soon = first.until - now < timedelta(days=1)
     until = first.until.astimezone(zone).strftime("%H:%M" if is_soon else "%Y-%m-%d %H:%M")
     wait = "waits" if first.pieces == 1 else "wait"
-    longer = f", {pieces_of(later)} longer" if later else ""
-    return f"{pieces_of([first])} {wait} until {until} ({zone}){longer}."
+    later_text = f", {describe(later)} longer" if later else ""
+    return f"{describe([first])} {wait} until {until} ({zone}){later_text}."
 
 
-def _batch_table(rows: list[Batch]) -> Table:
+def _batch_table(rows: list[ProductionBatch]) -> Table:
     """As wide as a usual screen; what troubles a batch needs lines of its own."""
     table = Table()
     for name in ("Batch", "Mode", "Status", "Piece", "Pieces", "Made"):
         # Where the window is narrow these may break; what an operator types stays whole.
-        is_whole = name not in ("Status", "Piece")
-        table.add_column(name, no_wrap=is_whole, justify="right" if name == "Pieces" else "left")
+        is_unbroken = name not in ("Status", "Piece")
+        table.add_column(name, no_wrap=is_unbroken, justify="right" if name == "Pieces" else "left")
     for batch in rows:
-        marks = ["rush"] * batch.rush + [f"reprint of {batch.reprint_of}"] * bool(batch.reprint_of)
+        notes = ["rush"] * batch.rush + [f"reprint of {batch.reprint_of}"] * bool(batch.reprint_of)
         table.add_row(
-            reference(batch.id),
+            batch_reference(batch.id),
             batch.mode,
-            "\n".join([batch.status, *marks]),
+            "\n".join([batch.status, *notes]),
             f"{batch.piece}\n{batch.mail_class}, {batch.stock}",
             f"{batch.item_count:,}",
             f"{batch.created_at:%Y-%m-%d\n%H:%M} UTC",
@@ -307,30 +311,30 @@ def _batch_table(rows: list[Batch]) -> Table:
     return table
 
 
-def _facts_table(shown: BatchShown) -> Table:
-    batch = shown.batch
-    table = Table(reference(batch.id), f"{batch.mode}, {batch.status}")
+def _batch_details_table(details: BatchDetails) -> Table:
+    batch = details.batch
+    table = Table(batch_reference(batch.id), f"{batch.mode}, {batch.status}")
     table.add_row("piece", f"{batch.piece}, {batch.mail_class} class, {batch.stock}")
     if batch.reprint_of:
-        table.add_row("reprint of", reference(batch.reprint_of))
-    for name in MOMENTS:
+        table.add_row("reprint of", batch_reference(batch.reprint_of))
+    for name in TIME_FIELDS:
         at = getattr(batch, name)
         if at is not None:
-            table.add_row(name.removesuffix("_at"), iso(at))
+            table.add_row(name.removesuffix("_at"), format_iso(at))
     if batch.trouble:
         table.add_row("trouble", Text(batch.trouble, style="bold red"))
-    for status, pieces in shown.pieces.items():
+    for status, pieces in details.pieces.items():
         table.add_row(status, f"{pieces:,}")
-    if shown.void:
-        anew = ", ".join(map(reference, shown.reprints))
-        table.add_row("void", f"{shown.void:,}, printed again in {anew}")
+    if details.void:
+        reprint_names = ", ".join(map(batch_reference, details.reprints))
+        table.add_row("void", f"{details.void:,}, printed again in {reprint_names}")
     return table
 
 
-def _file_table(shown: BatchShown) -> Table:
+def _file_table(details: BatchDetails) -> Table:
     table = Table("File", "Bytes")
     table.add_column("SHA-256", overflow="fold")
-    for file in shown.files:
+    for file in details.files:
         table.add_row(file.name, f"{file.size:,}", file.sha256)
     return table
 

@@ -9,23 +9,21 @@ from typing import Self
 import httpx2
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-from rich.progress import Progress as Bar
+from rich.progress import Progress as RichProgress
 
 from quillpost.client import Quillpost
 
-Tell = Callable[[int, int], None]
+ReportProgress = Callable[[int, int], None]
 
 
-class Progress:
+class ProgressBar:
     """Steps of which the number is known."""
 
     def __init__(self, title: str, steps: int) -> None:
         self._console = Console()
-        self._title, self._steps, self._done = title, steps, 0
+        self._title, self._steps, self._completed_steps = title, steps, 0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        self._bar = Bar(
-            *columns, console=self._console, disable=not self._console.is_terminal, transient=True
-        )
+        self._bar = RichProgress(*columns, console=self._console, disable=not self._console.is_terminal, transient=True)
         self._task = self._bar.add_task(title, total=steps)
 
     def __enter__(self) -> Self:
@@ -39,30 +37,30 @@ class Progress:
         if failure is None and self._console.is_terminal:
             self._console.print(f"{self._title}: done.")
 
-    def reach(self, done: int) -> None:
+    def set_completed(self, completed: int) -> None:
         """So many of the steps are done, which are too many to have names."""
-        self._bar.update(self._task, completed=min(done, self._steps))
+        self._bar.update(self._task, completed=min(completed, self._steps))
 
     @contextmanager
-    def step(self, name: str) -> Iterator[Tell]:
+    def step(self, name: str) -> Iterator[ReportProgress]:
         """The next step; what is yielded may be told how much of the step is done."""
         self._bar.update(self._task, description=f"{self._title}: {name}")
 
-        def tell(done: int, of: int) -> None:
-            self._bar.update(self._task, completed=self._done + (done / of if of else 0))
+        def report(done: int, total: int) -> None:
+            self._bar.update(self._task, completed=self._completed_steps + (done / total if total else 0))
 
-        yield tell
-        self._done += 1
-        self._bar.update(self._task, completed=self._done)
+        yield report
+        self._completed_steps += 1
+        self._bar.update(self._task, completed=self._completed_steps)
         if not self._console.is_terminal:
-            line = f"{self._title}: {self._done} of {self._steps}, {name}"
+            line = f"{self._title}: {self._completed_steps} of {self._steps}, {name}"
             self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+DIRECT_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Past any proxy of the environment, which could not reach a service on this machine."""
 
 
-def outsider(base_url: str, token: str) -> Quillpost:
+def create_client(base_url: str, token: str) -> Quillpost:
     """Past any proxy too; close it, or use it with `with`."""
     return Quillpost(token, base_url, transport=httpx2.HTTPTransport())

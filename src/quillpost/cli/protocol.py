@@ -9,7 +9,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 log = structlog.get_logger(__name__)
 
-UNREADABLE = "This is not HTTP as we read it: the method, the address or a header is malformed or too long."
+UNREADABLE_MESSAGE = "This is not HTTP as we read it: the method, the address or a header is malformed or too long."
 
 
 class QuillpostProtocol(HttpToolsProtocol):
@@ -22,7 +22,7 @@ class QuillpostProtocol(HttpToolsProtocol):
         super().shutdown()
 
     def send_400_response(self, msg: str) -> None:
-        request_id, body = uuid4().hex, orjson.dumps({"message": UNREADABLE})
+        request_id, body = uuid4().hex, orjson.dumps({"message": UNREADABLE_MESSAGE})
         log.warning("request.unreadable", request=request_id, reason=msg)
         headers = {
             "content-type": "application/json",

@@ -10,35 +10,35 @@ from rich.console import Console
 from rich.markup import escape
 
 from quillpost.accounts.billing.prices import load_default_prices
-from quillpost.app.runtime import Footing, load_settings, open_ground, stand
-from quillpost.core.database.engine import administrator
-from quillpost.core.database.schema import SchemaState, migrate, require_current, state
+from quillpost.app.runtime import CoreServices, build_core_services, load_settings, open_runtime
+from quillpost.core.database.engine import create_admin_engine
+from quillpost.core.database.schema import SchemaState, migrate, read_schema_state, require_current
 from quillpost.core.errors import QuillpostError
 from quillpost.orders.giftcards.brands import load_default_brands
 
 
-def schema_of(conninfo: str) -> SchemaState:
-    engine = administrator(conninfo)
+def read_schema(conninfo: str) -> SchemaState:
+    engine = create_admin_engine(conninfo)
     try:
         with engine.connect() as connection:
-            return state(connection)
+            return read_schema_state(connection)
     finally:
         engine.dispose()
 
 
-def make_ready(conninfo: str) -> None:
+def prepare_database(conninfo: str) -> None:
     """Fill an empty database; any other must be at this release's schema already."""
-    found = schema_of(conninfo)
-    if found.verdict == "empty":
-        upgrade(conninfo)
+    schema = read_schema(conninfo)
+    if schema.status == "empty":
+        upgrade_database(conninfo)
     else:
-        require_current(found)
+        require_current(schema)
 
 
-def upgrade(conninfo: str) -> SchemaState:
+def upgrade_database(conninfo: str) -> SchemaState:
     """Bring the schema up to date and put the shipped prices and brands in; where it stood before."""
     before = migrate(conninfo)
-    engine = administrator(conninfo)
+    engine = create_admin_engine(conninfo)
     try:
         with engine.begin() as tx:
             tx.execute(sa.text("set local role quillpost_worker"))
@@ -50,35 +50,35 @@ def upgrade(conninfo: str) -> SchemaState:
 
 
 @contextmanager
-def standing() -> Iterator[Footing]:
+def open_core_services() -> Iterator[CoreServices]:
     """What a command that comes and goes stands on, beside a running server or alone."""
     settings = load_settings()
-    ground = open_ground(settings)
+    runtime = open_runtime(settings)
     try:
-        make_ready(ground.conninfo)
-        footing = stand(settings, ground.conninfo)
+        prepare_database(runtime.conninfo)
+        services = build_core_services(settings, runtime.conninfo)
         try:
-            yield footing
+            yield services
         finally:
-            footing.db.close()
+            services.db.close()
     finally:
-        ground.close()
+        runtime.close()
 
 
-def leave_with(failure: Exception) -> None:
+def leave_with(error: Exception) -> None:
     """Say it and end; what only we can mend is left to be raised."""
-    sentence = _sentence(failure)
-    if sentence is None:
+    message = _error_message(error)
+    if message is None:
         return
-    out = Console(stderr=True, soft_wrap=True, highlight=False)
-    out.print(f"[bold red]quillpost:[/] {escape(sentence)}")
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[bold red]quillpost:[/] {escape(message)}")
     sys.exit(1)
 
 
-def _sentence(failure: Exception) -> str | None:
-    if isinstance(failure, QuillpostError):
-        return failure.message
-    if isinstance(failure, psycopg.Error | sa.exc.DBAPIError):
-        said = failure.orig if isinstance(failure, sa.exc.DBAPIError) else failure
-        return f"The database refused: {str(said).strip().splitlines()[0].rstrip('.')}."
+def _error_message(error: Exception) -> str | None:
+    if isinstance(error, QuillpostError):
+        return error.message
+    if isinstance(error, psycopg.Error | sa.exc.DBAPIError):
+        database_error = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        return f"The database refused: {str(database_error).strip().splitlines()[0].rstrip('.')}."
     return None

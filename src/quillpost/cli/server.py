@@ -21,50 +21,50 @@ from uvicorn.config import STARTUP_FAILURE, Config
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from quillpost.app import bootstrap, runtime
-from quillpost.app.container import Parts
-from quillpost.app.outbound import note_receiver
+from quillpost.app.container import Container
+from quillpost.app.outbound import publish_receiver_address
 from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.cli.runtime import make_ready
+from quillpost.cli.runtime import prepare_database
 from quillpost.cli.welcome import Welcome, prepare_welcome
 from quillpost.cli.worker import (
-    ANSWER_SECONDS,
-    LAST_SECONDS,
-    PARENT_SECONDS,
-    PROCESS_SECONDS,
-    Deadline,
-    end,
-    leave,
-    spare_the_collector,
-    started,
+    CLEANUP_SECONDS,
+    PARENT_STOP_SECONDS,
+    PROCESS_STOP_SECONDS,
+    RESPONSE_SECONDS,
+    ExitDeadline,
+    raise_keyboard_interrupt,
+    start_workers,
+    stop_workers,
+    tune_garbage_collector,
 )
 from quillpost.core.errors import NotReady
-from quillpost.core.logging import configure_logs
+from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
 from quillpost.core.shutdown import Shutdown
-from quillpost.web.application import Background, create_app
+from quillpost.web.application import BackgroundRunner, create_app
 from quillpost.web.assets import missing_packages
 
 log = structlog.get_logger(__name__)
 
-SILENT_SECONDS = 60.0
+UNRESPONSIVE_SECONDS = 60.0
 """A process that is silent for so long hangs, and is replaced. A busy machine takes its time to start one."""
 
 
-BETWEEN_LOOKS = 0.1
+POLL_SECONDS = 0.1
 
 
 class ServerProcesses(Multiprocess):
     """As uvicorn's, which waits for each process's answer, and hears no signal meanwhile."""
 
-    def __init__(self, config: Config, sockets: list[Any], ground: runtime.Ground) -> None:
+    def __init__(self, config: Config, sockets: list[Any], service_runtime: runtime.Runtime) -> None:
         super().__init__(config, sockets=sockets)
-        self._ground = ground
-        self._deadline = Deadline(PARENT_SECONDS, last=ground.close)
-        self._asked_at: dict[Process, float] = {}
+        self._runtime = service_runtime
+        self._deadline = ExitDeadline(PARENT_STOP_SECONDS, clean_up=service_runtime.close)
+        self._pinged_at: dict[Process, float] = {}
 
     def run(self) -> None:
         self.init_processes()
-        while not self.should_exit.wait(BETWEEN_LOOKS):
+        while not self.should_exit.wait(POLL_SECONDS):
             self.handle_signals()
             self.keep_subprocess_alive()
         self.terminate_all()
@@ -79,14 +79,14 @@ class ServerProcesses(Multiprocess):
         super().handle_term()
 
     def terminate_all(self) -> None:
-        self._ground.retire()
+        self._runtime.disable_restart()
         super().terminate_all()
 
     def join_all(self) -> None:
         """Each ends by itself in time; one that cannot, because it is stopped say, is made to."""
-        until = time.monotonic() + PROCESS_SECONDS + LAST_SECONDS
+        deadline = time.monotonic() + PROCESS_STOP_SECONDS + CLEANUP_SECONDS
         for process in self.processes:
-            process.process.join(max(0.0, until - time.monotonic()))
+            process.process.join(max(0.0, deadline - time.monotonic()))
             if process.process.is_alive():
                 log.error("server.killed", process=process.pid)
                 process.process.kill()
@@ -94,11 +94,11 @@ class ServerProcesses(Multiprocess):
 
     def keep_subprocess_alive(self) -> None:
         for index, process in enumerate(self.processes):
-            if self.should_exit.is_set() or self._is_well(process):
+            if self.should_exit.is_set() or self._is_responsive(process):
                 continue
             process.kill()
             process.process.join()
-            self._asked_at.pop(process, None)
+            self._pinged_at.pop(process, None)
             if process.exitcode == STARTUP_FAILURE:
                 log.error("server.not_started", process=process.pid)
                 self.should_exit.set()
@@ -107,34 +107,34 @@ class ServerProcesses(Multiprocess):
             self.processes[index] = Process(self.config, self.sockets)
             self.processes[index].start()
 
-    def _is_well(self, process: Process) -> bool:
+    def _is_responsive(self, process: Process) -> bool:
         if not process.process.is_alive():
             return False
         try:
             if process.parent_conn.poll():
                 process.parent_conn.recv()
-                self._asked_at.pop(process, None)
-            if process not in self._asked_at:
+                self._pinged_at.pop(process, None)
+            if process not in self._pinged_at:
                 process.parent_conn.send(b"ping")
-                self._asked_at[process] = time.monotonic()
+                self._pinged_at[process] = time.monotonic()
         except (OSError, EOFError):
             return False
-        return time.monotonic() - self._asked_at[process] < SILENT_SECONDS
+        return time.monotonic() - self._pinged_at[process] < UNRESPONSIVE_SECONDS
 
 
-def end_in_time(deadline: Deadline) -> None:
+def start_deadline_on_signals(deadline: ExitDeadline) -> None:
     """In a child, whose server uvicorn makes: a signal that it handles starts the deadline too."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        usual: Any = signal.getsignal(number)
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        previous_handler: Any = signal.getsignal(signal_number)
 
-        def handle(number: int, frame: FrameType | None, usual: Any = usual) -> None:
+        def handle(signal_number: int, frame: FrameType | None, previous_handler: Any = previous_handler) -> None:
             deadline.start()
-            usual(number, frame)
+            previous_handler(signal_number, frame)
 
-        signal.signal(number, handle)
+        signal.signal(signal_number, handle)
 
 
-SWITCH_SECONDS = 0.00005
+THREAD_SWITCH_SECONDS = 0.00005
 """How long a thread that computes keeps the interpreter from the others. The event loop asks for it many
 times in a request: with Python's 5 ms a few busy threads would make each of these a wait."""
 
@@ -158,38 +158,38 @@ def serve(
         if value is not None:
             os.environ[f"QUILLPOST_{name}"] = str(value)
     os.environ["QUILLPOST_SERVE_JOBS"] = "yes" if jobs else "no"
-    signal.signal(signal.SIGTERM, leave)
+    signal.signal(signal.SIGTERM, raise_keyboard_interrupt)
     settings = runtime.load_settings()
-    configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    configure_logging(as_json=settings.log_format == "json", level=settings.log_level)
     warn_of_missing_scripts(settings)
-    listener = _listen(settings.host, settings.port)
-    ground = runtime.open_ground(settings, stays=True, supervises=True)
+    listener = _open_listener(settings.host, settings.port)
+    service_runtime = runtime.open_runtime(settings, keep_running=True, supervise=True)
     try:
-        make_ready(ground.conninfo)
-        note_receiver(settings)
-        greeting = prepare_welcome(settings, ground.conninfo) if welcome else None
+        prepare_database(service_runtime.conninfo)
+        publish_receiver_address(settings)
+        greeting = prepare_welcome(settings, service_runtime.conninfo) if welcome else None
         with suppress(KeyboardInterrupt):
             if workers == 1:
-                _serve_alone(settings, ground, listener, greeting)
+                _serve_single(settings, service_runtime, listener, greeting)
             else:
-                _serve_many(settings, workers, ground, listener, greeting)
+                _serve_multiple(settings, workers, service_runtime, listener, greeting)
     finally:
-        ground.close()
+        service_runtime.close()
 
 
 def warn_of_missing_scripts(settings: Settings) -> None:
     """Pages do all they must without them, and nothing on them is live: for whoever wonders why."""
-    if missing := missing_packages(bootstrap.npm_packages(settings)):
+    if missing := missing_packages(bootstrap.find_npm_packages(settings)):
         log.warning("pages.not_live", missing=missing, advice="`quillpost doctor` says how to install them.")
 
 
 def app_of_child() -> FastAPI:
     """The application in one process of several; the parent has made the database ready."""
     settings = runtime.load_settings()
-    configure_logs(as_json=settings.log_format == "json", level=settings.log_level)
+    configure_logging(as_json=settings.log_format == "json", level=settings.log_level)
     Thread(target=_end_with_parent, daemon=True).start()
-    end_in_time(Deadline(PROCESS_SECONDS))
-    return _application(settings, runtime.open_ground(settings, stays=True).conninfo)
+    start_deadline_on_signals(ExitDeadline(PROCESS_STOP_SECONDS))
+    return _create_application(settings, runtime.open_runtime(settings, keep_running=True).conninfo)
 
 
 def _end_with_parent() -> None:
@@ -204,43 +204,45 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _application(settings: Settings, conninfo: str) -> FastAPI:
-    sys.setswitchinterval(SWITCH_SECONDS)
-    parts = bootstrap.build(settings, conninfo)
-    runtime.warn_of_open_key(settings)
-    with_jobs = os.environ.get("QUILLPOST_SERVE_JOBS") != "no"
-    return create_app(parts, _background(settings, parts) if with_jobs else None)
+def _create_application(settings: Settings, conninfo: str) -> FastAPI:
+    sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    container = bootstrap.build_container(settings, conninfo)
+    runtime.warn_if_key_file_exposed(settings)
+    runs_jobs = os.environ.get("QUILLPOST_SERVE_JOBS") != "no"
+    return create_app(container, _create_background(settings, container) if runs_jobs else None)
 
 
-def _background(settings: Settings, parts: Parts) -> Background:
+def _create_background(settings: Settings, container: Container) -> BackgroundRunner:
     @asynccontextmanager
-    async def running(shutdown: Shutdown) -> AsyncIterator[None]:
+    async def run_background(shutdown: Shutdown) -> AsyncIterator[None]:
         stop = asyncio.Event()
-        shutdown.first(stop.set)
-        tasks = started(stop, bootstrap.runner(settings, parts), *bootstrap.listeners(settings, parts))
-        spare_the_collector()
+        shutdown.on_begin(stop.set)
+        tasks = start_workers(
+            stop, bootstrap.build_runner(settings, container), *bootstrap.build_listeners(settings, container)
+        )
+        tune_garbage_collector()
         try:
             yield
         finally:
             stop.set()
-            await end(tasks)
+            await stop_workers(tasks)
 
-    return running
+    return run_background
 
 
-class _Server(uvicorn.Server):
+class _GreetingServer(uvicorn.Server):
     """Says hello once it accepts connections. Asked to stop, it tells its ground, and is gone in time."""
 
     greeting: Welcome | None = None
 
-    def __init__(self, config: uvicorn.Config, ground: runtime.Ground) -> None:
+    def __init__(self, config: uvicorn.Config, service_runtime: runtime.Runtime) -> None:
         super().__init__(config)
-        self._ground = ground
-        self._deadline = Deadline(PROCESS_SECONDS, last=ground.close)
+        self._runtime = service_runtime
+        self._deadline = ExitDeadline(PROCESS_STOP_SECONDS, clean_up=service_runtime.close)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._deadline.start()
-        self._ground.retire()
+        self._runtime.disable_restart()
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -248,10 +250,10 @@ class _Server(uvicorn.Server):
         if self.greeting is not None:
             # Whoever started us may have stopped reading: the service runs all the same.
             with suppress(OSError):
-                self.greeting.show()
+                self.greeting.print_message()
 
 
-def _config(settings: Settings, app: Any, **more: Any) -> uvicorn.Config:
+def _create_config(settings: Settings, app: Any, **options: Any) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=QuillpostProtocol,
@@ -260,33 +262,35 @@ def _config(settings: Settings, app: Any, **more: Any) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=settings.trusted_proxies,
-        timeout_graceful_shutdown=ANSWER_SECONDS,
-        **more,
+        timeout_graceful_shutdown=RESPONSE_SECONDS,
+        **options,
     )
 
 
-def _serve_alone(
-    settings: Settings, ground: runtime.Ground, listener: socket.socket, greeting: Welcome | None
+def _serve_single(
+    settings: Settings, service_runtime: runtime.Runtime, listener: socket.socket, greeting: Welcome | None
 ) -> None:
-    server = _Server(_config(settings, _application(settings, ground.conninfo)), ground)
+    server = _GreetingServer(
+        _create_config(settings, _create_application(settings, service_runtime.conninfo)), service_runtime
+    )
     server.greeting = greeting
     server.run(sockets=[listener])
 
 
-def _serve_many(
+def _serve_multiple(
     settings: Settings,
     workers: int,
-    ground: runtime.Ground,
+    service_runtime: runtime.Runtime,
     listener: socket.socket,
     greeting: Welcome | None,
 ) -> None:
-    config = _config(settings, "quillpost.cli.server_process:app_of_child", factory=True, workers=workers)
+    config = _create_config(settings, "quillpost.cli.server_process:app_of_child", factory=True, workers=workers)
     if greeting is not None:
-        greeting.show()
-    ServerProcesses(config, [listener], ground).run()
+        greeting.print_message()
+    ServerProcesses(config, [listener], service_runtime).run()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _open_listener(host: str, port: int) -> socket.socket:
     """Take the port before anything else is started."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
@@ -294,10 +298,10 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.bind((host, port))
         listener.listen(1_024)
-    except OSError as taken:
+    except OSError as error:
         listener.close()
         raise NotReady(
-            f"Port {port} on {host} cannot be used ({taken.strerror}): stop what uses it, "
+            f"Port {port} on {host} cannot be used ({error.strerror}): stop what uses it, "
             "or set QUILLPOST_PORT to another."
         ) from None
     listener.set_inheritable(True)

@@ -11,22 +11,22 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.accounts import service
-from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.service import PersonalToken
-from quillpost.accounts.users.queries import end_leaked
-from quillpost.cli.print_files import Machine, are_short, counted, on_day, write
-from quillpost.cli.runtime import standing
+from quillpost.accounts.users.queries import revoke_and_report_leaked
+from quillpost.cli.print_files import JsonOption, fit_in_column, format_count, format_day, print_json
+from quillpost.cli.runtime import open_core_services
 from quillpost.core import tokens as token_format
-from quillpost.core.clock import iso
+from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant
 from quillpost.core.errors import NotFound, Refused
 
 token = typer.Typer(help="Personal access tokens.", no_args_is_help=True)
 
-AT_ONCE = 1_000
+REVOKE_BATCH_SIZE = 1_000
 
-Account = Annotated[str, typer.Option(help="The account's e-mail.")]
+AccountOption = Annotated[str, typer.Option(help="The account's e-mail.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 @token.command("create")
 def create_token(
-    account: Account,
+    account: AccountOption,
     mode: Annotated[Literal["test", "live"], typer.Option(help="Testing mode, or real mail.")],
     scopes: Annotated[str | None, typer.Option(help="With commas; everything when missing.")] = None,
     name: Annotated[str, typer.Option(help="What it is for.")] = "command line",
@@ -45,47 +45,46 @@ def create_token(
     ] = None,
 ) -> None:
     """Make a token; prints it alone, this once."""
-    wanted = [scope.strip() for scope in scopes.split(",")] if scopes else None
-    with standing() as ground:
-        now = ground.clock()
-        with ground.db.work() as tx:
+    scope_list = [scope.strip() for scope in scopes.split(",")] if scopes else None
+    with open_core_services() as runtime:
+        now = runtime.clock()
+        with runtime.db.system_transaction() as tx:
             account_id = service.find_account(tx, account)
-        with ground.db.transaction(Tenant(account_id)) as tx:
-            made = token_service.create_token(
+        with runtime.db.transaction(Tenant(account_id)) as tx:
+            new_token = token_service.create_token(
                 tx,
                 account_id,
                 name=name,
                 mode=mode,
-                scopes=wanted,
+                scopes=scope_list,
                 sub_account_id=sub_account,
                 expires_at=None if expires_days is None else now + timedelta(days=expires_days),
-                actor=AT_THE_COMMAND_LINE,
+                actor=COMMAND_LINE_ACTOR,
                 now=now,
             )
-    typer.echo(made)
+    typer.echo(new_token)
 
 
 @token.command("list")
-def list_tokens(account: Account, machine: Machine = False) -> None:
+def list_tokens(account: AccountOption, machine: JsonOption = False) -> None:
     """List the tokens of an account that are in force, the newest first: none in full, no app's."""
-    with standing() as ground:
-        with ground.db.work() as tx:
+    with open_core_services() as runtime:
+        with runtime.db.system_transaction() as tx:
             account_id = service.find_account(tx, account)
-        with ground.db.transaction(Tenant(account_id)) as tx:
-            found = token_service.list_tokens(tx, account_id)
+        with runtime.db.transaction(Tenant(account_id)) as tx:
+            tokens = token_service.list_tokens(tx, account_id)
     if machine:
-        write([_for_machines(each) for each in found])
-    elif not found:
+        print_json([_token_to_json(each) for each in tokens])
+    elif not tokens:
         typer.echo("No token is in force.")
     else:
-        Console(highlight=False, markup=False).print(_table(found))
+        Console(highlight=False, markup=False).print(_token_table(tokens))
 
 
 @token.command("revoke")
 def revoke(
     token_id: Annotated[
-        int | None,
-        typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="The number that `token list` shows."),
+        int | None, typer.Argument(metavar="ID", min=1, max=2**63 - 1, help="The number that `token list` shows.")
     ] = None,
     account: Annotated[str | None, typer.Option(help="The e-mail of the account whose it is.")] = None,
     leaked: Annotated[
@@ -103,81 +102,79 @@ def revoke(
             raise Refused("With --leaked give neither an id nor an account: the tokens say whose they are.")
         _revoke_leaked()
     elif token_id is None or account is None:
-        raise Refused(
-            "Say which token: its id and --account, or --leaked and the token on the standard input."
-        )
+        raise Refused("Say which token: its id and --account, or --leaked and the token on the standard input.")
     else:
         _revoke(token_id, account)
 
 
 def _revoke(token_id: int, email: str) -> None:
-    with standing() as ground:
-        with ground.db.work() as tx:
+    with open_core_services() as runtime:
+        with runtime.db.system_transaction() as tx:
             account_id = service.find_account(tx, email)
         try:
-            with ground.db.transaction(Tenant(account_id)) as tx:
-                token_service.revoke_token(tx, account_id, token_id, AT_THE_COMMAND_LINE, now=ground.clock())
+            with runtime.db.transaction(Tenant(account_id)) as tx:
+                token_service.revoke_token(tx, account_id, token_id, COMMAND_LINE_ACTOR, now=runtime.clock())
         except NotFound:
             raise Refused(f"{email} has no token {token_id} that is in force.") from None
     typer.echo(f"Token {token_id} is revoked.")
 
 
 def _revoke_leaked() -> None:
-    found = list(dict.fromkeys(_tokens_in(sys.stdin.read())))
-    if not found:
-        raise Refused(
-            "There is no token on the standard input: each begins with qp_live_, qp_test_ or qp_refresh_."
-        )
-    concerned = 0
-    with standing() as ground:
-        for first in range(0, len(found), AT_ONCE):
-            with ground.db.work() as tx:
-                some = found[first : first + AT_ONCE]
-                concerned += end_leaked(tx, ground.sealer, some, address=None, now=ground.clock())
-    ended = "What was in force is revoked, and the owners are told." if concerned else "None was in force."
-    typer.echo(f"{counted(len(found), 'token')} found. {ended}")
+    tokens = list(dict.fromkeys(_find_tokens(sys.stdin.read())))
+    if not tokens:
+        raise Refused("There is no token on the standard input: each begins with qp_live_, qp_test_ or qp_refresh_.")
+    revoked_count = 0
+    with open_core_services() as runtime:
+        for first in range(0, len(tokens), REVOKE_BATCH_SIZE):
+            with runtime.db.system_transaction() as tx:
+                chunk = tokens[first : first + REVOKE_BATCH_SIZE]
+                revoked_count += revoke_and_report_leaked(
+                    tx, runtime.encryptor, chunk, address=None, now=runtime.clock()
+                )
+    outcome = "What was in force is revoked, and the owners are told." if revoked_count else "None was in force."
+    typer.echo(f"{format_count(len(tokens), 'token')} found. {outcome}")
 
 
-def _tokens_in(text: str) -> Iterator[str]:
+def _find_tokens(text: str) -> Iterator[str]:
     """Whatever is one of ours, wherever in the text it stands."""
-    for match in token_format.PATTERN.finditer(text):
+    for match in token_format.SECRET_PATTERN.finditer(text):
         if any(token_format.is_of_kind(match[0], kind) for kind in ("live", "test", "refresh")):
             yield match[0]
 
 
-def _table(found: list[PersonalToken]) -> Table:
+def _token_table(tokens: list[PersonalToken]) -> Table:
     """Days alone, and who made it under its name: a terminal has 80 columns, and `--json` has the rest."""
     table = Table(box=None, pad_edge=False)
     table.add_column("id", no_wrap=True)
-    table.add_column("name", overflow="fold", no_wrap=are_short(_named(found)))
+    table.add_column("name", overflow="fold", no_wrap=fit_in_column(_name_lines(tokens)))
     table.add_column("token", no_wrap=True)
     table.add_column("may", overflow="fold")
     table.add_column("used\nends", no_wrap=True)
-    for each in found:
+    for each in tokens:
         table.add_row(
             str(each.id),
-            f"{each.name}\n{_made_by(each)}",
+            f"{each.name}\n{_creator_label(each)}",
             f"qp_{each.mode}_…{each.hint or ''}",
-            _may(each),
-            f"{on_day(each.last_used_at) or 'never'}\n{on_day(each.expires_at) or 'never'}",
+            _permissions_label(each),
+            f"{format_day(each.last_used_at) or 'never'}\n{format_day(each.expires_at) or 'never'}",
         )
     return table
 
 
-def _named(found: list[PersonalToken]) -> Iterator[str]:
-    for each in found:
-        yield from (each.name, _made_by(each))
+def _name_lines(tokens: list[PersonalToken]) -> Iterator[str]:
+    for each in tokens:
+        yield from (each.name, _creator_label(each))
 
 
-def _made_by(each: PersonalToken) -> str:
+def _creator_label(each: PersonalToken) -> str:
     return f"by {each.maker or 'the command line'}"
 
 
-def _may(each: PersonalToken) -> str:
-    may = "everything" if each.scopes is None else ", ".join(each.scopes)
-    return may if each.sub_account_title is None else f"{may}, for {each.sub_account_title}"
+def _permissions_label(each: PersonalToken) -> str:
+    label = "everything" if each.scopes is None else ", ".join(each.scopes)
+    return label if each.sub_account_title is None else f"{label}, for {each.sub_account_title}"
 
 
-def _for_machines(each: PersonalToken) -> dict[str, object]:
-    moments = ("created_at", "last_used_at", "expires_at")
-    return asdict(each) | {at: iso(getattr(each, at)) for at in moments}
+def _token_to_json(each: PersonalToken) -> dict[str, object]:
+    time_fields = ("created_at", "last_used_at", "expires_at")
+    return asdict(each) | {at: format_iso(getattr(each, at)) for at in time_fields}

@@ -8,14 +8,14 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from quillpost.cli.runtime import standing
+from quillpost.cli.runtime import open_core_services
 from quillpost.core.errors import NotReady
-from quillpost.fulfillment.tracking.files import NotScans
-from quillpost.fulfillment.tracking.service import TakenIn, take_in
+from quillpost.fulfillment.tracking.files import InvalidScanFile
+from quillpost.fulfillment.tracking.service import ScanImportResult, import_scan_file
 from quillpost.orders.rules import ItemStatus
 
 STANDARD_INPUT = Path("-")
-SHOWN = 10
+MAX_SHOWN_ROWS = 10
 
 tracking = typer.Typer(help="What the carrier has seen.", no_args_is_help=True)
 
@@ -38,46 +38,47 @@ def ingest(
     A file that was read before changes nothing. Rows that cannot be read are named and passed over. Exit
     code 1 when a file holds no scans at all; the others are read nevertheless.
     """
-    refused = False
-    with standing() as ground:
+    has_failed = False
+    with open_core_services() as runtime:
         for file in files:
-            taken = TakenIn()
+            result = ScanImportResult()
             try:
-                with _opened(file) as source:
-                    take_in(ground.db, source, now=ground.clock(), into=taken)
-            except NotScans as reason:
+                with _open_source(file) as source:
+                    import_scan_file(runtime.db, source, now=runtime.clock(), result=result)
+            except InvalidScanFile as reason:
                 typer.echo(f"{file}: {reason}", err=True)
-                refused = True
+                has_failed = True
             else:
-                typer.echo(f"{file}: {_told(taken)}")
-            _name_bad_rows(taken)
-    if refused:
+                typer.echo(f"{file}: {_ingest_summary(result)}")
+            _print_bad_rows(result)
+    if has_failed:
         raise typer.Exit(1)
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[BinaryIO]:
+def _open_source(file: Path) -> Iterator[BinaryIO]:
     if file == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
     try:
         source = file.open("rb")
-    except OSError as fault:
-        raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
+    except OSError as error:
+        raise NotReady(f"{file} cannot be read: {error.strerror}.") from None
     with source:
         yield source
 
 
-def _told(taken: TakenIn) -> str:
-    moved = [f"{taken.moved[status]:,} {status}" for status in ItemStatus if taken.moved[status]]
+def _ingest_summary(result: ScanImportResult) -> str:
+    moved_counts = [f"{result.moved[status]:,} {status}" for status in ItemStatus if result.moved[status]]
     return (
-        f"{taken.rows:,} rows read, {taken.new:,} new, {taken.ours:,} of our pieces, {taken.bad:,} refused;"
-        f" moved: {', '.join(moved) or 'none'}"
+        f"{result.rows:,} rows read, {result.new:,} new, {result.matched:,} of our pieces, {result.bad_count:,} "
+        "refused;"
+        f" moved: {', '.join(moved_counts) or 'none'}"
     )
 
 
-def _name_bad_rows(taken: TakenIn) -> None:
-    for bad in taken.refused[:SHOWN]:
-        typer.echo(f"  row {bad.row}: {bad.reason}", err=True)
-    if taken.bad > SHOWN:
-        typer.echo(f"  and {taken.bad - SHOWN:,} more", err=True)
+def _print_bad_rows(result: ScanImportResult) -> None:
+    for bad_row in result.bad_rows[:MAX_SHOWN_ROWS]:
+        typer.echo(f"  row {bad_row.row}: {bad_row.reason}", err=True)
+    if result.bad_count > MAX_SHOWN_ROWS:
+        typer.echo(f"  and {result.bad_count - MAX_SHOWN_ROWS:,} more", err=True)

@@ -8,23 +8,23 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.accounts import service
-from quillpost.accounts.audit.service import AT_THE_COMMAND_LINE
+from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.users import invitations, members, password_resets, second_factor
 from quillpost.accounts.users import queries as user_queries
 from quillpost.accounts.users import rules as user_rules
 from quillpost.accounts.users.invitations import Invitation
 from quillpost.accounts.users.members import Member
-from quillpost.accounts.users.queries import note_own
-from quillpost.app.runtime import Footing, public_base
-from quillpost.cli.print_files import Machine, are_short, on_day, write
-from quillpost.cli.runtime import standing
-from quillpost.core.clock import iso
+from quillpost.accounts.users.queries import record_person_entry
+from quillpost.app.runtime import CoreServices, read_base_url
+from quillpost.cli.print_files import JsonOption, fit_in_column, format_day, print_json
+from quillpost.cli.runtime import open_core_services
+from quillpost.core.clock import format_iso
 from quillpost.core.errors import Refused
 
 people = typer.Typer(help="People who sign in.", no_args_is_help=True)
 
-Account = Annotated[str, typer.Option(help="The account's e-mail.")]
-Whom = Annotated[str, typer.Argument(metavar="EMAIL", help="The e-mail that they sign in with.")]
+AccountOption = Annotated[str, typer.Option(help="The account's e-mail.")]
+EmailArgument = Annotated[str, typer.Argument(metavar="EMAIL", help="The e-mail that they sign in with.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,124 +33,127 @@ def add_to(app: typer.Typer) -> None:
 
 @people.command("invite")
 def invite(
-    account: Account,
+    account: AccountOption,
     email: Annotated[str, typer.Option(help="Whom to invite.")],
-    role: Annotated[
-        Literal["owner", "member", "operator"], typer.Option(help="What they are in the account.")
-    ],
+    role: Annotated[Literal["owner", "member", "operator"], typer.Option(help="What they are in the account.")],
     sub_account: Annotated[int | None, typer.Option(help="Limit a member to this sub account.")] = None,
     mail: Annotated[bool, typer.Option("--mail/--no-mail", help="Send them the link, too.")] = True,
 ) -> None:
     """Invite somebody into an account; prints the link alone, which is good for a week and once."""
-    with standing() as ground, ground.db.work() as tx:
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         link = invitations.invite(
             tx,
-            ground.sealer,
+            runtime.encryptor,
             service.find_account(tx, account),
             email=email,
             role=role,
             sub_account_id=sub_account,
-            actor=AT_THE_COMMAND_LINE,
-            base_url=public_base(ground.settings),
-            now=ground.clock(),
-            is_mailed=mail,
+            actor=COMMAND_LINE_ACTOR,
+            base_url=read_base_url(runtime.settings),
+            now=runtime.clock(),
+            send_email=mail,
         )
     typer.echo(link)
 
 
 @people.command("list")
-def list_people(account: Account, machine: Machine = False) -> None:
+def list_people(account: AccountOption, machine: JsonOption = False) -> None:
     """List who is in an account and as what, and who is invited."""
-    with standing() as ground, ground.db.work() as tx:
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         account_id = service.find_account(tx, account)
-        inside = members.list_members(tx, account_id)
-        waiting = invitations.waiting(tx, account_id, now=ground.clock())
+        member_list = members.list_members(tx, account_id)
+        pending_invitations = invitations.list_pending_invitations(tx, account_id, now=runtime.clock())
     if machine:
-        write(
-            {"members": [_member(each) for each in inside], "invited": [_invited(each) for each in waiting]}
+        print_json(
+            {
+                "members": [_member_to_json(each) for each in member_list],
+                "invited": [_invitation_to_json(each) for each in pending_invitations],
+            }
         )
-    elif not inside and not waiting:
+    elif not member_list and not pending_invitations:
         typer.echo("Nobody is in it: `quillpost people invite` brings somebody in.")
     else:
-        Console(highlight=False, markup=False).print(_table(inside, waiting))
+        Console(highlight=False, markup=False).print(_people_table(member_list, pending_invitations))
 
 
 @people.command("reset")
-def reset(email: Whom) -> None:
+def reset(email: EmailArgument) -> None:
     """Make a link by which somebody sets another password, and print it alone: for those who get no mail."""
-    with standing() as ground, ground.db.work() as tx:
-        person, now = user_queries.find_person(tx, email), ground.clock()
-        link = password_resets.link_for(tx, person, base_url=public_base(ground.settings), now=now)
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
+        person, now = user_queries.find_person(tx, email), runtime.clock()
+        link = password_resets.create_reset_link(tx, person, base_url=read_base_url(runtime.settings), now=now)
         about = {"email": user_rules.normalize_email(email)}
-        note_own(tx, "password.reset_asked", AT_THE_COMMAND_LINE, whose=person, about=about, now=now)
+        record_person_entry(tx, "password.reset_asked", COMMAND_LINE_ACTOR, person_id=person, about=about, now=now)
     typer.echo(link)
 
 
 @people.command("second-factor-off")
-def second_factor_off(email: Whom) -> None:
+def second_factor_off(email: EmailArgument) -> None:
     """Turn somebody's second factor off: for those who have lost their phone and their recovery codes."""
-    with standing() as ground, ground.db.work() as tx:
+    with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         person = user_queries.find_person(tx, email)
         if not user_queries.has_second_factor(tx, person):
             raise Refused(f"{email} has no second factor.")
-        second_factor.turn_off(tx, person, AT_THE_COMMAND_LINE, now=ground.clock())
+        second_factor.disable_second_factor(tx, person, COMMAND_LINE_ACTOR, now=runtime.clock())
     typer.echo(f"{email} signs in with the password alone now.")
 
 
 @people.command("remove")
 def remove(
-    account: Account,
+    account: AccountOption,
     email: Annotated[str, typer.Option(help="Whom to remove, or whose invitation to take back.")],
 ) -> None:
     """Remove somebody from an account, with their tokens and apps there; or take an invitation back."""
-    with standing() as ground:
-        typer.echo(_removed(ground, account, email))
+    with open_core_services() as runtime:
+        typer.echo(_remove_person(runtime, account, email))
 
 
-def _removed(ground: Footing, account: str, email: str) -> str:
-    now = ground.clock()
-    with ground.db.work() as tx:
+def _remove_person(runtime: CoreServices, account: str, email: str) -> str:
+    now = runtime.clock()
+    with runtime.db.system_transaction() as tx:
         account_id = service.find_account(tx, account)
         for member in members.list_members(tx, account_id):
             if member.email.lower() == email.strip().lower():
-                members.remove(tx, account_id, member.membership_id, AT_THE_COMMAND_LINE, now=now)
+                members.remove_member(tx, account_id, member.membership_id, COMMAND_LINE_ACTOR, now=now)
                 return f"{member.email} is no longer in the account."
-        for invited in invitations.waiting(tx, account_id, now=now):
-            if invited.email.lower() == email.strip().lower():
-                invitations.take_back(tx, account_id, invited.id, AT_THE_COMMAND_LINE, now=now)
-                return f"{invited.email} is no longer invited."
+        for invitation in invitations.list_pending_invitations(tx, account_id, now=now):
+            if invitation.email.lower() == email.strip().lower():
+                invitations.withdraw_invitation(tx, account_id, invitation.id, COMMAND_LINE_ACTOR, now=now)
+                return f"{invitation.email} is no longer invited."
     raise Refused(f"{email} is neither in the account {account} nor invited.")
 
 
-def _table(inside: list[Member], waiting: list[Invitation]) -> Table:
+def _people_table(member_list: list[Member], pending_invitations: list[Invitation]) -> Table:
     """Days alone, and what somebody is limited to under their role: a terminal is 80 letters wide, and
     `--json` has the rest."""
     table = Table(box=None, pad_edge=False)
-    known = [*(each.email for each in inside), *(each.email for each in waiting)]
-    table.add_column("e-mail", overflow="fold", no_wrap=are_short(known))
+    emails = [*(each.email for each in member_list), *(each.email for each in pending_invitations)]
+    table.add_column("e-mail", overflow="fold", no_wrap=fit_in_column(emails))
     table.add_column("name", overflow="fold")
     table.add_column("role", overflow="fold")
     table.add_column("second factor", overflow="fold")
     table.add_column("last seen", no_wrap=True)
-    for each in inside:
-        factor = "on" if each.has_second_factor else "off"
-        table.add_row(each.email, each.name, _role(each), factor, on_day(each.last_seen_at) or "not lately")
-    for invited in waiting:
-        until = f"invited until {on_day(invited.expires_at)}"
-        table.add_row(invited.email, until, _role(invited), "", "")
+    for each in member_list:
+        second_factor_label = "on" if each.has_second_factor else "off"
+        table.add_row(
+            each.email, each.name, _role_label(each), second_factor_label, format_day(each.last_seen_at) or "not lately"
+        )
+    for invitation in pending_invitations:
+        status = f"invited until {format_day(invitation.expires_at)}"
+        table.add_row(invitation.email, status, _role_label(invitation), "", "")
     return table
 
 
-def _role(each: Member | Invitation) -> str:
+def _role_label(each: Member | Invitation) -> str:
     """With the sub account's number: two may have one title."""
     if each.sub_account_id is None:
         return each.role
     return f"{each.role}\nof {each.sub_account_title} ({each.sub_account_id})"
 
 
-def _member(each: Member) -> dict[str, object]:
-    return asdict(each) | {at: iso(getattr(each, at)) for at in ("last_seen_at", "created_at")}
+def _member_to_json(member: Member) -> dict[str, object]:
+    return asdict(member) | {at: format_iso(getattr(member, at)) for at in ("last_seen_at", "created_at")}
 
 
-def _invited(each: Invitation) -> dict[str, object]:
-    return asdict(each) | {at: iso(getattr(each, at)) for at in ("created_at", "expires_at")}
+def _invitation_to_json(invitation: Invitation) -> dict[str, object]:
+    return asdict(invitation) | {at: format_iso(getattr(invitation, at)) for at in ("created_at", "expires_at")}

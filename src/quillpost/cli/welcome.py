@@ -10,34 +10,28 @@ from typing import Any
 import sqlalchemy as sa
 from rich.console import Console
 
-from quillpost.accounts import service as accounts
+from quillpost.accounts import service as account_service
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import invitations
 from quillpost.app import bootstrap
-from quillpost.app.container import Parts
-from quillpost.app.runtime import own_place
+from quillpost.app.container import Container
+from quillpost.app.runtime import get_own_address
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.notifications import webhooks as webhooks_table
 from quillpost.core.database.tables.users import memberships
-from quillpost.core.encryption import SealBroken
+from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks import queries as webhook_queries
-from quillpost.notifications.webhooks import service as webhooks
+from quillpost.notifications.webhooks import service as webhook_service
 
-EMAIL, NAME, FIRST = "you@example.com", "First Account", "first steps"
-DESCRIPTION = "Receiver page"
-RECEIVER = re.compile(r"/receiver/[0-9a-f]{24}/hook$")
+ACCOUNT_EMAIL, ACCOUNT_NAME, TOKEN_NAME = "you@example.com", "First Account", "first steps"
+WEBHOOK_DESCRIPTION = "Receiver page"
+RECEIVER_URL_PATTERN = re.compile(r"/receiver/[0-9a-f]{24}/hook$")
 
 FIRST_SEND = {
     "recipients": [
-        {
-            "name": "Jane Doe",
-            "address": "12 Main St",
-            "city": "Austin",
-            "province": "TX",
-            "postal_code": "78701",
-        }
+        {"name": "Jane Doe", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
     ],
     "message": "Hi %FIRST_NAME%, this card wrote, printed and mailed itself. Warmly, Quillpost",
     "return_name": "Dana Whitfield",
@@ -63,7 +57,7 @@ class Welcome:
     """Where the first person sets a password, once; None: somebody has."""
 
     @property
-    def curl(self) -> str:
+    def send_command(self) -> str:
         return (
             f"curl -s {self.base_url}/api/v2/send/postcard"
             f" -H 'Authorization: Bearer {self.token}'"
@@ -72,7 +66,7 @@ class Welcome:
         )
 
     @property
-    def radius_curl(self) -> str:
+    def radius_command(self) -> str:
         return (
             f"curl -s {self.base_url}/api/v2/mailing-lists-utils/count-radius-search"
             f" -H 'Authorization: Bearer {self.token}'"
@@ -80,7 +74,7 @@ class Welcome:
             f" -d {shlex.quote(json.dumps(FIRST_SEARCH))}"
         )
 
-    def show(self) -> None:
+    def print_message(self) -> None:
         out = Console(soft_wrap=True, highlight=False)
         out.print()
         out.print("[bold]Quillpost is running.[/] Ctrl-C stops it; everything is kept.")
@@ -96,104 +90,110 @@ class Welcome:
         out.print()
         out.print("Send a first postcard in testing mode (nothing is mailed, nothing is billed):")
         out.print()
-        out.print(self.curl, markup=False)
+        out.print(self.send_command, markup=False)
         out.print()
         out.print("Or count the made-up neighbours of an address, as a radius search finds them:")
         out.print()
-        out.print(self.radius_curl, markup=False)
+        out.print(self.radius_command, markup=False)
         out.print()
 
 
 def prepare_welcome(settings: Settings, conninfo: str) -> Welcome:
     """Create what is missing; the same account, token and receiver on every later start. Until somebody has
     joined the account, each start has a link for that."""
-    parts = bootstrap.build(settings, conninfo)
+    container = bootstrap.build_container(settings, conninfo)
     try:
-        token = _token(settings.home.absolute() / "first-token", parts)
-        page = f"/receiver/{parts.receiver_key}"
-        host, port = own_place(settings)
-        _subscribe(parts, token, f"http://{host}:{port}{page}/hook")
-        return Welcome(parts.base_url, token, parts.base_url + page, _link_to_join(parts))
+        token = _ensure_token(settings.home.absolute() / "first-token", container)
+        page = f"/receiver/{container.receiver_key}"
+        host, port = get_own_address(settings)
+        _subscribe_receiver(container, token, f"http://{host}:{port}{page}/hook")
+        return Welcome(container.base_url, token, container.base_url + page, _create_join_link(container))
     finally:
-        parts.db.close()
+        container.db.close()
 
 
-def _token(kept: Path, parts: Parts) -> str:
+def _ensure_token(token_file: Path, container: Container) -> str:
     """The token is only in this file, for its owner's eyes; the database knows its digest alone."""
-    if kept.exists():
-        token = kept.read_text().strip()
-        if _is_good(parts, token):
+    if token_file.exists():
+        token = token_file.read_text().strip()
+        if _is_valid_token(container, token):
             return token
-    with parts.db.work() as tx:
-        account_id = _account(tx, parts)
-        made, token = insert_token(tx, account_id, name=FIRST, mode="test", scopes=None, now=parts.clock())
-        about = {"id": made, "name": FIRST, "mode": "test"}
-        audit_service.note(
-            tx, account_id, "token.created", audit_service.AT_THE_COMMAND_LINE, about=about, now=parts.clock()
+    with container.db.system_transaction() as tx:
+        account_id = _ensure_account(tx, container)
+        token_id, token = insert_token(tx, account_id, name=TOKEN_NAME, mode="test", scopes=None, now=container.clock())
+        about = {"id": token_id, "name": TOKEN_NAME, "mode": "test"}
+        audit_service.record_audit_entry(
+            tx, account_id, "token.created", audit_service.COMMAND_LINE_ACTOR, about=about, now=container.clock()
         )
-    kept.touch(mode=0o600)
-    kept.write_text(token + "\n")
+    token_file.touch(mode=0o600)
+    token_file.write_text(token + "\n")
     return token
 
 
-def _account(tx: Tx, parts: Parts) -> int:
-    found = tx.execute(sa.text("select id from accounts where email = :e"), {"e": EMAIL}).scalar()
-    if found is not None:
-        return int(found)
-    made = accounts.open_account(tx, email=EMAIL, name=NAME, is_operator=True, now=parts.clock())
-    about = {"name": NAME, "email": EMAIL}
-    audit_service.note(
-        tx, made, "account.created", audit_service.AT_THE_COMMAND_LINE, about=about, now=parts.clock()
+def _ensure_account(tx: Tx, container: Container) -> int:
+    existing_id = tx.execute(sa.text("select id from accounts where email = :e"), {"e": ACCOUNT_EMAIL}).scalar()
+    if existing_id is not None:
+        return int(existing_id)
+    account_id = account_service.create_account(
+        tx, email=ACCOUNT_EMAIL, name=ACCOUNT_NAME, is_operator=True, now=container.clock()
     )
-    return made
+    about = {"name": ACCOUNT_NAME, "email": ACCOUNT_EMAIL}
+    audit_service.record_audit_entry(
+        tx, account_id, "account.created", audit_service.COMMAND_LINE_ACTOR, about=about, now=container.clock()
+    )
+    return account_id
 
 
-def _link_to_join(parts: Parts) -> str | None:
+def _create_join_link(container: Container) -> str | None:
     """An invitation for whoever reads the terminal; an earlier one ends with it."""
-    with parts.db.work() as tx:
-        account_id = _account(tx, parts)
+    with container.db.system_transaction() as tx:
+        account_id = _ensure_account(tx, container)
         if tx.execute(sa.select(memberships.c.id).where(memberships.c.account_id == account_id)).first():
             return None
         return invitations.invite(
             tx,
-            parts.sealer,
+            container.encryptor,
             account_id,
-            email=EMAIL,
+            email=ACCOUNT_EMAIL,
             role="owner",
             sub_account_id=None,
-            actor=audit_service.AT_THE_COMMAND_LINE,
-            base_url=parts.base_url,
-            now=parts.clock(),
-            is_mailed=False,
+            actor=audit_service.COMMAND_LINE_ACTOR,
+            base_url=container.base_url,
+            now=container.clock(),
+            send_email=False,
         )
 
 
-def _is_good(parts: Parts, token: str) -> bool:
-    return accounts.is_operator_token(parts.db, token, now=parts.clock())
+def _is_valid_token(container: Container, token: str) -> bool:
+    return account_service.is_operator_token(container.db, token, now=container.clock())
 
 
-def _subscribe(parts: Parts, token: str, url: str) -> None:
+def _subscribe_receiver(container: Container, token: str, url: str) -> None:
     """One subscription of the receiver page, to where it is now: of earlier ones, for another port or under
     another key, the first that still can be signed for moves along, and the others end."""
-    who, _ = accounts.authenticate(parts.db, token, limit=parts.limits.calls_a_minute, now=parts.clock())
-    with parts.db.transaction(accounts.tenant(who)) as tx:
-        rows = tx.execute(sa.select(webhooks_table).where(webhooks_table.c.description == DESCRIPTION))
-        ours = sorted((row for row in rows if RECEIVER.search(row.url)), key=lambda row: row.url != url)
-        kept = next((row for row in ours if _can_be_signed_for(parts, row)), None)
-        for row in ours:
-            if row is not kept:
+    who, _ = account_service.authenticate(
+        container.db, token, limit=container.limits.calls_a_minute, now=container.clock()
+    )
+    with container.db.transaction(account_service.build_tenant(who)) as tx:
+        rows = tx.execute(sa.select(webhooks_table).where(webhooks_table.c.description == WEBHOOK_DESCRIPTION))
+        receiver_rows = sorted(
+            (row for row in rows if RECEIVER_URL_PATTERN.search(row.url)), key=lambda row: row.url != url
+        )
+        current_row = next((row for row in receiver_rows if _can_decrypt_secret(container, row)), None)
+        for row in receiver_rows:
+            if row is not current_row:
                 webhook_queries.delete_webhook(tx, row.id)
-        if kept is None:
-            webhooks.subscribe(
-                tx, who, parts.sealer, url=url, type="*", description=DESCRIPTION, now=parts.clock()
+        if current_row is None:
+            webhook_service.create_webhook(
+                tx, who, container.encryptor, url=url, type="*", description=WEBHOOK_DESCRIPTION, now=container.clock()
             )
-        elif kept.url != url:
-            webhooks.change(tx, who, kept.id, {"url": url}, now=parts.clock())
-            webhooks.resume(tx, kept.id, now=parts.clock())
+        elif current_row.url != url:
+            webhook_service.update_webhook(tx, who, current_row.id, {"url": url}, now=container.clock())
+            webhook_service.resume_webhook(tx, current_row.id, now=container.clock())
 
 
-def _can_be_signed_for(parts: Parts, row: sa.Row[Any]) -> bool:
+def _can_decrypt_secret(container: Container, row: sa.Row[Any]) -> bool:
     try:
-        return bool(webhooks.unseal(parts.sealer, row.id, bytes(row.secret_sealed)))
-    except SealBroken:
+        return bool(webhook_service.decrypt_secret(container.encryptor, row.id, bytes(row.secret_sealed)))
+    except DecryptionFailed:
         return False

@@ -37,9 +37,7 @@ class Quillpost(Service[Blocking]):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         http = httpx2.Client(transport=transport)
-        self._blocking = BlockingWire(
-            Writer(base_url, token), http, Patience(timeout, retries, deadline), sleep
-        )
+        self._blocking = BlockingWire(Writer(base_url, token), http, Patience(timeout, retries, deadline), sleep)
         super().__init__(self._blocking)
 
     def download(self, url: str) -> bytes:
@@ -71,9 +69,7 @@ class AsyncQuillpost(Service[Awaited]):
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         http = httpx2.AsyncClient(transport=transport)
-        self._awaited = AwaitedWire(
-            Writer(base_url, token), http, Patience(timeout, retries, deadline), sleep
-        )
+        self._awaited = AwaitedWire(Writer(base_url, token), http, Patience(timeout, retries, deadline), sleep)
         super().__init__(self._awaited)
 
     async def download(self, url: str) -> bytes:

@@ -109,9 +109,7 @@ def verify_webhook(
 
 
 def _sent_at(headers: Mapping[str, str]) -> datetime:
-    missing = [
-        name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not headers.get(name)
-    ]
+    missing = [name for name in ("webhook-id", "webhook-timestamp", "webhook-signature") if not headers.get(name)]
     if missing:
         raise WrongSignature(f"The delivery has no {missing[0]}.")
     try:

@@ -91,9 +91,7 @@ class MessageTemplates(Resource[How]):
         return Ask(message_template_id)
 
     @operation("PUT /message-templates/{message_template_id}")
-    def update(
-        self, message_template_id: Id, **changes: Unpack[MessageTemplateChanges]
-    ) -> Ask[MessageTemplate]:
+    def update(self, message_template_id: Id, **changes: Unpack[MessageTemplateChanges]) -> Ask[MessageTemplate]:
         """Change what is named; the rest stays."""
         return Ask(message_template_id, body=changes)
 

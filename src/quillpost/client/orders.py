@@ -217,16 +217,12 @@ class Orders(Resource[How]):
         return Ask(order_id, idempotency_key=idempotency_key)
 
     @operation("POST /orders/{order_id}/replay")
-    def replay(
-        self, order_id: Id, *, idempotency_key: str | None = None, **changes: Unpack[Replay]
-    ) -> Ask[Sent]:
+    def replay(self, order_id: Id, *, idempotency_key: str | None = None, **changes: Unpack[Replay]) -> Ask[Sent]:
         """The same once more, as a new order."""
         return Ask(order_id, body=changes, idempotency_key=idempotency_key)
 
     @operation("POST /orders/{order_id}/release")
-    def release(
-        self, order_id: Id, *, reason: str | None = None, idempotency_key: str | None = None
-    ) -> Ask[OrderRead]:
+    def release(self, order_id: Id, *, reason: str | None = None, idempotency_key: str | None = None) -> Ask[OrderRead]:
         """For operators: a paused order goes to the press after all."""
         return Ask(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
 

@@ -149,9 +149,7 @@ class Progress(TypedDict, total=False):
 
 # One of them has a name that Python keeps for itself: `**{"from": 120, "to": 180}`.
 Pieces = TypedDict(
-    "Pieces",
-    {"positions": Sequence[int], "from": int, "to": int, "item_ids": Sequence[Id]},
-    total=False,
+    "Pieces", {"positions": Sequence[int], "from": int, "to": int, "item_ids": Sequence[Id]}, total=False
 )
 
 
@@ -191,9 +189,7 @@ class PrintRoom(Resource[How]):
         return Ask(batch_id, body={"reason": reason, **pieces}, idempotency_key=idempotency_key)
 
     @operation("POST /print/batches/{batch_id}/retry")
-    def retry(
-        self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None
-    ) -> Ask[BatchRead]:
+    def retry(self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None) -> Ask[BatchRead]:
         """Take the batch's present step again, now; `anew`: whom it was offered to does not have it."""
         return Ask(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
 

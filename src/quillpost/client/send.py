@@ -118,9 +118,7 @@ class Send(Resource[How]):
     """Each makes an order of everyone in the audience and answers with it."""
 
     @operation("POST /send/{piece}")
-    def piece(
-        self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]
-    ) -> Ask[Sent]:
+    def piece(self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]) -> Ask[Sent]:
         """Send a piece whose kind is known only when the program runs."""
         return Ask(piece, body=body, idempotency_key=idempotency_key)
 
@@ -130,16 +128,12 @@ class Send(Resource[How]):
         return Ask(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/windowed-letter")
-    def windowed_letter(
-        self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]
-    ) -> Ask[Sent]:
+    def windowed_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Ask[Sent]:
         """Send a letter whose envelope has a window."""
         return Ask(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/windowless-letter")
-    def windowless_letter(
-        self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]
-    ) -> Ask[Sent]:
+    def windowless_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Ask[Sent]:
         """Send a letter whose envelope is addressed by hand."""
         return Ask(body=piece, idempotency_key=idempotency_key)
 

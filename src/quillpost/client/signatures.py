@@ -49,11 +49,7 @@ def sign_with(signers: Sequence[Signer], *, message_id: str, at: datetime, body:
         raise ValueError("A delivery is signed with at least one secret.")
     stamp = str(int(at.timestamp()))
     signatures = [f"{VERSION},{signer.signature(message_id, stamp, body)}" for signer in signers]
-    return {
-        "webhook-id": message_id,
-        "webhook-timestamp": stamp,
-        "webhook-signature": " ".join(signatures),
-    }
+    return {"webhook-id": message_id, "webhook-timestamp": stamp, "webhook-signature": " ".join(signatures)}
 
 
 def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, now: datetime) -> bool:
@@ -64,9 +60,7 @@ def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes, *, n
         return False
     offered = [
         signature.encode()
-        for version, _, signature in (
-            each.partition(",") for each in given.get("webhook-signature", "").split()
-        )
+        for version, _, signature in (each.partition(",") for each in given.get("webhook-signature", "").split())
         if version == VERSION
     ]
     genuine = [Signer(secret).signature(message_id, stamp, body).encode() for secret in secrets]

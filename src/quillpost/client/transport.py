@@ -44,11 +44,7 @@ class Writer:
 
     def __init__(self, base_url: str, token: str) -> None:
         self._api = base_url.rstrip("/").removesuffix(PREFIX) + PREFIX
-        self._headers = {
-            "Authorization": f"Bearer {token}",
-            "Accept": "*/*",
-            "User-Agent": "quillpost-python",
-        }
+        self._headers = {"Authorization": f"Bearer {token}", "Accept": "*/*", "User-Agent": "quillpost-python"}
 
     def write(self, route: Route, ask: Ask[Any], query: str | None = None) -> Written:
         """The request of a call; a `query` of its own stands in for the call's."""
@@ -92,9 +88,7 @@ def _body(ask: Ask[Any]) -> tuple[dict[str, str], bytes]:
         return {"Content-Type": form.headers["Content-Type"]}, form.read()
     if ask.body is None:
         return {}, b""
-    return {"Content-Type": "application/json"}, json.dumps(
-        ask.body, allow_nan=False, default=_moment
-    ).encode()
+    return {"Content-Type": "application/json"}, json.dumps(ask.body, allow_nan=False, default=_moment).encode()
 
 
 def _moment(value: object) -> str:
@@ -104,9 +98,7 @@ def _moment(value: object) -> str:
 
 
 class BlockingWire:
-    def __init__(
-        self, writer: Writer, http: httpx2.Client, patience: Patience, sleep: Callable[[float], None]
-    ) -> None:
+    def __init__(self, writer: Writer, http: httpx2.Client, patience: Patience, sleep: Callable[[float], None]) -> None:
         self._writer = writer
         self._http = http
         self._patience = patience
@@ -140,11 +132,7 @@ class BlockingWire:
 
 class AwaitedWire:
     def __init__(
-        self,
-        writer: Writer,
-        http: httpx2.AsyncClient,
-        patience: Patience,
-        sleep: Callable[[float], Awaitable[None]],
+        self, writer: Writer, http: httpx2.AsyncClient, patience: Patience, sleep: Callable[[float], Awaitable[None]]
     ) -> None:
         self._writer = writer
         self._http = http

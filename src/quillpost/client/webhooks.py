@@ -62,9 +62,7 @@ class Delivery(TypedDict):
     delivered_at: str | None
 
 
-ReplayAccepted = TypedDict(
-    "ReplayAccepted", {"message": str, "from": str, "to": str, "events": int, "truncated": bool}
-)
+ReplayAccepted = TypedDict("ReplayAccepted", {"message": str, "from": str, "to": str, "events": int, "truncated": bool})
 
 
 class DeliveryFilter(TypedDict, total=False):

@@ -6,35 +6,35 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
-Thing = TypeVar("Thing")
+Value = TypeVar("Value")
 
 
-class Recent(Generic[Key, Thing]):
+class LruCache(Generic[Key, Value]):
     """The things last asked for. Two who miss the same one at once both read it: nobody waits."""
 
-    def __init__(self, *, most_bytes: int, size: Callable[[Thing], int]) -> None:
-        self._most_bytes = most_bytes
-        self._size = size
-        self._kept: OrderedDict[Key, Thing] = OrderedDict()
-        self._bytes = 0
+    def __init__(self, *, max_bytes: int, size_of: Callable[[Value], int]) -> None:
+        self._max_bytes = max_bytes
+        self._size_of = size_of
+        self._entries: OrderedDict[Key, Value] = OrderedDict()
+        self._total_bytes = 0
         self._lock = Lock()
 
-    def peek(self, key: Key) -> Thing | None:
+    def peek(self, key: Key) -> Value | None:
         """What is kept of it; nothing is read."""
         with self._lock:
-            return self._kept.get(key)
+            return self._entries.get(key)
 
-    def get(self, key: Key, read: Callable[[], Thing]) -> Thing:
+    def get(self, key: Key, load: Callable[[], Value]) -> Value:
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        thing = read()
+            if key in self._entries:
+                self._entries.move_to_end(key)
+                return self._entries[key]
+        value = load()
         with self._lock:
-            if key not in self._kept:
-                self._kept[key] = thing
-                self._bytes += self._size(thing)
-            while self._bytes > self._most_bytes:
-                _, oldest = self._kept.popitem(last=False)
-                self._bytes -= self._size(oldest)
-        return thing
+            if key not in self._entries:
+                self._entries[key] = value
+                self._total_bytes += self._size_of(value)
+            while self._total_bytes > self._max_bytes:
+                _, oldest = self._entries.popitem(last=False)
+                self._total_bytes -= self._size_of(oldest)
+        return value

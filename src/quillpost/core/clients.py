@@ -13,135 +13,137 @@ from typing import Final
 
 from quillpost.core.errors import Unavailable
 
-Act = Callable[[], object]
+Callback = Callable[[], object]
 
 
-class ClientGone(Unavailable):
+class ClientDisconnected(Unavailable):
     """Nobody waits for the answer any more; what was being made for them has been stopped."""
 
     def __init__(self) -> None:
         super().__init__("The client has gone, and the work was stopped.")
 
 
-class Client:
+class ClientConnection:
     """One call's. `account` says whose it is as far as that is known by now; `watch` begins to listen
     for their leaving, once somebody wants to know."""
 
-    def __init__(self, account: Callable[[], Hashable] = lambda: None, watch: Act | None = None) -> None:
-        self._account = account
-        self._watch = watch
+    def __init__(
+        self, get_account: Callable[[], Hashable] = lambda: None, start_watching: Callback | None = None
+    ) -> None:
+        self._get_account = get_account
+        self._start_watching = start_watching
         self._lock = Lock()
-        self._acts: list[Act] = []
-        self._is_gone = False
+        self._callbacks: list[Callback] = []
+        self._is_disconnected = False
 
     @property
     def account(self) -> Hashable:
-        return self._account()
+        return self._get_account()
 
     @property
-    def is_gone(self) -> bool:
-        return self._is_gone
+    def is_disconnected(self) -> bool:
+        return self._is_disconnected
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """The client has gone: everything that is done for it is stopped."""
         with self._lock:
-            self._is_gone = True
-            acts, self._acts = self._acts, []
-        for act in acts:  # not under the lock: whoever waits may hold another that the act needs
-            act()
+            self._is_disconnected = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:  # not under the lock: whoever waits may hold another that the act needs
+            callback()
 
     @contextmanager
-    def when_gone(self, act: Act) -> Iterator[None]:
-        """Within the block `act` is called, from any thread, as soon as the client is gone; it may come
+    def on_disconnect(self, callback: Callback) -> Iterator[None]:
+        """Within the block `callback` is called, from any thread, as soon as the client is gone; it may come
         a moment late, when the block has just been left."""
         with self._lock:
-            if self._is_gone:
-                raise ClientGone
-            self._acts.append(act)
-            watch, self._watch = self._watch, None
-        if watch is not None:
-            watch()
+            if self._is_disconnected:
+                raise ClientDisconnected
+            self._callbacks.append(callback)
+            start_watching, self._start_watching = self._start_watching, None
+        if start_watching is not None:
+            start_watching()
         try:
             yield
         finally:
             with self._lock:
-                if act in self._acts:
-                    self._acts.remove(act)
+                if callback in self._callbacks:
+                    self._callbacks.remove(callback)
 
 
-NOBODY: Final = Client()
-_client: ContextVar[Client] = ContextVar("client", default=NOBODY)
+NO_CLIENT: Final = ClientConnection()
+_current_client: ContextVar[ClientConnection] = ContextVar("client", default=NO_CLIENT)
 
 
-def current_client() -> Client:
-    return _client.get()
+def current_client() -> ClientConnection:
+    return _current_client.get()
 
 
 @contextmanager
-def serving(client: Client) -> Iterator[None]:
+def client_context(client: ClientConnection) -> Iterator[None]:
     """What is done within the block, and in the threads that it starts, is done for this client."""
-    before = _client.set(client)
+    token = _current_client.set(client)
     try:
         yield
     finally:
-        _client.reset(before)
+        _current_client.reset(token)
 
 
-class FairTurns:
+class FairQueue:
     """`places` at once, of one account at most `each`.
 
     A place that is free goes to the account that has the fewest, and among those to whoever came first.
     """
 
-    def __init__(self, places: int, each: int, patience: float) -> None:
-        self._free = places
-        self._each = each
-        self._patience = patience
+    def __init__(self, capacity: int, max_per_account: int, timeout_seconds: float) -> None:
+        self._free_slots = capacity
+        self._max_per_account = max_per_account
+        self._timeout_seconds = timeout_seconds
         self._changed = Condition()
-        self._working: Counter[Hashable] = Counter()
-        self._waiting: list[tuple[Hashable, object]] = []
+        self._active_counts: Counter[Hashable] = Counter()
+        self._waiters: list[tuple[Hashable, object]] = []
 
     @contextmanager
-    def turn(self, busy: str) -> Iterator[None]:
-        """A place for the account whose call this is; `busy` is what it is told when none is free for too
+    def slot(self, busy_message: str) -> Iterator[None]:
+        """A place for the account whose call this is; `busy_message` is what it is told when none is free for too
         long."""
         account = current_client().account
         with self._changed:
-            self._wait(account, busy)
-            self._free -= 1
-            self._working[account] += 1
+            self._wait_for_slot(account, busy_message)
+            self._free_slots -= 1
+            self._active_counts[account] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._free += 1
-                self._working[account] -= 1
-                if not self._working[account]:
-                    del self._working[account]
+                self._free_slots += 1
+                self._active_counts[account] -= 1
+                if not self._active_counts[account]:
+                    del self._active_counts[account]
                 self._changed.notify_all()
 
-    def _wait(self, account: Hashable, busy: str) -> None:
-        mine = (account, object())
-        ends = monotonic() + self._patience
-        self._waiting.append(mine)
+    def _wait_for_slot(self, account: Hashable, busy_message: str) -> None:
+        waiter = (account, object())
+        deadline = monotonic() + self._timeout_seconds
+        self._waiters.append(waiter)
         try:
-            if self._next() is mine:
+            if self._next_waiter() is waiter:
                 return
-            with current_client().when_gone(self._look_again):
-                while self._next() is not mine:
-                    if current_client().is_gone:
-                        raise ClientGone
-                    if not self._changed.wait(ends - monotonic()) and self._next() is not mine:
-                        raise Unavailable(busy)
+            with current_client().on_disconnect(self._notify_waiters):
+                while self._next_waiter() is not waiter:
+                    if current_client().is_disconnected:
+                        raise ClientDisconnected
+                    if not self._changed.wait(deadline - monotonic()) and self._next_waiter() is not waiter:
+                        raise Unavailable(busy_message)
         finally:
-            self._waiting.remove(mine)
+            self._waiters.remove(waiter)
             self._changed.notify_all()
 
-    def _next(self) -> tuple[Hashable, object] | None:
+    def _next_waiter(self) -> tuple[Hashable, object] | None:
         """Who has the next turn, if there is a place."""
-        able = [one for one in self._waiting if self._working[one[0]] < self._each]
-        return min(able, key=lambda one: self._working[one[0]], default=None) if self._free else None
+        eligible = [one for one in self._waiters if self._active_counts[one[0]] < self._max_per_account]
+        return min(eligible, key=lambda one: self._active_counts[one[0]], default=None) if self._free_slots else None
 
-    def _look_again(self) -> None:
+    def _notify_waiters(self) -> None:
         with self._changed:
             self._changed.notify_all()

@@ -19,22 +19,22 @@ _UNITS = (
 
 
 @overload
-def iso(moment: datetime) -> str: ...
+def format_iso(moment: datetime) -> str: ...
 @overload
-def iso(moment: None) -> None: ...
+def format_iso(moment: None) -> None: ...
 
 
-def iso(moment: datetime | None) -> str | None:
+def format_iso(moment: datetime | None) -> str | None:
     """ISO 8601 with a Z, to the second."""
     return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def plain_time(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """`YYYY-MM-DD HH:MM:SS`, the form of send responses, templates and events."""
     return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def ago(moment: datetime, *, now: datetime) -> str:
+def format_time_ago(moment: datetime, *, now: datetime) -> str:
     """How long ago that was, in the largest unit that fits: `5 minutes ago`."""
     seconds = int((now - moment).total_seconds())
     for unit, length in _UNITS:

@@ -15,7 +15,7 @@ class Invalid(QuillpostError):
     """The wish itself is wrong; `fields` names each fault by its dotted path."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]], message: str | None = None) -> None:
-        self.fields = {name: list(faults) for name, faults in fields.items()}
+        self.fields = {name: list(errors) for name, errors in fields.items()}
         first = next(iter(self.fields.values()), [""])[0]
         super().__init__(message or first or "The given data was invalid.")
 

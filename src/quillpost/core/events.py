@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 
-ORDER_STATUS = sa.text(
+INSERT_ORDER_STATUS_EVENTS = sa.text(
     """
     with fact as (
         insert into facts (account_id, sub_account_id, mode, kind, order_id,
@@ -21,7 +21,7 @@ ORDER_STATUS = sa.text(
 )
 
 
-def order_status_changed(tx: Tx, order_ids: Sequence[int], *, previous: str | None, now: datetime) -> None:
+def record_order_status_change(tx: Tx, order_ids: Sequence[int], *, previous: str | None, now: datetime) -> None:
     """Each of these orders has just come from `previous` into the status it has now."""
     if order_ids:
-        tx.execute(ORDER_STATUS, {"orders": list(order_ids), "previous": previous, "now": now})
+        tx.execute(INSERT_ORDER_STATUS_EVENTS, {"orders": list(order_ids), "previous": previous, "now": now})

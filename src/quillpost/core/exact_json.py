@@ -6,71 +6,71 @@
 import json
 from typing import Any, NoReturn
 
-from quillpost.core.body_limits import Bounds, check_json
+from quillpost.core.body_limits import BodyLimits, check_json_limits
 
-DEEPEST = 100
+MAX_DEPTH = 100
 """Levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us."""
 
 
-class NotJson(ValueError):
+class InvalidJson(ValueError):
     """The text is no JSON, with a sentence that says where and why."""
 
 
-class WrittenNumber(float):
+class ExactFloat(float):
     """A float that remembers how it was written."""
 
     __slots__ = ("text",)
     text: str
 
-    def __new__(cls, text: str) -> "WrittenNumber":
+    def __new__(cls, text: str) -> "ExactFloat":
         number = super().__new__(cls, text)
         number.text = text
         return number
 
 
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    parsed = dict(pairs)
+    if len(parsed) != len(pairs):
         seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise NotJson(f'The key "{twice[:60]}" is given twice.')
-    return found
+        duplicate = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise InvalidJson(f'The key "{duplicate[:60]}" is given twice.')
+    return parsed
 
 
-def _no_constant(name: str) -> NoReturn:
-    raise NotJson(f"{name} is not a JSON value.")
+def _reject_constant(name: str) -> NoReturn:
+    raise InvalidJson(f"{name} is not a JSON value.")
 
 
-def _integer(text: str) -> int | WrittenNumber:
-    return WrittenNumber(text) if text == "-0" else int(text)
+def _parse_integer(text: str) -> int | ExactFloat:
+    return ExactFloat(text) if text == "-0" else int(text)
 
 
 _decoder = json.JSONDecoder(
-    object_pairs_hook=_no_duplicates,
-    parse_float=WrittenNumber,
-    parse_int=_integer,
-    parse_constant=_no_constant,
+    object_pairs_hook=_reject_duplicate_keys,
+    parse_float=ExactFloat,
+    parse_int=_parse_integer,
+    parse_constant=_reject_constant,
 )
 
 
-def read(source: bytes, *, bounds: Bounds | None = None) -> Any:
-    """The value, or `NotJson`. Floats are `WrittenNumber`s. Of what comes from outside, `bounds` say how much
+def parse_json(source: bytes, *, limits: BodyLimits | None = None) -> Any:
+    """The value, or `InvalidJson`. Floats are `ExactFloat`s. Of what comes from outside, `limits` say how much
     it may hold: nothing is made of more (`Invalid`)."""
-    if bounds is not None:
-        check_json(source, bounds)
+    if limits is not None:
+        check_json_limits(source, limits)
     try:
         value = _decoder.decode(source.decode("utf-8-sig"))
-    except UnicodeDecodeError as bad:
-        raise NotJson(f"The body is not UTF-8 (byte {bad.start}).") from None
-    except json.JSONDecodeError as bad:
-        raise NotJson(f"The body is not valid JSON: {bad.msg} at character {bad.pos}.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidJson(f"The body is not UTF-8 (byte {error.start}).") from None
+    except json.JSONDecodeError as error:
+        raise InvalidJson(f"The body is not valid JSON: {error.msg} at character {error.pos}.") from None
     except RecursionError:
-        raise NotJson("The body is nested too deeply.") from None
-    except ValueError as bad:
-        if isinstance(bad, NotJson):
+        raise InvalidJson("The body is nested too deeply.") from None
+    except ValueError as error:
+        if isinstance(error, InvalidJson):
             raise
-        raise NotJson("The body holds a number with too many digits.") from None
-    if bounds is None:
+        raise InvalidJson("The body holds a number with too many digits.") from None
+    if limits is None:
         _check_depth(value)
     return value
 
@@ -78,33 +78,33 @@ def read(source: bytes, *, bounds: Bounds | None = None) -> Any:
 def _check_depth(value: Any) -> None:
     """Level by level, so that the check itself never goes deep."""
     level = [value] if type(value) in (dict, list) else []
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         if not level:
             return
-        inside = [outer.values() if type(outer) is dict else outer for outer in level]
-        level = [inner for values in inside for inner in values if type(inner) in (dict, list)]
+        containers = [outer.values() if type(outer) is dict else outer for outer in level]
+        level = [inner for values in containers for inner in values if type(inner) in (dict, list)]
     if level:
-        raise NotJson("The body is nested too deeply.")
+        raise InvalidJson("The body is nested too deeply.")
 
 
-def write(value: Any) -> str:
-    """Compact JSON of what `read` gave, number for number."""
-    if isinstance(value, WrittenNumber):
+def dump_json(value: Any) -> str:
+    """Compact JSON of what `parse_json` gave, number for number."""
+    if isinstance(value, ExactFloat):
         return value.text
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_string(k)}:{write(v)}" for k, v in value.items()) + "}"
+        return "{" + ",".join(f"{_dump_string(k)}:{dump_json(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(write, value)) + "]"
+        return "[" + ",".join(map(dump_json, value)) + "]"
     if isinstance(value, str):
-        return _string(value)
+        return _dump_string(value)
     return json.dumps(value)
 
 
-def _string(text: str) -> str:
+def _dump_string(text: str) -> str:
     """As UTF-8 where UTF-8 can say it; a lone surrogate stays an escape."""
-    written = json.dumps(text, ensure_ascii=False)
+    encoded = json.dumps(text, ensure_ascii=False)
     try:
-        written.encode()
+        encoded.encode()
     except UnicodeEncodeError:
         return json.dumps(text)
-    return written
+    return encoded

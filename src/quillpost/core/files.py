@@ -9,18 +9,18 @@ from typing import IO, BinaryIO
 
 
 @contextmanager
-def drafted(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+def open_temporary_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     """A new file beside the path, for its owner alone, to be moved there; gone in the end if it was not.
 
     Nobody can have laid a file or a link in its place: its name is drawn, and must be free.
     """
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    temporary_path = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+    descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            yield draft, file
+            yield temporary_path, file
     finally:
-        draft.unlink(missing_ok=True)
+        temporary_path.unlink(missing_ok=True)
 
 
 def sync_file(file: IO[bytes]) -> None:

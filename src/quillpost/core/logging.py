@@ -8,32 +8,32 @@ import structlog
 
 from quillpost.core.tokens import hide_secrets
 
-NEVER = logging.CRITICAL + 1
-FORBIDDEN = frozenset({"token", "secret", "authorization", "password", "address", "email", "name"})
+LEVEL_OFF = logging.CRITICAL + 1
+PRIVATE_FIELDS = frozenset({"token", "secret", "authorization", "password", "address", "email", "name"})
 
 
-def refuse_private_fields(_logger: object, _method: str, event: dict[str, object]) -> dict[str, object]:
+def mask_private_fields(_logger: object, _method: str, event: dict[str, object]) -> dict[str, object]:
     """A field that could carry a secret or a person is blanked, whoever tried to log it."""
-    return {key: "***" if key in FORBIDDEN else value for key, value in event.items()}
+    return {key: "***" if key in PRIVATE_FIELDS else value for key, value in event.items()}
 
 
-def hide_in_line(_logger: object, _method: str, line: str) -> str:
+def hide_secrets_in_line(_logger: object, _method: str, line: str) -> str:
     """The line as it would be written, without a secret of ours: whichever value, key or stack it was in."""
     return hide_secrets(line)
 
 
-class Discreet(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
     """The same for the lines of libraries: one line for each message, and the stack only of a real fault."""
 
     def format(self, record: logging.LogRecord) -> str:
         record = copy(record)
         record.msg, record.args = " ".join(record.getMessage().split()), None
-        if _tells_of_a_lost_connection(record):
+        if _is_lost_connection(record):
             record.exc_info = record.exc_text = None
         return hide_secrets(super().format(record))
 
 
-def configure_logs(*, as_json: bool, level: str = "info") -> None:
+def configure_logging(*, as_json: bool, level: str = "info") -> None:
     renderer = (
         structlog.processors.JSONRenderer()
         if as_json
@@ -44,26 +44,26 @@ def configure_logs(*, as_json: bool, level: str = "info") -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            refuse_private_fields,  # type: ignore[list-item]
+            mask_private_fields,  # type: ignore[list-item]
             structlog.processors.format_exc_info,
             renderer,
-            hide_in_line,  # type: ignore[list-item]
+            hide_secrets_in_line,  # type: ignore[list-item]
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    others = logging.StreamHandler(sys.stderr)
-    others.setFormatter(Discreet("%(name)s: %(message)s"))
-    logging.basicConfig(level=logging.WARNING, handlers=[others])
+    library_handler = logging.StreamHandler(sys.stderr)
+    library_handler.setFormatter(RedactingFormatter("%(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[library_handler])
     logging.getLogger("procrastinate").setLevel(logging.ERROR)  # its other lines repeat ours
     # Authlib writes whole tokens, for whoever looks closely enough: nobody ever does.
-    authlib = logging.getLogger("authlib")
-    authlib.setLevel(NEVER)
-    authlib.propagate = False
+    authlib_logger = logging.getLogger("authlib")
+    authlib_logger.setLevel(LEVEL_OFF)
+    authlib_logger.propagate = False
 
 
-def _tells_of_a_lost_connection(record: logging.LogRecord) -> bool:
+def _is_lost_connection(record: logging.LogRecord) -> bool:
     """The job engine's. Known by its name: few commands load the engine, and all write logs."""
     error = record.exc_info[1] if record.exc_info else None
     return type(error).__name__ == "ConnectorException"

@@ -4,9 +4,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 REGISTRY = CollectorRegistry()
 
-REQUESTS = Counter(
-    "quillpost_requests", "HTTP requests answered.", ["method", "route", "status"], registry=REGISTRY
-)
+REQUESTS = Counter("quillpost_requests", "HTTP requests answered.", ["method", "route", "status"], registry=REGISTRY)
 REQUEST_SECONDS = Histogram(
     "quillpost_request_seconds",
     "Time to answer.",

@@ -13,59 +13,57 @@ from quillpost.core.database.tables.notifications import notices
 
 Channel = Literal["mail", "text"]
 
-SCANS = "scans"
+SCANS_KIND = "scans"
 """The kind of notice that whoever gets it may refuse."""
 
-PEOPLE = "people"
+PEOPLE_KIND = "people"
 """The kind that goes to somebody who signs in, about just that."""
 
-GIFTS = "giftcards"
+GIFTCARDS_KIND = "giftcards"
 """The kind that tells of a gift card that was reported."""
 
 TEXT_SUFFIX = "@sms"
 
-RETRY_AFTER = tuple(
-    timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60)
-)
+RETRY_DELAYS = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 3 * 60, 6 * 60, 12 * 60, 24 * 60))
 """How long a message that was not taken waits before each further attempt."""
 
 GIVE_UP_AFTER = timedelta(days=3)
 """How long one is kept for a server that is down: whoever gets it later wonders more than it tells."""
 
-FORGOTTEN_AFTER = timedelta(days=30)
+DELETE_AFTER = timedelta(days=30)
 
-SHORTEST_REST, LONGEST_REST = timedelta(seconds=5), timedelta(minutes=5)
-LONGEST_ASKED = timedelta(days=1)
+MIN_BACKOFF, MAX_BACKOFF = timedelta(seconds=5), timedelta(minutes=5)
+MAX_REQUESTED_DELAY = timedelta(days=1)
 
 
-def channel(address: str) -> Channel:
+def channel_for_address(address: str) -> Channel:
     return "text" if address.endswith(TEXT_SUFFIX) else "mail"
 
 
-def next_attempt(attempts: int, *, now: datetime, jitter: float, asked: int | None) -> datetime | None:
+def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after_seconds: int | None) -> datetime | None:
     """When to try again after so many attempts; None: that was the last. `jitter` (0 to 1) spreads those that
     failed together over a tenth of the wait. Where the other side asks for more time, it has it."""
-    if attempts > len(RETRY_AFTER):
+    if attempts > len(RETRY_DELAYS):
         return None
-    wait = RETRY_AFTER[attempts - 1] * (1 + jitter / 10)
-    if asked is not None:
-        wait = max(wait, min(timedelta(seconds=asked), LONGEST_ASKED))
+    wait = RETRY_DELAYS[attempts - 1] * (1 + jitter / 10)
+    if retry_after_seconds is not None:
+        wait = max(wait, min(timedelta(seconds=retry_after_seconds), MAX_REQUESTED_DELAY))
     return now + wait
 
 
-def rest(failures: int) -> timedelta:
+def backoff_delay(failures: int) -> timedelta:
     """How long a server that was down so many times in a row is left alone."""
-    doublings: int = 2 ** min(failures - 1, 10)
-    return min(SHORTEST_REST * doublings, LONGEST_REST)
+    multiplier: int = 2 ** min(failures - 1, 10)
+    return min(MIN_BACKOFF * multiplier, MAX_BACKOFF)
 
 
-LONGEST_ERROR = 500
-NOT_REACHED = "It could not be sent for days."
-TOO_LATE = "It could not be sent before the link in it was over."
+MAX_ERROR_LENGTH = 500
+NOT_REACHED_MESSAGE = "It could not be sent for days."
+TOO_LATE_MESSAGE = "It could not be sent before the link in it was over."
 
 # The lease and the back-off are one column: whoever dies with a notice in hand leaves it to the next. One to
 # somebody who has refused since it was posted is not sent any more, nor is one that is over by now.
-CLAIM = sa.text(
+CLAIM_DUE_NOTIFICATIONS = sa.text(
     """
     with due as (
         select n.id,
@@ -90,7 +88,7 @@ CLAIM = sa.text(
               n.channel, n.address, n.subject, n.words, n.secret_sealed
     """
 )
-GIVE_UP = sa.text(
+GIVE_UP_OLD_NOTIFICATIONS = sa.text(
     """
     update notices
        set status = 'failed', next_at = null, error = coalesce(error, :error), secret_sealed = null
@@ -100,7 +98,7 @@ GIVE_UP = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimedNotification:
     """A notice in hand; `attempts` counts this one. `secret_sealed` is what takes the place of `{link}`."""
 
     id: int
@@ -117,7 +115,7 @@ class Claimed:
     secret_sealed: bytes | None = None
 
 
-def post(
+def enqueue_notification(
     tx: Tx,
     *,
     key: str,
@@ -127,13 +125,13 @@ def post(
     mode: str,
     address: str,
     subject: str,
-    words: str,
+    text: str,
     now: datetime,
 ) -> None:
     """Have it sent once this transaction commits. The key says what is told, and to whom: with a key that is
     there already, nothing happens. The words are paragraphs with empty lines between them; lines that begin
     with `- ` are a list."""
-    notice = {
+    notification = {
         "key": key,
         "kind": kind,
         "account_id": account_id,
@@ -141,51 +139,51 @@ def post(
         "mode": mode,
         "address": address,
         "subject": subject,
-        "words": words,
+        "words": text,
     }
-    post_all(tx, [notice], now=now)
+    enqueue_notifications(tx, [notification], now=now)
 
 
-def post_all(tx: Tx, several: Sequence[dict[str, Any]], *, now: datetime) -> None:
+def enqueue_notifications(tx: Tx, notifications: Sequence[dict[str, Any]], *, now: datetime) -> None:
     """The same of several."""
-    if several:
+    if notifications:
         rows = [
             {
                 **each,
-                "channel": channel(each["address"]),
+                "channel": channel_for_address(each["address"]),
                 "status": "pending",
                 "attempts": 0,
                 "next_at": now,
                 "created_at": now,
             }
-            for each in several
+            for each in notifications
         ]
         tx.execute(insert(notices).values(rows).on_conflict_do_nothing(index_elements=["key"]))
 
 
-def post_to_person(
+def enqueue_person_notification(
     tx: Tx,
-    whom: sa.Select[tuple[int, str]],
+    recipient_query: sa.Select[tuple[int, str]],
     *,
     key: str,
     subject: str,
-    words: str,
+    text: str,
     secret_sealed: bytes | None = None,
     ends_at: datetime | None = None,
     now: datetime,
 ) -> None:
-    """A mail to somebody about how they sign in: `whom` finds the account through which we know them, and
+    """A mail to somebody about how they sign in: `recipient_query` finds the account through which we know them, and
     their address. Where it finds nobody, nobody is told, with as much work. The secret, sealed for
     `context_of(key)`, is forgotten as soon as the mail is sent, or will never be: from `ends_at` on it is not
     sent any more."""
-    found = whom.limit(1).subquery()
-    fixed = {
+    recipient = recipient_query.limit(1).subquery()
+    values_by_column = {
         "mode": "live",
         "key": key,
-        "kind": PEOPLE,
+        "kind": PEOPLE_KIND,
         "channel": "mail",
         "subject": subject,
-        "words": words,
+        "words": text,
         "status": "pending",
         "attempts": 0,
         "next_at": now,
@@ -193,74 +191,72 @@ def post_to_person(
         "secret_sealed": secret_sealed,
         "ends_at": ends_at,
     }
-    values = [sa.literal(value, notices.c[name].type) for name, value in fixed.items()]
+    values = [sa.literal(value, notices.c[name].type) for name, value in values_by_column.items()]
     tx.execute(
         insert(notices)
-        .from_select(["account_id", "address", *fixed], sa.select(*found.c, *values))
+        .from_select(["account_id", "address", *values_by_column], sa.select(*recipient.c, *values))
         .on_conflict_do_nothing(index_elements=["key"])
     )
 
 
-def context_of(key: str) -> str:
+def encryption_context(key: str) -> str:
     """What a notice's secret is sealed for: it opens in no other."""
     return f"notices:{key}:secret"
 
 
-def claim(tx: Tx, channel: Channel, *, most: int, lease: datetime, now: datetime) -> list[Claimed]:
+def claim_due_notifications(
+    tx: Tx, channel: Channel, *, limit: int, leased_until: datetime, now: datetime
+) -> list[ClaimedNotification]:
     """Those that are due, the oldest first, for us alone until the lease ends."""
-    asked = {
+    params = {
         "channel": channel,
-        "most": most,
-        "lease": lease,
+        "most": limit,
+        "lease": leased_until,
         "now": now,
-        "scans": SCANS,
-        "too_late": TOO_LATE,
+        "scans": SCANS_KIND,
+        "too_late": TOO_LATE_MESSAGE,
     }
-    rows = [row._asdict() for row in tx.execute(CLAIM, asked)]
-    taken = [row for row in rows if row.pop("status") == "pending"]
-    return sorted((Claimed(**row) for row in taken), key=lambda each: each.id)
+    rows = [row._asdict() for row in tx.execute(CLAIM_DUE_NOTIFICATIONS, params)]
+    pending = [row for row in rows if row.pop("status") == "pending"]
+    return sorted((ClaimedNotification(**row) for row in pending), key=lambda each: each.id)
 
 
-def record_sent(tx: Tx, notice: Claimed, *, now: datetime) -> None:
-    _record(tx, notice, status="sent", sent_at=now, next_at=None, error=None, secret_sealed=None)
+def record_sent(tx: Tx, notification: ClaimedNotification, *, now: datetime) -> None:
+    _update_if_claimed(tx, notification, status="sent", sent_at=now, next_at=None, error=None, secret_sealed=None)
 
 
-def record_failure(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
+def record_failure(tx: Tx, notification: ClaimedNotification, *, error: str, next_at: datetime | None) -> None:
     """With a time it is tried again; without, it has failed for good."""
     # The secret of one that is tried again is not written back: its seal may have been renewed meanwhile.
-    forgotten = {} if next_at else {"secret_sealed": None}
-    _record(
+    cleared_secret = {} if next_at else {"secret_sealed": None}
+    _update_if_claimed(
         tx,
-        notice,
+        notification,
         status="pending" if next_at else "failed",
         next_at=next_at,
-        error=error[:LONGEST_ERROR],
-        **forgotten,
+        error=error[:MAX_ERROR_LENGTH],
+        **cleared_secret,
     )
 
 
-def put_back(tx: Tx, notice: Claimed, *, error: str, next_at: datetime | None) -> None:
+def release_notification(tx: Tx, notification: ClaimedNotification, *, error: str, next_at: datetime | None) -> None:
     """Nothing was sent, as nobody was there to take it: the attempt does not count."""
-    _record(
-        tx,
-        notice,
-        attempts=notice.attempts - 1,
-        next_at=next_at,
-        error=error[:LONGEST_ERROR],
+    _update_if_claimed(
+        tx, notification, attempts=notification.attempts - 1, next_at=next_at, error=error[:MAX_ERROR_LENGTH]
     )
 
 
-def give_up(tx: Tx, *, now: datetime) -> int:
+def give_up_old_notifications(tx: Tx, *, now: datetime) -> int:
     """What could not be sent for so long is news no more; how many."""
     before = now - GIVE_UP_AFTER
-    return tx.execute(GIVE_UP, {"before": before, "error": NOT_REACHED}).rowcount
+    return tx.execute(GIVE_UP_OLD_NOTIFICATIONS, {"before": before, "error": NOT_REACHED_MESSAGE}).rowcount
 
 
-def _record(tx: Tx, notice: Claimed, **values: object) -> None:
+def _update_if_claimed(tx: Tx, notification: ClaimedNotification, **values: object) -> None:
     """Unless its lease ran out meanwhile, and another has taken it."""
-    still_ours = (
-        notices.c.id == notice.id,
+    still_claimed = (
+        notices.c.id == notification.id,
         notices.c.status == "pending",
-        notices.c.attempts == notice.attempts,
+        notices.c.attempts == notification.attempts,
     )
-    tx.execute(sa.update(notices).where(*still_ours).values(**values))
+    tx.execute(sa.update(notices).where(*still_claimed).values(**values))

@@ -18,12 +18,12 @@ Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The rows of a page: after `skip` of them come `take`, counted from the end if `from_end`."""
+class PageWindow:
+    """The rows of a page: after `offset` of them come `limit`, counted from the end if `is_from_end`."""
 
-    skip: int
-    take: int
-    from_end: bool
+    offset: int
+    limit: int
+    is_from_end: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class PageRequest:
     def offset(self) -> int:
         return (self.page - 1) * self.per_page
 
-    def window(self, total: int) -> Window:
+    def window(self, total: int) -> PageWindow:
         """Where the page lies in a list of so many, seen from the end that is nearer."""
-        take = max(0, min(self.per_page, total - self.offset))
-        behind = total - self.offset - take
-        if behind < self.offset:
-            return Window(max(0, behind), take, from_end=True)
-        return Window(self.offset, take, from_end=False)
+        limit = max(0, min(self.per_page, total - self.offset))
+        remaining = total - self.offset - limit
+        if remaining < self.offset:
+            return PageWindow(max(0, remaining), limit, is_from_end=True)
+        return PageWindow(self.offset, limit, is_from_end=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,67 +73,66 @@ Column = sa.ColumnElement[Any]
 class Sorting:
     """How a list is sorted: newest first or oldest first, by these columns and then by id.
 
-    `led_by` has one value in the whole list, and in the index it stands before all of these. Naming it keeps
+    `leading_column` has one value in the whole list, and in the index it stands before all of these. Naming it keeps
     PostgreSQL from walking the primary key, which has the same order, and everyone's rows in between.
     """
 
-    newest_first: bool = True
-    by: tuple[Column, ...] = ()
-    led_by: Column | None = None
+    is_newest_first: bool = True
+    sort_columns: tuple[Column, ...] = ()
+    leading_column: Column | None = None
 
-    def columns(self, table: sa.Table, *, from_end: bool = False) -> list[Column]:
-        """What to sort by; `from_end`, the other way round."""
-        falls = self.newest_first is not from_end
-        leading = [] if self.led_by is None else [self.led_by.asc() if falls else self.led_by.desc()]
-        return leading + [each.desc() if falls else each.asc() for each in (*self.by, table.c.id)]
+    def columns(self, table: sa.Table, *, is_from_end: bool = False) -> list[Column]:
+        """What to sort by; `is_from_end`, the other way round."""
+        is_descending = self.is_newest_first is not is_from_end
+        leading = (
+            []
+            if self.leading_column is None
+            else [self.leading_column.asc() if is_descending else self.leading_column.desc()]
+        )
+        return leading + [each.desc() if is_descending else each.asc() for each in (*self.sort_columns, table.c.id)]
 
 
 NEWEST_FIRST = Sorting()
-OLDEST_FIRST = Sorting(newest_first=False)
+OLDEST_FIRST = Sorting(is_newest_first=False)
 
 
-def rows_of(table: sa.FromClause, who: Tenant) -> list[sa.ColumnElement[bool]]:
+def tenant_conditions(table: sa.FromClause, tenant: Tenant) -> list[sa.ColumnElement[bool]]:
     """What the policy says of these rows, in words that an index can follow."""
-    own = [table.c.account_id == who.account_id]
-    if who.mode is not None and "mode" in table.c:
+    conditions = [table.c.account_id == tenant.account_id]
+    if tenant.mode is not None and "mode" in table.c:
         # A plain equality would tell the planner that sorting by the mode is idle: see `Sorting.led_by`.
-        own.append(table.c.mode == sa.any_(sa.cast([who.mode], ARRAY(sa.Text()))))
-    if who.sub_account_id is not None:
-        own.append(table.c.sub_account_id == who.sub_account_id)
-    return own
+        conditions.append(table.c.mode == sa.any_(sa.cast([tenant.mode], ARRAY(sa.Text()))))
+    if tenant.sub_account_id is not None:
+        conditions.append(table.c.sub_account_id == tenant.sub_account_id)
+    return conditions
 
 
-def page_ids(
-    table: sa.Table,
-    wanted: Conditions,
-    asked: PageRequest,
-    *,
-    total: int,
-    sorting: Sorting = NEWEST_FIRST,
+def select_page_ids(
+    table: sa.Table, conditions: Conditions, page_request: PageRequest, *, total: int, sorting: Sorting = NEWEST_FIRST
 ) -> sa.Select[tuple[int]]:
     """The ids on the page of a list of `total`, in no order."""
-    window = asked.window(total)
+    window = page_request.window(total)
     return (
         sa.select(table.c.id)
-        .where(*wanted)
-        .order_by(*sorting.columns(table, from_end=window.from_end))
-        .offset(window.skip)
-        .limit(window.take)
+        .where(*conditions)
+        .order_by(*sorting.columns(table, is_from_end=window.is_from_end))
+        .offset(window.offset)
+        .limit(window.limit)
     )
 
 
 def read_page(
     tx: Tx,
     table: sa.Table,
-    wanted: Conditions,
-    asked: PageRequest,
+    conditions: Conditions,
+    page_request: PageRequest,
     *,
     total: int,
     sorting: Sorting = NEWEST_FIRST,
 ) -> list[sa.Row[Any]]:
     """The rows on the page of a list of `total`, in the list's order; none beyond its end."""
-    if asked.offset >= total:
+    if page_request.offset >= total:
         return []
-    found = page_ids(table, wanted, asked, total=total, sorting=sorting).subquery()
-    rows = sa.select(table).join(found, found.c.id == table.c.id).order_by(*sorting.columns(table))
+    page = select_page_ids(table, conditions, page_request, total=total, sorting=sorting).subquery()
+    rows = sa.select(table).join(page, page.c.id == table.c.id).order_by(*sorting.columns(table))
     return list(tx.execute(rows))

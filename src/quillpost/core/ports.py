@@ -43,7 +43,7 @@ class FileMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedDocument:
     content_type: str
     body: bytes
 
@@ -51,7 +51,7 @@ class Fetched:
 class Fetcher(Protocol):
     """Fetches a caller's URL: guarded, bounded in size and time, without redirects."""
 
-    def fetch(self, url: str, *, most_bytes: int) -> Fetched:
+    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
         """The document, or `FetchFailed`."""
         ...
 

@@ -9,16 +9,16 @@ from pydantic import AfterValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 
-def _networks(given: str) -> str:
+def _networks(value: str) -> str:
     """Addresses and networks with commas, each as it is usually written."""
     try:
-        return ",".join(str(_network(each.strip())) for each in given.split(",") if each.strip())
-    except ValueError as wrong:
-        raise ValueError(f"name each proxy by its address or network, as 10.0.0.0/8 ({wrong})") from None
+        return ",".join(str(_network(each.strip())) for each in value.split(",") if each.strip())
+    except ValueError as error:
+        raise ValueError(f"name each proxy by its address or network, as 10.0.0.0/8 ({error})") from None
 
 
-def _network(given: str) -> object:
-    return ip_network(given, strict=False) if "/" in given else ip_address(given)
+def _network(value: str) -> object:
+    return ip_network(value, strict=False) if "/" in value else ip_address(value)
 
 
 class Settings(BaseSettings):
@@ -95,9 +95,7 @@ class Settings(BaseSettings):
     review_undeliverable_percent: int = Field(
         50, ge=0, le=100, description="The same where more of its people cannot be delivered to."
     )
-    test_journey_seconds: float = Field(
-        16, gt=0, description="How long a piece takes through the simulated mail."
-    )
+    test_journey_seconds: float = Field(16, gt=0, description="How long a piece takes through the simulated mail.")
     test_seed: int = Field(1, description="What the delays and losses of testing mode are made from.")
     test_losses: float = Field(
         0, ge=0, le=1, description="Share of the simulated carrier's scans that is missed, late or repeated."
@@ -112,9 +110,7 @@ class Settings(BaseSettings):
         None, pattern=r"^(\d{6}|\d{9})$", description="The postal service's number for this mailer."
     )
     credit_control: bool = Field(False, description="A live order must be covered by its account's credit.")
-    full_service: bool = Field(
-        False, description="Barcodes say full service: set it with the postal service's leave."
-    )
+    full_service: bool = Field(False, description="Barcodes say full service: set it with the postal service's leave.")
     print_cutoff: time | None = Field(
         None, description="Time of day, as 16:00, at which live pieces are pooled; without it, at once."
     )
@@ -132,15 +128,12 @@ class Settings(BaseSettings):
         description="The partner's name, where it calls back: /hooks/print/NAME.",
     )
     print_secret: SecretStr | None = Field(
-        None,
-        description="whsec_ and base64: signs what we and the partner say; two with a space to change it.",
+        None, description="whsec_ and base64: signs what we and the partner say; two with a space to change it."
     )
     leads: str | None = Field(
         None, description="Who sells addresses for radius searches: https://host; without it, those imported."
     )
-    leads_secret: SecretStr | None = Field(
-        None, description="whsec_ and base64: signs what we ask of that provider."
-    )
+    leads_secret: SecretStr | None = Field(None, description="whsec_ and base64: signs what we ask of that provider.")
     giftcards: str | None = Field(
         None,
         description="Who issues live gift cards: tremendous:https://host or tango:https://host; without it, "
@@ -155,9 +148,7 @@ class Settings(BaseSettings):
         "Tango, CUSTOMER/ACCOUNT.",
     )
     sftp_key: Path | None = Field(None, description="Private key for SFTP.")
-    sftp_password: SecretStr | None = Field(
-        None, description="Password for SFTP; with a key, the key's passphrase."
-    )
+    sftp_password: SecretStr | None = Field(None, description="Password for SFTP; with a key, the key's passphrase.")
     sftp_known_hosts: Path | None = Field(
         None, description="Host keys of the SFTP servers that are believed, as OpenSSH writes them."
     )
@@ -181,14 +172,10 @@ class Settings(BaseSettings):
 
     # Who verifies addresses
     verifier: str | None = Field(
-        None,
-        description="A gateway to a licensed CASS and NCOA service, as https://host; without it, nobody is "
-        "asked.",
+        None, description="A gateway to a licensed CASS and NCOA service, as https://host; without it, nobody is asked."
     )
     verifier_key: SecretStr | None = Field(None, description="The key that it lets us in with.")
-    verifier_appends: bool = Field(
-        False, description="It also finds the address of somebody whose e-mail is known."
-    )
+    verifier_appends: bool = Field(False, description="It also finds the address of somebody whose e-mail is known.")
     verified_days: int = Field(
         90, ge=1, le=365, description="Days for which its answers are kept, and then asked for again."
     )
@@ -204,8 +191,7 @@ class Settings(BaseSettings):
     )
     smtp_password: SecretStr | None = Field(None, description="The user's password there.")
     smtp_ca: Path | None = Field(
-        None,
-        description="PEM file of authorities to believe for its certificate; without it, the system's.",
+        None, description="PEM file of authorities to believe for its certificate; without it, the system's."
     )
     mail_from: str | None = Field(
         None, description="Who notices come from, as Quillpost <mail@example.com>; needed with a mail server."
@@ -222,9 +208,7 @@ class Settings(BaseSettings):
     )
 
     # The printed page
-    templates: Path | None = Field(
-        None, description="A TOML file that moves things on the pieces, to match a printer."
-    )
+    templates: Path | None = Field(None, description="A TOML file that moves things on the pieces, to match a printer.")
     output_profile: Path | None = Field(
         None, description="The printer's ICC profile; without it, print files are made for sRGB."
     )
@@ -232,8 +216,7 @@ class Settings(BaseSettings):
         None, description="Folder of prepared hands, which may be shared; without it, one in the home folder."
     )
     font_packages: Path | None = Field(
-        None,
-        description="A node_modules folder with more handwriting styles and page scripts; ours by default.",
+        None, description="A node_modules folder with more handwriting styles and page scripts; ours by default."
     )
 
     # Limits
@@ -243,37 +226,23 @@ class Settings(BaseSettings):
     calls_at_once: int = Field(
         4, ge=1, le=16, description="Requests of one account that a process works on at a time; others wait."
     )
-    wait_seconds: float = Field(
-        2, ge=0, description="How long a request waits for its turn before it is told 503."
-    )
-    hook_calls_a_minute: int = Field(
-        600, ge=1, description="Calls to /hooks/lists with one list's key in a minute."
-    )
+    wait_seconds: float = Field(2, ge=0, description="How long a request waits for its turn before it is told 503.")
+    hook_calls_a_minute: int = Field(600, ge=1, description="Calls to /hooks/lists with one list's key in a minute.")
     scans_a_minute: int = Field(
         30, ge=1, description="Scans of one piece that a process keeps in a minute; others are only led on."
     )
     webhooks: int = Field(100, ge=1, description="Subscriptions to events of one account.")
     body_bytes: int = Field(20_000_000, ge=1_000, description="Largest request body.")
-    body_nodes: int = Field(
-        100_000, ge=100, description="Objects, arrays and values in arrays that one body may hold."
-    )
-    body_keys: int = Field(
-        200_000, ge=100, description="Keys that the objects of one body may have, all together."
-    )
+    body_nodes: int = Field(100_000, ge=100, description="Objects, arrays and values in arrays that one body may hold.")
+    body_keys: int = Field(200_000, ge=100, description="Keys that the objects of one body may have, all together.")
     object_keys: int = Field(10_000, ge=100, description="Keys that one object of a body may have.")
-    body_depth: int = Field(
-        32, ge=8, le=100, description="Objects and arrays that may be within each other in a body."
-    )
+    body_depth: int = Field(32, ge=8, le=100, description="Objects and arrays that may be within each other in a body.")
     key_bytes: int = Field(1_000, ge=100, description="Longest key in a body, or name of a form's field.")
     text_bytes: int = Field(
         1_000_000, ge=10_000, description="Longest text in a body, or field of a form without files."
     )
-    unknown_keys: int = Field(
-        1_000, ge=10, description="Different keys in one body that may be ones we do not know."
-    )
-    import_bytes: int = Field(
-        500_000_000, ge=1_000, description="Largest file of people that a list is filled from."
-    )
+    unknown_keys: int = Field(1_000, ge=10, description="Different keys in one body that may be ones we do not know.")
+    import_bytes: int = Field(500_000_000, ge=1_000, description="Largest file of people that a list is filled from.")
     keep_imports_days: int = Field(
         30, ge=1, description="Days after which the file and the rejected rows of an import are removed."
     )
@@ -281,9 +250,7 @@ class Settings(BaseSettings):
     message_characters: int = Field(5_000, ge=1, description="Longest message.")
     metadata_bytes: int = Field(8_192, ge=2, description="Largest metadata, as compact JSON.")
     items_per_page: int = Field(100, ge=1, description="Most rows of one page.")
-    recipients_per_page: int = Field(
-        10_000, ge=1, description="Most rows of one page of a list's recipients."
-    )
+    recipients_per_page: int = Field(10_000, ge=1, description="Most rows of one page of a list's recipients.")
 
     legacy_fields: bool = Field(
         False,
@@ -291,21 +258,15 @@ class Settings(BaseSettings):
         " both are given.",
     )
     code_seconds: int = Field(60, ge=10, le=600, description="How long a code of OAuth is good.")
-    access_token_days: int = Field(
-        30, ge=1, le=365, description="Days for which an app's access token is good."
-    )
-    refresh_token_days: int = Field(
-        365, ge=1, le=3_650, description="Days for which an app's refresh token is good."
-    )
+    access_token_days: int = Field(30, ge=1, le=365, description="Days for which an app's access token is good.")
+    refresh_token_days: int = Field(365, ge=1, le=3_650, description="Days for which an app's refresh token is good.")
 
     # How long what is kept
     keep_people_days: int | None = Field(
         None, ge=1, description="Days after a piece's end at which its recipient is forgotten; else never."
     )
     keep_facts_days: int | None = Field(
-        None,
-        ge=90,
-        description="Days, 90 or more, for which what happened to an ended order is kept; else for ever.",
+        None, ge=90, description="Days, 90 or more, for which what happened to an ended order is kept; else for ever."
     )
     keep_visits_days: int | None = Field(
         None, ge=1, description="Days for which single scans of QR codes are kept; else for ever."
@@ -314,9 +275,7 @@ class Settings(BaseSettings):
         None, ge=1, description="Days for which a carrier's scans of ended pieces are kept; else for ever."
     )
     keep_mailed_days: int | None = Field(
-        None,
-        ge=731,
-        description="Days, 731 or more, for which automations know whom they mailed; else for ever.",
+        None, ge=731, description="Days, 731 or more, for which automations know whom they mailed; else for ever."
     )
     keep_pictures_days: int | None = Field(
         None, ge=1, description="Days after an order's end at which its pictures and PDFs go; else never."
@@ -342,16 +301,11 @@ class Settings(BaseSettings):
     keep_jobs_days: int = Field(3, ge=1, description="Days for which jobs that are done are kept.")
 
     # Safety
-    allow_private_urls: bool = Field(
-        False, description="Development only: creatives and webhooks may be on loopback."
-    )
+    allow_private_urls: bool = Field(False, description="Development only: creatives and webhooks may be on loopback.")
     allowed_hosts: str | None = Field(
-        None,
-        description="Private places that creatives and webhooks may be at, as localhost:3000, with commas.",
+        None, description="Private places that creatives and webhooks may be at, as localhost:3000, with commas."
     )
-    receiver: bool = Field(
-        False, description="Development only: a page that subscribes to events and shows them."
-    )
+    receiver: bool = Field(False, description="Development only: a page that subscribes to events and shows them.")
     metrics_token: SecretStr | None = Field(
         None, description="Bearer token for /metrics, beside operators' own tokens."
     )

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 from quillpost.core.errors import Unavailable
 
-STOPPING = "The service is stopping, and nothing was done. Try again in a few seconds."
+STOPPING_MESSAGE = "The service is stopping, and nothing was done. Try again in a few seconds."
 
 
 COMMIT_SECONDS = 2.5
@@ -25,40 +25,40 @@ class Shutdown:
     """Of one server process. It begins on the event loop; threads ask whether it has come."""
 
     def __init__(self) -> None:
-        self._first: list[Callable[[], None]] = []
-        self._is_over = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+        self._commits_ended = threading.Event()
         self.has_begun = False
 
-    def first(self, do: Callable[[], None]) -> None:
+    def on_begin(self, callback: Callable[[], None]) -> None:
         """What is done when it begins."""
-        self._first.append(do)
+        self._callbacks.append(callback)
 
     def begin(self) -> None:
         """Safe to call twice."""
         if not self.has_begun:
             self.has_begun = True
-            for do in self._first:
-                do()
-            asyncio.get_running_loop().call_later(COMMIT_SECONDS, self._is_over.set)
+            for callback in self._callbacks:
+                callback()
+            asyncio.get_running_loop().call_later(COMMIT_SECONDS, self._commits_ended.set)
 
     @contextmanager
-    def request(self) -> Iterator[None]:
+    def request_context(self) -> Iterator[None]:
         """Meanwhile, in threads too: this is a request, and so its time may be over."""
-        token = _SHUTDOWN.set(self)
+        token = _current_shutdown.set(self)
         try:
             yield
         finally:
-            _SHUTDOWN.reset(token)
+            _current_shutdown.reset(token)
 
-    def require_time(self) -> None:
-        if self._is_over.is_set():
-            raise Unavailable(STOPPING)
-
-
-_SHUTDOWN: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
+    def require_commit_time(self) -> None:
+        if self._commits_ended.is_set():
+            raise Unavailable(STOPPING_MESSAGE)
 
 
-def may_commit() -> None:
+_current_shutdown: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
+
+
+def require_commit_allowed() -> None:
     """Asked before every commit: `Unavailable` where this is a request whose time is over."""
-    if (shutdown := _SHUTDOWN.get()) is not None:
-        shutdown.require_time()
+    if (shutdown := _current_shutdown.get()) is not None:
+        shutdown.require_commit_time()

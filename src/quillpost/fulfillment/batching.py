@@ -15,18 +15,18 @@ from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.tokens import hide_secrets
 from quillpost.fulfillment import queries
-from quillpost.fulfillment.environments import World
-from quillpost.fulfillment.models import COMPOSE, POOL, Press, book
-from quillpost.fulfillment.rules import BATCH_BYTES, BATCH_SIZE
-from quillpost.fulfillment.serials import take_turns
+from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import COMPOSE, POOL, ProductionContext, enqueue_step
+from quillpost.fulfillment.rules import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from quillpost.fulfillment.serials import lock_serials
 
 log = structlog.get_logger(__name__)
 
-FEW = 1_000
-WHEN_SHORT = timedelta(hours=1)
+SMALL_POOL_ITEMS = 1_000
+NO_BARCODE_RETRY = timedelta(hours=1)
 """How long pieces wait that found no free barcode, before they ask again."""
 
-CLAIM = sa.text(
+CLAIM_ORDERS = sa.text(
     """
     select id from orders
      where pool_at <= :now and mode = :mode and status in ('processing', 'printing')
@@ -34,7 +34,7 @@ CLAIM = sa.text(
     """
 )
 
-_DUE = """
+_DUE_ITEMS = """
     select i.id, i.country, coalesce(i.standard[5], i.postal_code) as postal_code,
            o.piece, o.mail_class, o.rush, s.stock,
            array[coalesce(i.front_file_id, o.front_file_id),
@@ -51,7 +51,7 @@ _DUE = """
 # each picture is loaded once and a batch ends where it has enough of them; all else is sorted by destination.
 # Chunks are contiguous in that order; the number of a chunk says which of the two bounds it has passed how
 # often. Batches come out of the insert in the order of their groups.
-_POOL = """
+_POOL_ITEMS = """
     with due as materialized ({due}),
     looks as (
         select l.*, (select coalesce(sum(f.size), 0) from files f where f.id = any(l.look)) as bytes
@@ -107,17 +107,17 @@ _POOL = """
     select n.id, g.rush from numbered n join grouped g using (number) order by n.id
 """
 
-POOL_ALL = sa.text(_POOL.replace("{due}", _DUE))
-POOL_SOME = sa.text(_POOL.replace("{due}", f"{_DUE} order by o.rush desc, i.order_id, i.id limit :free"))
+POOL_ALL = sa.text(_POOL_ITEMS.replace("{due}", _DUE_ITEMS))
+POOL_LIMITED = sa.text(_POOL_ITEMS.replace("{due}", f"{_DUE_ITEMS} order by o.rush desc, i.order_id, i.id limit :free"))
 """For a mailer who is about to run out of barcodes: those who came first."""
 
 # What comes out of one part of the statement the planner takes for few rows, and would join them one by one.
-PLAN_FOR_MANY = sa.text("set local enable_nestloop = off; set local work_mem = '64MB'")
-PLAN_AS_USUAL = sa.text("set local enable_nestloop to default; set local work_mem to default")
+SET_LARGE_PLAN = sa.text("set local enable_nestloop = off; set local work_mem = '64MB'")
+RESET_PLAN = sa.text("set local enable_nestloop to default; set local work_mem to default")
 
-HOW_MANY = sa.text("select coalesce(sum(n_processing), 0) from orders where id = any(:orders)")
+COUNT_ITEMS = sa.text("select coalesce(sum(n_processing), 0) from orders where id = any(:orders)")
 
-STILL_WAITING = sa.text(
+FIND_UNPOOLED_ORDERS = sa.text(
     """
     select id from orders o
      where id = any(:orders) and exists (
@@ -126,7 +126,7 @@ STILL_WAITING = sa.text(
     """
 )
 
-SETTLE = sa.text(
+RESCHEDULE_ORDERS = sa.text(
     """
     update orders set pool_at = case when id = any(cast(:waiting as bigint[])) then :later end
      where id = any(:orders)
@@ -134,68 +134,68 @@ SETTLE = sa.text(
 )
 
 
-def pool(press: Press, *, now: datetime) -> None:
+def pool_due_orders(production: ProductionContext, *, now: datetime) -> None:
     """Put every piece whose time has come into a batch. Several at once share the orders between them."""
-    for world in press.worlds.values():
-        with press.db.work() as tx:
-            due = list(tx.execute(CLAIM, {"mode": world.mode, "now": now}).scalars())
-            if due and world.gaps:
+    for environment in production.environments.values():
+        with production.db.system_transaction() as tx:
+            order_ids = list(tx.execute(CLAIM_ORDERS, {"mode": environment.mode, "now": now}).scalars())
+            if order_ids and environment.gaps:
                 # Settings may be missing on this machine alone: another one, or a later start, takes them.
-                log.warning("pooling.unready", mode=world.mode, orders=len(due), gaps=world.gaps)
-            elif due:
-                pool_orders(tx, press.stocks, world, due, now=now)
+                log.warning("pooling.unready", mode=environment.mode, orders=len(order_ids), gaps=environment.gaps)
+            elif order_ids:
+                pool_orders(tx, production.stock_by_product, environment, order_ids, now=now)
 
 
 def pool_orders(
     tx: Tx,
     stocks: dict[str, str],
-    world: World,
+    environment: Environment,
     order_ids: Sequence[int],
     *,
-    size: int = BATCH_SIZE,
-    most_bytes: int = BATCH_BYTES,
+    size: int = MAX_BATCH_ITEMS,
+    max_bytes: int = MAX_BATCH_BYTES,
     now: datetime,
 ) -> list[int]:
     """The orders' pieces in new batches of at most `size`, sorted by destination; the batches' ids."""
-    wanted = int(tx.execute(HOW_MANY, {"orders": list(order_ids)}).scalar_one())
-    serials = take_turns(tx, world.mailer_id, wanted=wanted, now=now)
-    asked = {
+    item_count = int(tx.execute(COUNT_ITEMS, {"orders": list(order_ids)}).scalar_one())
+    serials = lock_serials(tx, environment.mailer_id, count=item_count, now=now)
+    params = {
         "orders": list(order_ids),
-        "mode": world.mode,
+        "mode": environment.mode,
         "pieces": list(stocks),
         "stocks": list(stocks.values()),
-        "classes": list(world.service_types),
-        "codes": list(world.service_types.values()),
-        "mailer_id": world.mailer_id,
+        "classes": list(environment.service_types),
+        "codes": list(environment.service_types.values()),
+        "mailer_id": environment.mailer_id,
         "next_serial": serials.next,
         "free": serials.free,
         "size": size,
-        "most_bytes": most_bytes,
+        "most_bytes": max_bytes,
         "now": now,
     }
-    everyone = wanted <= serials.free
-    if wanted > FEW:
-        tx.execute(PLAN_FOR_MANY)
-    made = tx.execute(POOL_ALL if everyone else POOL_SOME, asked).all()
-    for batch in made:
-        book(tx, COMPOSE, batch.id, is_urgent=batch.rush)
-        log.info("batch.made", batch=batch.id, mode=world.mode)
-    _settle(tx, order_ids, now=now)
-    tx.execute(PLAN_AS_USUAL)
-    return [batch.id for batch in made]
+    has_enough_serials = item_count <= serials.free
+    if item_count > SMALL_POOL_ITEMS:
+        tx.execute(SET_LARGE_PLAN)
+    new_batches = tx.execute(POOL_ALL if has_enough_serials else POOL_LIMITED, params).all()
+    for batch in new_batches:
+        enqueue_step(tx, COMPOSE, batch.id, is_urgent=batch.rush)
+        log.info("batch.made", batch=batch.id, mode=environment.mode)
+    _reschedule_unpooled(tx, order_ids, now=now)
+    tx.execute(RESET_PLAN)
+    return [batch.id for batch in new_batches]
 
 
-def _settle(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+def _reschedule_unpooled(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
     """Orders of which every piece has its place wait for nothing more; the others ask again."""
-    waiting = list(tx.execute(STILL_WAITING, {"orders": list(order_ids)}).scalars())
-    if waiting:
-        log.warning("pooling.left_over", orders=len(waiting))
-        jobs.wake(tx, POOL, at=now + WHEN_SHORT)
-    tx.execute(SETTLE, {"orders": list(order_ids), "waiting": waiting, "later": now + WHEN_SHORT})
+    unpooled = list(tx.execute(FIND_UNPOOLED_ORDERS, {"orders": list(order_ids)}).scalars())
+    if unpooled:
+        log.warning("pooling.left_over", orders=len(unpooled))
+        jobs.enqueue_unique(tx, POOL, at=now + NO_BARCODE_RETRY)
+    tx.execute(RESCHEDULE_ORDERS, {"orders": list(order_ids), "waiting": unpooled, "later": now + NO_BARCODE_RETRY})
 
 
 # With the serials that it was made with, as they are in use: no barcode changes.
-PUT_APART = sa.text(
+SPLIT_BATCH = sa.text(
     """
     with apart as (
         insert into batches (mode, piece, mail_class, stock, rush, status, item_count, reprint_of, mailer_id,
@@ -214,25 +214,33 @@ PUT_APART = sa.text(
 )
 
 
-def put_apart(
-    tx: Tx, press: Press, batch: queries.Batch, item_ids: Sequence[int], trouble: str, *, now: datetime
+def split_batch(
+    tx: Tx,
+    production: ProductionContext,
+    batch: queries.ProductionBatch,
+    item_ids: Sequence[int],
+    error: str,
+    *,
+    now: datetime,
 ) -> int | None:
     """The batch in which these pieces wait from here on, and say for what; None, where they are all that
     there is: the batch itself waits.
 
     Whoever calls holds the batch, and has turns at its orders; none of these pieces has ended.
     """
-    queries.take_out_ended(tx, batch.id)
+    queries.remove_ended_items(tx, batch.id)
     if queries.read_batch(tx, batch.id).item_count == len(item_ids):
         return None
-    values = {"batch": batch.id, "items": list(item_ids), "trouble": hide_secrets(trouble), "now": now}
-    apart = int(tx.execute(PUT_APART, values).scalar_one())
-    book(tx, COMPOSE, apart, at=now + press.worlds[batch.mode].poll_every, is_urgent=batch.rush)
-    return apart
+    params = {"batch": batch.id, "items": list(item_ids), "trouble": hide_secrets(error), "now": now}
+    new_batch_id = int(tx.execute(SPLIT_BATCH, params).scalar_one())
+    enqueue_step(
+        tx, COMPOSE, new_batch_id, at=now + production.environments[batch.mode].poll_interval, is_urgent=batch.rush
+    )
+    return new_batch_id
 
 
 # Of an order that found too few barcodes some pieces are in a batch already.
-WAITING = sa.text(
+COUNT_WAITING = sa.text(
     """
     select o.pool_at, count(distinct o.id) as orders, count(*) as pieces
       from orders o
@@ -246,7 +254,7 @@ WAITING = sa.text(
 
 # By what the orders count themselves: one of them may have a million pieces. One that found too few barcodes
 # counts those, too, that are in a batch and not printed yet.
-BY_PRODUCT = sa.text(
+COUNT_WAITING_BY_PRODUCT = sa.text(
     """
     select piece, mail_class, rush, min(pool_at) as until, count(*) as orders, sum(n_processing) as pieces
       from (select piece, mail_class, rush, pool_at, n_processing from orders
@@ -254,11 +262,11 @@ BY_PRODUCT = sa.text(
      group by piece, mail_class, rush order by min(pool_at), piece, mail_class, rush
     """
 )
-MOST_ORDERS = 5_000
+MAX_ORDERS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingOrders:
     """So many pieces of so many orders wait until then."""
 
     until: datetime
@@ -266,14 +274,14 @@ class Waiting:
     pieces: int
 
 
-def list_waiting(tx: Tx, mode: str, *, now: datetime) -> list[Waiting]:
+def list_waiting_orders(tx: Tx, mode: str, *, now: datetime) -> list[WaitingOrders]:
     """By the time they wait for, the next one first."""
-    rows = tx.execute(WAITING, {"mode": mode, "now": now})
-    return [Waiting(row.pool_at, row.orders, row.pieces) for row in rows]
+    rows = tx.execute(COUNT_WAITING, {"mode": mode, "now": now})
+    return [WaitingOrders(row.pool_at, row.orders, row.pieces) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class WaitingProduct:
     """So many pieces of one kind and class wait, the first of them until then."""
 
     piece: str
@@ -285,10 +293,10 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class PoolingBacklog:
     """What waits, by product. Where there are more orders than are looked at, it is at least that."""
 
-    products: list[Product]
+    products: list[WaitingProduct]
 
     @property
     def orders(self) -> int:
@@ -305,10 +313,10 @@ class Due:
 
     @property
     def is_more(self) -> bool:
-        return self.orders >= MOST_ORDERS
+        return self.orders >= MAX_ORDERS
 
 
-def list_due(tx: Tx, mode: str) -> Due:
+def read_pooling_backlog(tx: Tx, mode: str) -> PoolingBacklog:
     """The next that will be pooled, at a cost that does not grow with their number."""
-    rows = tx.execute(BY_PRODUCT, {"mode": mode, "most": MOST_ORDERS})
-    return Due([Product(**row._mapping) for row in rows])
+    rows = tx.execute(COUNT_WAITING_BY_PRODUCT, {"mode": mode, "most": MAX_ORDERS})
+    return PoolingBacklog([WaitingProduct(**row._mapping) for row in rows])

@@ -14,17 +14,17 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import orders
 from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
 from quillpost.orders import designs
-from quillpost.orders.materialization import DAYS, FIELDS, longest_mailed
+from quillpost.orders.materialization import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses import service as address_service
 from quillpost.recipients.rules import NO_PRICE
-from quillpost.rendering.renderer import Studio
-from quillpost.rendering.text.variables import compile_text
+from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.text.variables import compile_template
 
 log = structlog.get_logger(__name__)
 
-UNDELIVERABLE = "Undeliverable address"
+UNDELIVERABLE_REASON = "Undeliverable address"
 """Why a piece fails whose address nobody can deliver to."""
 
 
@@ -32,110 +32,110 @@ UNDELIVERABLE = "Undeliverable address"
 class ReviewLimits:
     """Up to where an order goes on by itself; each is a setting."""
 
-    dpi: int = 75
-    contrast: float = 1.7
-    unfilled_percent: int = 50
-    undeliverable_percent: int = 50
+    min_dpi: int = 75
+    min_contrast: float = 1.7
+    max_unfilled_percent: int = 50
+    max_undeliverable_percent: int = 50
 
-    def is_too_soft(self, dpi: int | None) -> bool:
+    def is_resolution_too_low(self, dpi: int | None) -> bool:
         """Whether an order waits whose softest picture prints so; None, they are all sharp."""
-        return dpi is not None and dpi < self.dpi
+        return dpi is not None and dpi < self.min_dpi
 
-    def is_too_faint(self, contrast: float | None) -> bool:
+    def is_contrast_too_low(self, contrast: float | None) -> bool:
         """The same of one whose handwriting stands out so little; None, it is easy to read."""
-        return contrast is not None and contrast < self.contrast
+        return contrast is not None and contrast < self.min_contrast
 
 
-def review_reasons(
-    tx: Tx, studio: Studio, order_ids: Sequence[int], limits: ReviewLimits
+def find_review_reasons(
+    tx: Tx, renderer: Renderer, order_ids: Sequence[int], limits: ReviewLimits
 ) -> dict[int, list[str]]:
     """Why these orders should wait, by their ids; those that need not are left out."""
     rows = tx.execute(
         sa.select(orders).where(orders.c.id.in_(order_ids), orders.c.n_processing > 0).order_by(orders.c.id)
     ).all()
-    inside = [Order.of(row) for row in rows]
-    verified = {row.id for row in rows if row.verified_at is not None}
-    unfilled = _unfilled(tx, inside, limits.unfilled_percent)
-    undeliverable = _undeliverable(tx, inside, verified, limits.undeliverable_percent)
-    found = {
+    reviewed = [Order.of(row) for row in rows]
+    verified_ids = {row.id for row in rows if row.verified_at is not None}
+    unfilled = _check_missing_values(tx, reviewed, limits.max_unfilled_percent)
+    undeliverable = _check_undeliverable(tx, reviewed, verified_ids, limits.max_undeliverable_percent)
+    reasons = {
         order.id: [
-            *_words(tx, studio, order),
-            *_resolution(order, limits),
-            *_contrast(order, limits),
+            *_check_message(tx, renderer, order),
+            *_check_resolution(order, limits),
+            *_check_contrast(order, limits),
             *unfilled.get(order.id, ()),
             *undeliverable.get(order.id, ()),
-            *_return_address(order),
+            *_check_return_address(order),
         ]
-        for order in inside
+        for order in reviewed
     }
-    return {order_id: told for order_id, told in found.items() if told}
+    return {order_id: messages for order_id, messages in reasons.items() if messages}
 
 
-def _words(tx: Tx, studio: Studio, order: Order) -> list[str]:
-    if order.style not in studio.hands.styles:
+def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
+    if order.style not in renderer.hands.styles:
         return [
             f"Its handwriting style {order.style} is no longer installed: choose another and send again,"
             " or have it released once it is back."
         ]
     try:
-        return _fit(tx, studio, order)
-    except LookupError as missing:
+        return _check_message_fit(tx, renderer, order)
+    except LookupError as error:
         # What else it is drawn with may have gone since. That is one order's trouble: the others go on.
-        log.warning("order.not_checked", order=order.id, error=repr(missing))
+        log.warning("order.not_checked", order=order.id, error=repr(error))
         return [
             "What it is drawn with is no longer all installed: have it released once it is back,"
             " or send it again in another way."
         ]
 
 
-def _fit(tx: Tx, studio: Studio, order: Order) -> list[str]:
+def _check_message_fit(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
     """The lists' people may have changed since their words were laid out; the call's own have not."""
-    used = {slot.name for slot in compile_text(order.message).slots}
-    if not (order.mailing_list_ids and used):
+    variables = {slot.name for slot in compile_template(order.message).slots}
+    if not (order.mailing_list_ids and variables):
         return []
-    design = designs.design(order, sender=order.sender, return_address=order.return_address, indicia=())
-    longest = [designs.addressee(person) for person in longest_mailed(tx, order.id, used)]
-    words = studio.wordings(design, longest)
-    found = studio.misfits(design, [], qr=order.qrcode_url is not None, wordings=words)
+    design = designs.build_design(order, sender=order.sender, return_address=order.return_address, indicia=())
+    longest_addressees = [designs.build_addressee(recipient) for recipient in longest_in_order(tx, order.id, variables)]
+    wordings = renderer.fill_messages(design, longest_addressees)
+    misfits = renderer.find_misfits(design, [], qr=order.qrcode_url is not None, messages=wordings)
     return [
-        f"{too_long.message} So it is with the longest values of its recipients:"
+        f"{overlong.message} So it is with the longest values of its recipients:"
         " printed as it is, the pieces that do not fit fail."
-        for too_long in list(found.messages.values())[:1]
+        for overlong in list(misfits.messages.values())[:1]
     ]
 
 
-def _resolution(order: Order, limits: ReviewLimits) -> list[str]:
-    if not limits.is_too_soft(order.lowest_dpi):
+def _check_resolution(order: Order, limits: ReviewLimits) -> list[str]:
+    if not limits.is_resolution_too_low(order.lowest_dpi):
         return []
     return [
-        f"A picture would print at {order.lowest_dpi} dpi, below the {limits.dpi} that are asked for, and"
+        f"A picture would print at {order.lowest_dpi} dpi, below the {limits.min_dpi} that are asked for, and"
         " look blurred: send it again with more pixels."
     ]
 
 
-def _contrast(order: Order, limits: ReviewLimits) -> list[str]:
+def _check_contrast(order: Order, limits: ReviewLimits) -> list[str]:
     is_blank = not (order.message.strip() or order.pdf_only)
-    if is_blank or not limits.is_too_faint(order.lowest_contrast):
+    if is_blank or not limits.is_contrast_too_low(order.lowest_contrast):
         return []
     return [
         f"The handwriting would be nearly invisible: its contrast is {order.lowest_contrast:.1f} to 1, below"
-        f" the {limits.contrast:g} to 1 that are asked for. Send it again in another color, or on another"
+        f" the {limits.min_contrast:g} to 1 that are asked for. Send it again in another color, or on another"
         " picture."
     ]
 
 
 # What callers write comes in without blanks around it, so a text that is there says something.
-_HAS: Mapping[str, str] = {
+_HAS_VALUE_SQL: Mapping[str, str] = {
     **dict.fromkeys(("FIRST_NAME", "FULL_NAME", "NAME"), "i.name <> ''"),
     # As composition reads them, nearly: a single word is a first name.
     "LAST_NAME": "strpos(i.name, ' ') > 0",
-    **{name: f"i.{column} <> ''" for name, column in FIELDS.items()},
-    **{name: f"i.{column} is not null" for name, column in DAYS.items()},
+    **{name: f"i.{column} <> ''" for name, column in VARIABLE_FIELDS.items()},
+    **{name: f"i.{column} is not null" for name, column in DATE_VARIABLE_FIELDS.items()},
 }
-_BITS = {name: 1 << place for place, name in enumerate(_HAS)}
+_VARIABLE_BITS = {name: 1 << place for place, name in enumerate(_HAS_VALUE_SQL)}
 """A bit for each variable that a piece has nothing for; an order's own bits say which of them matter."""
 
-_LACKING = """
+_COUNT_MISSING_VALUES = """
     with wanted as (
         select * from unnest(cast(:orders as bigint[]), cast(:bits as integer[])) as w (order_id, bits)),
     lacking as materialized (
@@ -147,50 +147,59 @@ _LACKING = """
 """
 
 
-def _unfilled(tx: Tx, inside: Sequence[Order], most_percent: int) -> dict[int, list[str]]:
+def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -> dict[int, list[str]]:
     """Orders with too many pieces that would be written with a gap."""
-    used = {order.id: _without_fallback(order) for order in inside}
-    bits = {order_id: sum(_BITS[name] for name in names if name in _BITS) for order_id, names in used.items()}
-    of_people = {order_id: own for order_id, own in bits.items() if own}
-    lacking: dict[int, tuple[int, list[str]]] = {}
-    if of_people:
-        every = sorted({name for names in used.values() for name in names if name in _BITS})
-        tested = " | ".join(f"case when {_HAS[name]} then 0 else {_BITS[name]} end" for name in every)
-        statement = sa.text(_LACKING.replace("{bits}", tested))
-        for row in tx.execute(statement, {"orders": list(of_people), "bits": list(of_people.values())}):
-            names = [name for name in _HAS if row.bits & _BITS[name]]
-            lacking[row.order_id] = (row.unfilled, names)
-    found = {}
-    for order in inside:
-        pieces = order.tally[ItemStatus.PROCESSING]
-        unfilled, names = lacking.get(order.id, (0, []))
-        if senders := [name for name in used[order.id] if _sender_lacks(order, name)]:
-            unfilled, names = pieces, names + senders
-        if unfilled * 100 > most_percent * pieces:
+    variables_by_order = {order.id: _variables_without_fallback(order) for order in reviewed}
+    bits = {
+        order_id: sum(_VARIABLE_BITS[name] for name in names if name in _VARIABLE_BITS)
+        for order_id, names in variables_by_order.items()
+    }
+    recipient_bits = {order_id: order_bits for order_id, order_bits in bits.items() if order_bits}
+    missing_by_order: dict[int, tuple[int, list[str]]] = {}
+    if recipient_bits:
+        checked_names = sorted(
+            {name for names in variables_by_order.values() for name in names if name in _VARIABLE_BITS}
+        )
+        bit_expression = " | ".join(
+            f"case when {_HAS_VALUE_SQL[name]} then 0 else {_VARIABLE_BITS[name]} end" for name in checked_names
+        )
+        statement = sa.text(_COUNT_MISSING_VALUES.replace("{bits}", bit_expression))
+        for row in tx.execute(statement, {"orders": list(recipient_bits), "bits": list(recipient_bits.values())}):
+            names = [name for name in _HAS_VALUE_SQL if row.bits & _VARIABLE_BITS[name]]
+            missing_by_order[row.order_id] = (row.unfilled, names)
+    reasons = {}
+    for order in reviewed:
+        item_count = order.tally[ItemStatus.PROCESSING]
+        unfilled, names = missing_by_order.get(order.id, (0, []))
+        if missing_sender_names := [
+            name for name in variables_by_order[order.id] if _is_sender_value_missing(order, name)
+        ]:
+            unfilled, names = item_count, names + missing_sender_names
+        if unfilled * 100 > max_percent * item_count:
             variables = " or ".join(f"%{name}%" for name in names)
-            found[order.id] = [
-                f"{unfilled:,} of {pieces:,} {_pieces(pieces)} nothing for {variables}:"
+            reasons[order.id] = [
+                f"{unfilled:,} of {item_count:,} {_pieces_have(item_count)} nothing for {variables}:"
                 f" fill it in, or write what to say instead, as in %{names[0]}|friend%."
             ]
-    return found
+    return reasons
 
 
-def _without_fallback(order: Order) -> list[str]:
+def _variables_without_fallback(order: Order) -> list[str]:
     """The variables of its message that leave a gap where there is no value."""
-    return sorted({slot.name for slot in compile_text(order.message).slots if not slot.fallback})
+    return sorted({slot.name for slot in compile_template(order.message).slots if not slot.fallback})
 
 
-def _sender_lacks(order: Order, variable: str) -> bool:
-    own = {"YOUR_NAME": order.sender.name, "YOUR_COMPANY": order.sender.company}
-    return variable in own and not (own[variable] or "").strip()
+def _is_sender_value_missing(order: Order, variable: str) -> bool:
+    sender_values = {"YOUR_NAME": order.sender.name, "YOUR_COMPANY": order.sender.company}
+    return variable in sender_values and not (sender_values[variable] or "").strip()
 
 
-def _pieces(how_many: int) -> str:
-    return "piece has" if how_many == 1 else "pieces have"
+def _pieces_have(count: int) -> str:
+    return "piece has" if count == 1 else "pieces have"
 
 
 # In testing mode a reserved name asks for its failure, which says nothing about the rest.
-_UNDELIVERABLE = sa.text(
+_COUNT_UNDELIVERABLE = sa.text(
     """
     select i.order_id, count(*) as people,
            count(*) filter (where i.deliverability = :verdict or i.failure = any(:sentences)
@@ -202,20 +211,20 @@ _UNDELIVERABLE = sa.text(
 )
 
 
-def _undeliverable(
-    tx: Tx, inside: Sequence[Order], verified: Container[int], most_percent: int
+def _check_undeliverable(
+    tx: Tx, reviewed: Sequence[Order], verified_ids: Container[int], max_percent: int
 ) -> dict[int, list[str]]:
     """Orders of whose people too many have no address that mail reaches. What a verifier has found out since
     a piece was accepted fails it only when the review has ended."""
-    suspects = [order.id for order in inside if order.tally[ItemStatus.FAILED] or order.id in verified]
-    if not suspects:
+    order_ids = [order.id for order in reviewed if order.tally[ItemStatus.FAILED] or order.id in verified_ids]
+    if not order_ids:
         return {}
     rows = tx.execute(
-        _UNDELIVERABLE,
+        _COUNT_UNDELIVERABLE,
         {
-            "orders": suspects,
+            "orders": order_ids,
             "verdict": address_service.UNDELIVERABLE,
-            "sentences": [address_service.NO_ADDRESS, address_service.HALF_AN_ADDRESS, UNDELIVERABLE],
+            "sentences": [address_service.NO_ADDRESS, address_service.INCOMPLETE_ADDRESS, UNDELIVERABLE_REASON],
             "no_price": NO_PRICE.partition("{}")[0],
             "reserved": UNDELIVERABLE_NAME.lower(),
         },
@@ -223,20 +232,20 @@ def _undeliverable(
     return {
         row.order_id: [
             f"{row.failed:,} of {row.people:,} recipients cannot be delivered to, more than"
-            f" {most_percent} %: complete their addresses and send again, or have the rest released."
+            f" {max_percent} %: complete their addresses and send again, or have the rest released."
         ]
         for row in rows
-        if row.failed * 100 > most_percent * row.people
+        if row.failed * 100 > max_percent * row.people
     }
 
 
-def _return_address(order: Order) -> list[str]:
-    home = order.return_address
-    if not (home.address or "").strip():
-        told = "There is no return address: set one in the account, and send again."
-        return [told] if order.mode == "live" else []
-    parts = {"city": home.city, "state": home.province, "ZIP code": home.postal_code}
-    lacking = [part for part, text in parts.items() if not (text or "").strip()]
-    if not lacking:
+def _check_return_address(order: Order) -> list[str]:
+    return_address = order.return_address
+    if not (return_address.address or "").strip():
+        message = "There is no return address: set one in the account, and send again."
+        return [message] if order.mode == "live" else []
+    parts = {"city": return_address.city, "state": return_address.province, "ZIP code": return_address.postal_code}
+    missing_parts = [label for label, text in parts.items() if not (text or "").strip()]
+    if not missing_parts:
         return []
-    return [f"The return address lacks its {' and '.join(lacking)}: complete it, and send again."]
+    return [f"The return address lacks its {' and '.join(missing_parts)}: complete it, and send again."]

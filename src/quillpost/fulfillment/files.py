@@ -15,121 +15,121 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.print_room import batch_files
-from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
 from quillpost.fulfillment.drawing import PRINT_FILE
-from quillpost.rendering.layout.products import Piece
+from quillpost.rendering.layout.products import ProductLayout
 
-PIECE_BYTES = 4_000_000
-LENGTH = struct.Struct(">I")
-LONGEST_SEALED = PIECE_BYTES + 1_000
+CHUNK_BYTES = 4_000_000
+LENGTH_PREFIX = struct.Struct(">I")
+MAX_ENCRYPTED_BYTES = CHUNK_BYTES + 1_000
 """With the name of its key, a nonce and a tag."""
-LONGEST_HEADER = 2 + 255
+MAX_HEADER_BYTES = 2 + 255
 """Of sealed bytes: what says by what key they were sealed."""
 
 
-def place_of(batch_id: int, name: str) -> str:
+def batch_file_key(batch_id: int, name: str) -> str:
     """Where a file of the batch lies in the store."""
     return f"batches/{batch_id}/{name}"
 
 
-def secret_among(names: Iterable[str], piece: Piece) -> frozenset[str]:
+def find_secret_names(names: Iterable[str], layout: ProductLayout) -> frozenset[str]:
     """Of a piece that brings a gift card the sheets are secret: the claim is on no other file."""
-    has_card = any(side.card for side in piece.every_side())
+    has_card = any(side.card for side in layout.all_sides())
     return frozenset(names) & {PRINT_FILE} if has_card else frozenset()
 
 
-def all_secret(tx: Tx) -> list[tuple[int, str]]:
+def list_all_secret_files(tx: Tx) -> list[tuple[int, str]]:
     """Every file that lies sealed in the store: its batch, and its name."""
-    wanted = sa.select(batch_files.c.batch_id, batch_files.c.name).where(batch_files.c.is_secret)
-    return [(row.batch_id, row.name) for row in tx.execute(wanted.order_by(*wanted.selected_columns))]
+    query = sa.select(batch_files.c.batch_id, batch_files.c.name).where(batch_files.c.is_secret)
+    return [(row.batch_id, row.name) for row in tx.execute(query.order_by(*query.selected_columns))]
 
 
 @dataclass(frozen=True, slots=True)
-class BatchStore:
+class BatchFileStorage:
     store: FileStore
-    sealer: Sealer
+    encryptor: Encryptor
 
-    def put(self, batch_id: int, files: Mapping[str, bytes], *, secret: Iterable[str]) -> None:
+    def put_files(self, batch_id: int, files: Mapping[str, bytes], *, secret_names: Iterable[str]) -> None:
         """All of them, in the place of those that were there."""
         for name, data in files.items():
-            place = place_of(batch_id, name)
-            if name in secret:
-                self._put_sealed(place, BytesIO(data))
+            key = batch_file_key(batch_id, name)
+            if name in secret_names:
+                self._put_encrypted(key, BytesIO(data))
             else:
-                self.store.put(place, data)
+                self.store.put(key, data)
 
-    def get(self, batch_id: int, name: str, *, is_secret: bool) -> bytes:
+    def read_file(self, batch_id: int, name: str, *, is_secret: bool) -> bytes:
         """The file as it was composed; or `FileMissing`, or `SealBroken`."""
-        place = place_of(batch_id, name)
+        key = batch_file_key(batch_id, name)
         if not is_secret:
-            return self.store.get(place)
-        plain = BytesIO()
-        with self.store.open(place) as file:
-            plain.writelines(_opened(self.sealer, place, file))
-        return plain.getvalue()
+            return self.store.get(key)
+        decrypted = BytesIO()
+        with self.store.open(key) as file:
+            decrypted.writelines(_decrypt_chunks(self.encryptor, key, file))
+        return decrypted.getvalue()
 
-    def header(self, batch_id: int, name: str) -> bytes:
+    def read_header(self, batch_id: int, name: str) -> bytes:
         """How a sealed file begins, which says by what key it was sealed; or `FileMissing`."""
-        with self.store.open(place_of(batch_id, name)) as file:
-            return file.read(LENGTH.size + LONGEST_HEADER)[LENGTH.size :]
+        with self.store.open(batch_file_key(batch_id, name)) as file:
+            return file.read(LENGTH_PREFIX.size + MAX_HEADER_BYTES)[LENGTH_PREFIX.size :]
 
-    def reseal(self, batch_id: int, name: str) -> None:
+    def reencrypt(self, batch_id: int, name: str) -> None:
         """Seal it anew, with the present key: the same file."""
-        place = place_of(batch_id, name)
-        with TemporaryFile() as draft:
-            with self.store.open(place) as file:
-                _write_sealed(self.sealer, place, _opened(self.sealer, place, file), draft)
-            draft.seek(0)
-            self.store.put_file(place, draft)
+        key = batch_file_key(batch_id, name)
+        with TemporaryFile() as temporary_file:
+            with self.store.open(key) as file:
+                _write_encrypted(self.encryptor, key, _decrypt_chunks(self.encryptor, key, file), temporary_file)
+            temporary_file.seek(0)
+            self.store.put_file(key, temporary_file)
 
-    def remove_all(self, batch_id: int) -> None:
-        for key in self.store.keys(place_of(batch_id, "")):
+    def delete_all(self, batch_id: int) -> None:
+        for key in self.store.keys(batch_file_key(batch_id, "")):
             self.store.delete(key)
 
-    def _put_sealed(self, place: str, plain: IO[bytes]) -> None:
+    def _put_encrypted(self, key: str, plain: IO[bytes]) -> None:
         # What waits on this machine's disk until all of it is there is sealed already.
-        with TemporaryFile() as draft:
-            _write_sealed(self.sealer, place, iter(lambda: plain.read(PIECE_BYTES), b""), draft)
-            draft.seek(0)
-            self.store.put_file(place, draft)
+        with TemporaryFile() as temporary_file:
+            _write_encrypted(self.encryptor, key, iter(lambda: plain.read(CHUNK_BYTES), b""), temporary_file)
+            temporary_file.seek(0)
+            self.store.put_file(key, temporary_file)
 
 
-def _write_sealed(sealer: Sealer, place: str, pieces: Iterable[bytes], out: IO[bytes]) -> None:
+def _write_encrypted(encryptor: Encryptor, key: str, chunks: Iterable[bytes], out: IO[bytes]) -> None:
     """Each piece with its length before it, and an empty one that says that it is the last.
 
     A piece is bound to its place in the file, so that none can be left out, put elsewhere or added.
     """
     number = 0
-    for number, piece in enumerate(pieces, start=1):
-        _write(out, sealer.seal(piece, context=_context(place, number)))
-    _write(out, sealer.seal(b"", context=_context(place, number + 1)))
+    for number, chunk in enumerate(chunks, start=1):
+        _write_chunk(out, encryptor.encrypt(chunk, context=_chunk_context(key, number)))
+    _write_chunk(out, encryptor.encrypt(b"", context=_chunk_context(key, number + 1)))
 
 
-def _write(out: IO[bytes], sealed: bytes) -> None:
-    out.write(LENGTH.pack(len(sealed)))
-    out.write(sealed)
+def _write_chunk(out: IO[bytes], encrypted: bytes) -> None:
+    out.write(LENGTH_PREFIX.pack(len(encrypted)))
+    out.write(encrypted)
 
 
-def _opened(sealer: Sealer, place: str, file: IO[bytes]) -> Iterator[bytes]:
+def _decrypt_chunks(encryptor: Encryptor, key: str, file: IO[bytes]) -> Iterator[bytes]:
     number = 0
-    while (sealed := _next_sealed(file)) is not None:
+    while (encrypted := _read_chunk(file)) is not None:
         number += 1
-        piece = sealer.open(sealed, context=_context(place, number))
-        if not piece:
+        chunk = encryptor.decrypt(encrypted, context=_chunk_context(key, number))
+        if not chunk:
             return
-        yield piece
-    raise SealBroken(f"{place} was cut short.")
+        yield chunk
+    raise DecryptionFailed(f"{key} was cut short.")
 
 
-def _next_sealed(file: IO[bytes]) -> bytes | None:
+def _read_chunk(file: IO[bytes]) -> bytes | None:
     """The next piece as it is written; None where the file ends, or is none of ours."""
-    head = file.read(LENGTH.size)
-    if len(head) < LENGTH.size:
+    prefix = file.read(LENGTH_PREFIX.size)
+    if len(prefix) < LENGTH_PREFIX.size:
         return None
-    [length] = LENGTH.unpack(head)
-    return file.read(length) if length <= LONGEST_SEALED else None
+    [length] = LENGTH_PREFIX.unpack(prefix)
+    return file.read(length) if length <= MAX_ENCRYPTED_BYTES else None
 
 
-def _context(place: str, number: int) -> str:
-    return f"{place}:{number}"
+def _chunk_context(key: str, number: int) -> str:
+    return f"{key}:{number}"

@@ -6,16 +6,16 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Tx
-from quillpost.fulfillment.models import Press
+from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders.giftcards.brands import find_brands
 from quillpost.orders.giftcards.ports import IssuerDown
-from quillpost.orders.models import Gift
+from quillpost.orders.models import GiftcardChoice
 
 log = structlog.get_logger(__name__)
 
-DUE = sa.text(
+READ_DUE_CARDS = sa.text(
     """
     select distinct o.mode, o.giftcard_brand as brand, o.giftcard_amount as cents,
            coalesce(b.issuer_code, o.giftcard_brand) as product
@@ -24,7 +24,7 @@ DUE = sa.text(
     """
 )
 
-NEEDED = sa.text(
+READ_NEEDED_CARDS = sa.text(
     """
     select id, mode, giftcard_brand as brand, giftcard_title as title, giftcard_amount as cents,
            n_processing as cards
@@ -35,7 +35,7 @@ NEEDED = sa.text(
 )
 
 # Pieces that were let go before, and whose card is not issued yet, come first.
-PROMISED = sa.text(
+COUNT_PROMISED_CARDS = sa.text(
     """
     select count(*) from orders o join items i on i.order_id = o.id
      where o.mode = :mode and o.giftcard_brand = :brand and o.giftcard_amount = :cents
@@ -44,82 +44,82 @@ PROMISED = sa.text(
     """
 )
 
-Kind = tuple[str, str, int]
+CardKind = tuple[str, str, int]
 """Mode, brand and cents."""
 
-Stock = Mapping[Kind, int]
+CardStock = Mapping[CardKind, int]
 """How many are free and promised to nobody, of each kind of card that is not made as it is wanted."""
 
 
-def look(press: Press, *, now: datetime) -> Stock:
+def read_card_stock(production: ProductionContext, *, now: datetime) -> CardStock:
     """What issuers have, beyond what they owe, of the cards that orders bring that are due.
 
     No transaction is open while they are asked; and what is promised, which may be a million pieces, is
     counted before orders are held.
     """
-    with press.db.work() as tx:
-        due = tx.execute(DUE, {"now": now}).all()
-    found: dict[Kind, int] = {}
-    for row in due:
+    with production.db.system_transaction() as tx:
+        due_cards = tx.execute(READ_DUE_CARDS, {"now": now}).all()
+    stock: dict[CardKind, int] = {}
+    for row in due_cards:
         kind = row.mode, row.brand, row.cents
-        left = _left(press, kind, row.product)
-        if left is not None:
-            found[kind] = left
-    return found
+        available = _count_available(production, kind, row.product)
+        if available is not None:
+            stock[kind] = available
+    return stock
 
 
-def left_for(press: Press, mode: str, gift: Gift) -> int | None:
+def count_available_cards(production: ProductionContext, mode: str, gift: GiftcardChoice) -> int | None:
     """How many of such cards another order could have now; None: as many as it wants. To be asked while no
     transaction is open."""
-    with press.db.work() as tx:
+    with production.db.system_transaction() as tx:
         brand = find_brands(tx, [gift.brand]).get(gift.brand)
-    product = brand.issuer_code if brand is not None else None
-    return _left(press, (mode, gift.brand, gift.cents), product or gift.brand)
+    issuer_product = brand.issuer_code if brand is not None else None
+    return _count_available(production, (mode, gift.brand, gift.cents), issuer_product or gift.brand)
 
 
-def too_few(gift: Gift, cards: int, left: int | None) -> list[str]:
+def shortage_warnings(gift: GiftcardChoice, cards: int, available: int | None) -> list[str]:
     """What a sender is told beforehand, where the review would hold the order."""
-    if left is None or cards <= left:
+    if available is None or cards <= available:
         return []
-    return [f"{_needs(gift.title, gift.cents, cards, left)}: it will be held until there are more."]
+    return [f"{_shortage_text(gift.title, gift.cents, cards, available)}: it will be held until there are more."]
 
 
-def _left(press: Press, kind: Kind, product: str) -> int | None:
+def _count_available(production: ProductionContext, kind: CardKind, issuer_product: str) -> int | None:
     mode, brand, cents = kind
     try:
-        free = press.issuers[mode].in_stock(brand, product, cents)
-    except IssuerDown as down:
+        free = production.giftcard_issuers[mode].in_stock(brand, issuer_product, cents)
+    except IssuerDown as error:
         # Pieces wait for it at the press, if they must.
-        log.warning("giftcards.stock_unknown", brand=brand, trouble=str(down))
+        log.warning("giftcards.stock_unknown", brand=brand, trouble=str(error))
         return None
-    return None if free is None else max(free - _promised(press, kind), 0)
+    return None if free is None else max(free - _count_promised(production, kind), 0)
 
 
-def _promised(press: Press, kind: Kind) -> int:
-    with press.db.work() as tx:
-        counted = tx.execute(PROMISED, dict(zip(("mode", "brand", "cents"), kind, strict=True)))
-        return int(counted.scalar_one())
+def _count_promised(production: ProductionContext, kind: CardKind) -> int:
+    with production.db.system_transaction() as tx:
+        result = tx.execute(COUNT_PROMISED_CARDS, dict(zip(("mode", "brand", "cents"), kind, strict=True)))
+        return int(result.scalar_one())
 
 
-def stock_reasons(tx: Tx, stock: Stock, order_ids: Sequence[int]) -> dict[int, list[str]]:
+def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> dict[int, list[str]]:
     """Why these orders should wait, by their ids; one that waits leaves its cards to the next."""
-    found: dict[int, list[str]] = {}
-    left = dict(stock)
-    for row in tx.execute(NEEDED, {"orders": list(order_ids)}).all() if stock else ():
+    reasons: dict[int, list[str]] = {}
+    available = dict(stock)
+    for row in tx.execute(READ_NEEDED_CARDS, {"orders": list(order_ids)}).all() if stock else ():
         kind = row.mode, row.brand, row.cents
-        if kind not in left:
+        if kind not in available:
             continue
-        if row.cards <= left[kind]:
-            left[kind] -= row.cards
+        if row.cards <= available[kind]:
+            available[kind] -= row.cards
             continue
-        found[row.id] = [
-            f"{_needs(row.title, row.cents, row.cards, left[kind])}: have it released when there are"
+        reasons[row.id] = [
+            f"{_shortage_text(row.title, row.cents, row.cards, available[kind])}: have it released when there are"
             " more, or send it with another card."
         ]
-    return found
+    return reasons
 
 
-def _needs(title: str, cents: int, cards: int, left: int) -> str:
-    wanted = "card" if cards == 1 else "cards"
-    are_free = f"{left:,} {'is' if left == 1 else 'are'} free"
-    return f"It needs {cards:,} gift {wanted} of {title} over {dollars(cents)}, and {are_free}"
+def _shortage_text(title: str, cents: int, cards: int, available: int) -> str:
+    noun = "card" if cards == 1 else "cards"
+    availability = f"{available:,} {'is' if available == 1 else 'are'} free"
+    return f"It needs {cards:,} gift {noun} of {title} over {format_dollars(cents)}, and {availability}"

@@ -10,37 +10,37 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.print_room import prints
-from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment import queries
-from quillpost.fulfillment.batching import put_apart
-from quillpost.fulfillment.models import Press
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.batching import split_batch
+from quillpost.fulfillment.models import ProductionContext
+from quillpost.fulfillment.rules import batch_reference
 from quillpost.orders import designs
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.issuance import Asked
-from quillpost.orders.giftcards.ports import GiftCard, NoCard
-from quillpost.orders.models import Gift, Order
+from quillpost.orders.giftcards.issuance import PendingCard
+from quillpost.orders.giftcards.ports import CardNotIssued, CardSecret
+from quillpost.orders.models import GiftcardChoice, Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Move, move_items
-from quillpost.rendering.models import Claim
+from quillpost.orders.status import StatusChange, change_item_statuses
+from quillpost.rendering.models import GiftcardClaim
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 500
+CARDS_PER_REQUEST = 500
 """Cards that are asked for together, and kept before the next are asked for."""
 
-REFUSED = "The gift card of this piece could not be issued"
-CLOSED = "the claim to the gift card does not open, as where a key is missing. See `quillpost doctor`."
-LEFT_OUT = "The issuer has not answered for all of them yet."
+CARD_REFUSED = "The gift card of this piece could not be issued"
+CLAIM_UNREADABLE = "the claim to the gift card does not open, as where a key is missing. See `quillpost doctor`."
+NO_ISSUER_RESPONSE = "The issuer has not answered for all of them yet."
 
-MOST_REASONS = 3
+MAX_REASONS = 3
 
-WAITING = sa.text(
+FIND_WAITING_ITEMS = sa.text(
     """
     select p.item_id, i.order_id from prints p
       join items i on i.id = p.item_id
@@ -50,7 +50,7 @@ WAITING = sa.text(
     """
 )
 
-TELL_WAITING = sa.text(
+ADD_HOLD_REASONS = sa.text(
     """
     update orders o set hold_reasons = o.hold_reasons || t.told
       from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
@@ -59,7 +59,7 @@ TELL_WAITING = sa.text(
 )
 
 # Other batches may have pieces of the order that still wait: whoever is last takes it back.
-TAKE_BACK = sa.text(
+REMOVE_HOLD_REASONS = sa.text(
     """
     update orders o set hold_reasons = array_remove(o.hold_reasons, t.told)
       from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
@@ -71,179 +71,195 @@ TAKE_BACK = sa.text(
 
 
 def issue_cards(
-    press: Press, batch: queries.Batch, item_ids: Sequence[int], orders: Mapping[int, Order], *, now: datetime
+    production: ProductionContext,
+    batch: queries.ProductionBatch,
+    item_ids: Sequence[int],
+    orders: Mapping[int, Order],
+    *,
+    now: datetime,
 ) -> str | None:
     """Have a card issued for each of the batch's pieces. Then every piece that is left in it has one, or has
     ended; where not one has, what they wait for.
 
     No transaction is open while an issuer is asked; `IssuerDown`, where it could not be.
     """
-    issuer = press.issuers[batch.mode]
-    with press.db.work() as tx:
-        asked = issuance.ask(tx, item_ids, issuer=issuer.name, now=now)
-    own = [each for each in asked if each.issuer == issuer.name]
-    reasons = [_asked_of(each.issuer) for each in asked if each.issuer != issuer.name]
-    for start in range(0, len(own), AT_ONCE):
-        together = own[start : start + AT_ONCE]
-        answers = issuer.issue([each.card for each in together], now=now)
-        reasons += _keep(press, together, answers, issuer=issuer.name, now=now)
-    trouble = " ".join(list(dict.fromkeys(reasons))[:MOST_REASONS])
-    return _put_apart(press, batch, orders, trouble, now=now)
+    issuer = production.giftcard_issuers[batch.mode]
+    with production.db.system_transaction() as tx:
+        card_requests = issuance.request_cards(tx, item_ids, issuer=issuer.name, now=now)
+    own_requests = [card_request for card_request in card_requests if card_request.issuer == issuer.name]
+    reasons = [
+        _other_issuer_reason(card_request.issuer)
+        for card_request in card_requests
+        if card_request.issuer != issuer.name
+    ]
+    for start in range(0, len(own_requests), CARDS_PER_REQUEST):
+        chunk = own_requests[start : start + CARDS_PER_REQUEST]
+        responses = issuer.issue([card_request.card_request for card_request in chunk], now=now)
+        reasons += _store_issued_cards(production, chunk, responses, issuer=issuer.name, now=now)
+    error = " ".join(list(dict.fromkeys(reasons))[:MAX_REASONS])
+    return _split_waiting_items(production, batch, orders, error, now=now)
 
 
-def _keep(
-    press: Press,
-    asked: Sequence[Asked],
-    answers: Mapping[str, GiftCard | NoCard],
+def _store_issued_cards(
+    production: ProductionContext,
+    card_requests: Sequence[PendingCard],
+    responses: Mapping[str, CardSecret | CardNotIssued],
     *,
     issuer: str,
     now: datetime,
 ) -> list[str]:
     """Keep the cards, and fail the pieces that will never have one; why the others have none yet."""
-    cards: dict[int, GiftCard] = {}
+    cards: dict[int, CardSecret] = {}
     refused: dict[int, str] = {}
-    none_now: dict[int, str] = {}
-    awaited: list[str] = []
-    for each in asked:
-        match answers.get(each.card.reference):
-            case GiftCard() as card:
-                cards[each.item_id] = card
-            case NoCard(reason, "never"):
-                refused[each.item_id] = reason
-            case NoCard(reason, "none"):
-                none_now[each.item_id] = reason
-            case NoCard(reason):
-                awaited.append(reason)
+    out_of_stock: dict[int, str] = {}
+    awaited_reasons: list[str] = []
+    for card_request in card_requests:
+        match responses.get(card_request.card_request.reference):
+            case CardSecret() as card:
+                cards[card_request.item_id] = card
+            case CardNotIssued(reason, "never"):
+                refused[card_request.item_id] = reason
+            case CardNotIssued(reason, "none"):
+                out_of_stock[card_request.item_id] = reason
+            case CardNotIssued(reason):
+                awaited_reasons.append(reason)
             case None:
-                awaited.append(LEFT_OUT)
-    with press.db.work() as tx:
-        issuance.take_turns(tx, [each.item_id for each in asked])
-        sealed = issuance.seal(press.sealer, cards)
-        kept = issuance.take(tx, sealed, issuer=issuer, now=now) if sealed else 0
-        if none_now:
-            issuance.none_now(tx, list(none_now), issuer=issuer)
-        failed = issuance.refuse(tx, list(refused)) if refused else []
-        move_items(tx, [Move(item, ItemStatus.FAILED, why=REFUSED) for item in failed], now=now)
-    log.info("giftcards.issued", issuer=issuer, asked=len(asked), kept=kept)
-    for item in failed:
-        log.warning("giftcards.refused", issuer=issuer, item=item, reason=refused[item])
-    return [*none_now.values(), *awaited]
+                awaited_reasons.append(NO_ISSUER_RESPONSE)
+    with production.db.system_transaction() as tx:
+        issuance.lock_cards(tx, [card_request.item_id for card_request in card_requests])
+        encrypted = issuance.encrypt_cards(production.encryptor, cards)
+        stored = issuance.store_cards(tx, encrypted, issuer=issuer, now=now) if encrypted else 0
+        if out_of_stock:
+            issuance.clear_issuer(tx, list(out_of_stock), issuer=issuer)
+        failed = issuance.refuse_cards(tx, list(refused)) if refused else []
+        change_item_statuses(
+            tx, [StatusChange(item_id, ItemStatus.FAILED, reason=CARD_REFUSED) for item_id in failed], now=now
+        )
+    log.info("giftcards.issued", issuer=issuer, asked=len(card_requests), kept=stored)
+    for item_id in failed:
+        log.warning("giftcards.refused", issuer=issuer, item=item_id, reason=refused[item_id])
+    return [*out_of_stock.values(), *awaited_reasons]
 
 
-def _put_apart(
-    press: Press, batch: queries.Batch, orders: Mapping[int, Order], trouble: str, *, now: datetime
+def _split_waiting_items(
+    production: ProductionContext,
+    batch: queries.ProductionBatch,
+    orders: Mapping[int, Order],
+    error: str,
+    *,
+    now: datetime,
 ) -> str | None:
     """Let the pieces without a card wait in a batch of their own; what they wait for, where they are all."""
-    with press.db.work() as tx:
+    with production.db.system_transaction() as tx:
         if queries.read_batch(tx, batch.id, locked=True).status != "new":
             return None
-        queries.take_turns(tx, [batch.id])
-        waiting = tx.execute(WAITING, {"batch": batch.id}).all()
-        _tell_senders(tx, orders, {row.order_id for row in waiting})
+        queries.lock_batch_orders(tx, [batch.id])
+        waiting = tx.execute(FIND_WAITING_ITEMS, {"batch": batch.id}).all()
+        _update_hold_reasons(tx, orders, {row.order_id for row in waiting})
         if not waiting:
             return None
-        pieces = "piece waits for its gift card" if len(waiting) == 1 else "pieces wait for their gift cards"
-        told = f"{len(waiting):,} {pieces}. {trouble or LEFT_OUT}"
-        apart = put_apart(tx, press, batch, [row.item_id for row in waiting], told, now=now)
-    if apart is None:
-        return told
-    log.warning("batch.cards_awaited", batch=batch.id, apart=apart, pieces=len(waiting))
+        noun = "piece waits for its gift card" if len(waiting) == 1 else "pieces wait for their gift cards"
+        message = f"{len(waiting):,} {noun}. {error or NO_ISSUER_RESPONSE}"
+        new_batch_id = split_batch(tx, production, batch, [row.item_id for row in waiting], message, now=now)
+    if new_batch_id is None:
+        return message
+    log.warning("batch.cards_awaited", batch=batch.id, apart=new_batch_id, pieces=len(waiting))
     return None
 
 
-def part_closed(press: Press, batch: queries.Batch, item_ids: Sequence[int], *, now: datetime) -> str | None:
+def split_unreadable_items(
+    production: ProductionContext, batch: queries.ProductionBatch, item_ids: Sequence[int], *, now: datetime
+) -> str | None:
     """Let pieces whose claims cannot be read wait in a batch of their own; why, where they are all.
 
     They do not fail: a key may be missing here, and other pieces of the same senders would follow.
     """
-    with press.db.work() as tx:
+    with production.db.system_transaction() as tx:
         if queries.read_batch(tx, batch.id, locked=True).status != "new":
             return None
-        queries.take_turns(tx, [batch.id])
-        queries.take_out_ended(tx, batch.id)
-        left = {item.id for item in queries.batch_items(tx, batch.id).values()}
-        unread = [item_id for item_id in item_ids if item_id in left]
-        if not unread:
+        queries.lock_batch_orders(tx, [batch.id])
+        queries.remove_ended_items(tx, batch.id)
+        remaining_ids = {item.id for item in queries.read_batch_items(tx, batch.id).values()}
+        unreadable_ids = [item_id for item_id in item_ids if item_id in remaining_ids]
+        if not unreadable_ids:
             return None
-        pieces = "piece cannot" if len(unread) == 1 else "pieces cannot"
-        told = f"{len(unread):,} {pieces} be printed: {CLOSED}"
-        apart = put_apart(tx, press, batch, unread, told, now=now)
-    log.warning("batch.claims_closed", batch=batch.id, apart=apart, items=unread)
-    return told if apart is None else None
+        noun = "piece cannot" if len(unreadable_ids) == 1 else "pieces cannot"
+        message = f"{len(unreadable_ids):,} {noun} be printed: {CLAIM_UNREADABLE}"
+        new_batch_id = split_batch(tx, production, batch, unreadable_ids, message, now=now)
+    log.warning("batch.claims_closed", batch=batch.id, apart=new_batch_id, items=unreadable_ids)
+    return message if new_batch_id is None else None
 
 
-def end_waiting(tx: Tx, batch_id: int) -> None:
+def clear_ended_holds(tx: Tx, batch_id: int) -> None:
     """Pieces of the batch that have ended wait for no card: nor do their orders, if they were the last."""
-    if not queries.has_ended(tx, batch_id):
+    if not queries.has_ended_items(tx, batch_id):
         return
-    queries.take_turns(tx, [batch_id])
-    _tell_senders(tx, {order.id: order for order in queries.batch_orders(tx, batch_id)}, set())
+    queries.lock_batch_orders(tx, [batch_id])
+    _update_hold_reasons(tx, {order.id: order for order in queries.read_batch_orders(tx, batch_id)}, set())
 
 
-def _tell_senders(tx: Tx, orders: Mapping[int, Order], waiting: set[int]) -> None:
+def _update_hold_reasons(tx: Tx, orders: Mapping[int, Order], waiting_order_ids: set[int]) -> None:
     """What the orders of these pieces wait for is among their warnings, for as long as they do."""
-    told = {order.id: waits_for(order.gift) for order in orders.values() if order.gift is not None}
-    late = {order: words for order, words in told.items() if order in waiting}
-    tx.execute(TELL_WAITING, {"orders": list(late), "told": list(late.values())})
-    tx.execute(TAKE_BACK, {"orders": list(told), "told": list(told.values())})
+    reasons = {order_id.id: waiting_reason(order_id.gift) for order_id in orders.values() if order_id.gift is not None}
+    waiting_reasons = {order_id: reason for order_id, reason in reasons.items() if order_id in waiting_order_ids}
+    tx.execute(ADD_HOLD_REASONS, {"orders": list(waiting_reasons), "told": list(waiting_reasons.values())})
+    tx.execute(REMOVE_HOLD_REASONS, {"orders": list(reasons), "told": list(reasons.values())})
 
 
-def waits_for(gift: Gift) -> str:
+def waiting_reason(gift: GiftcardChoice) -> str:
     """What a sender reads whose pieces wait for cards."""
     return (
-        f"Pieces of this order wait for gift cards of {gift.title} over {dollars(gift.cents)} that are not"
+        f"Pieces of this order wait for gift cards of {gift.title} over {format_dollars(gift.cents)} that are not"
         " issued yet: they are printed as soon as they are."
     )
 
 
-def _asked_of(issuer: str) -> str:
+def _other_issuer_reason(issuer: str) -> str:
     return (
-        f"Some were asked of {issuer}, who may have issued them: set QUILLPOST_GIFTCARDS back until they are"
-        " printed."
+        f"Some were asked of {issuer}, who may have issued them: set QUILLPOST_GIFTCARDS back until they are printed."
     )
 
 
-Claims = Mapping[int, bytes | None]
+EncryptedClaims = Mapping[int, bytes | None]
 """Sealed, by the pieces; None where a claim is no longer kept."""
 
 
-def read_claims(tx: Tx, batch_id: int) -> Claims:
+def read_claims(tx: Tx, batch_id: int) -> EncryptedClaims:
     """Those of every piece of the batch that has, or had, a card: a void one is printed as it was."""
-    inside = (
+    query = (
         sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)
         .join(prints, prints.c.item_id == giftcards.c.item_id)
         .where(prints.c.batch_id == batch_id, giftcards.c.claim_digest.is_not(None))
     )
-    return {
-        row.item_id: None if row.claim_sealed is None else bytes(row.claim_sealed)
-        for row in tx.execute(inside)
-    }
+    return {row.item_id: None if row.claim_sealed is None else bytes(row.claim_sealed) for row in tx.execute(query)}
 
 
-def opened(sealer: Sealer, batch_id: int, claims: Claims, *, qr_base: str) -> dict[int, Claim]:
+def decrypt_claims(
+    encryptor: Encryptor, batch_id: int, claims: EncryptedClaims, *, qr_base: str
+) -> dict[int, GiftcardClaim]:
     """The claims as they are printed, by the pieces; or `Unavailable`, where one is no longer kept."""
     return {
-        item_id: designs.printed_claim(_open(sealer, batch_id, item_id, sealed), qr_base=qr_base)
-        for item_id, sealed in claims.items()
+        item_id: designs.build_claim(_decrypt_claim(encryptor, batch_id, item_id, encrypted), qr_base=qr_base)
+        for item_id, encrypted in claims.items()
     }
 
 
-def closed(sealer: Sealer, claims: Claims, item_ids: Iterable[int]) -> list[int]:
+def find_unreadable_claims(encryptor: Encryptor, claims: EncryptedClaims, item_ids: Iterable[int]) -> list[int]:
     """Those of these pieces without a claim that can be read. Without it nothing of them is drawn."""
-    return [item_id for item_id in item_ids if not _opens(sealer, item_id, claims.get(item_id))]
+    return [item_id for item_id in item_ids if not _is_readable(encryptor, item_id, claims.get(item_id))]
 
 
-def _opens(sealer: Sealer, item_id: int, sealed: bytes | None) -> bool:
+def _is_readable(encryptor: Encryptor, item_id: int, encrypted: bytes | None) -> bool:
     try:
-        return sealed is not None and bool(issuance.open_claim(sealer, item_id, sealed))
-    except SealBroken:
+        return encrypted is not None and bool(issuance.decrypt_claim(encryptor, item_id, encrypted))
+    except DecryptionFailed:
         return False
 
 
-def _open(sealer: Sealer, batch_id: int, item_id: int, sealed: bytes | None) -> str:
-    if sealed is None:
+def _decrypt_claim(encryptor: Encryptor, batch_id: int, item_id: int, encrypted: bytes | None) -> str:
+    if encrypted is None:
         raise Unavailable(
-            f"The print file of {reference(batch_id)} cannot be made again: the claims of its gift cards are"
+            f"The print file of {batch_reference(batch_id)} cannot be made again: the claims of its gift cards are"
             " forgotten once it is long in the mail. They still work for whoever has a piece."
         )
-    return issuance.open_claim(sealer, item_id, sealed)
+    return issuance.decrypt_claim(encryptor, item_id, encrypted)

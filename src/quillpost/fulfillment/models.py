@@ -6,41 +6,41 @@ from datetime import datetime, timedelta
 
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
-from quillpost.core.encryption import Sealer
-from quillpost.core.stored_files import Shelf
+from quillpost.core.encryption import Encryptor
+from quillpost.core.stored_files import FileStorage
 from quillpost.fulfillment.checks import ReviewLimits
-from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.environments import Environment
 from quillpost.orders.giftcards.ports import GiftcardIssuer
-from quillpost.rendering.renderer import Studio
+from quillpost.rendering.renderer import Renderer
 
-DEFAULT_LIMITS = ReviewLimits()
+DEFAULT_REVIEW_LIMITS = ReviewLimits()
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
+class ProductionContext:
     db: Database
-    studio: Studio
-    shelf: Shelf
-    worlds: Mapping[str, World]
+    renderer: Renderer
+    storage: FileStorage
+    environments: Mapping[str, Environment]
     qr_base: str
-    sealer: Sealer
-    issuers: Mapping[str, GiftcardIssuer]
+    encryptor: Encryptor
+    giftcard_issuers: Mapping[str, GiftcardIssuer]
     """By mode, who issues the cards that pieces bring."""
-    review: ReviewLimits = DEFAULT_LIMITS
-    answer_within: timedelta | None = None
+    review_limits: ReviewLimits = DEFAULT_REVIEW_LIMITS
+    verification_timeout: timedelta | None = None
     """How long live orders that are due wait for a verifier; without one, not at all."""
     opt_out: str | None = None
     """What stands before a piece's code on the line about getting no more mail, where there is one."""
 
     @property
-    def stocks(self) -> dict[str, str]:
+    def stock_by_product(self) -> dict[str, str]:
         """The paper of each piece."""
-        return {name: piece.stock for name, piece in self.studio.pieces.items()}
+        return {name: layout.stock for name, layout in self.renderer.products.items()}
 
 
 POOL = "fulfilment.pool"
-COMPOSE, HAND_OVER, FOLLOW = "fulfilment.compose", "fulfilment.hand_over", "fulfilment.follow"
-NEXT_STEP = {"new": COMPOSE, "composed": HAND_OVER, "handed": FOLLOW, "printed": FOLLOW}
+COMPOSE, HAND_OVER, POLL_PRINTER = "fulfilment.compose", "fulfilment.hand_over", "fulfilment.follow"
+NEXT_STEP = {"new": COMPOSE, "composed": HAND_OVER, "handed": POLL_PRINTER, "printed": POLL_PRINTER}
 """What is to be done with a batch that stands so; one in the mail needs nothing more."""
 
 COMPOSE_QUEUE = "compose"
@@ -49,16 +49,16 @@ COMPOSE_QUEUE = "compose"
 HAND_OVER_QUEUE = "hand_over"
 """All files of a batch are in memory while it is handed over: one batch at a time."""
 
-QUEUES = {COMPOSE: COMPOSE_QUEUE, HAND_OVER: HAND_OVER_QUEUE}
+STEP_QUEUES = {COMPOSE: COMPOSE_QUEUE, HAND_OVER: HAND_OVER_QUEUE}
 """Of the steps that have one of their own; a worker takes these queues singly."""
 
 
-URGENT = 10
+URGENT_PRIORITY = 10
 
 
-def book(tx: Tx, step: str, batch_id: int, *, at: datetime | None = None, is_urgent: bool = False) -> None:
+def enqueue_step(tx: Tx, step: str, batch_id: int, *, at: datetime | None = None, is_urgent: bool = False) -> None:
     """Take the step once this transaction has committed, not before `at`; never twice side by side."""
     if jobs.is_waiting(tx, step, batch_id=batch_id):
         return
-    queue = QUEUES.get(step, "default")
-    jobs.defer(tx, step, at=at, queue=queue, priority=URGENT if is_urgent else 0, batch_id=batch_id)
+    queue = STEP_QUEUES.get(step, "default")
+    jobs.enqueue(tx, step, at=at, queue=queue, priority=URGENT_PRIORITY if is_urgent else 0, batch_id=batch_id)

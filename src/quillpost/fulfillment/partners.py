@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.print_room import prints
 from quillpost.core.errors import Conflict, Invalid
-from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.environments import Environment
 from quillpost.fulfillment.print_room import marks
-from quillpost.fulfillment.print_room.marks import Spoiled, Status
+from quillpost.fulfillment.print_room.marks import PrinterStatus, SpoiledItem
 from quillpost.fulfillment.print_room.queries import find_batch
-from quillpost.fulfillment.rules import batch_of
+from quillpost.fulfillment.rules import parse_batch_reference
 
-USUAL_PORTS = {"sftp": 22, "http": 80, "https": 443}
+DEFAULT_PORTS = {"sftp": 22, "http": 80, "https": 443}
 
 
 def partner_name(address: str) -> str:
@@ -34,24 +34,24 @@ def partner_name(address: str) -> str:
         return address
     user = f"{parsed.username}@" if parsed.username and parsed.scheme == "sftp" else ""
     host = f"[{host}]" if ":" in host else host
-    door = "" if port in (None, USUAL_PORTS.get(parsed.scheme)) else f":{port}"
-    return f"{parsed.scheme}://{user}{host}{door}{parsed.path.rstrip('/')}"
+    port_suffix = "" if port in (None, DEFAULT_PORTS.get(parsed.scheme)) else f":{port}"
+    return f"{parsed.scheme}://{user}{host}{port_suffix}{parsed.path.rstrip('/')}"
 
 
-def is_another(known: str | None, partner: str) -> bool:
+def is_other_partner(batch_partner: str | None, partner: str) -> bool:
     """Whether a batch is another partner's. One that knows none may be anybody's.
 
     Those that were handed over long ago know the address as it was written then.
     """
-    return known is not None and partner_name(known) != partner_name(partner)
+    return batch_partner is not None and partner_name(batch_partner) != partner_name(partner)
 
 
-CLOCKS_DIFFER = timedelta(minutes=5)
+MAX_CLOCK_SKEW = timedelta(minutes=5)
 """As far as a signature's own time may be off."""
 
 
 @dataclass(frozen=True, slots=True)
-class SpoiledPiece:
+class ReportedSpoiledItem:
     """A piece that cannot be used, by one of its names."""
 
     item_id: int | None = None
@@ -61,42 +61,51 @@ class SpoiledPiece:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class PartnerReport:
     reference: str
-    event: Status
-    at: datetime
-    spoiled: Sequence[SpoiledPiece] = ()
+    event: PrinterStatus
+    reported_at: datetime
+    spoiled: Sequence[ReportedSpoiledItem] = ()
 
 
-def take_word(db: Database, world: World, word: Word, *, now: datetime) -> None:
+def record_partner_report(db: Database, environment: Environment, report: PartnerReport, *, now: datetime) -> None:
     """Take down what this world's partner says of a batch that it has. Said again, it changes nothing."""
-    batch_id = batch_of(word.reference)
+    batch_id = parse_batch_reference(report.reference)
     if batch_id is None:
         raise Invalid({"reference": ["This is not the reference of a batch, such as batch-000007."]})
-    with db.work() as tx:
-        batch = find_batch(tx, batch_id, mode=world.mode)
-        if is_another(batch.partner, world.partner):
+    with db.system_transaction() as tx:
+        batch = find_batch(tx, batch_id, mode=environment.mode)
+        if is_other_partner(batch.partner, environment.partner):
             raise Conflict("This batch was handed to another partner.")
-        spoiled = _by_item(tx, batch_id, word.spoiled)
+        spoiled_items = _resolve_items(tx, batch_id, report.spoiled)
     # A clock that runs a little ahead is no reason to lose the word.
-    at = now if now < word.at <= now + CLOCKS_DIFFER else word.at
-    marks.mark(db, batch_id, word.event, at=at, spoiled=spoiled, mode=world.mode, by_partner=True, now=now)
+    reported_at = now if now < report.reported_at <= now + MAX_CLOCK_SKEW else report.reported_at
+    marks.mark_batch(
+        db,
+        batch_id,
+        report.event,
+        at=reported_at,
+        spoiled=spoiled_items,
+        mode=environment.mode,
+        by_partner=True,
+        now=now,
+    )
 
 
-def _by_item(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledPiece]) -> list[Spoiled]:
+def _resolve_items(tx: Tx, batch_id: int, spoiled: Sequence[ReportedSpoiledItem]) -> list[SpoiledItem]:
     """Those that are named by their barcode, by their item; all others as they are."""
-    codes = [piece.tracking for piece in spoiled if piece.tracking is not None]
-    inside = sa.select(prints.c.tracking, prints.c.item_id).where(prints.c.batch_id == batch_id)
-    found = {row.tracking: row.item_id for row in tx.execute(inside.where(prints.c.tracking.in_(codes)))}
-    read, faults = [], {}
-    for place, piece in enumerate(spoiled):
-        if [piece.item_id, piece.tracking, piece.position].count(None) != 2:
-            faults[f"spoiled.{place}"] = ["Name the piece once: by its item_id, tracking or position."]
-        elif piece.tracking is not None and piece.tracking not in found:
-            faults[f"spoiled.{place}.tracking"] = ["No piece of this batch has this barcode."]
+    barcodes = [spoiled_item.tracking for spoiled_item in spoiled if spoiled_item.tracking is not None]
+    batch_prints = sa.select(prints.c.tracking, prints.c.item_id).where(prints.c.batch_id == batch_id)
+    item_ids = {row.tracking: row.item_id for row in tx.execute(batch_prints.where(prints.c.tracking.in_(barcodes)))}
+    resolved, errors = [], {}
+    for index, spoiled_item in enumerate(spoiled):
+        if [spoiled_item.item_id, spoiled_item.tracking, spoiled_item.position].count(None) != 2:
+            errors[f"spoiled.{index}"] = ["Name the piece once: by its item_id, tracking or position."]
+        elif spoiled_item.tracking is not None and spoiled_item.tracking not in item_ids:
+            errors[f"spoiled.{index}.tracking"] = ["No piece of this batch has this barcode."]
         else:
-            item = piece.item_id if piece.tracking is None else found[piece.tracking]
-            read.append(Spoiled(piece.position, item, piece.reason))
-    if faults:
-        raise Invalid(faults)
-    return read
+            item_id = spoiled_item.item_id if spoiled_item.tracking is None else item_ids[spoiled_item.tracking]
+            resolved.append(SpoiledItem(spoiled_item.position, item_id, spoiled_item.reason))
+    if errors:
+        raise Invalid(errors)
+    return resolved

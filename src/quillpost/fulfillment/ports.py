@@ -8,13 +8,13 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class PrintJob:
-    """One production batch as a printer sees it. `secret` names those of its files that hold the claims of
+    """One production batch as a printer sees it. `secret_names` names those of its files that hold the claims of
     gift cards: whoever prints them needs them in clear, and they lie nowhere else so."""
 
     reference: str
     files: Mapping[str, bytes] = field(repr=False)
     ticket: Mapping[str, object]
-    secret: Collection[str] = frozenset()
+    secret_names: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,35 +17,35 @@ from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.tokens import hide_secrets
 from quillpost.orders.designs import DesignKey
 from quillpost.orders.models import Item, Order
-from quillpost.orders.rules import ENDS
-from quillpost.recipients.addresses.service import HALF_AN_ADDRESS, UNDELIVERABLE
+from quillpost.orders.rules import FINAL_STATUSES
+from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, UNDELIVERABLE
 
 # Live pieces wait for the verifier's answers, if one is asked, as long as it has time to give them.
-AWAITS_ANSWERS = """
+AWAITS_VERIFICATION = """
     (mode = 'live' and verified_at is null and coalesce(due_at > cast(:answers_since as timestamptz), false))
 """
 
 # An order whose lists are yet to become items waits for them.
-CLAIM_DUE = sa.text(
+CLAIM_DUE_ORDERS = sa.text(
     f"""
     select id, mode from orders
-     where status = 'reviewing' and due_at <= :now and not audience_pending and not {AWAITS_ANSWERS}
+     where status = 'reviewing' and due_at <= :now and not audience_pending and not {AWAITS_VERIFICATION}
      order by due_at, id limit :most
        for update skip locked
     """
 )
 
-AWAITING_ANSWERS = sa.text(
+FIND_AWAITING_VERIFICATION = sa.text(
     f"""
     select 1 from orders
-     where status = 'reviewing' and due_at <= :now and not audience_pending and {AWAITS_ANSWERS} limit 1
+     where status = 'reviewing' and due_at <= :now and not audience_pending and {AWAITS_VERIFICATION} limit 1
     """
 )
 
-SUPPRESSED_ITEMS = sa.text("select id from suppressed_items(:orders) as found (id)")
+FIND_SUPPRESSED_ITEMS = sa.text("select id from suppressed_items(:orders) as found (id)")
 
 # In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
-COUNT_SENDS = sa.text(
+ADD_LIST_SENDS = sa.text(
     """
     with sent as (
         select i.mailing_list_id, count(*) as pieces from prints p join items i on i.id = p.item_id
@@ -62,7 +62,7 @@ COUNT_SENDS = sa.text(
 )
 
 
-TAKE_TURNS = sa.text(
+LOCK_BATCH_ORDERS = sa.text(
     """
     select id from orders
      where id in (select i.order_id from prints p join items i on i.id = p.item_id
@@ -71,7 +71,7 @@ TAKE_TURNS = sa.text(
     """
 )
 
-REPLACED = sa.text(
+REPLACED_POSITIONS = sa.text(
     """
     select old.position from prints p
       join prints old on old.item_id = p.item_id and old.edition = p.edition - 1
@@ -81,7 +81,7 @@ REPLACED = sa.text(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class ProductionBatch:
     """A production batch. `indicia`, `qr_base` and `opt_out` are what it was composed with, `partner` to whom
     it was offered, from before it was handed over."""
 
@@ -116,107 +116,106 @@ class Batch:
         return cls(**{field.name: columns[field.name] for field in fields(cls)})
 
 
-def claim_due(
-    tx: Tx, *, now: datetime, most: int, answers_since: datetime | None = None
+def claim_due_orders(
+    tx: Tx, *, now: datetime, limit: int, verification_since: datetime | None = None
 ) -> dict[str, list[int]]:
     """Orders whose review has ended, by mode, locked for this transaction; others may take the rest.
 
-    Those that were due before `answers_since` go on without the verifier's answers.
+    Those that were due before `verification_since` go on without the verifier's answers.
     """
     claimed: dict[str, list[int]] = {}
-    for row in tx.execute(CLAIM_DUE, {"now": now, "most": most, "answers_since": answers_since}):
+    for row in tx.execute(CLAIM_DUE_ORDERS, {"now": now, "most": limit, "answers_since": verification_since}):
         claimed.setdefault(row.mode, []).append(row.id)
     return claimed
 
 
-def awaits_answers(tx: Tx, *, now: datetime, answers_since: datetime | None) -> bool:
+def has_orders_awaiting_verification(tx: Tx, *, now: datetime, verification_since: datetime | None) -> bool:
     """Whether an order is due for which the verifier is yet to be asked."""
-    asked = {"now": now, "answers_since": answers_since}
-    return tx.execute(AWAITING_ANSWERS, asked).first() is not None
+    params = {"now": now, "answers_since": verification_since}
+    return tx.execute(FIND_AWAITING_VERIFICATION, params).first() is not None
 
 
-def next_due(tx: Tx, *, now: datetime, until: datetime) -> datetime | None:
+def find_next_due(tx: Tx, *, now: datetime, until: datetime) -> datetime | None:
     """When the next review ends, if it does until then."""
-    ends: datetime | None = tx.execute(
+    due_at: datetime | None = tx.execute(
         sa.select(sa.func.min(orders.c.due_at)).where(
-            orders.c.status == "reviewing",
-            orders.c.due_at > now,
-            orders.c.due_at <= until,
-            ~orders.c.audience_pending,
+            orders.c.status == "reviewing", orders.c.due_at > now, orders.c.due_at <= until, ~orders.c.audience_pending
         )
     ).scalar()
-    return ends
+    return due_at
 
 
-def read_batch(tx: Tx, batch_id: int, *, locked: bool = False) -> Batch:
+def read_batch(tx: Tx, batch_id: int, *, locked: bool = False) -> ProductionBatch:
     """The batch; `locked`, nobody else moves it on before this transaction ends."""
     query = sa.select(batches).where(batches.c.id == batch_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound
-    return Batch.of(row)
+    return ProductionBatch.of(row)
 
 
-def take_turns(tx: Tx, batch_ids: Sequence[int]) -> None:
+def lock_batch_orders(tx: Tx, batch_ids: Sequence[int]) -> None:
     """Nobody else moves pieces of the batches' orders before this transaction ends.
 
     All at once and in the order of their ids, for who moves some pieces and then others would otherwise wait
     for a lower order while holding a higher one. Whoever locks a batch as well does that before.
     """
-    tx.execute(TAKE_TURNS, {"batches": list(batch_ids)})
+    tx.execute(LOCK_BATCH_ORDERS, {"batches": list(batch_ids)})
 
 
-def swap_batch(tx: Tx, batch_id: int, *, expected: str, to: str, now: datetime, **values: object) -> bool:
+def swap_batch_status(
+    tx: Tx, batch_id: int, *, expected: str, new_status: str, now: datetime, **values: object
+) -> bool:
     """Whether this call moved the batch on. What troubled the step that is done is past."""
-    moved = tx.execute(
+    result = tx.execute(
         sa.update(batches)
         .where(batches.c.id == batch_id, batches.c.status == expected)
-        .values(status=to, **{f"{to}_at": now}, trouble=None, trouble_at=None, **values)
+        .values(status=new_status, **{f"{new_status}_at": now}, trouble=None, trouble_at=None, **values)
     )
-    return moved.rowcount == 1
+    return result.rowcount == 1
 
 
-def offer_batch(tx: Tx, batch_id: int, *, to: str) -> Batch:
+def offer_batch(tx: Tx, batch_id: int, *, partner: str) -> ProductionBatch:
     """The batch, offered to this partner from now on unless it was offered before, or has moved on."""
     batch = read_batch(tx, batch_id, locked=True)
-    offered = tx.execute(
+    result = tx.execute(
         sa.update(batches)
         .where(batches.c.id == batch_id, batches.c.status == "composed", batches.c.partner.is_(None))
-        .values(partner=to)
+        .values(partner=partner)
     )
-    return replace(batch, partner=to) if offered.rowcount else batch
+    return replace(batch, partner=partner) if result.rowcount else batch
 
 
-def take_back(tx: Tx, batch_id: int) -> bool:
+def withdraw_offer(tx: Tx, batch_id: int) -> bool:
     """Whether the batch is nobody's now, to be offered anew; what is handed over stays where it is."""
-    freed = tx.execute(
+    result = tx.execute(
         sa.update(batches)
         .where(batches.c.id == batch_id, batches.c.status == "composed")
         .values(partner=None, trouble=None, trouble_at=None)
     )
-    return freed.rowcount == 1
+    return result.rowcount == 1
 
 
-def note_trouble(tx: Tx, batch_id: int, trouble: str | None, *, now: datetime) -> None:
+def record_batch_error(tx: Tx, batch_id: int, error: str | None, *, now: datetime) -> None:
     """Why the batch's present step does not succeed, and since when; None: it does again.
 
     It may be in others' words, which are shown to whoever sees the batch.
     """
-    trouble = None if trouble is None else hide_secrets(trouble)
-    since = None if trouble is None else sa.func.coalesce(batches.c.trouble_at, now)
+    error = None if error is None else hide_secrets(error)
+    failing_since = None if error is None else sa.func.coalesce(batches.c.trouble_at, now)
     tx.execute(
         sa.update(batches)
-        .where(batches.c.id == batch_id, batches.c.trouble.is_distinct_from(trouble))
-        .values(trouble=trouble, trouble_at=since)
+        .where(batches.c.id == batch_id, batches.c.trouble.is_distinct_from(error))
+        .values(trouble=error, trouble_at=failing_since)
     )
 
 
-def unfinished_batches(tx: Tx) -> list[Batch]:
-    wanted = sa.and_(batches.c.status != "mailed", batches.c.settled_at.is_(None))
-    return [Batch.of(row) for row in tx.execute(sa.select(batches).where(wanted).order_by(batches.c.id))]
+def list_unfinished_batches(tx: Tx) -> list[ProductionBatch]:
+    condition = sa.and_(batches.c.status != "mailed", batches.c.settled_at.is_(None))
+    return [ProductionBatch.of(row) for row in tx.execute(sa.select(batches).where(condition).order_by(batches.c.id))]
 
 
-def batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
+def read_batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
     """What lies in the batch, by its position."""
     rows = tx.execute(
         sa.select(items, prints.c.position, prints.c.tracking)
@@ -227,48 +226,48 @@ def batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
     return {row.position: Item.of(row) for row in rows}
 
 
-def replaced(tx: Tx, batch_id: int) -> list[int]:
+def read_replaced_positions(tx: Tx, batch_id: int) -> list[int]:
     """Where the pieces of a reprint lay in the batch that it is a reprint of."""
-    return list(tx.execute(REPLACED, {"batch": batch_id}).scalars())
+    return list(tx.execute(REPLACED_POSITIONS, {"batch": batch_id}).scalars())
 
 
-def batch_orders(tx: Tx, batch_id: int) -> list[Order]:
-    inside = (
+def read_batch_orders(tx: Tx, batch_id: int) -> list[Order]:
+    order_ids = (
         sa.select(items.c.order_id)
         .join(prints, prints.c.item_id == items.c.id)
         .where(prints.c.batch_id == batch_id)
         .distinct()
     )
-    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(inside)).order_by(orders.c.id))
+    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(order_ids)).order_by(orders.c.id))
     return [Order.of(row) for row in rows]
 
 
-_ENDED = (
+_ITEM_HAS_ENDED = (
     sa.select(items.c.id)
-    .where(items.c.id == prints.c.item_id, items.c.status.in_([status.value for status in ENDS]))
+    .where(items.c.id == prints.c.item_id, items.c.status.in_([status.value for status in FINAL_STATUSES]))
     .exists()
 )
 
 
-def has_ended(tx: Tx, batch_id: int) -> bool:
+def has_ended_items(tx: Tx, batch_id: int) -> bool:
     """Whether a piece of the batch has ended."""
-    found = sa.select(prints.c.position).where(prints.c.batch_id == batch_id, _ENDED)
-    return tx.execute(found.limit(1)).first() is not None
+    ended_positions = sa.select(prints.c.position).where(prints.c.batch_id == batch_id, _ITEM_HAS_ENDED)
+    return tx.execute(ended_positions.limit(1)).first() is not None
 
 
-def take_out_ended(tx: Tx, batch_id: int) -> None:
+def remove_ended_items(tx: Tx, batch_id: int) -> None:
     """Pieces that have ended before they were drawn are not printed: the batch is what is left."""
-    out = tx.execute(sa.delete(prints).where(prints.c.batch_id == batch_id, _ENDED))
-    if out.rowcount:
+    deleted = tx.execute(sa.delete(prints).where(prints.c.batch_id == batch_id, _ITEM_HAS_ENDED))
+    if deleted.rowcount:
         tx.execute(
             sa.update(batches)
             .where(batches.c.id == batch_id)
-            .values(item_count=batches.c.item_count - out.rowcount)
+            .values(item_count=batches.c.item_count - deleted.rowcount)
         )
 
 
-def keep_files(
-    tx: Tx, batch_id: int, made: Mapping[str, bytes], *, secret: Collection[str] = frozenset()
+def insert_batch_files(
+    tx: Tx, batch_id: int, contents: Mapping[str, bytes], *, secret_names: Collection[str] = frozenset()
 ) -> None:
     """Write down what the batch's files are, and which of them lie sealed in the store."""
     rows = [
@@ -277,40 +276,40 @@ def keep_files(
             "name": name,
             "size": len(data),
             "sha256": hashlib.sha256(data).digest(),
-            "is_secret": name in secret,
+            "is_secret": name in secret_names,
         }
-        for name, data in made.items()
+        for name, data in contents.items()
     ]
     tx.execute(insert(batch_files).on_conflict_do_nothing(), rows)
 
 
-def file_digests(tx: Tx, batch_id: int) -> dict[str, bytes]:
+def read_file_digests(tx: Tx, batch_id: int) -> dict[str, bytes]:
     """The SHA-256 of each of the batch's files, by name."""
     rows = tx.execute(sa.select(batch_files).where(batch_files.c.batch_id == batch_id))
     return {row.name: bytes(row.sha256) for row in rows}
 
 
-def secret_files(tx: Tx, batch_id: int) -> frozenset[str]:
+def list_secret_files(tx: Tx, batch_id: int) -> frozenset[str]:
     """Those of the batch's files that lie sealed in the store."""
-    wanted = batch_files.c.batch_id == batch_id, batch_files.c.is_secret
-    return frozenset(tx.execute(sa.select(batch_files.c.name).where(*wanted)).scalars())
+    conditions = batch_files.c.batch_id == batch_id, batch_files.c.is_secret
+    return frozenset(tx.execute(sa.select(batch_files.c.name).where(*conditions)).scalars())
 
 
-def require_same(made: Mapping[str, bytes], known: Mapping[str, bytes]) -> None:
+def require_same_files(contents: Mapping[str, bytes], expected_digests: Mapping[str, bytes]) -> None:
     """`Unavailable`, if these are not the very files whose digests are known."""
-    digests = {name: hashlib.sha256(data).digest() for name, data in made.items()}
-    wrong = sorted(name for name in {*known, *digests} if known.get(name) != digests.get(name))
-    if wrong:
-        raise Unavailable(f"{', '.join(wrong)}: not the files that were composed.")
+    digests = {name: hashlib.sha256(data).digest() for name, data in contents.items()}
+    damaged = sorted(name for name in {*expected_digests, *digests} if expected_digests.get(name) != digests.get(name))
+    if damaged:
+        raise Unavailable(f"{', '.join(damaged)}: not the files that were composed.")
 
 
-def trackings(tx: Tx, item_ids: Sequence[int]) -> dict[int, str]:
+def read_barcodes(tx: Tx, item_ids: Sequence[int]) -> dict[int, str]:
     """The barcode that counts of each piece that has one."""
-    wanted = prints.c.item_id.in_(item_ids), ~prints.c.superseded, prints.c.tracking.is_not(None)
-    return {row.item_id: row.tracking for row in tx.execute(sa.select(prints).where(*wanted))}
+    conditions = prints.c.item_id.in_(item_ids), ~prints.c.superseded, prints.c.tracking.is_not(None)
+    return {row.item_id: row.tracking for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
-def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
+def find_reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
     """Pieces to a recipient of this name that are not batched yet."""
     return list(
         tx.execute(
@@ -323,30 +322,28 @@ def reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
     )
 
 
-def undeliverable_items(tx: Tx, order_ids: Sequence[int]) -> dict[int, str]:
+def find_undeliverable_items(tx: Tx, order_ids: Sequence[int]) -> dict[int, str]:
     """Pieces to addresses that were found, since they were accepted, not to be reached by mail; and why."""
-    found = tx.execute(
+    rows = tx.execute(
         sa.select(items.c.id, items.c.reasons).where(
-            items.c.order_id.in_(order_ids),
-            items.c.status == "Processing",
-            items.c.deliverability == UNDELIVERABLE,
+            items.c.order_id.in_(order_ids), items.c.status == "Processing", items.c.deliverability == UNDELIVERABLE
         )
     )
-    return {row.id: (row.reasons or [HALF_AN_ADDRESS])[0] for row in found}
+    return {row.id: (row.reasons or [INCOMPLETE_ADDRESS])[0] for row in rows}
 
 
-def suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
+def find_suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
     """Pieces to addresses that came onto a suppression list since they were accepted."""
-    return list(tx.execute(SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
+    return list(tx.execute(FIND_SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
 
 
-def count_sends(tx: Tx, batch_id: int, *, now: datetime) -> None:
+def add_list_sends(tx: Tx, batch_id: int, *, now: datetime) -> None:
     """Add the batch's pieces that go to paper to the lists they came from."""
-    tx.execute(COUNT_SENDS, {"batch": batch_id, "now": now})
+    tx.execute(ADD_LIST_SENDS, {"batch": batch_id, "now": now})
 
 
-def file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:
+def read_file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:
     """Where the pictures of the designs lie in the store."""
-    wanted = {file for _, *pictures in designs for file in pictures if file is not None}
-    rows = tx.execute(sa.select(files.c.id, files.c.key).where(files.c.id.in_(wanted)))
+    file_ids = {file_id for _, *file_columns in designs for file_id in file_columns if file_id is not None}
+    rows = tx.execute(sa.select(files.c.id, files.c.key).where(files.c.id.in_(file_ids)))
     return {row.id: row.key for row in rows}

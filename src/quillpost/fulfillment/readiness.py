@@ -7,11 +7,11 @@ import sqlalchemy as sa
 
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE
 from quillpost.core.database import Tx
-from quillpost.fulfillment.environments import Gap, World
+from quillpost.fulfillment.environments import Environment, ReadinessGap
 from quillpost.orders.products import DISPLAY_TYPES
 
 # Where a price for every other country is in force, no piece needs to be looked at.
-PRICE_GAPS = sa.text(
+FIND_PRICE_GAPS = sa.text(
     f"""
     with open as (
         select id, type, size, mail_class from orders o
@@ -34,46 +34,44 @@ PRICE_GAPS = sa.text(
 
 
 HAS_PRICES = sa.text("select exists (select from prices where valid_from <= :on)")
-NO_PRICES = Gap(
-    "prices",
-    "No price is in force: set prices at /print-room/prices.",
-    "No prices are in force.",
+NO_PRICES_GAP = ReadinessGap(
+    "prices", "No price is in force: set prices at /print-room/prices.", "No prices are in force."
 )
-NO_RETURN_ADDRESS = Gap(
+NO_RETURN_ADDRESS_GAP = ReadinessGap(
     "return_address",
     "The account has no return address: set one, or give one with each send.",
     "Your account has no return address. Add one, or give one with each order.",
 )
-WILL_PAUSE = "Live mail isn't ready yet, so this order will be paused when its review ends."
+PAUSE_WARNING = "Live mail isn't ready yet, so this order will be paused when its review ends."
 
 
-def service_gaps(tx: Tx, world: World, *, on: date) -> list[Gap]:
+def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[ReadinessGap]:
     """What keeps every order of a live world from paper that day; a simulated one lacks nothing."""
-    if world.mode != "live":
+    if environment.mode != "live":
         return []
-    missing = list(world.missing)
-    if world.gaps and not missing:
-        missing = [Gap("settings", " ".join(world.gaps), "The service is not set up for live mail.")]
-    return missing if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*missing, NO_PRICES]
+    missing = list(environment.readiness_gaps)
+    if environment.gaps and not missing:
+        missing = [ReadinessGap("settings", " ".join(environment.gaps), "The service is not set up for live mail.")]
+    return missing if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*missing, NO_PRICES_GAP]
 
 
-def pause_warning(gaps: Sequence[Gap]) -> list[str]:
+def pause_warnings(gaps: Sequence[ReadinessGap]) -> list[str]:
     """What a sender is told whose order will wait for these."""
-    return [" ".join([WILL_PAUSE, *(gap.for_sender for gap in gaps)])] if gaps else []
+    return [" ".join([PAUSE_WARNING, *(gap.for_sender for gap in gaps)])] if gaps else []
 
 
-def for_senders(reasons: Sequence[str], world: World) -> list[str]:
+def reasons_for_sender(reasons: Sequence[str], environment: Environment) -> list[str]:
     """Why an order is held, with what only the service can mend in words for whoever sent it."""
-    plain = {gap.for_operator: gap.for_sender for gap in world.missing}
-    return [plain.get(reason, reason) for reason in reasons]
+    sender_texts = {gap.for_operator: gap.for_sender for gap in environment.readiness_gaps}
+    return [sender_texts.get(reason, reason) for reason in reasons]
 
 
-def price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[str]]:
+def find_price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[str]]:
     """By order, a sentence for each destination that no price is in force for that day."""
     gaps: dict[int, list[str]] = {}
-    for row in tx.execute(PRICE_GAPS, {"orders": list(order_ids), "on": on}):
-        what = DISPLAY_TYPES.get((row.type, row.size), row.type)
+    for row in tx.execute(FIND_PRICE_GAPS, {"orders": list(order_ids), "on": on}):
+        product_label = DISPLAY_TYPES.get((row.type, row.size), row.type)
         gaps.setdefault(row.id, []).append(
-            f"No price is in force for {what} by {row.mail_class} class to {row.country}."
+            f"No price is in force for {product_label} by {row.mail_class} class to {row.country}."
         )
     return gaps

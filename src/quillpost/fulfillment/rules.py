@@ -7,18 +7,18 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
-BATCH_SIZE = 5_000
-BATCH_BYTES = 64_000_000
+MAX_BATCH_ITEMS = 5_000
+MAX_BATCH_BYTES = 64_000_000
 """A batch carries pictures up to so many bytes, and those of one more look."""
 
 SERVICE_TYPES: Mapping[str, str] = {"first": "310", "standard": "311"}
 FULL_SERVICE_TYPES: Mapping[str, str] = {"first": "270", "standard": "271"}
 """The postal service's codes for mail with tracing, by class."""
 
-SERIALS_REST = timedelta(days=45)
+SERIAL_REUSE_AFTER = timedelta(days=45)
 """So long after a piece was mailed its barcode is on no other."""
 
-NOTE_FILE = "secret-files.txt"
+SECRET_FILES_NOTE = "secret-files.txt"
 """In the job folders of our own store, what lies in the place of secret files."""
 
 UNDELIVERABLE_NAME = "Test Undeliverable"
@@ -30,23 +30,23 @@ MANIFEST_COLUMNS = (
 )  # fmt: skip
 
 
-def reference(batch_id: int) -> str:
+def batch_reference(batch_id: int) -> str:
     """The name under which a printer knows a batch."""
     return f"batch-{batch_id:06d}"
 
 
-def saved_as(batch_id: int, file_name: str) -> str:
+def download_name(batch_id: int, file_name: str) -> str:
     """The name of a batch's file on the disk of whoever downloads it."""
-    return f"{reference(batch_id)}-{file_name}"
+    return f"{batch_reference(batch_id)}-{file_name}"
 
 
-def batch_of(name: str) -> int | None:
+def parse_batch_reference(name: str) -> int | None:
     """The batch of a reference, if it is one."""
-    found = re.fullmatch(r"batch-(\d{6,18})", name, re.ASCII)
-    return int(found[1]) if found and reference(int(found[1])) == name else None
+    match = re.fullmatch(r"batch-(\d{6,18})", name, re.ASCII)
+    return int(match[1]) if match and batch_reference(int(match[1])) == name else None
 
 
-def serial_digits(mailer_id: str) -> int:
+def count_serial_digits(mailer_id: str) -> int:
     """A mailer id of nine digits leaves six for the serial, one of six nine."""
     return 15 - len(mailer_id)
 
@@ -55,25 +55,25 @@ def next_cutoff(now: datetime, cutoff: time | None, zone: tzinfo) -> datetime:
     """When pieces that are ready now are pooled: at once, or at that time of day, today or tomorrow."""
     if cutoff is None:
         return now
-    here = now.astimezone(zone)
-    today = datetime.combine(here.date(), cutoff, zone)
-    day = here.date() if today >= here else here.date() + timedelta(days=1)
+    local_now = now.astimezone(zone)
+    cutoff_today = datetime.combine(local_now.date(), cutoff, zone)
+    day = local_now.date() if cutoff_today >= local_now else local_now.date() + timedelta(days=1)
     return datetime.combine(day, cutoff, zone).astimezone(UTC)
 
 
-def manifest_csv(rows: Sequence[Mapping[str, object]]) -> bytes:
+def build_manifest_csv(rows: Sequence[Mapping[str, object]]) -> bytes:
     out = io.StringIO()
     writer = csv.DictWriter(out, MANIFEST_COLUMNS, lineterminator="\r\n")
     writer.writeheader()
-    writer.writerows({name: _plain(value) for name, value in row.items()} for row in rows)
+    writer.writerows({name: _escape_formula(value) for name, value in row.items()} for row in rows)
     return out.getvalue().encode()
 
 
-def manifest_json(rows: Sequence[Mapping[str, object]]) -> bytes:
+def build_manifest_json(rows: Sequence[Mapping[str, object]]) -> bytes:
     return json.dumps({"pieces": list(rows)}, ensure_ascii=False, indent=1).encode()
 
 
-def _plain(value: object) -> object:
+def _escape_formula(value: object) -> object:
     """A spreadsheet must not take a name for a formula."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return "'" + value

@@ -9,10 +9,10 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.fulfillment.rules import SERIALS_REST, serial_digits
+from quillpost.fulfillment.rules import SERIAL_REUSE_AFTER, count_serial_digits
 
 # Whoever takes from the count has it alone until the transaction ends.
-TAKE_TURNS = sa.text(
+LOCK_MAILER = sa.text(
     """
     insert into mailers (mailer_id) values (:mailer_id)
     on conflict (mailer_id) do update set mailer_id = excluded.mailer_id
@@ -21,7 +21,7 @@ TAKE_TURNS = sa.text(
 )
 
 # Counts of batches that are not in the mail yet, or not long enough.
-LOWEST_IN_USE = sa.text(
+LOWEST_SERIAL_IN_USE = sa.text(
     """
     select min(first_serial) from batches
      where mailer_id = :mailer_id and first_serial is not null
@@ -31,20 +31,20 @@ LOWEST_IN_USE = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Serials:
+class SerialRange:
     """The next of the mailer's count, and how many from there on are free; of those wanted, at least."""
 
     next: int
     free: int
 
 
-def take_turns(tx: Tx, mailer_id: str, *, wanted: int, now: datetime) -> Serials:
+def lock_serials(tx: Tx, mailer_id: str, *, count: int, now: datetime) -> SerialRange:
     """The mailer's free serials, for this transaction alone. Whoever uses some moves the count on."""
-    next_serial = int(tx.execute(TAKE_TURNS, {"mailer_id": mailer_id}).scalar_one())
-    all_serials: int = 10 ** serial_digits(mailer_id)
-    if next_serial + wanted <= all_serials:
-        return Serials(next_serial, wanted)  # the count has not gone round once: every serial is new
-    asked = {"mailer_id": mailer_id, "resting_since": now - SERIALS_REST}
-    lowest = tx.execute(LOWEST_IN_USE, asked).scalar()
-    in_use = 0 if lowest is None else next_serial - int(lowest)
-    return Serials(next_serial, max(all_serials - in_use, 0))
+    next_serial = int(tx.execute(LOCK_MAILER, {"mailer_id": mailer_id}).scalar_one())
+    serial_count: int = 10 ** count_serial_digits(mailer_id)
+    if next_serial + count <= serial_count:
+        return SerialRange(next_serial, count)  # the count has not gone round once: every serial is new
+    params = {"mailer_id": mailer_id, "resting_since": now - SERIAL_REUSE_AFTER}
+    lowest_in_use = tx.execute(LOWEST_SERIAL_IN_USE, params).scalar()
+    in_use = 0 if lowest_in_use is None else next_serial - int(lowest_in_use)
+    return SerialRange(next_serial, max(serial_count - in_use, 0))

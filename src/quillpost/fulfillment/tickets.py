@@ -10,19 +10,19 @@ from pathlib import PurePosixPath
 from typing import Self
 from xml.etree import ElementTree as ET
 
-from quillpost.core.clock import iso
+from quillpost.core.clock import format_iso
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.products import Piece
+from quillpost.rendering.layout.products import ProductLayout
 
-XJDF = "http://www.CIP4.org/JDFSchema_2_0"
+XJDF_NAMESPACE = "http://www.CIP4.org/JDFSchema_2_0"
 TICKET_JSON, TICKET_XJDF = "ticket.json", "ticket.xjdf"
-ORDINARY, RUSH = "50", "90"
+NORMAL_PRIORITY, RUSH_PRIORITY = "50", "90"
 """Priorities of XJDF, of 0 to 100."""
 
 MIME_TYPES = {".pdf": "application/pdf", ".csv": "text/csv", ".json": "application/json"}
 
 
-Size = tuple[float, float]
+SizeInInches = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,99 +43,99 @@ class JobTicket:
     """Sizes in inches: of the trimmed sheet as it lies flat, of the piece once it is folded, of the envelope.
 
     `files` are all but the tickets themselves. `reprint_of` is the reference of the batch whose pieces are
-    printed again, and `replaces` where in it they lie: that paper is thrown away.
+    printed again, and `replaced_positions` where in it they lie: that paper is thrown away.
     """
 
     reference: str
-    piece: str
-    product: str
+    product_name: str
+    product_type: str
     stock: str
-    pieces: int
+    item_count: int
     mail_class: str
-    sheet: Size
-    finished: Size
+    sheet_size: SizeInInches
+    finished_size: SizeInInches
     printed_sides: int
     files: Sequence[TicketFile]
-    made_at: datetime
+    created_at: datetime
     rush: bool = False
-    due: datetime | None = None
-    envelope: Size | None = None
+    due_at: datetime | None = None
+    envelope_size: SizeInInches | None = None
     reprint_of: str | None = None
-    replaces: Sequence[int] = ()
+    replaced_positions: Sequence[int] = ()
 
 
-def job_ticket(
-    piece: Piece,
+def build_job_ticket(
+    layout: ProductLayout,
     *,
     reference: str,
-    pieces: int,
+    item_count: int,
     mail_class: str,
     files: Sequence[TicketFile],
-    made_at: datetime,
+    created_at: datetime,
     stock: str | None = None,
     rush: bool = False,
-    due: datetime | None = None,
+    due_at: datetime | None = None,
     reprint_of: str | None = None,
-    replaces: Sequence[int] = (),
+    replaced_positions: Sequence[int] = (),
 ) -> JobTicket:
     """The ticket of a batch of this piece; on its own stock where there is no other."""
-    first, envelope = piece.sides[0], piece.envelope
+    first_side, envelope = layout.sides[0], layout.envelope
     return JobTicket(
         reference=reference,
-        piece=piece.name,
-        product=piece.product,
-        stock=stock or piece.stock,
-        pieces=pieces,
+        product_name=layout.name,
+        product_type=layout.product,
+        stock=stock or layout.stock,
+        item_count=item_count,
         mail_class=mail_class,
-        sheet=_inches(first.trim),
-        finished=_inches(first.shown),
-        printed_sides=min(len(piece.sides), 2),
+        sheet_size=_to_inches(first_side.trim),
+        finished_size=_to_inches(first_side.preview_area),
+        printed_sides=min(len(layout.sides), 2),
         files=files,
-        made_at=made_at,
+        created_at=created_at,
         rush=rush,
-        due=due,
-        envelope=None if envelope is None else _inches(envelope.trim),
+        due_at=due_at,
+        envelope_size=None if envelope is None else _to_inches(envelope.trim),
         reprint_of=reprint_of,
-        replaces=replaces,
+        replaced_positions=replaced_positions,
     )
 
 
-def ticket_files(ticket: JobTicket) -> dict[str, bytes]:
+def build_ticket_files(ticket: JobTicket) -> dict[str, bytes]:
     """The same ticket in both forms; the same bytes each time."""
     return {
-        TICKET_XJDF: ticket_xjdf(ticket),
-        TICKET_JSON: json.dumps(ticket_dict(ticket), ensure_ascii=False, indent=1).encode(),
+        TICKET_XJDF: ticket_to_xjdf(ticket),
+        TICKET_JSON: json.dumps(ticket_to_dict(ticket), ensure_ascii=False, indent=1).encode(),
     }
 
 
-def ticket_dict(ticket: JobTicket) -> dict[str, object]:
+def ticket_to_dict(ticket: JobTicket) -> dict[str, object]:
     return {
         "reference": ticket.reference,
-        "piece": ticket.piece,
-        "product": ticket.product,
+        "piece": ticket.product_name,
+        "product": ticket.product_type,
         "stock": ticket.stock,
-        "pieces": ticket.pieces,
+        "pieces": ticket.item_count,
         "mail_class": ticket.mail_class,
         "rush": ticket.rush,
-        "due": iso(ticket.due),
-        "made_at": iso(ticket.made_at),
+        "due": format_iso(ticket.due_at),
+        "made_at": format_iso(ticket.created_at),
         "reprint_of": ticket.reprint_of,
-        "replaces": _replaces(ticket),
-        "sheet_inches": list(ticket.sheet),
-        "finished_inches": list(ticket.finished),
+        "replaces": _replaces_to_dict(ticket),
+        "sheet_inches": list(ticket.sheet_size),
+        "finished_inches": list(ticket.finished_size),
         "printed_sides": ticket.printed_sides,
-        "envelope_inches": None if ticket.envelope is None else list(ticket.envelope),
+        "envelope_inches": None if ticket.envelope_size is None else list(ticket.envelope_size),
         "files": [{"name": file.name, "size": file.size, "sha256": file.sha256} for file in ticket.files],
     }
 
 
-def _replaces(ticket: JobTicket) -> dict[str, object] | None:
+def _replaces_to_dict(ticket: JobTicket) -> dict[str, object] | None:
     if ticket.reprint_of is None:
         return None
-    return {"reference": ticket.reprint_of, "positions": list(ticket.replaces)}
+    return {"reference": ticket.reprint_of, "positions": list(ticket.replaced_positions)}
 
 
-def ranges(positions: Sequence[int]) -> str:
+def format_ranges(positions: Sequence[int]) -> str:
     """Ascending positions as a person reads them: 2-5 9."""
     runs = list[list[int]]()
     for position in positions:
@@ -146,106 +146,103 @@ def ranges(positions: Sequence[int]) -> str:
     return " ".join("-".join(map(str, run)) for run in runs)
 
 
-def ticket_xjdf(ticket: JobTicket) -> bytes:
+def ticket_to_xjdf(ticket: JobTicket) -> bytes:
     root = ET.Element(
-        "XJDF", {"xmlns": XJDF, "Version": "2.1", "JobID": ticket.reference, "Types": "Product"}
+        "XJDF", {"xmlns": XJDF_NAMESPACE, "Version": "2.1", "JobID": ticket.reference, "Types": "Product"}
     )
-    _general(root, "MailClass", ticket.mail_class)
+    _add_general_id(root, "MailClass", ticket.mail_class)
     if ticket.reprint_of is not None:
-        _general(root, "ReprintOf", ticket.reprint_of)
-        _general(root, "ReplacesPositions", ranges(ticket.replaces))
-    _products(root, ticket)
-    _schedule(root, ticket)
-    _media(root, ticket)
-    _run_lists(root, ticket)
+        _add_general_id(root, "ReprintOf", ticket.reprint_of)
+        _add_general_id(root, "ReplacesPositions", format_ranges(ticket.replaced_positions))
+    _add_products(root, ticket)
+    _add_schedule(root, ticket)
+    _add_media(root, ticket)
+    _add_run_lists(root, ticket)
     ET.indent(root)
-    written: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return written + b"\n"
+    xml: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return xml + b"\n"
 
 
-def _products(root: ET.Element, ticket: JobTicket) -> None:
-    product = _add(
-        _add(root, "ProductList"),
+def _add_products(root: ET.Element, ticket: JobTicket) -> None:
+    product = _add_element(
+        _add_element(root, "ProductList"),
         "Product",
-        ID=ticket.piece,
+        ID=ticket.product_name,
         IsRoot="true",
-        ProductType=ticket.product,
-        Amount=str(ticket.pieces),
+        ProductType=ticket.product_type,
+        Amount=str(ticket.item_count),
     )
-    _add(
-        _add(product, "Intent", Name="LayoutIntent"),
+    _add_element(
+        _add_element(product, "Intent", Name="LayoutIntent"),
         "LayoutIntent",
-        Dimensions=_points(ticket.sheet),
-        FinishedDimensions=f"{_points(ticket.finished)} 0",
+        Dimensions=_to_points(ticket.sheet_size),
+        FinishedDimensions=f"{_to_points(ticket.finished_size)} 0",
         Sides="TwoSided" if ticket.printed_sides == 2 else "OneSided",
     )
-    _add(_add(product, "Intent", Name="MediaIntent"), "MediaIntent", MediaType="Paper")
-    delivery = _add(_add(product, "Intent", Name="DeliveryIntent"), "DeliveryIntent")
-    _add(delivery, "DropIntent", Method="Mail")
+    _add_element(_add_element(product, "Intent", Name="MediaIntent"), "MediaIntent", MediaType="Paper")
+    delivery = _add_element(_add_element(product, "Intent", Name="DeliveryIntent"), "DeliveryIntent")
+    _add_element(delivery, "DropIntent", Method="Mail")
 
 
-def _schedule(root: ET.Element, ticket: JobTicket) -> None:
-    times = {} if ticket.due is None else {"LastEnd": iso(ticket.due)}
-    node = _add(_resource_set(root, "NodeInfo"), "Resource")
-    _add(node, "NodeInfo", Priority=RUSH if ticket.rush else ORDINARY, **times)
+def _add_schedule(root: ET.Element, ticket: JobTicket) -> None:
+    deadline = {} if ticket.due_at is None else {"LastEnd": format_iso(ticket.due_at)}
+    node = _add_element(_add_resource_set(root, "NodeInfo"), "Resource")
+    _add_element(node, "NodeInfo", Priority=RUSH_PRIORITY if ticket.rush else NORMAL_PRIORITY, **deadline)
 
 
-def _media(root: ET.Element, ticket: JobTicket) -> None:
-    stocks = _resource_set(root, "Media")
-    paper = _add(stocks, "Resource", ID="stock", DescriptiveName=ticket.stock)
-    _add(paper, "Media", MediaType="Paper")
-    if ticket.envelope is not None:
-        envelope = _add(stocks, "Resource", ID="envelope", DescriptiveName="Envelope")
-        _add(envelope, "Media", MediaType="Envelope", Dimension=_points(ticket.envelope))
+def _add_media(root: ET.Element, ticket: JobTicket) -> None:
+    stocks = _add_resource_set(root, "Media")
+    paper = _add_element(stocks, "Resource", ID="stock", DescriptiveName=ticket.stock)
+    _add_element(paper, "Media", MediaType="Paper")
+    if ticket.envelope_size is not None:
+        envelope = _add_element(stocks, "Resource", ID="envelope", DescriptiveName="Envelope")
+        _add_element(envelope, "Media", MediaType="Envelope", Dimension=_to_points(ticket.envelope_size))
 
 
-def _run_lists(root: ET.Element, ticket: JobTicket) -> None:
-    files = _resource_set(root, "RunList")
+def _add_run_lists(root: ET.Element, ticket: JobTicket) -> None:
+    files = _add_resource_set(root, "RunList")
     for file in ticket.files:
-        resource = _add(files, "Resource", DescriptiveName=file.name)
-        _general(resource, "SHA-256", file.sha256)
-        kind = MIME_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream")
-        run = _add(resource, "RunList")
-        _add(run, "FileSpec", URL=file.name, MimeType=kind, FileSize=str(file.size))
+        resource = _add_element(files, "Resource", DescriptiveName=file.name)
+        _add_general_id(resource, "SHA-256", file.sha256)
+        mime_type = MIME_TYPES.get(PurePosixPath(file.name).suffix, "application/octet-stream")
+        run_list = _add_element(resource, "RunList")
+        _add_element(run_list, "FileSpec", URL=file.name, MimeType=mime_type, FileSize=str(file.size))
 
 
-def _resource_set(root: ET.Element, name: str) -> ET.Element:
-    return _add(root, "ResourceSet", Name=name, Usage="Input")
+def _add_resource_set(root: ET.Element, name: str) -> ET.Element:
+    return _add_element(root, "ResourceSet", Name=name, Usage="Input")
 
 
-def _general(parent: ET.Element, usage: str, value: str) -> None:
+def _add_general_id(parent: ET.Element, usage: str, value: str) -> None:
     """What XJDF has no attribute for stands under a name of its own."""
-    _add(parent, "GeneralID", IDUsage=usage, IDValue=value)
+    _add_element(parent, "GeneralID", IDUsage=usage, IDValue=value)
 
 
-def _add(parent: ET.Element, name: str, /, **attributes: str) -> ET.Element:
-    return ET.SubElement(parent, name, _written(attributes))
+def _add_element(parent: ET.Element, name: str, /, **attributes: str) -> ET.Element:
+    return ET.SubElement(parent, name, _strip_control_chars(attributes))
 
 
-def _written(attributes: Mapping[str, str]) -> dict[str, str]:
+def _strip_control_chars(attributes: Mapping[str, str]) -> dict[str, str]:
     """XML has no place for control characters, which a stock of an operator's own could hold."""
-    return {
-        name: "".join(letter if letter.isprintable() else " " for letter in value)
-        for name, value in attributes.items()
-    }
+    return {name: "".join(char if char.isprintable() else " " for char in value) for name, value in attributes.items()}
 
 
-def _inches(box: Box) -> Size:
+def _to_inches(box: Box) -> SizeInInches:
     return round(box.width / INCH, 4), round(box.height / INCH, 4)
 
 
-def _points(size: Size) -> str:
+def _to_points(size: SizeInInches) -> str:
     return " ".join(f"{length * INCH:g}" for length in size)
 
 
-MAILER_DIGITS = slice(5, None)
+MAILER_ID_SLICE = slice(5, None)
 """Where the mailer id starts in a tracking code: after the barcode id and the service type."""
 
-ZIP3 = 3
+ZIP3_LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _StatementItem:
     position: int
     tracking: str | None
     country: str
@@ -254,77 +251,77 @@ class _Piece:
     @property
     def zip3(self) -> str | None:
         """The start of the ZIP code, by which trays are made; None outside the US."""
-        return self.postal_code[:ZIP3] if self.country == "US" else None
+        return self.postal_code[:ZIP3_LENGTH] if self.country == "US" else None
 
 
-def statement(
+def build_statement(
     rows: Sequence[Mapping[str, object]],
     *,
     reference: str,
-    piece: str,
+    product_name: str,
     mail_class: str,
     mailer_id: str | None,
     indicia: Sequence[str],
-    made_at: datetime,
+    created_at: datetime,
 ) -> dict[str, object]:
     """From the rows of the manifest, in the order in which they are printed."""
-    pieces = [_read(place, row) for place, row in enumerate(rows, start=1)]
-    barcodes = [each.tracking for each in pieces if each.tracking]
-    domestic = sum(each.zip3 is not None for each in pieces)
+    statement_items = [_read_item(index, row) for index, row in enumerate(rows, start=1)]
+    barcodes = [item.tracking for item in statement_items if item.tracking]
+    domestic_count = sum(item.zip3 is not None for item in statement_items)
     return {
         "reference": reference,
-        "made_at": iso(made_at),
-        "piece": piece,
+        "made_at": format_iso(created_at),
+        "piece": product_name,
         "mail_class": mail_class,
         "mailer_id": mailer_id or None,
         "indicia": list(indicia),
-        "pieces": len(pieces),
+        "pieces": len(statement_items),
         "with_barcode": len(barcodes),
-        "without_barcode": len(pieces) - len(barcodes),
-        "domestic": domestic,
-        "abroad": len(pieces) - domestic,
-        "serials": _serials(barcodes, mailer_id),
-        "by_zip3": list(_zip_groups(pieces)),
-        "by_country": _counted(each.country for each in pieces if each.zip3 is None),
+        "without_barcode": len(statement_items) - len(barcodes),
+        "domestic": domestic_count,
+        "abroad": len(statement_items) - domestic_count,
+        "serials": _first_and_last_serial(barcodes, mailer_id),
+        "by_zip3": list(_group_by_zip3(statement_items)),
+        "by_country": _count_by_name(item.country for item in statement_items if item.zip3 is None),
     }
 
 
-def statement_json(summary: Mapping[str, object]) -> bytes:
+def statement_to_json(summary: Mapping[str, object]) -> bytes:
     return json.dumps(summary, ensure_ascii=False, indent=1).encode()
 
 
-def _read(place: int, row: Mapping[str, object]) -> _Piece:
+def _read_item(index: int, row: Mapping[str, object]) -> _StatementItem:
     position = row.get("position")
-    return _Piece(
-        place if position is None else int(str(position)),
+    return _StatementItem(
+        index if position is None else int(str(position)),
         str(row["tracking"]) if row.get("tracking") else None,
         str(row.get("country") or ""),
         str(row.get("postal_code") or ""),
     )
 
 
-def _serials(barcodes: Sequence[str], mailer_id: str | None) -> dict[str, str] | None:
+def _first_and_last_serial(barcodes: Sequence[str], mailer_id: str | None) -> dict[str, str] | None:
     """The first and the last as printed: a count that passed its last digit goes on from zero."""
     if not barcodes:
         return None
-    start = MAILER_DIGITS.start + len(mailer_id or "")
+    start = MAILER_ID_SLICE.start + len(mailer_id or "")
     return {"first": barcodes[0][start:], "last": barcodes[-1][start:]}
 
 
-def _zip_groups(pieces: Sequence[_Piece]) -> Iterator[dict[str, object]]:
+def _group_by_zip3(statement_items: Sequence[_StatementItem]) -> Iterator[dict[str, object]]:
     """As they lie: where the order of the press parts a ZIP, it is here twice."""
-    for zip3, group in groupby(pieces, key=lambda each: each.zip3):
+    for zip3, group in groupby(statement_items, key=lambda each: each.zip3):
         if zip3 is not None:
-            inside = list(group)
+            group_items = list(group)
             yield {
                 "zip3": zip3,
-                "pieces": len(inside),
-                "first_position": inside[0].position,
-                "last_position": inside[-1].position,
+                "pieces": len(group_items),
+                "first_position": group_items[0].position,
+                "last_position": group_items[-1].position,
             }
 
 
-def _counted(names: Iterator[str]) -> dict[str, int]:
+def _count_by_name(names: Iterator[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for name in names:
         counts[name] = counts.get(name, 0) + 1

@@ -8,15 +8,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core import outbox
-from quillpost.core import outbox as rules
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.notifications import notices
 from quillpost.notifications import service
-from quillpost.notifications.service import MOST_NAMED, News, Scanned
+from quillpost.notifications.service import MAX_LISTED_ITEMS, ScannedItem, ScanNews
 
-THREADS_AT_ONCE = 100
+THREADS_PER_TRANSACTION = 100
 
-DUE = sa.text(
+CLAIM_DUE_THREADS = sa.text(
     """
     select t.order_id, t.address, t.since, o.account_id, o.sub_account_id, o.mode,
            exists (select 1 from notice_refusals r
@@ -28,7 +27,7 @@ DUE = sa.text(
     """
 )
 # Counted once for all addresses that heard of the order up to the same scan.
-COUNTED = sa.text(
+COUNT_SCANS = sa.text(
     """
     select a.order_id, a.since, o.type, c.scans, c.pieces, c.first_at, c.last_at,
            o.total_scans as order_scans, o.multi_scans as order_multi_scans
@@ -41,7 +40,7 @@ COUNTED = sa.text(
      where c.scans > 0
     """
 )
-NAMED = sa.text(
+READ_SCANNED_ITEMS = sa.text(
     """
     select a.order_id, a.since, i.id as item_id, coalesce(i.name, i.company) as name, i.city, i.province,
            c.scans, greatest(i.scans, c.scans) as so_far, c.last_at
@@ -54,89 +53,89 @@ NAMED = sa.text(
      order by a.order_id, a.since, c.first
     """
 )
-TOLD = sa.text(
+MARK_THREADS_NOTIFIED = sa.text(
     """
     update news_threads t set since = null, due_at = null, quiet_until = :quiet_until
       from unnest(cast(:orders as bigint[]), cast(:addresses as text[])) as a (order_id, address)
      where t.order_id = a.order_id and t.address = a.address
     """
 )
-FORGET = """
+DELETE_NEWS = """
     delete from scan_news n
      where {} not exists (select 1 from news_threads t
                            where t.order_id = n.order_id and t.since <= n.id)
 """
-FORGET_OF_ORDERS = sa.text(FORGET.format("n.order_id = any(cast(:orders as bigint[])) and"))
-FORGET_ALL = sa.text(FORGET.format(""))
+DELETE_NEWS_OF_ORDERS = sa.text(DELETE_NEWS.format("n.order_id = any(cast(:orders as bigint[])) and"))
+DELETE_ALL_NEWS = sa.text(DELETE_NEWS.format(""))
 
 
-def gather(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime) -> int:
+def write_due_digests(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime) -> int:
     """Write the notices of those who are to hear now; how many threads were due. What comes after is told
     when the window ends."""
-    due = tx.execute(DUE, {"now": now, "most": THREADS_AT_ONCE}).all()
-    if not due:
+    due_threads = tx.execute(CLAIM_DUE_THREADS, {"now": now, "most": THREADS_PER_TRANSACTION}).all()
+    if not due_threads:
         return 0
-    news = _news(tx, sorted({(row.order_id, row.since) for row in due if row.since is not None}))
-    told = [
-        _notice(row, news[row.order_id, row.since], zone)
-        for row in due
+    news = _read_news(tx, sorted({(row.order_id, row.since) for row in due_threads if row.since is not None}))
+    new_notices = [
+        _build_notice(row, news[row.order_id, row.since], zone)
+        for row in due_threads
         if not row.is_refused and (row.order_id, row.since) in news
     ]
-    outbox.post_all(tx, told, now=now)
-    orders = [row.order_id for row in due]
-    addresses = [row.address for row in due]
-    tx.execute(TOLD, {"orders": orders, "addresses": addresses, "quiet_until": now + window})
-    tx.execute(FORGET_OF_ORDERS, {"orders": sorted(set(orders))})
-    return len(due)
+    outbox.enqueue_notifications(tx, new_notices, now=now)
+    orders = [row.order_id for row in due_threads]
+    addresses = [row.address for row in due_threads]
+    tx.execute(MARK_THREADS_NOTIFIED, {"orders": orders, "addresses": addresses, "quiet_until": now + window})
+    tx.execute(DELETE_NEWS_OF_ORDERS, {"orders": sorted(set(orders))})
+    return len(due_threads)
 
 
-def forget_told(tx: Tx) -> None:
+def delete_notified_news(tx: Tx) -> None:
     """Remove news that everyone has heard. Two who told of one order at the same moment left it."""
-    tx.execute(FORGET_ALL)
+    tx.execute(DELETE_ALL_NEWS)
 
 
-def _news(tx: Tx, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], News]:
-    asked = {"orders": [order for order, _ in wanted], "sinces": [since for _, since in wanted]}
-    rows = tx.execute(NAMED, {**asked, "named": MOST_NAMED})
-    named = {
-        key: [Scanned(*row[2:]) for row in group]
+def _read_news(tx: Tx, thread_keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], ScanNews]:
+    params = {"orders": [order for order, _ in thread_keys], "sinces": [since for _, since in thread_keys]}
+    rows = tx.execute(READ_SCANNED_ITEMS, {**params, "named": MAX_LISTED_ITEMS})
+    items_by_thread = {
+        key: [ScannedItem(*row[2:]) for row in group]
         for key, group in groupby(rows, key=lambda row: (row.order_id, row.since))
     }
     return {
-        (row.order_id, row.since): News(
+        (row.order_id, row.since): ScanNews(
             order_id=row.order_id,
             type=row.type,
             scans=row.scans,
-            pieces=row.pieces,
+            item_count=row.pieces,
             first_at=row.first_at,
             last_at=row.last_at,
             order_scans=row.order_scans,
             order_multi_scans=row.order_multi_scans,
-            named=named[row.order_id, row.since],
+            items=items_by_thread[row.order_id, row.since],
         )
-        for row in tx.execute(COUNTED, asked)
+        for row in tx.execute(COUNT_SCANS, params)
     }
 
 
-def _notice(thread: Any, news: News, zone: tzinfo) -> dict[str, Any]:
-    is_text = rules.channel(thread.address) == "text"
+def _build_notice(thread: Any, news: ScanNews, zone: tzinfo) -> dict[str, Any]:
+    is_text = outbox.channel_for_address(thread.address) == "text"
     return {
         "key": f"scans:{thread.order_id}:{thread.since}:{thread.address}",
-        "kind": rules.SCANS,
+        "kind": outbox.SCANS_KIND,
         "account_id": thread.account_id,
         "sub_account_id": thread.sub_account_id,
         "mode": thread.mode,
         "address": thread.address,
-        "subject": service.subject(news),
-        "words": service.text_message(news) if is_text else service.letter(news, zone=zone),
+        "subject": service.build_subject(news),
+        "words": service.build_text_message(news) if is_text else service.build_email_text(news, zone=zone),
     }
 
 
-def forget_old(db: Database, *, kept_days: int = rules.FORGOTTEN_AFTER.days, now: datetime) -> None:
+def delete_expired_notices(db: Database, *, retention_days: int = outbox.DELETE_AFTER.days, now: datetime) -> None:
     """A job: give up what waited for too long, and forget what was settled so many days ago. A job
     that comes again finds nothing left to do."""
-    with db.work() as tx:
-        outbox.give_up(tx, now=now)
-        forget_told(tx)
-        settled = notices.c.status != "pending"
-        tx.execute(sa.delete(notices).where(settled, notices.c.created_at < now - timedelta(days=kept_days)))
+    with db.system_transaction() as tx:
+        outbox.give_up_old_notifications(tx, now=now)
+        delete_notified_news(tx)
+        is_settled = notices.c.status != "pending"
+        tx.execute(sa.delete(notices).where(is_settled, notices.c.created_at < now - timedelta(days=retention_days)))

@@ -5,29 +5,28 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core import outbox
-from quillpost.core import outbox as rules
 from quillpost.core.database import Tx
-from quillpost.core.text import one_line
-from quillpost.orders.giftcards.claims import Held, State
+from quillpost.core.text import to_one_line
+from quillpost.orders.giftcards.claims import ClaimState, ClaimView
 
-LONGEST_TITLE = 80
+MAX_TITLE_LENGTH = 80
 
-LOCKED = (
+LOCKED_CARD_TEXT = (
     "Its code was shown to nobody, and is not shown any more until you decide. To take the card back, its "
     "value returned to your credit, call:\n\n"
     "PUT /order-items/{item}/invalidate-giftcard\n\n"
     'With {{"reissue": true}} in the body, a new piece with another card goes to the same recipient.'
 )
-SHOWN = (
+SHOWN_CARD_TEXT = (
     "Its code has been shown already, so the card cannot be taken back here: PUT "
     "/order-items/{item}/invalidate-giftcard would refuse it. Get in touch with the recipient."
 )
 
 # The owners; where nobody signs in, the account itself. Whoever wants to hear no more of the account's scans
 # is not told by way of an order's addresses either.
-WHOM = sa.text(
+FIND_ADDRESSES = sa.text(
     """
     with owners as (
         select p.email as address from memberships m join people p on p.id = m.person_id
@@ -44,42 +43,42 @@ WHOM = sa.text(
     select address from everyone order by place, address
     """
 )
-WHOSE = sa.text("select account_id, sub_account_id, mode from orders where id = :order_id")
+READ_ORDER_OWNER = sa.text("select account_id, sub_account_id, mode from orders where id = :order_id")
 
 
-def tell(tx: Tx, held: Held, *, now: datetime) -> None:
+def notify_of_giftcard_report(tx: Tx, card: ClaimView, *, now: datetime) -> None:
     """Each of those who look after the order hears of it once, as the notice's key has it, however often an
     address is named. Takes the transaction of the report."""
-    whose = tx.execute(WHOSE, {"order_id": held.order_id}).one()
-    whom = tx.execute(WHOM, {"account_id": whose.account_id, "order_id": held.order_id}).scalars()
-    outbox.post_all(tx, [_notice(held, whose, address) for address in whom], now=now)
+    order = tx.execute(READ_ORDER_OWNER, {"order_id": card.order_id}).one()
+    addresses = tx.execute(FIND_ADDRESSES, {"account_id": order.account_id, "order_id": card.order_id}).scalars()
+    outbox.enqueue_notifications(tx, [_build_notice(card, order, address) for address in addresses], now=now)
 
 
-def _notice(held: Held, whose: Any, address: str) -> dict[str, Any]:
-    is_text = rules.channel(address) == "text"
+def _build_notice(card: ClaimView, order: Any, address: str) -> dict[str, Any]:
+    is_text = outbox.channel_for_address(address) == "text"
     return {
-        "key": f"gift-report:{held.item_id}:{address.lower()}",
-        "kind": rules.GIFTS,
-        "account_id": whose.account_id,
-        "sub_account_id": whose.sub_account_id,
-        "mode": whose.mode,
+        "key": f"gift-report:{card.item_id}:{address.lower()}",
+        "kind": outbox.GIFTCARDS_KIND,
+        "account_id": order.account_id,
+        "sub_account_id": order.sub_account_id,
+        "mode": order.mode,
         "address": address,
-        "subject": f"A gift card of order {held.order_id} was reported",
-        "words": _short(held) if is_text else _letter(held),
+        "subject": f"A gift card of order {card.order_id} was reported",
+        "words": _text_message(card) if is_text else _email_text(card),
     }
 
 
-def _letter(held: Held) -> str:
-    what_now = LOCKED if held.state is State.LOCKED else SHOWN
+def _email_text(card: ClaimView) -> str:
+    instructions = LOCKED_CARD_TEXT if card.state is ClaimState.LOCKED else SHOWN_CARD_TEXT
     return (
-        f"Whoever has piece {held.item_id} of your order {held.order_id} reports its gift card, "
-        f"{_card(held)}:\n\n- {held.report}\n\n" + what_now.format(item=held.item_id)
+        f"Whoever has piece {card.item_id} of your order {card.order_id} reports its gift card, "
+        f"{_card_label(card)}:\n\n- {card.report}\n\n" + instructions.format(item=card.item_id)
     )
 
 
-def _short(held: Held) -> str:
-    return f"Gift card reported: order {held.order_id}, piece {held.item_id}, {_card(held)}. {held.report}."
+def _text_message(card: ClaimView) -> str:
+    return f"Gift card reported: order {card.order_id}, piece {card.item_id}, {_card_label(card)}. {card.report}."
 
 
-def _card(held: Held) -> str:
-    return f"{one_line(held.title, most=LONGEST_TITLE)} over {dollars(held.cents)}"
+def _card_label(card: ClaimView) -> str:
+    return f"{to_one_line(card.title, max_length=MAX_TITLE_LENGTH)} over {format_dollars(card.cents)}"

@@ -9,13 +9,13 @@ from html import escape
 from anyascii import anyascii
 
 from quillpost.core import outbox
-from quillpost.core.outbox import Claimed
-from quillpost.core.text import one_line
-from quillpost.notifications.ports import Message
-from quillpost.notifications.unsubscribe import Reader
+from quillpost.core.outbox import ClaimedNotification
+from quillpost.core.text import to_one_line
+from quillpost.notifications.ports import OutgoingMessage
+from quillpost.notifications.unsubscribe import NoticeReader
 
-LINK = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
-PAGE = """<!doctype html>
+LINK_PATTERN = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
+HTML_PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -48,112 +48,114 @@ footer p {{ margin: 0 0 8px; }}
 """  # noqa: E501
 
 
-def page(title: str, words: str, footer: Sequence[str], *, unsubscribe: str | None) -> str:
+def render_html(title: str, text: str, footer: Sequence[str], *, unsubscribe: str | None) -> str:
     """Paragraphs are set apart by empty lines; lines that begin with `- ` are a list; addresses are links."""
-    ends = [f"<p>{_linked(line)}</p>" for line in footer]
+    footer_lines = [f"<p>{_link_urls(line)}</p>" for line in footer]
     if unsubscribe is not None:
-        ends.append(f'<p><a href="{escape(unsubscribe)}">Unsubscribe</a></p>')
-    return PAGE.format(title=escape(title), body="\n".join(_blocks(words)), footer="\n".join(ends))
+        footer_lines.append(f'<p><a href="{escape(unsubscribe)}">Unsubscribe</a></p>')
+    return HTML_PAGE.format(title=escape(title), body="\n".join(_render_blocks(text)), footer="\n".join(footer_lines))
 
 
-def _blocks(words: str) -> Iterator[str]:
-    for block in re.split(r"\n\s*\n", words.strip()):
+def _render_blocks(text: str) -> Iterator[str]:
+    for block in re.split(r"\n\s*\n", text.strip()):
         lines = block.splitlines()
         if all(line.startswith("- ") for line in lines):
-            yield "<ul>\n" + "\n".join(f"<li>{_linked(line[2:])}</li>" for line in lines) + "\n</ul>"
+            yield "<ul>\n" + "\n".join(f"<li>{_link_urls(line[2:])}</li>" for line in lines) + "\n</ul>"
         else:
-            yield "<p>" + "<br>\n".join(map(_linked, lines)) + "</p>"
+            yield "<p>" + "<br>\n".join(map(_link_urls, lines)) + "</p>"
 
 
-def _linked(text: str) -> str:
+def _link_urls(text: str) -> str:
     """Escaped, and every address in it a link."""
-    made, done = [], 0
-    for found in LINK.finditer(text):
-        shown = escape(found.group())
-        made += [escape(text[done : found.start()]), f'<a href="{shown}">{shown}</a>']
-        done = found.end()
-    return "".join(made) + escape(text[done:])
+    html_parts, end = [], 0
+    for match in LINK_PATTERN.finditer(text):
+        url = escape(match.group())
+        html_parts += [escape(text[end : match.start()]), f'<a href="{url}">{url}</a>']
+        end = match.end()
+    return "".join(html_parts) + escape(text[end:])
 
 
-GSM = frozenset(
+GSM_CHARS = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     "ÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 )
-ESCAPED = frozenset("^{}\\[~]|€")
+GSM_EXTENDED_CHARS = frozenset("^{}\\[~]|€")
 """Letters of the second table: each takes the place of two."""
 
-TEXT_PLACES = 160
+MAX_TEXT_LENGTH = 160
 """What one text message holds; a longer one is sent, and paid, as several."""
 
 
-def as_text_message(text: str, *, places: int = TEXT_PLACES) -> str:
+def fit_text_message(text: str, *, max_length: int = MAX_TEXT_LENGTH) -> str:
     """The same in letters that fit into one text message: what the alphabet lacks is written as it is best
     read, and the end is cut."""
-    letters = [letter for each in one_line(text, most=4 * places) for letter in _known(each)]
-    if _places(letters) <= places:
-        return "".join(letters)
-    while _places(letters) > places - 3:
-        letters.pop()
-    return "".join(letters).rstrip() + "..."
+    chars = [char for source_char in to_one_line(text, max_length=4 * max_length) for char in _to_gsm(source_char)]
+    if _gsm_length(chars) <= max_length:
+        return "".join(chars)
+    while _gsm_length(chars) > max_length - 3:
+        chars.pop()
+    return "".join(chars).rstrip() + "..."
 
 
-def _known(letter: str) -> str:
-    if letter in GSM or letter in ESCAPED:
-        return letter
-    return "".join(each for each in anyascii(letter) if each in GSM)
+def _to_gsm(char: str) -> str:
+    if char in GSM_CHARS or char in GSM_EXTENDED_CHARS:
+        return char
+    return "".join(replacement for replacement in anyascii(char) if replacement in GSM_CHARS)
 
 
-def _places(letters: list[str]) -> int:
-    return len(letters) + sum(each in ESCAPED for each in letters)
+def _gsm_length(chars: list[str]) -> int:
+    return len(chars) + sum(char in GSM_EXTENDED_CHARS for char in chars)
 
 
-LONGEST_SUBJECT = 150
-TEST = "This is about testing mode: nothing was printed or mailed."
-PLACE = "{link}"
+MAX_SUBJECT_LENGTH = 150
+TEST_MODE_NOTE = "This is about testing mode: nothing was printed or mailed."
+LINK_PLACEHOLDER = "{link}"
 
-LinkTo = Callable[[Reader], str]
+UnsubscribeLinkBuilder = Callable[[NoticeReader], str]
 """Where a reader says that they want to hear no more."""
 
 
-def compose(notice: Claimed, *, link_to: LinkTo, secret: str | None = None, now: datetime) -> Message:
+def compose_message(
+    notice: ClaimedNotification, *, build_link: UnsubscribeLinkBuilder, secret: str | None = None, now: datetime
+) -> OutgoingMessage:
     """`secret` is what `{link}` in the words stands for, where the notice has one."""
-    words = notice.words if secret is None else notice.words.replace(PLACE, secret)
+    text = notice.words if secret is None else notice.words.replace(LINK_PLACEHOLDER, secret)
     is_test = notice.mode == "test"
     if notice.channel == "text":
-        words = f"Test: {words}" if is_test else words
+        text = f"Test: {text}" if is_test else text
         number = notice.address.removesuffix(outbox.TEXT_SUFFIX)
-        return Message(notice.key, number, notice.subject, as_text_message(words), now)
-    title = one_line(notice.subject, most=LONGEST_SUBJECT)
-    link = link_to(Reader(notice.account_id, notice.address)) if notice.kind == outbox.SCANS else None
-    footer = [TEST] if is_test else []
-    footer.append(_reason(notice))
-    ends = footer if link is None else [*footer, f"To hear no more of them: {link}"]
-    return Message(
+        return OutgoingMessage(notice.key, number, notice.subject, fit_text_message(text), now)
+    title = to_one_line(notice.subject, max_length=MAX_SUBJECT_LENGTH)
+    link = build_link(NoticeReader(notice.account_id, notice.address)) if notice.kind == outbox.SCANS_KIND else None
+    footer = [TEST_MODE_NOTE] if is_test else []
+    footer.append(_reason_text(notice))
+    footer_lines = footer if link is None else [*footer, f"To hear no more of them: {link}"]
+    return OutgoingMessage(
         key=notice.key,
         to=notice.address,
         subject=f"[Test] {title}" if is_test else title,
-        text=f"{words.strip()}\n\n-- \n" + "\n".join(ends) + "\n",
+        text=f"{text.strip()}\n\n-- \n" + "\n".join(footer_lines) + "\n",
         at=now,
-        html=page(title, words, footer, unsubscribe=link),
-        unsubscribe=link,
+        html=render_html(title, text, footer, unsubscribe=link),
+        unsubscribe_url=link,
     )
 
 
-def _reason(notice: Claimed) -> str:
-    name = one_line(notice.account_name, most=LONGEST_SUBJECT)
-    if notice.kind == outbox.SCANS:
+def _reason_text(notice: ClaimedNotification) -> str:
+    name = to_one_line(notice.account_name, max_length=MAX_SUBJECT_LENGTH)
+    if notice.kind == outbox.SCANS_KIND:
         return f"You get this because {name} has named your address to be told of scans."
-    if notice.kind == outbox.PEOPLE:
+    if notice.kind == outbox.PEOPLE_KIND:
         return "You get this because you sign in to Quillpost with this address, or are invited to."
-    if notice.kind == outbox.GIFTS:
+    if notice.kind == outbox.GIFTCARDS_KIND:
         return f"You get this because you look after the account {name}, or are told of its orders."
     return f"You get this because your address is that of the account {name}."
 
 
-MOST_NAMED = 20
-LONGEST_NAME = 60
+MAX_LISTED_ITEMS = 20
+MAX_NAME_LENGTH = 60
 
-PIECES = {
+PRODUCT_LABELS = {
     "postcard": "postcard",
     "postcard6x11": "postcard",
     "letter": "letter",
@@ -165,7 +167,7 @@ PIECES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedItem:
     """A piece whose code was scanned: how often by this news, and how often so far."""
 
     item_id: int
@@ -173,104 +175,105 @@ class Scanned:
     city: str | None
     province: str | None
     scans: int
-    so_far: int
+    total_scans: int
     last_at: datetime
 
     @property
-    def who(self) -> str:
-        return one_line(self.name or "", most=LONGEST_NAME) or "Someone"
+    def display_name(self) -> str:
+        return to_one_line(self.name or "", max_length=MAX_NAME_LENGTH) or "Someone"
 
     @property
-    def where(self) -> str:
-        parts = (one_line(part or "", most=LONGEST_NAME) for part in (self.city, self.province))
+    def location(self) -> str:
+        parts = (to_one_line(part or "", max_length=MAX_NAME_LENGTH) for part in (self.city, self.province))
         return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """The scans of one order of which somebody has not heard; `named` are the first pieces of them."""
+class ScanNews:
+    """The scans of one order of which somebody has not heard; `items` are the first pieces of them."""
 
     order_id: int
     type: str
     scans: int
-    pieces: int
+    item_count: int
     first_at: datetime
     last_at: datetime
     order_scans: int
     order_multi_scans: int
-    named: Sequence[Scanned]
+    items: Sequence[ScannedItem]
 
     @property
-    def piece(self) -> str:
-        return PIECES.get(self.type, "piece")
+    def product_label(self) -> str:
+        return PRODUCT_LABELS.get(self.type, "piece")
 
 
-def subject(news: News) -> str:
+def build_subject(news: ScanNews) -> str:
     if news.scans == 1:
-        return f"{news.named[0].who} scanned your {news.piece}"
-    return f"{news.scans:,} scans of your {news.piece} (order {news.order_id})"
+        return f"{news.items[0].display_name} scanned your {news.product_label}"
+    return f"{news.scans:,} scans of your {news.product_label} (order {news.order_id})"
 
 
-def letter(news: News, *, zone: tzinfo) -> str:
-    return _of_one(news, zone) if news.scans == 1 else _of_many(news, zone)
+def build_email_text(news: ScanNews, *, zone: tzinfo) -> str:
+    return _single_scan_text(news, zone) if news.scans == 1 else _many_scans_text(news, zone)
 
 
-def text_message(news: News) -> str:
-    who = ", ".join(filter(None, (news.named[0].who, news.named[0].where.replace(",", ""))))
-    order = f"your {news.piece} (order {news.order_id})"
+def build_text_message(news: ScanNews) -> str:
+    who = ", ".join(filter(None, (news.items[0].display_name, news.items[0].location.replace(",", ""))))
+    order_text = f"your {news.product_label} (order {news.order_id})"
     if news.scans == 1:
-        return f"{who}, scanned {order}. {_so_far(news.named[0])}"
-    others = f" and {news.pieces - 1:,} more" if news.pieces > 1 else ""
-    return f"{news.scans:,} scans of {order}: {who}{others}. {news.order_scans:,} in all."
+        return f"{who}, scanned {order_text}. {_total_scans_text(news.items[0])}"
+    others_text = f" and {news.item_count - 1:,} more" if news.item_count > 1 else ""
+    return f"{news.scans:,} scans of {order_text}: {who}{others_text}. {news.order_scans:,} in all."
 
 
-def _of_one(news: News, zone: tzinfo) -> str:
-    one = news.named[0]
-    place = f" in {one.where}" if one.where else ""
+def _single_scan_text(news: ScanNews, zone: tzinfo) -> str:
+    item = news.items[0]
+    location_text = f" in {item.location}" if item.location else ""
     return (
-        f"{one.who}{place} scanned the QR code on your {news.piece} on {_moment(news.last_at, zone)}.\n\n"
-        f"{_so_far(one)} It is piece {one.item_id} of order {news.order_id}, which has "
-        f"{_times(news.order_scans)} in all."
+        f"{item.display_name}{location_text} scanned the QR code on your {news.product_label} on "
+        f"{_format_datetime(news.last_at, zone)}.\n\n"
+        f"{_total_scans_text(item)} It is piece {item.item_id} of order {news.order_id}, which has "
+        f"{_scan_count_text(news.order_scans)} in all."
     )
 
 
-def _of_many(news: News, zone: tzinfo) -> str:
-    first, last = _moment(news.first_at, zone), _moment(news.last_at, zone)
-    between = f"on {last}" if first == last else f"between {first} and {last}"
-    pieces = "one piece" if news.pieces == 1 else f"{news.pieces:,} pieces"
+def _many_scans_text(news: ScanNews, zone: tzinfo) -> str:
+    first, last = _format_datetime(news.first_at, zone), _format_datetime(news.last_at, zone)
+    period = f"on {last}" if first == last else f"between {first} and {last}"
+    items_text = "one piece" if news.item_count == 1 else f"{news.item_count:,} pieces"
     lines = [
-        f"- {', '.join(filter(None, (each.who, each.where)))}: {_times(each.scans)}, "
-        f"{'last ' if each.scans > 1 else ''}on {_short_moment(each.last_at, zone)}"
-        for each in news.named
+        f"- {', '.join(filter(None, (item.display_name, item.location)))}: {_scan_count_text(item.scans)}, "
+        f"{'last ' if item.scans > 1 else ''}on {_format_short_datetime(item.last_at, zone)}"
+        for item in news.items
     ]
-    if news.pieces > len(news.named):
-        lines.append(f"- and {news.pieces - len(news.named):,} more")
-    multi = news.order_multi_scans
-    more = f"{multi:,} of its pieces {'was' if multi == 1 else 'were'} scanned more than once"
+    if news.item_count > len(news.items):
+        lines.append(f"- and {news.item_count - len(news.items):,} more")
+    multi_scans = news.order_multi_scans
+    multi_text = f"{multi_scans:,} of its pieces {'was' if multi_scans == 1 else 'were'} scanned more than once"
     return (
-        f"The QR code on your {news.piece} was scanned {news.scans:,} times, on {pieces}, {between}:\n\n"
+        f"The QR code on your {news.product_label} was scanned {news.scans:,} times, on {items_text}, {period}:\n\n"
         + "\n".join(lines)
-        + f"\n\nOrder {news.order_id} has {_times(news.order_scans)} in all"
-        + (f"; {more}." if multi else ".")
+        + f"\n\nOrder {news.order_id} has {_scan_count_text(news.order_scans)} in all"
+        + (f"; {multi_text}." if multi_scans else ".")
     )
 
 
-def _so_far(one: Scanned) -> str:
-    if one.so_far <= 1:
+def _total_scans_text(item: ScannedItem) -> str:
+    if item.total_scans <= 1:
         return "This is its first scan."
-    return f"It was scanned {one.so_far:,} times so far."
+    return f"It was scanned {item.total_scans:,} times so far."
 
 
-def _times(count: int) -> str:
+def _scan_count_text(count: int) -> str:
     return "1 scan" if count == 1 else f"{count:,} scans"
 
 
-def _moment(at: datetime, zone: tzinfo) -> str:
+def _format_datetime(at: datetime, zone: tzinfo) -> str:
     local = at.astimezone(zone)
     return f"{local:%B} {local.day}, {local.year}, at {local:%H:%M} {local.tzname()}"
 
 
-def _short_moment(at: datetime, zone: tzinfo) -> str:
+def _format_short_datetime(at: datetime, zone: tzinfo) -> str:
     """Where the year and the zone have been told."""
     local = at.astimezone(zone)
     return f"{local:%B} {local.day} at {local:%H:%M}"

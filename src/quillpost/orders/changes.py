@@ -1,6 +1,6 @@
 """Changing an order while nothing of it has been made: checked, and priced, as if it were sent again.
 
-What takes long comes first, in `new_words`; `edit` holds the order no longer than it takes to write.
+What takes long comes first, in `check_new_message`; `edit_order` holds the order no longer than it takes to write.
 """
 
 from collections.abc import Sequence
@@ -11,31 +11,31 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.accounts.billing import credit, ledger
-from quillpost.accounts.billing.prices import tariff_on
+from quillpost.accounts.billing.prices import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Conflict, Invalid, Refused
-from quillpost.core.stored_files import files_of_order
+from quillpost.core.stored_files import find_order_files
 from quillpost.orders import designs
-from quillpost.orders import items as store
-from quillpost.orders.audience import Reach, may_repeat, repeated_items
-from quillpost.orders.create import SWEEP
-from quillpost.orders.drafts import Written, check_fit, handwriting_warnings
-from quillpost.orders.images import key_of
-from quillpost.orders.materialization import longest_mailed, longest_people
+from quillpost.orders import items as order_items
+from quillpost.orders.audience import AudienceCriteria, can_repeat, count_repeated_items
+from quillpost.orders.create import SWEEP_TASK
+from quillpost.orders.drafts import WrittenMessage, check_fit, handwriting_warnings
+from quillpost.orders.images import hash_creative
+from quillpost.orders.materialization import longest_in_order, longest_on_lists
 from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.templates.rules import wrong_variables
-from quillpost.orders.validation import HARD_TO_READ
+from quillpost.orders.templates.rules import variables_error
+from quillpost.orders.validation import HARD_TO_READ_WARNING
 from quillpost.recipients.rules import Person
 from quillpost.rendering.models import Addressee
-from quillpost.rendering.renderer import Studio
-from quillpost.rendering.text.variables import compile_text, holds_variable
+from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.text.variables import compile_template, has_variables
 
 # What a piece costs may depend on its country alone, so few different prices meet many pieces.
-REPRICE = sa.text(
+REPRICE_ITEMS = sa.text(
     """
     update items i set price_cents = p.cents, updated_at = :now
       from unnest(cast(:countries as text[]), cast(:cents as integer[])) as p (country, cents)
@@ -44,186 +44,192 @@ REPRICE = sa.text(
     """
 )
 
-CHANGED_SINCE = "Its message was changed after that: released, it is reviewed once more."
+MESSAGE_CHANGED_WHILE_HELD = "Its message was changed after that: released, it is reviewed once more."
 """What an operator is told of a held order whose words are others by now."""
 
-WORDED = ("message", "creative_key", "warnings", "hold_reasons")
+MESSAGE_COLUMNS = ("message", "creative_key", "warnings", "hold_reasons")
 """What other words change of an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewWords:
+class NewMessage:
     """A message that fits everyone, what is told of it, and what was told of the one before."""
 
-    before: str
+    previous_message: str
     message: str
     creative_key: UUID
     warnings: list[str]
-    untrue: list[str]
+    outdated_warnings: list[str]
 
-    def written_on(self, order: Order) -> Order:
+    def apply_to(self, order: Order) -> Order:
         """The order with these words, unless others have come between."""
         # Only the message matters: a list that became items, say, is no reason to try again.
-        if order.message != self.before:
+        if order.message != self.previous_message:
             raise Conflict("Another call changed this order's message meanwhile: try again.", retry_after=1)
-        kept = [warning for warning in order.warnings if warning not in self.untrue]
-        is_news = order.status is OrderStatus.PAUSED and self.message != self.before
+        remaining_warnings = [warning for warning in order.warnings if warning not in self.outdated_warnings]
+        changes_held_order = order.status is OrderStatus.PAUSED and self.message != self.previous_message
         return replace(
             order,
             message=self.message,
             creative_key=self.creative_key,
-            warnings=self.warnings + kept,
-            hold_reasons=_with(order.hold_reasons, CHANGED_SINCE) if is_news else order.hold_reasons,
+            warnings=self.warnings + remaining_warnings,
+            hold_reasons=_append_reason(order.hold_reasons, MESSAGE_CHANGED_WHILE_HELD)
+            if changes_held_order
+            else order.hold_reasons,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class OrderEdit:
     """What is to be different. What is not named stays: a schedule or metadata may be set to nothing."""
 
-    names: frozenset[str]
-    words: NewWords | None = None
+    changed_fields: frozenset[str]
+    new_message: NewMessage | None = None
     schedule_for: datetime | None = None
     metadata: str | None = None
 
 
-def edit(
-    tx: Tx,
-    order_id: int,
-    changes: Changes,
-    *,
-    review: timedelta,
-    needs_credit: bool = False,
-    now: datetime,
+def edit_order(
+    tx: Tx, order_id: int, changes: OrderEdit, *, review: timedelta, needs_credit: bool = False, now: datetime
 ) -> Order:
     """The order as it is from now on. Against the press, one side wins."""
-    order = store.read_order(tx, order_id, locked=True)
-    _require_changeable(order)
+    order = order_items.read_order(tx, order_id, locked=True)
+    _require_editable(order)
     values: dict[str, object] = {"updated_at": now}
-    changed = order
-    if changes.words is not None:
-        changed = changes.words.written_on(order)
-        values |= {name: getattr(changed, name) for name in WORDED}
-    if "metadata" in changes.names:
+    updated = order
+    if changes.new_message is not None:
+        updated = changes.new_message.apply_to(order)
+        values |= {name: getattr(updated, name) for name in MESSAGE_COLUMNS}
+    if "metadata" in changes.changed_fields:
         values["metadata"] = changes.metadata
-    if "schedule_for" in changes.names:
+    if "schedule_for" in changes.changed_fields:
         due_at = max(order.created_at + review, changes.schedule_for or now, now)
-        changed = replace(changed, schedule_for=changes.schedule_for, due_at=due_at)
+        updated = replace(updated, schedule_for=changes.schedule_for, due_at=due_at)
         values |= {"schedule_for": changes.schedule_for, "due_at": due_at}
-        jobs.wake(tx, SWEEP, at=due_at)
-    if changed is not order:
-        _require_no_repeats(tx, changed, "message" if changes.words else "schedule_for")
-    if changed.creative_key != order.creative_key:
+        jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
+    if updated is not order:
+        _require_no_repeats(tx, updated, "message" if changes.new_message else "schedule_for")
+    if updated.creative_key != order.creative_key:
         tx.execute(
             sa.update(items)
             .where(items.c.order_id == order.id)
-            .values(creative_key=changed.creative_key, updated_at=now)
+            .values(creative_key=updated.creative_key, updated_at=now)
         )
     # What mails the same at the same time costs what was agreed.
-    is_other = (changed.message, changed.schedule_for) != (order.message, order.schedule_for)
-    if is_other and not order.audience_pending:
-        cost = _priced_again(tx, order, needs_credit=needs_credit, now=now)
-        values |= {"order_total": cost.pieces, "gift_total": cost.gifts}
+    needs_new_price = (updated.message, updated.schedule_for) != (order.message, order.schedule_for)
+    if needs_new_price and not order.audience_pending:
+        cost = _reprice(tx, order, needs_credit=needs_credit, now=now)
+        values |= {"order_total": cost.item_cents, "gift_total": cost.gift_cents}
     return Order.of(
-        tx.execute(
-            sa.update(orders).where(orders.c.id == order_id).values(**values).returning(*orders.c)
-        ).one()
+        tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**values).returning(*orders.c)).one()
     )
 
 
-def new_words(
-    db: Database, whose: Tenant, order: Order, message: str, *, studio: Studio, indicia: Sequence[str]
-) -> NewWords:
+def check_new_message(
+    db: Database, tenant: Tenant, order: Order, message: str, *, renderer: Renderer, indicia: Sequence[str]
+) -> NewMessage:
     """Other words for the order, if everyone's fit.
 
     Laying them out takes a while, longer where the hand is yet to be made: nothing is locked meanwhile.
     """
-    _require_changeable(order)
+    _require_editable(order)
     if order.pdf_only:
         raise Invalid({"message": ["This letter is a PDF alone: no message is printed on it."]})
-    if wrong := wrong_variables(message):
-        raise Invalid({"message": [wrong]})
-    changed = replace(order, message=message)
-    with db.transaction(whose) as tx:
-        own, key = _own_addressees(tx, order), _key(tx, changed)
-        longest, longest_before = _longest(tx, changed), _longest(tx, order)
+    if message_error := variables_error(message):
+        raise Invalid({"message": [message_error]})
+    updated = replace(order, message=message)
+    with db.transaction(tenant) as tx:
+        inline_addressees, creative_key = _read_inline_addressees(tx, order), _creative_key(tx, updated)
+        longest_people, previous_longest_people = _longest_people(tx, updated), _longest_people(tx, order)
     has_qr = order.qrcode_url is not None
-    before, after = (
-        designs.design(one, sender=order.sender, return_address=order.return_address, indicia=indicia)
-        for one in (order, changed)
+    previous_design, new_design = (
+        designs.build_design(version, sender=order.sender, return_address=order.return_address, indicia=indicia)
+        for version in (order, updated)
     )
-    written = check_fit(studio, after, own, longest=longest, has_qr=has_qr, may_be_blank=order.has_background)
-    told = handwriting_warnings(studio, after, written)
-    others = [designs.addressee(person) for person in longest_before]
-    wordings = studio.wordings(before, own + others)
-    smallest = studio.misfits(before, [], qr=has_qr, wordings=wordings).smallest
-    untrue = handwriting_warnings(studio, before, Written(wordings, smallest))
+    written_message = check_fit(
+        renderer,
+        new_design,
+        inline_addressees,
+        longest_people=longest_people,
+        has_qr=has_qr,
+        may_be_blank=order.has_background,
+    )
+    warnings = handwriting_warnings(renderer, new_design, written_message)
+    list_addressees = [designs.build_addressee(person) for person in previous_longest_people]
+    texts = renderer.fill_messages(previous_design, inline_addressees + list_addressees)
+    smallest = renderer.find_misfits(previous_design, [], qr=has_qr, messages=texts).smallest_size
+    outdated_warnings = handwriting_warnings(renderer, previous_design, WrittenMessage(texts, smallest))
     if not message.strip():
-        untrue += [warning for warning in order.warnings if warning.startswith(HARD_TO_READ)]
-    return NewWords(before=order.message, message=message, creative_key=key, warnings=told, untrue=untrue)
+        outdated_warnings += [warning for warning in order.warnings if warning.startswith(HARD_TO_READ_WARNING)]
+    return NewMessage(
+        previous_message=order.message,
+        message=message,
+        creative_key=creative_key,
+        warnings=warnings,
+        outdated_warnings=outdated_warnings,
+    )
 
 
-def _with(reasons: Sequence[str], last: str) -> list[str]:
-    return [*(why for why in reasons if why != last), last]
+def _append_reason(reasons: Sequence[str], new_reason: str) -> list[str]:
+    return [*(reason for reason in reasons if reason != new_reason), new_reason]
 
 
-def _require_changeable(order: Order) -> None:
+def _require_editable(order: Order) -> None:
     if not order.is_cancellable:
         raise Refused(f"This order can no longer be changed: it is {order.status.display}.")
 
 
-def _own_addressees(tx: Tx, order: Order) -> list[Addressee]:
+def _read_inline_addressees(tx: Tx, order: Order) -> list[Addressee]:
     """Those whom the call itself named."""
     rows = tx.execute(
         sa.select(items)
-        .where(
-            *store.own_items(order),
-            items.c.status == ItemStatus.PROCESSING.value,
-        )
+        .where(*order_items.inline_item_conditions(order), items.c.status == ItemStatus.PROCESSING.value)
         .order_by(items.c.id)
     )
-    resident = order.append_or_current_resident
-    return [designs.addressee(Item.of(row), or_current_resident=resident) for row in rows]
+    or_current_resident = order.append_or_current_resident
+    return [designs.build_addressee(Item.of(row), or_current_resident=or_current_resident) for row in rows]
 
 
-def _longest(tx: Tx, order: Order) -> list[Person]:
+def _longest_people(tx: Tx, order: Order) -> list[Person]:
     """The longest words of those on the order's lists, or of those it has taken over from them."""
     if not order.mailing_list_ids:
         return []
-    used = {slot.name for slot in compile_text(order.message).slots}
+    variables = {slot.name for slot in compile_template(order.message).slots}
     if order.audience_pending:
-        return longest_people(tx, order.mailing_list_ids, used)
-    return longest_mailed(tx, order.id, used)
+        return longest_on_lists(tx, order.mailing_list_ids, variables)
+    return longest_in_order(tx, order.id, variables)
 
 
 def _require_no_repeats(tx: Tx, order: Order, field: str) -> None:
     """Other words or another time may bring two of the same to one address within 36 hours."""
-    wanted = Reach(
+    criteria = AudienceCriteria(
         account_id=order.account_id,
         sub_account_id=order.sub_account_id,
         mode=order.mode,
         list_ids=order.mailing_list_ids,
         creative_key=order.creative_key,
-        allow_duplicates=may_repeat(order.type, allow_duplicates=order.allow_duplicates),
+        allow_duplicates=can_repeat(order.type, allow_duplicates=order.allow_duplicates),
         mails_at=order.due_at,
         tariff=Tariff({}),
         order_id=order.id,
     )
-    repeated = repeated_items(tx, wanted)
-    if repeated:
+    repeated_count = count_repeated_items(tx, criteria)
+    if repeated_count:
         raise Invalid(
-            {field: [f"{repeated:,} of its recipients would get the same piece twice within 36 hours."]}
+            {field: [f"{repeated_count:,} of its recipients would get the same piece twice within 36 hours."]}
         )
 
 
-def _key(tx: Tx, order: Order) -> UUID:
+def _creative_key(tx: Tx, order: Order) -> UUID:
     """The creative's key, from the digests of its files, which need not be read for that."""
-    shelf = files_of_order(tx, order.id)
+    storage = find_order_files(tx, order.id)
 
-    def content(url: str | None, file_id: UUID | None) -> str | None:
-        return url if url and holds_variable(url) else shelf[file_id].digest if file_id else None
+    def content(picture_url: str | None, file_id: UUID | None) -> str | None:
+        return (
+            picture_url if picture_url and has_variables(picture_url) else storage[file_id].digest if file_id else None
+        )
 
-    return key_of(
+    return hash_creative(
         order.piece,
         order.message,
         front=content(order.front_image_url, order.front_file_id),
@@ -232,7 +238,7 @@ def _key(tx: Tx, order: Order) -> UUID:
     )
 
 
-def _priced_again(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> store.Cost:
+def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> order_items.OrderCost:
     """What the order comes to at today's prices; that much is held for it."""
     countries = list(
         tx.execute(
@@ -241,16 +247,21 @@ def _priced_again(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) ->
             .distinct()
         ).scalars()
     )
-    tariff = tariff_on(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=now.date())
+    tariff = read_tariff(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=now.date())
     prices = {country: tariff.unit_cents(country) for country in countries}
-    known = {country: cents for country, cents in prices.items() if cents is not None}
+    available_prices = {country: cents for country, cents in prices.items() if cents is not None}
     tx.execute(
-        REPRICE,
-        {"order_id": order.id, "countries": list(known), "cents": list(known.values()), "now": now},
+        REPRICE_ITEMS,
+        {
+            "order_id": order.id,
+            "countries": list(available_prices),
+            "cents": list(available_prices.values()),
+            "now": now,
+        },
     )
-    cost = store.live_cents(tx, order.id)
+    cost = order_items.read_live_cost(tx, order.id)
     if needs_credit:
-        more = cost.total - ledger.held_for(tx, order.id)
-        credit.require(tx, order.account_id, order.mode, cents=more, is_change=True)
-    ledger.hold_exactly(tx, order.id, cents=cost.total, why=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
+        extra_cents = cost.total_cents - ledger.read_held_cents(tx, order.id)
+        credit.require_credit(tx, order.account_id, order.mode, cents=extra_cents, is_change=True)
+    ledger.set_order_hold(tx, order.id, cents=cost.total_cents, reason=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
     return cost

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from quillpost.orders.giftcards.rules import SPECIMEN, spelled
-from quillpost.orders.models import Brand, Gift, Item, Order, Wish
-from quillpost.recipients.addresses.service import HOME
+from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
+from quillpost.orders.models import GiftcardChoice, Item, Order, OrderBranding, OrderRequest
+from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.recipients.rules import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.text.variables import fill_url
@@ -22,7 +22,7 @@ class DesignKey(NamedTuple):
     logo: UUID | None = None
 
     @classmethod
-    def of(cls, item: Item, order: Order) -> "DesignKey":
+    def for_item(cls, item: Item, order: Order) -> "DesignKey":
         return cls(
             order.id,
             item.front_file_id or order.front_file_id,
@@ -32,10 +32,10 @@ class DesignKey(NamedTuple):
         )
 
 
-def design(
-    look: Wish | Order,
+def build_design(
+    source: OrderRequest | Order,
     *,
-    sender: rendering_models.Sender,
+    sender: rendering_models.SenderName,
     return_address: rendering_models.ReturnAddress,
     front: bytes | None = None,
     background: bytes | None = None,
@@ -44,151 +44,146 @@ def design(
     indicia: Sequence[str],
 ) -> rendering_models.Design:
     return rendering_models.Design(
-        piece=look.piece,
-        message=look.message,
-        ink=rendering_models.parse_colour(look.handwriting_color).ink,
-        hand=look.style,
-        font_size=look.font_size,
-        realism=look.handwriting_realism,
+        product=source.piece,
+        message=source.message,
+        ink=rendering_models.parse_color(source.handwriting_color).ink,
+        hand=source.style,
+        font_size=source.font_size,
+        realism=source.handwriting_realism,
         front=front,
         background=background,
         pages=pages,
-        pdf_only=look.pdf_only,
-        giftcard=giftcard(look.gift),
-        branding=branding(look.brand, logo),
+        pdf_only=source.pdf_only,
+        giftcard=build_giftcard(source.gift),
+        branding=build_branding(source.brand, logo),
         sender=sender,
         return_address=return_address,
         indicia=tuple(indicia),
     )
 
 
-def branding(brand: Brand | None, logo: bytes | None) -> rendering_models.Branding | None:
+def build_branding(brand: OrderBranding | None, logo: bytes | None) -> rendering_models.SenderBranding | None:
     """A sub account's branding as a front without art shows it."""
     if brand is None:
         return None
-    accent = rendering_models.parse_colour(brand.accent).ink if brand.accent else None
-    return rendering_models.Branding(accent, brand.company, brand.contact, brand.disclaimer, logo)
+    accent = rendering_models.parse_color(brand.accent).ink if brand.accent else None
+    return rendering_models.SenderBranding(accent, brand.company, brand.contact, brand.disclaimer, logo)
 
 
-def giftcard(gift: Gift | None) -> rendering_models.Giftcard | None:
+def build_giftcard(gift: GiftcardChoice | None) -> rendering_models.Giftcard | None:
     """The card as it is drawn inside."""
     if gift is None:
         return None
-    return rendering_models.Giftcard(gift.title, gift.cents, rendering_models.parse_colour(gift.accent).ink)
+    return rendering_models.Giftcard(gift.title, gift.cents, rendering_models.parse_color(gift.accent).ink)
 
 
-def printed_claim(code: str, *, qr_base: str) -> rendering_models.Claim:
+def build_claim(code: str, *, qr_base: str) -> rendering_models.GiftcardClaim:
     """The way to one card, as its piece shows it: to be typed, and to be scanned."""
-    return rendering_models.Claim(spelled(code), f"{qr_base}/gift/{code}")
+    return rendering_models.GiftcardClaim(format_claim(code), f"{qr_base}/gift/{code}")
 
 
-def specimen_claim(gift: Gift | None, *, qr_base: str) -> rendering_models.Claim | None:
+def build_specimen_claim(gift: GiftcardChoice | None, *, qr_base: str) -> rendering_models.GiftcardClaim | None:
     """What stands in a claim's place wherever a piece is shown and not printed: it opens nothing."""
-    return printed_claim(SPECIMEN, qr_base=qr_base) if gift else None
+    return build_claim(SPECIMEN_CLAIM, qr_base=qr_base) if gift else None
 
 
-def designs(
+def build_designs(
     keys: Iterable[DesignKey],
     orders: Mapping[int, Order],
-    file: Callable[[UUID | None], bytes | None],
+    read_file: Callable[[UUID | None], bytes | None],
     *,
     indicia: Sequence[str],
 ) -> dict[DesignKey, rendering_models.Design]:
     """Each of the designs once, with its files."""
     return {
-        key: design(
+        key: build_design(
             orders[key.order_id],
             sender=orders[key.order_id].sender,
             return_address=orders[key.order_id].return_address,
-            front=file(key.front),
-            background=file(key.background),
-            pages=file(key.pages),
-            logo=file(key.logo),
+            front=read_file(key.front),
+            background=read_file(key.background),
+            pages=read_file(key.pages),
+            logo=read_file(key.logo),
             indicia=indicia,
         )
         for key in dict.fromkeys(keys)
     }
 
 
-def addressee(whom: Person | Item, *, or_current_resident: bool = False) -> rendering_models.Addressee:
+def build_addressee(recipient: Person | Item, *, or_current_resident: bool = False) -> rendering_models.Addressee:
     return rendering_models.Addressee(
-        name=whom.name,
-        company=whom.company,
-        address=whom.address,
-        address2=whom.address2,
-        city=whom.city,
-        province=whom.province,
-        postal_code=whom.postal_code,
-        country=whom.country,
-        email=whom.email,
-        phone=whom.phone,
-        dob=whom.dob.isoformat() if whom.dob else None,
-        anniversary=whom.anniversary.isoformat() if whom.anniversary else None,
-        custom=whom.custom,
+        name=recipient.name,
+        company=recipient.company,
+        address=recipient.address,
+        address2=recipient.address2,
+        city=recipient.city,
+        province=recipient.province,
+        postal_code=recipient.postal_code,
+        country=recipient.country,
+        email=recipient.email,
+        phone=recipient.phone,
+        dob=recipient.dob.isoformat() if recipient.dob else None,
+        anniversary=recipient.anniversary.isoformat() if recipient.anniversary else None,
+        custom=recipient.custom,
         or_current_resident=or_current_resident,
-        standard=whom.standard,
+        standard=recipient.standard,
     )
 
 
-def copy(
-    item: Item,
-    order: Order,
-    *,
-    qr_base: str,
-    opt_out: str | None,
-    claim: rendering_models.Claim | None = None,
+def build_copy(
+    item: Item, order: Order, *, qr_base: str, opt_out: str | None, claim: rendering_models.GiftcardClaim | None = None
 ) -> rendering_models.Copy:
     """The item as one piece of paper; `opt_out` stands before its code on the line about no more mail. A
     `claim` is the way to the card that it brings."""
-    whom = addressee(item, or_current_resident=order.append_or_current_resident)
+    recipient = build_addressee(item, or_current_resident=order.append_or_current_resident)
     return rendering_models.Copy(
         item_id=item.id,
-        design=DesignKey.of(item, order),
-        addressee=whom,
+        design=DesignKey.for_item(item, order),
+        addressee=recipient,
         tracking=item.tracking,
-        routing=routing(whom),
+        routing=routing_digits(recipient),
         qr_url=f"{qr_base}/q/{item.code}" if item.code and order.qrcode_url else None,
         claim=claim,
         opt_out=f"{opt_out}{item.code}" if item.code and opt_out else None,
     )
 
 
-def opt_out_words(qr_base: str) -> str:
+def opt_out_text(qr_base: str) -> str:
     """What stands before a piece's code on the line that says how to get no more mail."""
     return f"Prefer no mail? {qr_base.partition('://')[2]}/stop/"
 
 
-def routing(whom: rendering_models.Addressee) -> str:
+def routing_digits(recipient: rendering_models.Addressee) -> str:
     """The digits of the printed ZIP or ZIP+4 as the barcode carries them; abroad there are none."""
-    *_, postal_code = whom.block
-    return (postal_code or "").replace("-", "") if whom.country == HOME else ""
+    *_, postal_code = recipient.address_block
+    return (postal_code or "").replace("-", "") if recipient.country == HOME_COUNTRY else ""
 
 
-def qr_destination(url: str, whom: rendering_models.Addressee, sender: rendering_models.Sender) -> str:
+def fill_qr_url(url: str, recipient: rendering_models.Addressee, sender: rendering_models.SenderName) -> str:
     """Where a scan leads, variables filled; a value can never become a part of the address itself."""
-    return fill_url(url, whom, sender)
+    return fill_url(url, recipient, sender)
 
 
 SPECIMEN_TRACKING = "00310999999000000000"
 """A preview has no serial of its own: these digits are never mailed."""
 
 
-def specimen(
-    whom: Person,
+def build_specimen(
+    person: Person,
     *,
     or_current_resident: bool,
     qr_url: str | None,
     opt_out: str | None,
-    claim: rendering_models.Claim | None = None,
+    claim: rendering_models.GiftcardClaim | None = None,
 ) -> rendering_models.Copy:
     """The piece for one person as a preview shows it."""
-    reader = addressee(whom, or_current_resident=or_current_resident)
+    recipient = build_addressee(person, or_current_resident=or_current_resident)
     return rendering_models.Copy(
         item_id=0,
         design=0,
-        addressee=reader,
-        tracking=SPECIMEN_TRACKING if whom.country == HOME else None,
-        routing=routing(reader),
+        addressee=recipient,
+        tracking=SPECIMEN_TRACKING if person.country == HOME_COUNTRY else None,
+        routing=routing_digits(recipient),
         qr_url=qr_url,
         claim=claim,
         opt_out=opt_out,

@@ -10,195 +10,203 @@ from uuid import UUID
 
 from quillpost.core.errors import Invalid
 from quillpost.core.ports import Fetcher, FileStore
-from quillpost.core.stored_files import ShelfFile
+from quillpost.core.stored_files import StoredFile
 from quillpost.orders import designs
-from quillpost.orders.models import Source, Wish
+from quillpost.orders.models import ContentSource, OrderRequest
 from quillpost.orders.templates.images import (
     FetchedPages,
     FetchedPicture,
-    Wanted,
+    FileToFetch,
     fetch_images,
     fetch_pages,
-    kept_pages,
-    kept_picture,
+    load_pages,
+    load_picture,
 )
 from quillpost.recipients.rules import Person
-from quillpost.rendering.models import Sender
-from quillpost.rendering.text.variables import fill_url, holds_variable
+from quillpost.rendering.models import SenderName
+from quillpost.rendering.text.variables import fill_url, has_variables
 
 A = TypeVar("A")
 B = TypeVar("B")
 
-FRONT, BACKGROUND = "front_image_url", "custom_background_image"
-PAGES, PDF_ONLY = "additional_pages_url", "pdf_only_url"
+FRONT_FIELD, BACKGROUND_FIELD = "front_image_url", "custom_background_image"
+PAGES_FIELD, PDF_ONLY_FIELD = "additional_pages_url", "pdf_only_url"
 
-Place = int | None
+RecipientIndex = int | None
 """A recipient's place in the audience; None is everyone who has no picture of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Art:
+class PictureSet:
     """All pictures that one part of a wish names; `file`, it is one that lies on the shelf already."""
 
-    by_place: Mapping[Place, FetchedPicture]
-    file: ShelfFile | None = None
+    by_recipient: Mapping[RecipientIndex, FetchedPicture]
+    file: StoredFile | None = None
 
-    def of(self, place: Place) -> FetchedPicture | None:
-        return self.by_place.get(place, self.by_place.get(None))
+    def picture_for(self, recipient_index: RecipientIndex) -> FetchedPicture | None:
+        return self.by_recipient.get(recipient_index, self.by_recipient.get(None))
 
-    def distinct(self) -> dict[FetchedPicture, Place]:
+    def distinct_pictures(self) -> dict[FetchedPicture, RecipientIndex]:
         """Each picture once, with the first whom it is for."""
-        found: dict[FetchedPicture, Place] = {}
-        for place, picture in self.by_place.items():
-            found.setdefault(picture, place)
-        return found
+        first_recipients: dict[FetchedPicture, RecipientIndex] = {}
+        for recipient_index, picture in self.by_recipient.items():
+            first_recipients.setdefault(picture, recipient_index)
+        return first_recipients
 
 
-NO_ART = Art({})
+NO_PICTURES = PictureSet({})
 
 
 @dataclass(frozen=True, slots=True)
 class Artwork:
     """Everything of a wish that was drawn elsewhere, in hand and printable."""
 
-    front: Art = NO_ART
-    background: Art = NO_ART
-    logo: Art = NO_ART
+    front: PictureSet = NO_PICTURES
+    background: PictureSet = NO_PICTURES
+    logo: PictureSet = NO_PICTURES
     pages: FetchedPages | None = None
-    pages_file: ShelfFile | None = None
+    pages_file: StoredFile | None = None
 
 
-FetchImages = Callable[[Fetcher, Sequence[Wanted]], list[FetchedPicture]]
-FetchPages = Callable[[Fetcher, Wanted], FetchedPages]
+FetchImages = Callable[[Fetcher, Sequence[FileToFetch]], list[FetchedPicture]]
+FetchPages = Callable[[Fetcher, FileToFetch], FetchedPages]
 
 
-def gather(
+def fetch_artwork(
     fetcher: Fetcher,
     store: FileStore,
-    wish: Wish,
+    request: OrderRequest,
     people: Sequence[Person],
-    sender: Sender,
+    sender: SenderName,
     *,
-    images: FetchImages = fetch_images,
-    papers: FetchPages = fetch_pages,
+    fetch_pictures: FetchImages = fetch_images,
+    fetch_pdf: FetchPages = fetch_pages,
 ) -> Artwork:
     """Fetch what the wish names by address, every distinct one once, and read the rest from the shelf.
     Whoever shows a piece while it is still changed fetches in ways of their own, which remember."""
-    named = {"front": wish.front, "background": wish.background, "logo": wish.logo}
+    sources = {"front": request.front, "background": request.background, "logo": request.logo}
     urls = {
-        name: (source, filled_urls(source.url, wish, people, sender))
-        for name, source in named.items()
+        name: (source, fill_urls(source.url, request, people, sender))
+        for name, source in sources.items()
         if source is not None and source.url is not None and source.file is None
     }
-    wanted = [
-        (name, Wanted(url, source.field, _told(source, place)))
-        for name, (source, by_place) in urls.items()
-        for url, place in first_places(by_place).items()
+    named_files = [
+        (name, FileToFetch(url, source.field, _source_note(source, recipient_index)))
+        for name, (source, urls_by_recipient) in urls.items()
+        for url, recipient_index in first_recipient_by_url(urls_by_recipient).items()
     ]
-    pictures, pages = _both(
-        lambda: images(fetcher, [one for _, one in wanted]),
-        lambda: _pages(fetcher, store, wish.pages, papers),
+    pictures, pages = _run_both(
+        lambda: fetch_pictures(fetcher, [named_file for _, named_file in named_files]),
+        lambda: _load_pages(fetcher, store, request.pages, fetch_pdf),
     )
-    found = {(name, one.url): picture for (name, one), picture in zip(wanted, pictures, strict=True)}
-    art = {
-        name: Art({place: found[name, url] for place, url in by_place.items()})
-        for name, (_, by_place) in urls.items()
+    pictures_by_url = {
+        (name, named_file.url): picture for (name, named_file), picture in zip(named_files, pictures, strict=True)
     }
-    for name, source in named.items():
+    picture_sets = {
+        name: PictureSet(
+            {recipient_index: pictures_by_url[name, url] for recipient_index, url in urls_by_recipient.items()}
+        )
+        for name, (_, urls_by_recipient) in urls.items()
+    }
+    for name, source in sources.items():
         if source is not None and source.file is not None:
-            art[name] = Art({None: kept_picture(store, source.file.key)}, source.file)
-    return Artwork(**art, pages=pages, pages_file=wish.pages.file if wish.pages else None)
+            picture_sets[name] = PictureSet({None: load_picture(store, source.file.key)}, source.file)
+    return Artwork(**picture_sets, pages=pages, pages_file=request.pages.file if request.pages else None)
 
 
-def _both(first: Callable[[], A], second: Callable[[], B]) -> tuple[A, B]:
+def _run_both(first_call: Callable[[], A], second_call: Callable[[], B]) -> tuple[A, B]:
     """What both find; or what is wrong with either, together."""
     try:
-        found = first()
-    except Invalid as wrong:
+        first_result = first_call()
+    except Invalid as first_invalid:
         try:
-            second()
-        except Invalid as wrong_too:
-            raise Invalid(wrong.fields | wrong_too.fields) from None
+            second_call()
+        except Invalid as second_invalid:
+            raise Invalid(first_invalid.fields | second_invalid.fields) from None
         raise
-    return found, second()
+    return first_result, second_call()
 
 
-def _pages(
-    fetcher: Fetcher, store: FileStore, source: Source | None, papers: FetchPages
+def _load_pages(
+    fetcher: Fetcher, store: FileStore, source: ContentSource | None, fetch_pdf: FetchPages
 ) -> FetchedPages | None:
     if source is None:
         return None
     if source.file is not None:
-        return kept_pages(store, source.file.key)
+        return load_pages(store, source.file.key)
     assert source.url is not None
-    return papers(fetcher, Wanted(source.url, source.field, source.part))
+    return fetch_pdf(fetcher, FileToFetch(source.url, source.field, source.part))
 
 
-def creative_key(wish: Wish, artwork: Artwork) -> UUID:
+def compute_creative_key(request: OrderRequest, artwork: Artwork) -> UUID:
     """Which creative it is, by its content: sent again in other ink it is still the same.
 
     Where each recipient has a picture of their own, the address that names them all stands for them.
     """
 
-    def content(source: Source | None, art: Art) -> str | None:
-        everyones = art.by_place.get(None)
-        if everyones is not None:
-            return art.file.digest if art.file else hashlib.sha256(everyones.body).hexdigest()
+    def content_digest(source: ContentSource | None, pictures: PictureSet) -> str | None:
+        shared_picture = pictures.by_recipient.get(None)
+        if shared_picture is not None:
+            return pictures.file.digest if pictures.file else hashlib.sha256(shared_picture.body).hexdigest()
         return source.url if source else None
 
     pages, pages_file = artwork.pages, artwork.pages_file
-    return key_of(
-        wish.piece,
-        wish.message,
-        front=content(wish.front, artwork.front),
-        background=content(wish.background, artwork.background),
+    return hash_creative(
+        request.piece,
+        request.message,
+        front=content_digest(request.front, artwork.front),
+        background=content_digest(request.background, artwork.background),
         pages=pages_file.digest if pages_file else hashlib.sha256(pages.body).hexdigest() if pages else None,
     )
 
 
-def key_of(piece: str, message: str, *, front: str | None, background: str | None, pages: str | None) -> UUID:
+def hash_creative(
+    layout_name: str, message: str, *, front: str | None, background: str | None, pages: str | None
+) -> UUID:
     """The key of a creative whose files are known by their digests, or by the addresses of many."""
-    told = json.dumps([piece, message, front, background, pages])
-    return UUID(bytes=hashlib.sha256(told.encode()).digest()[:16])
+    payload = json.dumps([layout_name, message, front, background, pages])
+    return UUID(bytes=hashlib.sha256(payload.encode()).digest()[:16])
 
 
-def filled_urls(url: str, wish: Wish, people: Sequence[Person], sender: Sender) -> dict[Place, str]:
+def fill_urls(
+    url: str, request: OrderRequest, people: Sequence[Person], sender: SenderName
+) -> dict[RecipientIndex, str]:
     """The address for everyone, or with its variables filled for each whose piece will be seen.
 
     Those who cannot be mailed need no picture, except the one whom a preview is asked for.
     """
-    if not holds_variable(url):
+    if not has_variables(url):
         return {None: url}
-    shown = shown_place(wish, people)
+    preview_index = preview_recipient_index(request, people)
     return {
-        place: fill_url(url, designs.addressee(person), sender)
-        for place, person in enumerate(people)
-        if place == shown or not person.refusal
+        index: fill_url(url, designs.build_addressee(person), sender)
+        for index, person in enumerate(people)
+        if index == preview_index or not person.refusal
     }
 
 
-def first_places(urls: Mapping[Place, str]) -> dict[str, Place]:
+def first_recipient_by_url(urls: Mapping[RecipientIndex, str]) -> dict[str, RecipientIndex]:
     """Each distinct address with the first whom it is for."""
-    found: dict[str, Place] = {}
-    for place, url in urls.items():
-        found.setdefault(url, place)
-    return found
+    first_recipients: dict[str, RecipientIndex] = {}
+    for recipient_index, url in urls.items():
+        first_recipients.setdefault(url, recipient_index)
+    return first_recipients
 
 
-def whose(place: Place) -> str:
-    return "" if place is None else f"for recipient {place}"
+def recipient_label(recipient_index: RecipientIndex) -> str:
+    return "" if recipient_index is None else f"for recipient {recipient_index}"
 
 
-def shown_place(wish: Wish, people: Sequence[Person]) -> Place:
+def preview_recipient_index(request: OrderRequest, people: Sequence[Person]) -> RecipientIndex:
     """Whose piece a preview shows: the recipient asked for, or the first who can be mailed.
 
     None: nobody of the call itself can be; the lists may hold someone.
     """
-    if wish.preview_recipient is not None and people:
-        return wish.preview_recipient
-    first = next((place for place, person in enumerate(people) if not person.refusal), None)
-    return first if first is not None or wish.mailing_list_ids or not people else 0
+    if request.preview_recipient is not None and people:
+        return request.preview_recipient
+    first_mailable = next((index for index, person in enumerate(people) if not person.refusal), None)
+    return first_mailable if first_mailable is not None or request.mailing_list_ids or not people else 0
 
 
-def _told(source: Source, place: Place) -> str:
-    return ", ".join(part for part in (source.part, whose(place)) if part)
+def _source_note(source: ContentSource, recipient_index: RecipientIndex) -> str:
+    return ", ".join(part for part in (source.part, recipient_label(recipient_index)) if part)

@@ -13,19 +13,26 @@ import structlog
 
 from quillpost.core import jobs
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.base import HELD_BACK, orders
-from quillpost.orders.create import SWEEP
-from quillpost.orders.items import take_turns_of
-from quillpost.orders.status import advance_orders, print_again
-from quillpost.recipients.addresses.service import HOME
-from quillpost.recipients.verification.ports import AskedAddress, VerifierDown
-from quillpost.recipients.verification.service import FITS, HOLDS, TAKE_OVER, Question, Verifying, ask
-from quillpost.recipients.verification.tasks import VERIFY, leave_turn, take_turn, verify_recipients
+from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, orders
+from quillpost.orders.create import SWEEP_TASK
+from quillpost.orders.items import lock_orders_of_items
+from quillpost.orders.status import advance_orders, return_to_printing
+from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.verification.ports import AddressQuery, VerifierDown
+from quillpost.recipients.verification.service import (
+    APPLY_RESULT_ASSIGNMENTS,
+    MATCHES_RESULT_CONDITION,
+    VALID_RESULT_CONDITION,
+    VerificationContext,
+    VerificationQuestion,
+    verify_questions,
+)
+from quillpost.recipients.verification.tasks import VERIFY_TASK, acquire_lease, release_lease, verify_recipients
 
-_MAIL = f"""
+_MAIL_ITEMS = f"""
     with wanted as ({{source}}),
     mailed as (
-        update items i set is_mailed = true, is_over = i.country <> '{HOME}', updated_at = :now
+        update items i set is_mailed = true, is_over = i.country <> '{HOME_COUNTRY}', updated_at = :now
           from wanted w join items was on was.id = w.item_id
          where i.id = was.id and i.status = 'Printed' and not i.is_mailed
         returning i.order_id, i.is_over::integer - was.is_over::integer as over),
@@ -38,7 +45,7 @@ _MAIL = f"""
     """
 
 # An order that has ended is not taken up again: a piece of it that is printed again changes nothing there.
-_RETRIEVE = """
+_RETRIEVE_ITEMS = """
     with wanted as ({source}),
     back as (
         update items i set is_mailed = false, is_over = false, updated_at = :now
@@ -54,45 +61,45 @@ _RETRIEVE = """
     """
 
 
-class Mailing:
+class MailItemsStatement:
     """A statement that hands the printed items of a source, which it names by `item_id`, to the carrier."""
 
-    def __init__(self, source: str) -> None:
-        self._take_turns = take_turns_of(source)
-        self._mail = sa.text(_MAIL.replace("{source}", source))
+    def __init__(self, source_sql: str) -> None:
+        self._lock_orders = lock_orders_of_items(source_sql)
+        self._mail = sa.text(_MAIL_ITEMS.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
         """How many the carrier has now that it had not; their orders move on."""
-        asked = {**values, "now": now}
-        tx.execute(self._take_turns, asked)
-        touched = tx.execute(self._mail, asked).all()
-        advance_orders(tx, [row.order_id for row in touched], now=now)
-        return sum(row.mailed for row in touched)
+        query_params = {**values, "now": now}
+        tx.execute(self._lock_orders, query_params)
+        changed_orders = tx.execute(self._mail, query_params).all()
+        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
+        return sum(row.mailed for row in changed_orders)
 
 
-class Retrieval:
+class RetrieveItemsStatement:
     """A statement that takes the items of a source back from the carrier: they are printed again."""
 
-    def __init__(self, source: str) -> None:
-        self._take_turns = take_turns_of(source)
-        self._retrieve = sa.text(_RETRIEVE.replace("{source}", source))
+    def __init__(self, source_sql: str) -> None:
+        self._lock_orders = lock_orders_of_items(source_sql)
+        self._retrieve = sa.text(_RETRIEVE_ITEMS.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> None:
-        asked = {**values, "now": now}
-        tx.execute(self._take_turns, asked)
-        print_again(tx, list(tx.execute(self._retrieve, asked).scalars()), now=now)
+        query_params = {**values, "now": now}
+        tx.execute(self._lock_orders, query_params)
+        return_to_printing(tx, list(tx.execute(self._retrieve, query_params).scalars()), now=now)
 
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 2_000
-AHEAD = timedelta(days=1)
+ITEMS_PER_CHUNK = 2_000
+VERIFY_AHEAD = timedelta(days=1)
 """An order that is due later is looked at when it is closer: people move."""
 
-MODE = "live"
+VERIFIED_MODE = "live"
 """What is only tried out reaches nobody, and answers cost."""
 
-_NEXT = sa.text(
+_SELECT_NEXT_ORDER = sa.text(
     """
     select id, account_id, sub_account_id, due_at from orders
      where status in ('reviewing', 'paused') and mode = :mode and not audience_pending
@@ -100,87 +107,91 @@ _NEXT = sa.text(
      order by due_at, id limit 1
     """
 )
-_PIECES = sa.text(
+_SELECT_ITEMS = sa.text(
     f"""
     select i.id, i.address_key, mover_of(i.name, i.company) as mover, i.name, i.company, i.standard,
-           not exists (select from address_verdicts v where {HOLDS.format(key="i.address_key", who="i")})
+           not exists (select from address_verdicts v
+                        where {VALID_RESULT_CONDITION.format(key="i.address_key", who="i")})
            as is_asked
       from items i
-     where i.order_id = :order and i.id > :last and i.status = 'Processing' and i.country = '{HOME}'
+     where i.order_id = :order and i.id > :last and i.status = 'Processing' and i.country = '{HOME_COUNTRY}'
        and i.standard is not null and i.address_key is not null
      order by i.id limit :most
     """
 )
 # Where somebody has moved, what bars the new address is asked at the end of the review, with all that bars.
-_APPLY = sa.text(
+_APPLY_VERIFICATION = sa.text(
     f"""
-    update items i set {TAKE_OVER.format(row="i")}
+    update items i set {APPLY_RESULT_ASSIGNMENTS.format(row="i")}
       from address_verdicts v
-     where i.id = any(:ids) and i.status = 'Processing' and {HOLDS.format(key="i.address_key", who="i")}
-       and v.deliverability is not null and not {FITS.format(row="i")}
+     where i.id = any(:ids) and i.status = 'Processing'
+       and {VALID_RESULT_CONDITION.format(key="i.address_key", who="i")}
+       and v.deliverability is not null and not {MATCHES_RESULT_CONDITION.format(row="i")}
     """
 )
 
 
-def verify(means: Verifying) -> None:
+def verify_addresses(context: VerificationContext) -> None:
     """Whoever is due first, then the people of lists; a verifier that is down is asked again in a minute."""
-    if not take_turn(means.db, now=means.clock()):
+    if not acquire_lease(context.db, now=context.clock()):
         return
-    trouble, has_more = None, False
+    error_text, has_more = None, False
     try:
-        verify_orders(means)
-        has_more = verify_recipients(means)
-    except VerifierDown as down:
-        trouble = str(down)
-        log.warning("verifier.down", reason=trouble)
+        verify_orders(context)
+        has_more = verify_recipients(context)
+    except VerifierDown as unavailable:
+        error_text = str(unavailable)
+        log.warning("verifier.down", reason=error_text)
     finally:
-        leave_turn(means.db, trouble, now=means.clock())
+        release_lease(context.db, error_text, now=context.clock())
     if has_more:
-        with means.db.work() as tx:
-            jobs.wake(tx, VERIFY, at=means.clock())
+        with context.db.system_transaction() as tx:
+            jobs.enqueue_unique(tx, VERIFY_TASK, at=context.clock())
 
 
-def verify_orders(means: Verifying) -> None:
+def verify_orders(context: VerificationContext) -> None:
     while True:
-        with means.db.work() as tx:
-            order = tx.execute(_NEXT, {"mode": MODE, "ahead": means.clock() + AHEAD}).first()
+        with context.db.system_transaction() as tx:
+            order = tx.execute(
+                _SELECT_NEXT_ORDER, {"mode": VERIFIED_MODE, "ahead": context.clock() + VERIFY_AHEAD}
+            ).first()
         if order is None:
             return
-        last: int | None = 0
-        while last is not None:
-            last = _portion(means, order, after=last)
-        with means.db.work() as tx:
-            _note_verified(tx, order, now=means.clock())
+        last_item_id: int | None = 0
+        while last_item_id is not None:
+            last_item_id = _verify_chunk(context, order, after_item_id=last_item_id)
+        with context.db.system_transaction() as tx:
+            _mark_verified(tx, order, now=context.clock())
 
 
-def _portion(means: Verifying, order: sa.Row[Any], *, after: int) -> int | None:
+def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_item_id: int) -> int | None:
     """Two thousand pieces; the last of them, or None: there was none."""
-    asked = {"order": order.id, "last": after, "most": AT_ONCE, "now": means.clock()}
-    with means.db.work() as tx:
-        pieces = tx.execute(_PIECES, asked).all()
-    if not pieces:
+    query_params = {"order": order.id, "last": after_item_id, "most": ITEMS_PER_CHUNK, "now": context.clock()}
+    with context.db.system_transaction() as tx:
+        rows = tx.execute(_SELECT_ITEMS, query_params).all()
+    if not rows:
         return None
-    ask(
-        means,
+    verify_questions(
+        context,
         [
-            Question(row.address_key, row.mover, AskedAddress(row.name, row.company, tuple(row.standard)))
-            for row in pieces
+            VerificationQuestion(row.address_key, row.mover, AddressQuery(row.name, row.company, tuple(row.standard)))
+            for row in rows
             if row.is_asked
         ],
     )
-    with means.db.work() as tx:
-        if _is_held_back(tx, order.id):
-            tx.execute(_APPLY, {"ids": [row.id for row in pieces], "now": means.clock()})
-    return int(pieces[-1].id)
+    with context.db.system_transaction() as tx:
+        if _lock_if_held_back(tx, order.id):
+            tx.execute(_APPLY_VERIFICATION, {"ids": [row.id for row in rows], "now": context.clock()})
+    return int(rows[-1].id)
 
 
-def _is_held_back(tx: Tx, order_id: int) -> bool:
+def _lock_if_held_back(tx: Tx, order_id: int) -> bool:
     """In our hands from here on: what is on its way to paper stays as it is."""
-    held = sa.select(orders.c.id).where(orders.c.id == order_id, orders.c.status.in_(HELD_BACK))
-    return tx.execute(held.with_for_update(key_share=True)).first() is not None
+    query = sa.select(orders.c.id).where(orders.c.id == order_id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES))
+    return tx.execute(query.with_for_update(key_share=True)).first() is not None
 
 
-def _note_verified(tx: Tx, order: sa.Row[Any], *, now: datetime) -> None:
+def _mark_verified(tx: Tx, order: sa.Row[Any], *, now: datetime) -> None:
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(verified_at=now))
     if order.due_at <= now:
-        jobs.wake(tx, SWEEP, at=now)
+        jobs.enqueue_unique(tx, SWEEP_TASK, at=now)

@@ -8,29 +8,29 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost.accounts.billing import credit, ledger
-from quillpost.accounts.billing.prices import tariff_on
+from quillpost.accounts.billing.prices import read_tariff
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.base import items, orders, recipients
 from quillpost.orders import audience
-from quillpost.orders import items as store
-from quillpost.orders.audience import PERSON_COLUMNS, Reach, lacks_parts
-from quillpost.orders.create import SWEEP
+from quillpost.orders import items as order_items
+from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria, lacks_address_parts_sql
+from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.rejudging import is_under_way, judge_lists, judge_suppressions
-from quillpost.recipients.rules import CUSTOM, Person
+from quillpost.recipients.rules import CUSTOM_FIELDS, Person
 
 log = structlog.get_logger(__name__)
 
-MATERIALISE = "audience.materialise"
-ORDERS_AT_ONCE = 1_000
+MATERIALIZE_TASK = "audience.materialise"
+ORDERS_PER_RUN = 1_000
 
-ACT_FOR = sa.text("select set_config('app.account_id', :account, true)")
+SET_ACCOUNT = sa.text("select set_config('app.account_id', :account, true)")
 
 # Sorted apart, the refusal is found once for each; and items lie in the order of their lists.
 INSERT_ITEMS = sa.text(
     f"""
-    with {audience.CLASSIFIED}
+    with {audience.CLASSIFIED_SQL}
     insert into items (account_id, sub_account_id, mode, order_id, creative_key, mailing_list_id,
                        status, failure, scans, price_cents, gift_cents, code, {", ".join(PERSON_COLUMNS)},
                        moved_key, created_at, updated_at)
@@ -46,67 +46,64 @@ INSERT_ITEMS = sa.text(
 )
 
 
-def materialise(db: Database, order_id: int, *, needs_credit: Collection[str] = (), now: datetime) -> None:
+def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[str] = (), now: datetime) -> None:
     """Make the order's lists items, once; an order that was cancelled meanwhile gets none.
 
     In the modes that need credit an order that has outgrown its account's waits for an operator.
     Two pieces that drew the same short code undo it all: the job is tried again, and draws others.
     """
     if is_under_way(db):
-        _judge_its_lists(db, order_id)
-    with db.work() as tx:
-        order = _take(tx, order_id, now=now)
+        _standardize_lists(db, order_id)
+    with db.system_transaction() as tx:
+        order = _claim_order(tx, order_id, now=now)
         if order is None:
             return
         if not OrderStatus(order.status).is_held_back:
-            tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
+            tx.execute(order_items.COUNT_ITEMS, {"order_id": order_id})
             return
-        tx.execute(ACT_FOR, {"account": str(order.account_id)})
-        reach = _reach(tx, order)
-        audience.take_turns(tx, reach)
-        made = tx.execute(
-            INSERT_ITEMS, audience.values(reach) | {"gift_cents": order.giftcard_amount or 0, "now": now}
+        tx.execute(SET_ACCOUNT, {"account": str(order.account_id)})
+        criteria = _audience_criteria(tx, order)
+        audience.lock_creative(tx, criteria)
+        inserted = tx.execute(
+            INSERT_ITEMS, audience.query_values(criteria) | {"gift_cents": order.giftcard_amount or 0, "now": now}
         )
-        tx.execute(store.COUNT_ITEMS, {"order_id": order_id})
-        cost = store.live_cents(tx, order_id)
-        totals = {"order_total": cost.pieces, "gift_total": cost.gifts, "updated_at": now}
+        tx.execute(order_items.COUNT_ITEMS, {"order_id": order_id})
+        cost = order_items.read_live_cost(tx, order_id)
+        totals = {"order_total": cost.item_cents, "gift_total": cost.gift_cents, "updated_at": now}
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**totals))
-        store.append_first_item_facts(tx, order_id, listed=True, now=now)
+        order_items.append_first_item_facts(tx, order_id, only_listed=True, now=now)
         # Last of all: the account's other sends wait for us from here on.
         if order.mode in needs_credit:
-            _wait_unless_covered(tx, order, cost.total, now=now)
+            _pause_unless_covered(tx, order, cost.total_cents, now=now)
         # Held even so: what is owed for it can be seen, and nothing else is sent on it.
-        ledger.hold_exactly(tx, order_id, cents=cost.total, why="audience", now=now)
-        jobs.wake(tx, SWEEP, at=max(order.due_at, now))
-        jobs.wake(tx, search.INDEX, at=now)
-    log.info("audience.materialised", order=order_id, items=made.rowcount)
+        ledger.set_order_hold(tx, order_id, cents=cost.total_cents, reason="audience", now=now)
+        jobs.enqueue_unique(tx, SWEEP_TASK, at=max(order.due_at, now))
+        jobs.enqueue_unique(tx, search.INDEX_TASK, at=now)
+    log.info("audience.materialised", order=order_id, items=inserted.rowcount)
 
 
-def _judge_its_lists(db: Database, order_id: int) -> None:
+def _standardize_lists(db: Database, order_id: int) -> None:
     """After an upgrade the people of lists are judged anew: those of this order now, and whom it must not
     reach, so that doors are told by the same keys."""
     judge_suppressions(db)
-    with db.work() as tx:
+    with db.system_transaction() as tx:
         lists = tx.execute(sa.select(orders.c.mailing_list_ids).where(orders.c.id == order_id)).scalar()
     judge_lists(db, lists or [])
 
 
-def materialise_again(db: Database) -> None:
+def enqueue_missing_materializations(db: Database) -> None:
     """Book the job for every order that waits for its items and that no job is booked for."""
-    with db.work() as tx:
-        waiting = tx.execute(
-            sa.select(orders.c.id)
-            .where(orders.c.audience_pending)
-            .order_by(orders.c.id)
-            .limit(ORDERS_AT_ONCE)
+    with db.system_transaction() as tx:
+        pending_orders = tx.execute(
+            sa.select(orders.c.id).where(orders.c.audience_pending).order_by(orders.c.id).limit(ORDERS_PER_RUN)
         )
-        for order_id in waiting.scalars():
+        for order_id in pending_orders.scalars():
             # A job that was given up waits for a person: `quillpost doctor` shows it.
-            if not jobs.is_known(tx, MATERIALISE, order_id=order_id):
-                jobs.defer(tx, MATERIALISE, order_id=order_id)
+            if not jobs.is_unfinished(tx, MATERIALIZE_TASK, order_id=order_id):
+                jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order_id)
 
 
-def _take(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
+def _claim_order(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
     """The order, if its lists were still to become items; from here on they are taken care of."""
     return tx.execute(
         sa.update(orders)
@@ -116,51 +113,49 @@ def _take(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
     ).first()
 
 
-def _wait_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: datetime) -> None:
+def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: datetime) -> None:
     """Pause the order where its account's credit does not cover what it costs beyond what is held for it."""
-    more = total - ledger.held_for(tx, order.id)
-    if more <= 0:
+    extra_cents = total - ledger.read_held_cents(tx, order.id)
+    if extra_cents <= 0:
         return
-    credit.take_turns(tx, order.account_id, order.mode)
-    has = credit.credit(tx, order.mode)
-    if has >= more:
+    credit.lock_credit(tx, order.account_id, order.mode)
+    available_credit = credit.read_credit(tx, order.mode)
+    if available_credit >= extra_cents:
         return
-    reason = sa.cast([credit.growth_short_of(has, more)], orders.c.hold_reasons.type)
+    reason = sa.cast(
+        [credit.format_insufficient_credit_for_growth(available_credit, extra_cents)], orders.c.hold_reasons.type
+    )
     tx.execute(
         sa.update(orders)
         .where(orders.c.id == order.id)
         .values(status=OrderStatus.PAUSED.value, hold_reasons=orders.c.hold_reasons + reason, updated_at=now)
     )
     if order.status != OrderStatus.PAUSED:
-        events.order_status_changed(tx, [order.id], previous=order.status, now=now)
+        events.record_order_status_change(tx, [order.id], previous=order.status, now=now)
 
 
-def _reach(tx: Tx, order: sa.Row[Any]) -> Reach:
+def _audience_criteria(tx: Tx, order: sa.Row[Any]) -> AudienceCriteria:
     """As when it was sent, at the prices of that day."""
-    inline = sa.select(items.c.address_key).where(
+    inline_keys_query = sa.select(items.c.address_key).where(
         items.c.order_id == order.id, items.c.status != ItemStatus.FAILED.value
     )
-    return Reach(
+    return AudienceCriteria(
         account_id=order.account_id,
         sub_account_id=order.sub_account_id,
         mode=order.mode,
         list_ids=order.mailing_list_ids,
         creative_key=order.creative_key,
-        allow_duplicates=audience.may_repeat(order.type, allow_duplicates=order.allow_duplicates),
+        allow_duplicates=audience.can_repeat(order.type, allow_duplicates=order.allow_duplicates),
         mails_at=order.due_at,
-        tariff=tariff_on(
-            tx,
-            type=order.type,
-            size=order.size,
-            mail_class=order.mail_class,
-            on=order.created_at.date(),
+        tariff=read_tariff(
+            tx, type=order.type, size=order.size, mail_class=order.mail_class, on=order.created_at.date()
         ),
-        inline_keys=list(tx.execute(inline).scalars()),
+        inline_keys=list(tx.execute(inline_keys_query).scalars()),
         order_id=order.id,
     )
 
 
-FIELDS = {
+VARIABLE_FIELDS = {
     "COMPANY": "company",
     "ADDRESS": "address",
     "ADDRESS2": "address2",
@@ -171,9 +166,9 @@ FIELDS = {
     "POSTAL_CODE": "postal_code",
     "EMAIL": "email",
     "PHONE": "phone",
-    **{name.upper(): name for name in CUSTOM},
+    **{name.upper(): name for name in CUSTOM_FIELDS},
 }
-DAYS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
+DATE_VARIABLE_FIELDS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
 """Where a person keeps what a variable shows; names are taken apart."""
 
 ADDRESS_FIELDS = ("company", "address", "address2", "city", "province", "postal_code")
@@ -186,71 +181,73 @@ NAME_PARTS: Mapping[str, Callable[[list[str]], str]] = {
 """What a variable shows of the words of a name, nearly."""
 
 
-def longest_people(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
+def longest_on_lists(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
     """People, at least one, who between them have the longest value of every variable named that the lists
     hold.
 
     Nobody on the lists need be like them: each has the longest of everything, only their names differ.
     """
-    whole = sa.text(f"not {lacks_parts('recipients')}")
-    mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), whole)
-    return _longest_of(tx, recipients, mailed, variables)
+    has_full_address = sa.text(f"not {lacks_address_parts_sql('recipients')}")
+    is_mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), has_full_address)
+    return _select_longest(tx, recipients, is_mailed, variables)
 
 
-def longest_among(people: Sequence[Person], variables: Collection[str]) -> list[Person]:
+def longest_of_people(people: Sequence[Person], variables: Collection[str]) -> list[Person]:
     """The same of these people, of whom nothing is known but their names and addresses."""
-    fields = {FIELDS[name] for name in variables if name in FIELDS} & set(ADDRESS_FIELDS)
-    everyones: dict[str, Any] = {
-        field: max((getattr(one, field) or "" for one in people), key=len, default=None) for field in fields
+    fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS} & set(ADDRESS_FIELDS)
+    longest_values: dict[str, Any] = {
+        field: max((getattr(person, field) or "" for person in people), key=len, default=None) for field in fields
     }
-    parts = [part for name, part in NAME_PARTS.items() if name in variables]
-    names = dict.fromkeys(_longest_name(people, part) for part in parts) or {None: None}
-    return [Person(name=name, **everyones) for name in names]
+    parts = [extract for name, extract in NAME_PARTS.items() if name in variables]
+    names = dict.fromkeys(_longest_name(people, extract) for extract in parts) or {None: None}
+    return [Person(name=name, **longest_values) for name in names]
 
 
-def _longest_name(people: Sequence[Person], part: Callable[[list[str]], str]) -> str | None:
-    names = [one.name for one in people if one.name]
-    return max(names, key=lambda name: len(part(name.split() or [""])), default=None)
+def _longest_name(people: Sequence[Person], extract: Callable[[list[str]], str]) -> str | None:
+    names = [person.name for person in people if person.name]
+    return max(names, key=lambda name: len(extract(name.split() or [""])), default=None)
 
 
-def longest_mailed(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:
+def longest_in_order(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:
     """The same of those whom an order has taken over from its lists."""
-    taken = (items.c.order_id == order_id) & (items.c.status == ItemStatus.PROCESSING.value)
-    return _longest_of(tx, items, taken & items.c.mailing_list_id.is_not(None), variables)
+    is_processing = (items.c.order_id == order_id) & (items.c.status == ItemStatus.PROCESSING.value)
+    return _select_longest(tx, items, is_processing & items.c.mailing_list_id.is_not(None), variables)
 
 
-def _longest_of(
-    tx: Tx, people: sa.Table, wanted_ones: sa.ColumnElement[bool], variables: Collection[str]
+def _select_longest(
+    tx: Tx, people_table: sa.Table, condition: sa.ColumnElement[bool], variables: Collection[str]
 ) -> list[Person]:
-    fields = {FIELDS[name] for name in variables if name in FIELDS}
-    days = {DAYS[name] for name in variables if name in DAYS}
-    names = {name: shown for name, shown in _names(people).items() if name in variables}
-    wanted = [
-        *(_longest(people.c[field], people.c[field]).label(field) for field in fields),
-        *(sa.func.max(people.c[day]).label(day) for day in days),
-        *(_longest(people.c.name, shown).label(name) for name, shown in names.items()),
+    fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS}
+    days = {DATE_VARIABLE_FIELDS[name] for name in variables if name in DATE_VARIABLE_FIELDS}
+    name_columns = {
+        name: name_part for name, name_part in _name_part_columns(people_table).items() if name in variables
+    }
+    columns = [
+        *(_longest_value(people_table.c[field], people_table.c[field]).label(field) for field in fields),
+        *(sa.func.max(people_table.c[day]).label(day) for day in days),
+        *(_longest_value(people_table.c.name, name_part).label(name) for name, name_part in name_columns.items()),
     ]
-    if not wanted:
+    if not columns:
         return [Person()]
-    found = tx.execute(sa.select(*wanted).where(wanted_ones)).one()._mapping
-    everyones = {name: found[name] for name in fields | days if name not in CUSTOM}
-    custom = tuple(found[name] if name in fields else None for name in CUSTOM)
-    whole_names = dict.fromkeys(found[name] for name in names) or {None: None}
-    return [Person(name=name, **everyones, custom=custom) for name in whole_names]
+    longest_row = tx.execute(sa.select(*columns).where(condition)).one()._mapping
+    shared_values = {name: longest_row[name] for name in fields | days if name not in CUSTOM_FIELDS}
+    custom = tuple(longest_row[name] if name in fields else None for name in CUSTOM_FIELDS)
+    full_names = dict.fromkeys(longest_row[name] for name in name_columns) or {None: None}
+    return [Person(name=name, **shared_values, custom=custom) for name in full_names]
 
 
-def _names(people: sa.Table) -> dict[str, sa.ColumnElement[str]]:
+def _name_part_columns(people_table: sa.Table) -> dict[str, sa.ColumnElement[str]]:
     """The part of a name that a variable shows, nearly: titles and the like are left to composition."""
-    whole = sa.func.btrim(people.c.name)
+    full_name = sa.func.btrim(people_table.c.name)
     return {
-        "FIRST_NAME": sa.func.split_part(whole, " ", 1),
-        "LAST_NAME": sa.func.split_part(whole, " ", -1),
-        "FULL_NAME": whole,
-        "NAME": whole,
+        "FIRST_NAME": sa.func.split_part(full_name, " ", 1),
+        "LAST_NAME": sa.func.split_part(full_name, " ", -1),
+        "FULL_NAME": full_name,
+        "NAME": full_name,
     }
 
 
-def _longest(value: sa.ColumnElement[Any], measured: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+def _longest_value(value: sa.ColumnElement[Any], measured_text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """The value of whom the measured text is longest, in one pass: lengths of six digits sort as text."""
-    length = sa.func.lpad(sa.cast(sa.func.length(measured), sa.Text), 6, "0")
+    length = sa.func.lpad(sa.cast(sa.func.length(measured_text), sa.Text), 6, "0")
     return sa.func.substr(sa.func.max((length + value).collate("C")), 7)

@@ -9,23 +9,23 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.core.database.tables.base import orders
-from quillpost.core.stored_files import ShelfFile
+from quillpost.core.stored_files import StoredFile
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.recipients.leads.rules import Search
-from quillpost.rendering.models import Parts, ReturnAddress, Sender
+from quillpost.recipients.leads.rules import LeadSearch
+from quillpost.rendering.models import AddressParts, ReturnAddress, SenderName
 
-API = "api"
+API_METHOD = "api"
 """The method of an order that a program has sent."""
 
-CAMPAIGN = "Campaign"
+AUTOMATION_METHOD = "Campaign"
 """The method of an order that an automation has made."""
 
-CARD_BUILDER = "Card Builder"
+CARD_BUILDER_METHOD = "Card Builder"
 """The method of one that somebody has composed on our pages."""
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ContentSource:
     """Where a picture, a PDF or a QR code comes from: a file on the shelf, or else its address.
 
     `field` is what the caller would have to change; `part` says which part of it, where it is a reference.
@@ -33,12 +33,12 @@ class Source:
 
     field: str
     url: str | None = None
-    file: ShelfFile | None = None
+    file: StoredFile | None = None
     part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Brand:
+class OrderBranding:
     """A sub account's branding, as a front without art shows it."""
 
     accent: str | None = None
@@ -48,7 +48,7 @@ class Brand:
 
 
 @dataclass(frozen=True, slots=True)
-class Gift:
+class GiftcardChoice:
     """The card that every piece brings: of a brand as the catalogue had it, and where it first leads."""
 
     brand: str
@@ -59,9 +59,9 @@ class Gift:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """`unused` are the fields of the call that this piece has no use for; `pdf_left_out` says that its
-    template is made of a PDF alone, and that the call's own message stands for it. `on_list` is where its
+class OrderRequest:
+    """`unused_fields` are the fields of the call that this piece has no use for; `template_pdf_ignored` says that its
+    template is made of a PDF alone, and that the call's own message stands for it. `mailing_list_id` is where its
     people are, where an automation has chosen them from a list."""
 
     type: str
@@ -75,18 +75,18 @@ class Wish:
     message_field: str = "message"
     recipients: Sequence[Mapping[str, str | None]] = ()
     mailing_list_ids: Sequence[int] = ()
-    radius: Search | None = None
+    radius_search: LeadSearch | None = None
     sub_account_id: int | None = None
     message_template_id: int | None = None
     image_template_id: int | None = None
-    front: Source | None = None
-    background: Source | None = None
-    pages: Source | None = None
+    front: ContentSource | None = None
+    background: ContentSource | None = None
+    pages: ContentSource | None = None
     pdf_only: bool = False
-    pdf_left_out: bool = False
-    unused: Sequence[str] = ()
-    brand: Brand | None = None
-    logo: Source | None = None
+    template_pdf_ignored: bool = False
+    unused_fields: Sequence[str] = ()
+    brand: OrderBranding | None = None
+    logo: ContentSource | None = None
     qrcode_url: str | None = None
     qrcode_field: str = "qrcode_url"
     qrcode_part: str = ""
@@ -98,16 +98,16 @@ class Wish:
     metadata: str | None = None
     schedule_for: datetime | None = None
     preview_recipient: int | None = None
-    method: str = API
-    on_list: int | None = None
-    gift: Gift | None = None
-    landing: Source | None = None
+    method: str = API_METHOD
+    mailing_list_id: int | None = None
+    gift: GiftcardChoice | None = None
+    landing_source: ContentSource | None = None
     """Where the address of the gift's landing page comes from."""
 
     @property
-    def code(self) -> Source:
+    def qr_source(self) -> ContentSource:
         """Where the QR code's address comes from."""
-        return Source(self.qrcode_field, self.qrcode_url, part=self.qrcode_part)
+        return ContentSource(self.qrcode_field, self.qrcode_url, part=self.qrcode_part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +136,11 @@ class Order:
     pages_url: str | None
     pages_file_id: UUID | None
     pdf_only: bool
-    brand: Brand | None
+    brand: OrderBranding | None
     logo_file_id: UUID | None
     qrcode_url: str | None
     return_address: ReturnAddress
-    sender: Sender
+    sender: SenderName
     append_or_current_resident: bool
     allow_duplicates: bool
     mailing_list_ids: list[int]
@@ -153,7 +153,7 @@ class Order:
     authorization_total: int
     order_total: int
     leads_fee: int
-    gift: Gift | None
+    gift: GiftcardChoice | None
     gift_total: int
     tally: dict[ItemStatus, int]
     n_lost: int
@@ -175,13 +175,13 @@ class Order:
     def of(cls, row: sa.Row[Any]) -> Self:
         columns = row._mapping  # made anew each time it is asked for
         return cls(
-            **{name: columns[name] for name in _PLAIN}
+            **{name: columns[name] for name in _PLAIN_COLUMNS}
             | {
                 "status": OrderStatus(row.status),
-                "tally": {status: columns[f"n_{status.tally}"] for status in ItemStatus},
-                "brand": Brand(**row.branding) if row.branding is not None else None,
-                "gift": _gift(row),
-                "sender": Sender(row.sender_name, row.sender_company),
+                "tally": {status: columns[f"n_{status.count_name}"] for status in ItemStatus},
+                "brand": OrderBranding(**row.branding) if row.branding is not None else None,
+                "gift": _read_gift(row),
+                "sender": SenderName(row.sender_name, row.sender_company),
                 "return_address": ReturnAddress(
                     name=row.return_name,
                     address=row.return_address,
@@ -227,10 +227,10 @@ class Order:
         return 0 if self.status.is_held_back else self.pieces
 
 
-def _gift(row: sa.Row[Any]) -> Gift | None:
+def _read_gift(row: sa.Row[Any]) -> GiftcardChoice | None:
     if row.giftcard_brand is None:
         return None
-    return Gift(
+    return GiftcardChoice(
         brand=row.giftcard_brand,
         title=row.giftcard_title,
         accent=row.giftcard_accent,
@@ -239,7 +239,7 @@ def _gift(row: sa.Row[Any]) -> Gift | None:
     )
 
 
-_PLAIN = [f.name for f in fields(Order) if f.name in orders.c]
+_PLAIN_COLUMNS = [f.name for f in fields(Order) if f.name in orders.c]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,16 +275,18 @@ class Item:
     """Whose card it brings; None until that is issued, and once it is void."""
     tracking: str | None = None
     """The digits of its barcode, where they were asked for."""
-    standard: Parts | None = None
+    standard: AddressParts | None = None
     """The address as it is printed, where that is not as it was given."""
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
-        return cls.of_columns(row._mapping)
+        return cls.from_columns(row._mapping)
 
     @classmethod
-    def of_columns(cls, row: Mapping[Any, Any]) -> Self:
-        plain = {f.name: row[f.name] for f in fields(cls) if f.name in row}
+    def from_columns(cls, row: Mapping[Any, Any]) -> Self:
+        plain_values = {f.name: row[f.name] for f in fields(cls) if f.name in row}
         custom = tuple(row[f"custom{n}"] for n in range(1, 11))
-        printed = tuple(plain["standard"]) if plain.get("standard") else None
-        return cls(**plain | {"status": ItemStatus(row["status"]), "custom": custom, "standard": printed})
+        printed_address = tuple(plain_values["standard"]) if plain_values.get("standard") else None
+        return cls(
+            **plain_values | {"status": ItemStatus(row["status"]), "custom": custom, "standard": printed_address}
+        )

@@ -6,108 +6,118 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import Invalid
-from quillpost.core.stored_files import Kept, Shelf
-from quillpost.core.tokens import SPECIMEN_CODE
+from quillpost.core.stored_files import FileStorage, PendingFile
+from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders import audience, designs
-from quillpost.orders.drafts import Draft
-from quillpost.orders.images import Place, shown_place
-from quillpost.orders.models import Wish
-from quillpost.orders.templates.images import heavy_work
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.images import RecipientIndex, preview_recipient_index
+from quillpost.orders.models import OrderRequest
+from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.recipients.rules import Person
-from quillpost.rendering.images.limits import BadArt
+from quillpost.rendering.images.limits import UnprintableArt
 from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.renderer import Previews, Studio
+from quillpost.rendering.renderer import PreviewImages, Renderer
 
-PREVIEWS_LAST = timedelta(days=7)
+PREVIEW_LIFETIME = timedelta(days=7)
 
 
-def draw(
+def draw_preview(
     db: Database,
-    studio: Studio,
-    who: Caller,
-    draft: Draft,
+    renderer: Renderer,
+    caller: Caller,
+    draft: OrderDraft,
     *,
     qr_base: str,
     opt_out: str | None,
     now: datetime,
-) -> Previews:
+) -> PreviewImages:
     """All sides as they would print, for the recipient asked for or the first who can be mailed."""
-    place, person = _shown(db, who, draft, now=now)
-    design, copy = posed(draft, place, person, qr_base=qr_base, opt_out=opt_out)
-    with told_by_field(draft.wish), heavy_work():
-        return studio.preview(design, copy)
+    recipient_index, person = _choose_preview_recipient(db, caller, draft, now=now)
+    design, copy = build_preview_copy(draft, recipient_index, person, qr_base=qr_base, opt_out=opt_out)
+    with blame_drawing_on_field(draft.request), limit_heavy_work():
+        return renderer.preview(design, copy)
 
 
 @contextmanager
-def told_by_field(wish: Wish) -> Iterator[None]:
+def blame_drawing_on_field(request: OrderRequest) -> Iterator[None]:
     """What takes too much to be drawn is refused by the field that brought it: what a PDF draws can be
     anything, and a picture only large."""
     try:
         yield
-    except BadArt as bad:
-        brought = [
-            (wish.pages, "PDF"), (wish.background, "image"), (wish.front, "image"), (wish.logo, "image"),
+    except UnprintableArt as bad_art:
+        sources = [
+            (request.pages, "PDF"), (request.background, "image"), (request.front, "image"), (request.logo, "image"),
         ]  # fmt: skip
-        for source, what in brought:
+        for source, file_kind in sources:
             if source is not None:
-                raise Invalid({source.field: [f"The {what} cannot be drawn. {bad.message}"]}) from None
+                raise Invalid({source.field: [f"The {file_kind} cannot be drawn. {bad_art.message}"]}) from None
         raise
 
 
-def posed(
-    draft: Draft, place: Place, person: Person, *, qr_base: str, opt_out: str | None
+def build_preview_copy(
+    draft: OrderDraft, recipient_index: RecipientIndex, person: Person, *, qr_base: str, opt_out: str | None
 ) -> tuple[Design, Copy]:
     """The draft as this person's piece, to be drawn."""
-    wish, art = draft.wish, draft.artwork
-    front, background = art.front.of(place), art.background.of(place)
+    request, artwork = draft.request, draft.artwork
+    front, background = (artwork.front.picture_for(recipient_index), artwork.background.picture_for(recipient_index))
     design = replace(
         draft.design,
         front=front.body if front else None,
         background=background.body if background else None,
-        pages=art.pages.body if art.pages else None,
-        branding=designs.branding(wish.brand, next((p.body for p in art.logo.distinct()), None)),
+        pages=artwork.pages.body if artwork.pages else None,
+        branding=designs.build_branding(request.brand, next((p.body for p in artwork.logo.distinct_pictures()), None)),
     )
-    copy = designs.specimen(
+    copy = designs.build_specimen(
         person,
-        or_current_resident=wish.append_or_current_resident,
-        qr_url=f"{qr_base}/q/{SPECIMEN_CODE}" if wish.qrcode_url else None,
-        opt_out=f"{opt_out}{SPECIMEN_CODE}" if opt_out else None,
-        claim=designs.specimen_claim(wish.gift, qr_base=qr_base),
+        or_current_resident=request.append_or_current_resident,
+        qr_url=f"{qr_base}/q/{PREVIEW_CODE}" if request.qrcode_url else None,
+        opt_out=f"{opt_out}{PREVIEW_CODE}" if opt_out else None,
+        claim=designs.build_specimen_claim(request.gift, qr_base=qr_base),
     )
     return design, copy
 
 
-def keep_previews(shelf: Shelf, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, Kept]:
+def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, PendingFile]:
     """Each picture on the shelf under its name, for a week."""
-    expires = now + PREVIEWS_LAST
+    expires_at = now + PREVIEW_LIFETIME
     return {
-        name: shelf.put(picture, purpose="preview", content_type="image/png", expires_at=expires, now=now)
+        name: storage.put(picture, purpose="preview", content_type="image/png", expires_at=expires_at, now=now)
         for name, picture in pictures.items()
     }
 
 
 def record_previews(
-    tx: Tx, shelf: Shelf, who: Caller, draft: Draft, kept: Mapping[str, Kept], *, now: datetime
+    tx: Tx,
+    storage: FileStorage,
+    caller: Caller,
+    draft: OrderDraft,
+    pending_files: Mapping[str, PendingFile],
+    *,
+    now: datetime,
 ) -> None:
     """A preview leaves its pictures, and nothing else."""
-    home = draft.wish.sub_account_id
-    shelf.record_all(tx, list(kept.values()), account_id=who.account_id, sub_account_id=home, now=now)
+    sub_account_id = draft.request.sub_account_id
+    storage.record_files(
+        tx, list(pending_files.values()), account_id=caller.account_id, sub_account_id=sub_account_id, now=now
+    )
 
 
-def _shown(db: Database, who: Caller, draft: Draft, *, now: datetime) -> tuple[Place, Person]:
+def _choose_preview_recipient(
+    db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
+) -> tuple[RecipientIndex, Person]:
     """Whose piece it is. One who had the same lately may be shown it again: nothing is mailed."""
-    reach = replace(draft.reach(who, mails_at=now), allow_duplicates=True)
-    with db.transaction(tenant(who)) as tx:
-        people = audience.refused_inline(tx, draft.people, reach, lock=False)
-        place = shown_place(draft.wish, people)
-        if place is not None:
-            return place, people[place]
-        if draft.found is not None:
-            return None, draft.found.people[0]
-        found = audience.first_person(tx, reach)
-    if found is None:
+    criteria = replace(draft.audience_criteria(caller, mails_at=now), allow_duplicates=True)
+    with db.transaction(build_tenant(caller)) as tx:
+        people = audience.refuse_inline_people(tx, draft.people, criteria, lock=False)
+        recipient_index = preview_recipient_index(draft.request, people)
+        if recipient_index is not None:
+            return recipient_index, people[recipient_index]
+        if draft.lead_search_result is not None:
+            return None, draft.lead_search_result.people[0]
+        first_mailed = audience.find_first_mailed(tx, criteria)
+    if first_mailed is None:
         raise Invalid({"mailing_list_ids": ["There is nobody on these lists who can be mailed to."]})
-    return None, found
+    return None, first_mailed

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
 from quillpost.core.database import Database, Tenant, Tx
-from quillpost.core.database.search import found_page, items_with_words
+from quillpost.core.database.search import read_search_page, select_matching_items
 from quillpost.core.database.tables.base import facts, items, orders
 from quillpost.core.database.tables.counters import order_counts
 from quillpost.core.errors import NotFound
@@ -21,54 +21,54 @@ from quillpost.core.paging import (
     Page,
     PageRequest,
     Sorting,
-    page_ids,
     read_page,
-    rows_of,
+    select_page_ids,
+    tenant_conditions,
 )
 from quillpost.orders.giftcards.queries import CardEvent, read_card
 from quillpost.orders.models import Item, Order
-from quillpost.orders.products import Family
+from quillpost.orders.products import ProductFamily
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.search import Alternatives
+from quillpost.orders.search import MetadataAlternatives
 
-END_OF_TIME = 10**12
+UNBOUNDED_TOTAL = 10**12
 """No list is that long: seen from here, every page is nearer to the beginning."""
 
-LONGEST_NUMBER = 19
+MAX_ID_DIGITS = 19
 """Digits of a number that no id has."""
 
-STATES = sa.text(
+SELECT_ORDER_STEPS = sa.text(
     "select previous, current, at from facts where order_id = :order_id and kind = 'order.status' order by id"
 )
 """In an index that has nothing else: an order may have millions of facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderFilter:
+class OrderQuery:
     """Which orders are wanted; what is not said does not matter. `created_before` itself is not within."""
 
     sub_account_id: int | None = None
-    family: Family | None = None
+    family: ProductFamily | None = None
     status: str | None = None
     created_after: datetime | None = None
     created_before: datetime | None = None
-    metadata: Sequence[Alternatives] = ()
+    metadata: Sequence[MetadataAlternatives] = ()
     search: str | None = None
     """Words of someone whom the order goes to; or its own number."""
 
     @property
-    def is_dated(self) -> bool:
+    def has_dates(self) -> bool:
         return self.created_after is not None or self.created_before is not None
 
     @property
-    def is_tallied(self) -> bool:
+    def has_stored_count(self) -> bool:
         """Whether somebody counts these orders already, so that nobody has to now."""
-        is_sized = self.family is not None and self.family.size is not None
-        return not (self.status or self.is_dated or self.metadata or self.search or is_sized)
+        has_size = self.family is not None and self.family.size is not None
+        return not (self.status or self.has_dates or self.metadata or self.search or has_size)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HistoryStep:
     """One move in a piece's history: when it happened, or was seen by a carrier, and then where; why it came
     back or went elsewhere. A delivery that nobody saw is `inferred`. What became of its gift card is a
     step, too: it changes nothing of where the piece is, and has no previous status."""
@@ -84,68 +84,72 @@ class Step:
 def list_orders(
     db: Database,
     tx: Tx,
-    who: Tenant,
-    asked: PageRequest,
-    wanted: OrderFilter,
+    tenant: Tenant,
+    page_request: PageRequest,
+    query: OrderQuery,
     *,
-    most: int | None = None,
+    count_limit: int | None = None,
 ) -> Page[Order]:
-    """Newest first. Where nobody has counted them they are counted now: up to `most`, where that is given,
+    """Newest first. Where nobody has counted them they are counted now: up to `count_limit`, where that is given,
     and then a total of one more says that there are more."""
-    conditions = [*rows_of(orders, who), *_conditions(wanted)]
-    if wanted.search is not None:
-        return _list_by_words(db, tx, who, conditions, asked, wanted.search)
-    if wanted.metadata:
-        return _list_by_metadata(db, tx, conditions, asked, most=most)
-    total = _tallied(tx, who, wanted) if wanted.is_tallied else _counted(tx, conditions, most=most)
+    conditions = [*tenant_conditions(orders, tenant), *_order_conditions(query)]
+    if query.search is not None:
+        return _list_by_text(db, tx, tenant, conditions, page_request, query.search)
+    if query.metadata:
+        return _list_by_metadata(db, tx, conditions, page_request, count_limit=count_limit)
+    total = (
+        _read_stored_count(tx, tenant, query)
+        if query.has_stored_count
+        else _count_orders(tx, conditions, count_limit=count_limit)
+    )
     # The index that knows the time has its rows by time.
-    sorting = Sorting(by=(orders.c.created_at,) if wanted.is_dated else (), led_by=orders.c.mode)
-    is_cut = not wanted.is_tallied and most is not None and total > most
-    end = END_OF_TIME if is_cut and asked.offset < total else total
-    rows = read_page(tx, orders, conditions, asked, total=end, sorting=sorting)
-    return Page([Order.of(row) for row in rows], total, asked)
+    sorting = Sorting(sort_columns=(orders.c.created_at,) if query.has_dates else (), leading_column=orders.c.mode)
+    is_truncated = not query.has_stored_count and count_limit is not None and total > count_limit
+    page_total = UNBOUNDED_TOTAL if is_truncated and page_request.offset < total else total
+    rows = read_page(tx, orders, conditions, page_request, total=page_total, sorting=sorting)
+    return Page([Order.of(row) for row in rows], total, page_request)
 
 
 def _list_by_metadata(
-    db: Database, tx: Tx, conditions: Conditions, asked: PageRequest, *, most: int | None
+    db: Database, tx: Tx, conditions: Conditions, page_request: PageRequest, *, count_limit: int | None
 ) -> Page[Order]:
     """The service itself finds the ids; what is shown of them is read as the caller.
 
     Row-level security comes before every operator that PostgreSQL does not know to keep secrets, and `@>`
     is such a one: for a tenant its index is closed, and each order would be looked at.
     """
-    with db.work() as service:
-        total = _counted(service, conditions, most=most)
-        ids = list(service.execute(page_ids(orders, conditions, asked, total=total)).scalars())
+    with db.system_transaction() as service_tx:
+        total = _count_orders(service_tx, conditions, count_limit=count_limit)
+        ids = list(service_tx.execute(select_page_ids(orders, conditions, page_request, total=total)).scalars())
     rows = tx.execute(sa.select(orders).where(orders.c.id.in_(ids)).order_by(orders.c.id.desc()))
-    return Page([Order.of(row) for row in rows], total, asked)
+    return Page([Order.of(row) for row in rows], total, page_request)
 
 
-def _list_by_words(
-    db: Database, tx: Tx, who: Tenant, conditions: Conditions, asked: PageRequest, search: str
+def _list_by_text(
+    db: Database, tx: Tx, tenant: Tenant, conditions: Conditions, page_request: PageRequest, search: str
 ) -> Page[Order]:
     """The service finds the orders of the pieces that have the words, and the one with that number."""
     number = search.removeprefix("#")
-    is_number = number.isascii() and number.isdigit() and len(number) < LONGEST_NUMBER
-    itself = sa.select(sa.cast(int(number) if is_number else None, sa.BigInteger()))
-    ids = sa.union(sa.select(_items_with_words(search, who).c.order_id), itself).subquery()
-    found = sa.select(orders.c.id).where(orders.c.id.in_(sa.select(*ids.c)), *conditions)
-    with db.work() as service:
-        page, total = found_page(service, found, asked)
-    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(page)).order_by(orders.c.id.desc()))
-    return Page([Order.of(row) for row in rows], total, asked)
+    is_number = number.isascii() and number.isdigit() and len(number) < MAX_ID_DIGITS
+    id_query = sa.select(sa.cast(int(number) if is_number else None, sa.BigInteger()))
+    ids = sa.union(sa.select(_items_matching_text(search, tenant).c.order_id), id_query).subquery()
+    matching_orders = sa.select(orders.c.id).where(orders.c.id.in_(sa.select(*ids.c)), *conditions)
+    with db.system_transaction() as service_tx:
+        page_ids, total = read_search_page(service_tx, matching_orders, page_request)
+    rows = tx.execute(sa.select(orders).where(orders.c.id.in_(page_ids)).order_by(orders.c.id.desc()))
+    return Page([Order.of(row) for row in rows], total, page_request)
 
 
-def _items_with_words(search: str, who: Tenant, *, order_id: int | None = None) -> sa.CTE:
-    assert who.mode is not None, "a search is in one mode"
-    return items_with_words(search, who.account_id, who.mode, order_id=order_id)
+def _items_matching_text(search: str, tenant: Tenant, *, order_id: int | None = None) -> sa.CTE:
+    assert tenant.mode is not None, "a search is in one mode"
+    return select_matching_items(search, tenant.account_id, tenant.mode, order_id=order_id)
 
 
-def searched_items(
+def search_items(
     db: Database,
     tx: Tx,
-    who: Tenant,
-    asked: PageRequest,
+    tenant: Tenant,
+    page_request: PageRequest,
     search: str,
     *,
     order: Order | None = None,
@@ -153,105 +157,112 @@ def searched_items(
     status: ItemStatus | None = None,
 ) -> Page[Item]:
     """The pieces whose recipients have the words: an order's as they were given, or all, newest first."""
-    wanted = rows_of(items, who)
+    conditions = tenant_conditions(items, tenant)
     if order is not None:
-        wanted.append(items.c.order_id == order.id)
+        conditions.append(items.c.order_id == order.id)
     if sub_account_id is not None:
-        wanted.append(items.c.sub_account_id == sub_account_id)
+        conditions.append(items.c.sub_account_id == sub_account_id)
     if status is not None:
-        wanted.append(items.c.status == status.value)
-    some = _items_with_words(search, who, order_id=None if order is None else order.id)
-    found = sa.select(items.c.id).join(some, some.c.item_id == items.c.id).where(*wanted)
+        conditions.append(items.c.status == status.value)
+    matching_items = _items_matching_text(search, tenant, order_id=None if order is None else order.id)
+    item_ids_query = (
+        sa.select(items.c.id).join(matching_items, matching_items.c.item_id == items.c.id).where(*conditions)
+    )
     sorting = NEWEST_FIRST if order is None else OLDEST_FIRST
-    with db.work() as service:
-        ids, total = found_page(service, found, asked, sorting=sorting)
+    with db.system_transaction() as service_tx:
+        ids, total = read_search_page(service_tx, item_ids_query, page_request, sorting=sorting)
     rows = tx.execute(sa.select(items).where(items.c.id.in_(ids)).order_by(*sorting.columns(items)))
-    return Page([Item.of(row) for row in rows], total, asked)
+    return Page([Item.of(row) for row in rows], total, page_request)
 
 
-def _conditions(wanted: OrderFilter) -> list[sa.ColumnElement[bool]]:
-    equal = {name: getattr(wanted, name) for name in ("sub_account_id", "status")}
-    conditions = [orders.c[name] == value for name, value in equal.items() if value is not None]
-    if wanted.family is not None:
-        conditions.append(_of_types(orders, wanted.family))
-        if wanted.family.size is not None:
-            conditions.append(orders.c.size == wanted.family.size)
-    if wanted.created_after is not None:
-        conditions.append(orders.c.created_at >= wanted.created_after)
-    if wanted.created_before is not None:
-        conditions.append(orders.c.created_at < wanted.created_before)
-    if wanted.metadata:
+def _order_conditions(query: OrderQuery) -> list[sa.ColumnElement[bool]]:
+    equal_values = {name: getattr(query, name) for name in ("sub_account_id", "status")}
+    conditions = [orders.c[name] == value for name, value in equal_values.items() if value is not None]
+    if query.family is not None:
+        conditions.append(_type_condition(orders, query.family))
+        if query.family.size is not None:
+            conditions.append(orders.c.size == query.family.size)
+    if query.created_after is not None:
+        conditions.append(orders.c.created_at >= query.created_after)
+    if query.created_before is not None:
+        conditions.append(orders.c.created_at < query.created_before)
+    if query.metadata:
         conditions.append(orders.c.metadata_index.is_not(None))
-    for alternatives in wanted.metadata:
-        inside = [sa.cast(sa.literal(text, sa.Text()), JSONB()) for text in alternatives]
-        conditions.append(sa.or_(*(orders.c.metadata_index.contains(each) for each in inside)))
+    for alternatives in query.metadata:
+        json_values = [sa.cast(sa.literal(text, sa.Text()), JSONB()) for text in alternatives]
+        conditions.append(sa.or_(*(orders.c.metadata_index.contains(json_value) for json_value in json_values)))
     return conditions
 
 
-def _of_types(table: sa.Table, family: Family) -> sa.ColumnElement[bool]:
+def _type_condition(table: sa.Table, family: ProductFamily) -> sa.ColumnElement[bool]:
     # One type by a plain equality: an index has its rows in the order of the list.
     if len(family.types) == 1:
         return table.c.type == family.types[0]
     return table.c.type.in_(family.types)
 
 
-def orders_by_sub_account(tx: Tx, who: Tenant, among: Sequence[int]) -> dict[int, int]:
+def count_orders_by_sub_account(tx: Tx, tenant: Tenant, sub_account_ids: Sequence[int]) -> dict[int, int]:
     """How many orders each of these sub accounts has, where it has any."""
-    whose = order_counts.c.sub_account_id
+    sub_account_column = order_counts.c.sub_account_id
     rows = tx.execute(
-        sa.select(whose, sa.func.sum(order_counts.c.n))
-        .where(*rows_of(order_counts, who), whose.in_(among))
-        .group_by(whose)
+        sa.select(sub_account_column, sa.func.sum(order_counts.c.n))
+        .where(*tenant_conditions(order_counts, tenant), sub_account_column.in_(sub_account_ids))
+        .group_by(sub_account_column)
     )
     return {row[0]: int(row[1]) for row in rows if row[1]}
 
 
-def _tallied(tx: Tx, who: Tenant, wanted: OrderFilter) -> int:
-    conditions = rows_of(order_counts, who)
-    if wanted.sub_account_id is not None:
-        conditions.append(order_counts.c.sub_account_id == wanted.sub_account_id)
-    if wanted.family is not None:
-        conditions.append(_of_types(order_counts, wanted.family))
+def _read_stored_count(tx: Tx, tenant: Tenant, query: OrderQuery) -> int:
+    conditions = tenant_conditions(order_counts, tenant)
+    if query.sub_account_id is not None:
+        conditions.append(order_counts.c.sub_account_id == query.sub_account_id)
+    if query.family is not None:
+        conditions.append(_type_condition(order_counts, query.family))
     return int(tx.execute(sa.select(sa.func.sum(order_counts.c.n)).where(*conditions)).scalar() or 0)
 
 
-def _counted(tx: Tx, conditions: Conditions, *, most: int | None) -> int:
-    counted = sa.select(sa.func.count()).select_from(orders).where(*conditions)
-    if most is not None:
-        some = sa.select(orders.c.id).where(*conditions).limit(most + 1).subquery()
-        counted = sa.select(sa.func.count()).select_from(some)
-    return int(tx.execute(counted).scalar_one())
+def _count_orders(tx: Tx, conditions: Conditions, *, count_limit: int | None) -> int:
+    count_query = sa.select(sa.func.count()).select_from(orders).where(*conditions)
+    if count_limit is not None:
+        limited_orders = sa.select(orders.c.id).where(*conditions).limit(count_limit + 1).subquery()
+        count_query = sa.select(sa.func.count()).select_from(limited_orders)
+    return int(tx.execute(count_query).scalar_one())
 
 
-def list_items(tx: Tx, order: Order, asked: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
+def list_items(tx: Tx, order: Order, page_request: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
     """An order's pieces as they were given. How many there are the order's tally knows."""
     total = sum(order.tally.values()) if status is None else order.tally[status]
     conditions = [items.c.order_id == order.id]
     if status is not None:
         conditions.append(items.c.status == status.value)
-    rows = read_page(tx, items, conditions, asked, total=total, sorting=OLDEST_FIRST)
-    return Page([Item.of(row) for row in rows], total, asked)
+    rows = read_page(tx, items, conditions, page_request, total=total, sorting=OLDEST_FIRST)
+    return Page([Item.of(row) for row in rows], total, page_request)
 
 
-def list_every_item(
+def list_all_items(
     tx: Tx,
-    who: Tenant,
-    asked: PageRequest,
+    tenant: Tenant,
+    page_request: PageRequest,
     *,
     sub_account_id: int | None = None,
     status: ItemStatus | None = None,
 ) -> Page[Item]:
     """The pieces of all orders, newest first. The orders' tallies say how many: fewer rows than pieces."""
-    tally = sum((orders.c[f"n_{each.tally}"] for each in ItemStatus if status in (None, each)), sa.literal(0))
-    in_orders, in_items = rows_of(orders, who), rows_of(items, who)
+    count_column = sum(
+        (orders.c[f"n_{item_status.count_name}"] for item_status in ItemStatus if status in (None, item_status)),
+        sa.literal(0),
+    )
+    order_conditions, item_conditions = tenant_conditions(orders, tenant), tenant_conditions(items, tenant)
     if sub_account_id is not None:
-        in_orders.append(orders.c.sub_account_id == sub_account_id)
-        in_items.append(items.c.sub_account_id == sub_account_id)
+        order_conditions.append(orders.c.sub_account_id == sub_account_id)
+        item_conditions.append(items.c.sub_account_id == sub_account_id)
     if status is not None:
-        in_items.append(items.c.status == status.value)
-    total = int(tx.execute(sa.select(sa.func.sum(tally)).where(*in_orders)).scalar() or 0)
-    rows = read_page(tx, items, in_items, asked, total=total, sorting=Sorting(led_by=items.c.mode))
-    return Page([Item.of(row) for row in rows], total, asked)
+        item_conditions.append(items.c.status == status.value)
+    total = int(tx.execute(sa.select(sa.func.sum(count_column)).where(*order_conditions)).scalar() or 0)
+    rows = read_page(
+        tx, items, item_conditions, page_request, total=total, sorting=Sorting(leading_column=items.c.mode)
+    )
+    return Page([Item.of(row) for row in rows], total, page_request)
 
 
 def read_item(tx: Tx, item_id: int) -> Item:
@@ -269,24 +280,30 @@ class OrderStep:
     at: datetime
 
 
-def states(tx: Tx, order_id: int) -> list[OrderStep]:
+def list_order_steps(tx: Tx, order_id: int) -> list[OrderStep]:
     """What has become of the order itself, oldest first."""
-    found = tx.execute(STATES, {"order_id": order_id})
-    return [OrderStep(OrderStatus(row.current), row.at) for row in found]
+    rows = tx.execute(SELECT_ORDER_STEPS, {"order_id": order_id})
+    return [OrderStep(OrderStatus(row.current), row.at) for row in rows]
 
 
-def history(tx: Tx, item: Item) -> list[Step]:
+def list_item_steps(tx: Tx, item: Item) -> list[HistoryStep]:
     """Where the piece has been and what became of its card, oldest first."""
     card = read_card(tx, item.id)
-    lived = () if card is None else (Step(one.event, None, one.at, reason=one.reason) for one in card.life())
+    card_steps = (
+        ()
+        if card is None
+        else (
+            HistoryStep(card_step.event, None, card_step.at, reason=card_step.reason) for card_step in card.list_steps()
+        )
+    )
     # Each in its own order: a carrier may tell late what it saw early.
-    return list(merge(_travels(tx, item), lived, key=attrgetter("at")))
+    return list(merge(_list_status_steps(tx, item), card_steps, key=attrgetter("at")))
 
 
-def _travels(tx: Tx, item: Item) -> list[Step]:
-    own = facts.c.item_id == item.id, facts.c.kind == "item.status"
+def _list_status_steps(tx: Tx, item: Item) -> list[HistoryStep]:
+    conditions = facts.c.item_id == item.id, facts.c.kind == "item.status"
     steps = [
-        Step(
+        HistoryStep(
             ItemStatus(row.current),
             row.previous and ItemStatus(row.previous),
             row.seen_at or row.at,
@@ -294,38 +311,40 @@ def _travels(tx: Tx, item: Item) -> list[Step]:
             row.reason,
             row.inferred,
         )
-        for row in tx.execute(sa.select(facts).where(*own).order_by(facts.c.id))
+        for row in tx.execute(sa.select(facts).where(*conditions).order_by(facts.c.id))
     ]
-    last = ItemStatus(steps[-1].status) if steps else item.status
-    return steps if last is item.status else [*steps, *_stopped(tx, item, last)]
+    last_status = ItemStatus(steps[-1].status) if steps else item.status
+    return steps if last_status is item.status else [*steps, *_list_stop_steps(tx, item, last_status)]
 
 
-def _stopped(tx: Tx, item: Item, previous: ItemStatus) -> list[Step]:
+def _list_stop_steps(tx: Tx, item: Item, previous: ItemStatus) -> list[HistoryStep]:
     """One fact, the last of a status, tells for all its pieces that the order was cancelled or refused. What
     is scanned later changes nothing of that."""
-    of_order = facts.c.order_id == item.order_id, facts.c.kind != "item.scan"
-    last = tx.execute(sa.select(facts).where(*of_order).order_by(facts.c.id.desc()).limit(1)).one()
-    is_it = last.kind == "order.status" and last.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
-    return [Step(item.status, previous, last.at)] if is_it else []
+    conditions = facts.c.order_id == item.order_id, facts.c.kind != "item.scan"
+    last_fact = tx.execute(sa.select(facts).where(*conditions).order_by(facts.c.id.desc()).limit(1)).one()
+    was_stopped = last_fact.kind == "order.status" and last_fact.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
+    return [HistoryStep(item.status, previous, last_fact.at)] if was_stopped else []
 
 
-def price_of(tx: Tx, item_id: int) -> int:
+def read_item_price(tx: Tx, item_id: int) -> int:
     """What the piece costs by itself, in cents."""
     return int(tx.execute(sa.select(items.c.price_cents).where(items.c.id == item_id)).scalar_one())
 
 
-def items_in_trouble(tx: Tx, order: Order, status: ItemStatus, *, most: int) -> list[Item]:
+def list_items_with_status(tx: Tx, order: Order, status: ItemStatus, *, limit: int) -> list[Item]:
     if not order.tally[status]:
         return []
-    return _first(tx, items.c.order_id == order.id, items.c.status == status.value, most=most)
+    return _read_first_items(tx, items.c.order_id == order.id, items.c.status == status.value, limit=limit)
 
 
-def first_items(tx: Tx, order_id: int, *, most: int) -> list[Item]:
+def list_first_items(tx: Tx, order_id: int, *, limit: int) -> list[Item]:
     """The first pieces of an order, for a proof: those that are mailed, or where none is, the others."""
-    inside = items.c.order_id == order_id
-    return _first(tx, inside, items.c.failure.is_(None), most=most) or _first(tx, inside, most=most)
+    in_order = items.c.order_id == order_id
+    return _read_first_items(tx, in_order, items.c.failure.is_(None), limit=limit) or _read_first_items(
+        tx, in_order, limit=limit
+    )
 
 
-def _first(tx: Tx, *wanted: sa.ColumnElement[bool], most: int) -> list[Item]:
-    rows = tx.execute(sa.select(items).where(*wanted).order_by(items.c.id).limit(most))
+def _read_first_items(tx: Tx, *conditions: sa.ColumnElement[bool], limit: int) -> list[Item]:
+    rows = tx.execute(sa.select(items).where(*conditions).order_by(items.c.id).limit(limit))
     return [Item.of(row) for row in rows]

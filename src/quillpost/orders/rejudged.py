@@ -28,25 +28,25 @@ from quillpost.recipients.rejudging import (
     written,
 )
 
-_COLUMNS = """
+_ITEM_COLUMNS = """
     i.id, i.order_id, i.name, i.email, i.country, i.address, i.address2, i.city, i.province, i.postal_code
 """
-_NEXT = sa.text(
+_SELECT_NEXT_ITEMS = sa.text(
     f"""
-    select {_COLUMNS} from items i
+    select {_ITEM_COLUMNS} from items i
      where i.id > :last and i.id <= :until and {UNJUDGED.format(row="i")} order by i.id limit :most
     """
 )
-_WAITING = sa.text(
+_SELECT_HELD_ITEMS = sa.text(
     f"""
-    select {_COLUMNS} from orders o join items i on i.order_id = o.id
+    select {_ITEM_COLUMNS} from orders o join items i on i.order_id = o.id
      where o.status in ('reviewing', 'paused') and i.status = 'Processing' and {UNJUDGED.format(row="i")}
      order by i.id limit :most
     """
 )
 # Whoever makes batches of orders locks them first: nothing comes into a batch while we look.
-_TAKE_TURNS = sa.text("select id from orders where id = any(:orders) order by id for no key update")
-_WRITE = sa.text(
+_LOCK_ORDERS = sa.text("select id from orders where id = any(:orders) order by id for no key update")
+_UPDATE_ITEMS = sa.text(
     f"""
     update items i
        set surname = new.surname, address_key = new.key, deliverability = new.deliverability,
@@ -58,7 +58,7 @@ _WRITE = sa.text(
      where i.id = new.id
     """
 )
-_VERIFY_AGAIN = sa.text(
+_RESET_VERIFICATION = sa.text(
     """
     update orders set verified_at = null
      where id = any(:orders) and status in ('reviewing', 'paused') and verified_at is not null
@@ -66,45 +66,45 @@ _VERIFY_AGAIN = sa.text(
 )
 
 
-def rejudge(db: Database, clock: Clock) -> None:
+def restandardize(db: Database, clock: Clock) -> None:
     """Some portions of all that is to be judged: what must not be mailed to, what is about to be made, the
     lists, and then what was made long ago."""
     if not is_under_way(db):
         return
-    judge_before_mailing(db)
-    if rejudge_recipients(db, now=clock()) or _rejudge_items(db, now=clock()):
-        with db.work() as tx:
-            jobs.wake(tx, REJUDGE, at=clock())
+    standardize_before_mailing(db)
+    if rejudge_recipients(db, now=clock()) or _restandardize_items(db, now=clock()):
+        with db.system_transaction() as tx:
+            jobs.enqueue_unique(tx, REJUDGE, at=clock())
 
 
-def judge_before_mailing(db: Database) -> None:
+def standardize_before_mailing(db: Database) -> None:
     """After this, suppression lists and the pieces that wait for the end of their review speak of doors by
     the same keys."""
     if not is_under_way(db):
         return
     judge_suppressions(db)
     while True:
-        with db.work() as tx:
-            rows = tx.execute(_WAITING, {"rules": ADDRESS_RULES, "most": AT_ONCE}).all()
+        with db.system_transaction() as tx:
+            rows = tx.execute(_SELECT_HELD_ITEMS, {"rules": ADDRESS_RULES, "most": AT_ONCE}).all()
             if not rows:
                 return
-            _write(tx, rows)
+            _update_items(tx, rows)
 
 
-def _rejudge_items(db: Database, *, now: datetime) -> bool:
+def _restandardize_items(db: Database, *, now: datetime) -> bool:
     for _ in range(PORTIONS):
-        with db.work() as tx:
-            if (place := open_pass(tx, "items")) is None:
+        with db.system_transaction() as tx:
+            if (cursor := open_pass(tx, "items")) is None:
                 return False
-            asked = {"rules": ADDRESS_RULES, "most": AT_ONCE, "last": place.last_id, "until": place.until_id}
-            rows = tx.execute(_NEXT, asked).all()
-            _write(tx, rows)
+            query_params = {"rules": ADDRESS_RULES, "most": AT_ONCE, "last": cursor.last_id, "until": cursor.until_id}
+            rows = tx.execute(_SELECT_NEXT_ITEMS, query_params).all()
+            _update_items(tx, rows)
             go_on(tx, "items", rows, now=now)
     return True
 
 
-def _write(tx: Tx, rows: Sequence[sa.Row[Any]]) -> None:
+def _update_items(tx: Tx, rows: Sequence[sa.Row[Any]]) -> None:
     if rows:
-        tx.execute(_TAKE_TURNS, {"orders": sorted({row.order_id for row in rows})})
-        tx.execute(_WRITE, written(rows))
-        tx.execute(_VERIFY_AGAIN, {"orders": [row.order_id for row in rows]})
+        tx.execute(_LOCK_ORDERS, {"orders": sorted({row.order_id for row in rows})})
+        tx.execute(_UPDATE_ITEMS, written(rows))
+        tx.execute(_RESET_VERIFICATION, {"orders": [row.order_id for row in rows]})

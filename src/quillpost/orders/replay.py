@@ -6,54 +6,54 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.accounts import service as accounts
-from quillpost.accounts.billing.prices import tariff_on
+from quillpost.accounts import service as account_service
+from quillpost.accounts.billing.prices import read_tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Refused
-from quillpost.core.stored_files import ShelfFile, files_of_order
-from quillpost.orders import items as store
+from quillpost.core.stored_files import StoredFile, find_order_files
+from quillpost.orders import items as order_items
 from quillpost.orders import validation
-from quillpost.orders.images import BACKGROUND, FRONT, PAGES
-from quillpost.orders.materialization import longest_people
-from quillpost.orders.models import CAMPAIGN, Item, Order, Source, Wish
-from quillpost.orders.request import Resolved
+from quillpost.orders.images import BACKGROUND_FIELD, FRONT_FIELD, PAGES_FIELD
+from quillpost.orders.materialization import longest_on_lists
+from quillpost.orders.models import AUTOMATION_METHOD, ContentSource, Item, Order, OrderRequest
+from quillpost.orders.request import ResolvedRequest
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.lists.queries import read_lists
-from quillpost.recipients.rules import CUSTOM, TEXTS
-from quillpost.rendering.text.variables import compile_text, holds_variable
+from quillpost.recipients.rules import CUSTOM_FIELDS, TEXT_FIELDS
+from quillpost.rendering.text.variables import compile_template, has_variables
 
-Row = Mapping[str, str | None]
+RecipientRow = Mapping[str, str | None]
 
-UNMAILED = (ItemStatus.PROCESSING, ItemStatus.FAILED)
+UNMAILED_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 
 
-def resolve_again(
+def resolve_replay(
     tx: Tx,
-    who: Caller,
+    caller: Caller,
     order_id: int,
     *,
-    recipients: Sequence[Row] | None,
+    recipients: Sequence[RecipientRow] | None,
     schedule_for: datetime | None,
     metadata: str | None,
-    copies_metadata: bool,
+    copy_metadata: bool,
     allow_duplicates: bool,
-    on: date,
-) -> Resolved:
+    price_date: date,
+) -> ResolvedRequest:
     """The wish of an order that was mailed. `recipients` take the place of all whom it went to."""
-    order = store.read_order(tx, order_id)
+    order = order_items.read_order(tx, order_id)
     _require_mailed(order)
     _require_pictures(tx, order)
     _require_gift(tx, order)
     if order.sub_account_id is not None:
         require_sub_account(tx, order.sub_account_id)
     lists = [] if recipients is not None else read_lists(tx, order.mailing_list_ids)
-    list_ids = [one.id for one in lists]
-    shelf = files_of_order(tx, order.id)
-    used = {slot.name for slot in compile_text(order.message).slots}
-    wish = Wish(
+    list_ids = [mailing_list.id for mailing_list in lists]
+    storage = find_order_files(tx, order.id)
+    variables = {slot.name for slot in compile_template(order.message).slots}
+    request = OrderRequest(
         type=order.type,
         size=order.size,
         piece=order.piece,
@@ -62,32 +62,32 @@ def resolve_again(
         handwriting_color=order.handwriting_color,
         handwriting_realism=order.handwriting_realism,
         font_size=order.font_size,
-        recipients=_own_recipients(tx, order) if recipients is None else recipients,
+        recipients=_read_inline_recipients(tx, order) if recipients is None else recipients,
         mailing_list_ids=list_ids,
         sub_account_id=order.sub_account_id,
         message_template_id=order.message_template_id,
         image_template_id=order.image_template_id,
-        front=_source(FRONT, order.front_image_url, order.front_file_id, shelf),
-        background=_source(BACKGROUND, order.background_url, order.background_file_id, shelf),
-        pages=_source(PAGES, order.pages_url, order.pages_file_id, shelf),
+        front=_build_source(FRONT_FIELD, order.front_image_url, order.front_file_id, storage),
+        background=_build_source(BACKGROUND_FIELD, order.background_url, order.background_file_id, storage),
+        pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, storage),
         pdf_only=order.pdf_only,
         brand=order.brand,
-        logo=_source("sub_account_id", None, order.logo_file_id, shelf),
+        logo=_build_source("sub_account_id", None, order.logo_file_id, storage),
         qrcode_url=order.qrcode_url,
         return_address=order.return_address,
         mail_class=order.mail_class,
         append_or_current_resident=order.append_or_current_resident,
         allow_duplicates=allow_duplicates,
         notification_emails=order.notification_emails,
-        metadata=order.metadata if copies_metadata else metadata,
+        metadata=order.metadata if copy_metadata else metadata,
         schedule_for=schedule_for,
         gift=order.gift,
     )
-    return Resolved(
-        wish,
-        accounts.sender_of(tx, who, order.sub_account_id),
-        tariff_on(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=on),
-        longest_people(tx, list_ids, used) if list_ids else [],
+    return ResolvedRequest(
+        request,
+        account_service.read_sender(tx, caller, order.sub_account_id),
+        read_tariff(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=price_date),
+        longest_on_lists(tx, list_ids, variables) if list_ids else [],
     )
 
 
@@ -98,56 +98,54 @@ def _require_mailed(order: Order) -> None:
         raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.display}.")
 
 
-def is_yet_to_be_mailed(order: Order) -> bool:
+def is_unmailed(order: Order) -> bool:
     """Whether nothing of it was mailed so far, and something will be."""
     return order.tally[ItemStatus.PROCESSING] > 0 and _has_mailed_nothing(order)
 
 
 def _has_mailed_nothing(order: Order) -> bool:
-    return all(n == 0 for status, n in order.tally.items() if status not in UNMAILED)
+    return all(n == 0 for status, n in order.tally.items() if status not in UNMAILED_STATUSES)
 
 
 def _require_pictures(tx: Tx, order: Order) -> None:
-    gone = tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar()
-    if gone is not None:
+    deleted_at = tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar()
+    if deleted_at is not None:
         raise Refused("The pictures of this order are no longer kept: send it anew instead.")
 
 
 def _require_gift(tx: Tx, order: Order) -> None:
     """A card is bought anew for each piece, as the catalogue has it today."""
-    if order.gift is not None and (faults := validation.faults_of(tx, order.gift)):
-        [told] = next(iter(faults.values()))
-        raise Refused(f"The gift card of this order is offered no more: send it anew with another. {told}")
+    if order.gift is not None and (errors := validation.check_giftcard(tx, order.gift)):
+        [message] = next(iter(errors.values()))
+        raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
 
 
-def _own_recipients(tx: Tx, order: Order) -> list[Row]:
+def _read_inline_recipients(tx: Tx, order: Order) -> list[RecipientRow]:
     """Those whom the call itself named; the lists are asked anew. Of an automation's those whom it mailed: a
     caller would have been refused the others. Whoever was erased is nobody any more."""
-    wanted = [*store.own_items(order), items.c.person_gone_at.is_(None)]
-    if order.method == CAMPAIGN:
-        wanted.append((items.c.price_cents > 0) | (items.c.status != ItemStatus.FAILED.value))
-    rows = tx.execute(sa.select(items).where(*wanted).order_by(items.c.id)).all()
+    conditions = [*order_items.inline_item_conditions(order), items.c.person_gone_at.is_(None)]
+    if order.method == AUTOMATION_METHOD:
+        conditions.append((items.c.price_cents > 0) | (items.c.status != ItemStatus.FAILED.value))
+    rows = tx.execute(sa.select(items).where(*conditions).order_by(items.c.id)).all()
     if not rows and not order.mailing_list_ids:
-        raise Refused(
-            "Nobody whom this order went to is known any more: name `recipients` to send it to others."
-        )
-    return [as_given(Item.of(row)) for row in rows]
+        raise Refused("Nobody whom this order went to is known any more: name `recipients` to send it to others.")
+    return [recipient_row(Item.of(row)) for row in rows]
 
 
-def as_given(item: Item) -> Row:
+def recipient_row(item: Item) -> RecipientRow:
     """The recipient of a piece, as a call would name them."""
-    days = {"dob": item.dob, "anniversary": item.anniversary}
+    dates = {"dob": item.dob, "anniversary": item.anniversary}
     return {
-        **{name: getattr(item, name) for name in TEXTS if name not in CUSTOM},
-        **dict(zip(CUSTOM, item.custom, strict=True)),
-        **{name: day.isoformat() if day else None for name, day in days.items()},
+        **{name: getattr(item, name) for name in TEXT_FIELDS if name not in CUSTOM_FIELDS},
+        **dict(zip(CUSTOM_FIELDS, item.custom, strict=True)),
+        **{name: day.isoformat() if day else None for name, day in dates.items()},
     }
 
 
-def _source(
-    field: str, url: str | None, file_id: UUID | None, shelf: Mapping[UUID, ShelfFile]
-) -> Source | None:
+def _build_source(
+    field: str, url: str | None, file_id: UUID | None, storage: Mapping[UUID, StoredFile]
+) -> ContentSource | None:
     """What was printed, from the shelf; only pictures that differ from one to the next are fetched again."""
-    if url is not None and holds_variable(url):
-        return Source(field, url)
-    return None if file_id is None else Source(field, url, shelf[file_id])
+    if url is not None and has_variables(url):
+        return ContentSource(field, url)
+    return None if file_id is None else ContentSource(field, url, storage[file_id])

@@ -8,42 +8,42 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeVar
 
-from quillpost.accounts import service as accounts
-from quillpost.accounts.billing.prices import tariff_on
+from quillpost.accounts import service as account_service
+from quillpost.accounts.billing.prices import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import SubAccount, read_sub_account, require_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.errors import Refused
 from quillpost.core.stored_files import find_files
-from quillpost.orders.images import BACKGROUND, FRONT, PAGES, PDF_ONLY
-from quillpost.orders.materialization import longest_people
-from quillpost.orders.models import Brand, Source, Wish
-from quillpost.orders.products import Cell, Piece, Supplied, missing
-from quillpost.orders.requests import Call, Faults
+from quillpost.orders.images import BACKGROUND_FIELD, FRONT_FIELD, PAGES_FIELD, PDF_ONLY_FIELD
+from quillpost.orders.materialization import longest_on_lists
+from quillpost.orders.models import ContentSource, OrderBranding, OrderRequest
+from quillpost.orders.products import FieldRequirement, Product, SuppliedFields, check_required_fields
+from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.orders.templates.service import (
     ImageTemplate,
-    MessageDraft,
     MessageTemplate,
+    MessageTemplateValues,
     find_image_template,
     find_message_template,
 )
-from quillpost.orders.validation import gift_of, landing_of
+from quillpost.orders.validation import choose_giftcard, landing_page_source
 from quillpost.recipients.lists.queries import MailingList, read_lists
 from quillpost.recipients.rules import Person
-from quillpost.rendering.text.variables import compile_text
+from quillpost.rendering.text.variables import compile_template
 
 T = TypeVar("T")
 
-HOUSE_STYLE, HOUSE_COLOUR, HOUSE_SIZE, HOUSE_REALISM = 1, "blue", "auto", True
-NOTHING_SAVED = MessageDraft(type="", name="")
-NO_CODE = Source("qrcode_url")
+DEFAULT_STYLE, DEFAULT_COLOR, DEFAULT_FONT_SIZE, DEFAULT_REALISM = 1, "blue", "auto", True
+EMPTY_TEMPLATE = MessageTemplateValues(type="", name="")
+NO_QR_SOURCE = ContentSource("qrcode_url")
 
-MESSAGE, MESSAGE_TEMPLATE, IMAGE_TEMPLATE, SUB_ACCOUNT, LISTS = (
+MESSAGE_FIELD, MESSAGE_TEMPLATE_FIELD, IMAGE_TEMPLATE_FIELD, SUB_ACCOUNT_FIELD, LISTS_FIELD = (
     "message", "message_template", "image_template", "sub_account_id", "mailing_list_ids",
 )  # fmt: skip
 
-BACKGROUNDS: Mapping[str, str] = {
+BACKGROUND_SETTINGS: Mapping[str, str] = {
     "postcard-4x6": "message_background_url",
     "postcard-6x9": "postcard6x9_background_url",
     "magnacard": "message_background_url",
@@ -55,245 +55,280 @@ BACKGROUNDS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
-    """A wish with all that the database knows about it. `longest` are made-up people who between them have
+class ResolvedRequest:
+    """A wish with all that the database knows about it. `longest_people` are made-up people who between them have
     the longest values that the lists hold for the message's variables."""
 
-    wish: Wish
-    sender: accounts.Sender
+    request: OrderRequest
+    sender: account_service.SenderProfile
     tariff: Tariff
-    longest: list[Person]
+    longest_people: list[Person]
 
 
-def resolve(tx: Tx, who: Caller, call: Call, faults: Faults, *, on: date, measured: bool = True) -> Resolved:
+def resolve_request(
+    tx: Tx,
+    caller: Caller,
+    send_request: SendRequest,
+    errors: FieldErrors,
+    *,
+    price_date: date,
+    measures_longest: bool = True,
+) -> ResolvedRequest:
     """Look everything up: what is not the caller's is `Refused`, what does not suit is one more fault.
 
-    Not `measured`, nobody asks for the longest values of its lists, which takes reading them through.
+    Not `measures_longest`, nobody asks for the longest values of its lists, which takes reading them through.
     """
-    home = call.sub_account_id if call.sub_account_id is not None else who.sub_account_id
-    sub_account = _sub_account(tx, home)
-    lists = lists_at_hand(tx, call.mailing_list_ids, home, faults)
-    words = _message_template(tx, call, home, faults)
-    pdf_only = _pdf_only(call, words)
-    call, unused = call.without(call.piece.unused_beside_pdf if pdf_only else ())
-    image = _image_template(tx, call, home, faults)
-    if image is not None and call.front_image_url:
-        unused.append(IMAGE_TEMPLATE)
-    wish = _wish(tx, call, sub_account, lists, words, image, pdf_only, unused, faults)
-    used = {slot.name for slot in compile_text(wish.message).slots} if lists else set()
-    return Resolved(
-        wish,
-        accounts.sender_of(tx, who, home),
-        tariff_on(tx, type=wish.type, size=wish.size, mail_class=wish.mail_class, on=on),
-        longest_people(tx, wish.mailing_list_ids, used) if lists and measured else [],
+    sub_account_id = send_request.sub_account_id if send_request.sub_account_id is not None else caller.sub_account_id
+    sub_account = _read_sub_account(tx, sub_account_id)
+    lists = read_usable_lists(tx, send_request.mailing_list_ids, sub_account_id, errors)
+    message_template = _find_message_template(tx, send_request, sub_account_id, errors)
+    pdf_source = _pdf_only_source(send_request, message_template)
+    send_request, unused_fields = send_request.without(send_request.product.unused_beside_pdf if pdf_source else ())
+    image_template = _find_image_template(tx, send_request, sub_account_id, errors)
+    if image_template is not None and send_request.front_image_url:
+        unused_fields.append(IMAGE_TEMPLATE_FIELD)
+    request = _build_request(
+        tx, send_request, sub_account, lists, message_template, image_template, pdf_source, unused_fields, errors
+    )
+    variables = {slot.name for slot in compile_template(request.message).slots} if lists else set()
+    return ResolvedRequest(
+        request,
+        account_service.read_sender(tx, caller, sub_account_id),
+        read_tariff(tx, type=request.type, size=request.size, mail_class=request.mail_class, on=price_date),
+        longest_on_lists(tx, request.mailing_list_ids, variables) if lists and measures_longest else [],
     )
 
 
-def _wish(
+def _build_request(
     tx: Tx,
-    call: Call,
+    send_request: SendRequest,
     sub_account: SubAccount | None,
     lists: Sequence[MailingList],
-    words: MessageTemplate | None,
-    image: ImageTemplate | None,
-    pdf_only: Source | None,
-    unused: Sequence[str],
-    faults: Faults,
-) -> Wish:
-    saved, message = words or NOTHING_SAVED, call.own_message
-    background = _background(call, sub_account, words)
+    message_template: MessageTemplate | None,
+    image_template: ImageTemplate | None,
+    pdf_source: ContentSource | None,
+    unused_fields: Sequence[str],
+    errors: FieldErrors,
+) -> OrderRequest:
+    template_values, message = message_template or EMPTY_TEMPLATE, send_request.own_message
+    background = _background_source(send_request, sub_account, message_template)
     # Beside a background of the sender's own, a blank message is a choice: the side is theirs alone.
-    is_left_blank = call.message is not None and words is None and background is not None
-    supplied = Supplied(
-        audience=bool(call.recipients or call.mailing_list_ids or call.radius or "radius_search" in faults),
-        front=bool(call.front_image_url or image),
+    is_left_blank = send_request.message is not None and message_template is None and background is not None
+    supplied = SuppliedFields(
+        audience=bool(
+            send_request.recipients
+            or send_request.mailing_list_ids
+            or send_request.radius_search
+            or "radius_search" in errors
+        ),
+        front=bool(send_request.front_image_url or image_template),
         message=message is not None or is_left_blank,
-        message_template=words is not None,
-        pdf_only=pdf_only is not None,
+        message_template=message_template is not None,
+        pdf_only=pdf_source is not None,
     )
-    for name, what_to_do in missing(call.piece, supplied).items():
-        faults.setdefault(name, []).append(what_to_do)
-    front = None if pdf_only else _front(tx, call, sub_account, image)
-    code = NO_CODE if pdf_only else _code(call, saved, lists)
-    is_bare = front is None and not call.piece.is_letter and sub_account is not None
-    return Wish(
-        type=call.piece.type(call.size),
-        size=call.size,
-        piece=call.piece.drawn_as(call.size),
-        message="" if pdf_only else message or saved.content,
-        message_field=MESSAGE if message is not None or words is None else MESSAGE_TEMPLATE,
-        style=_first(call.style, saved.handwriting_style_id, HOUSE_STYLE),
-        handwriting_color=_first(call.handwriting_color, saved.font_color, HOUSE_COLOUR),
-        handwriting_realism=_first(call.handwriting_realism, saved.handwriting_realism, HOUSE_REALISM),
-        font_size=_first(call.font_size, saved.font_size, HOUSE_SIZE),
-        recipients=call.recipients,
-        mailing_list_ids=[one.id for one in lists],
-        radius=call.radius,
+    for name, advice in check_required_fields(send_request.product, supplied).items():
+        errors.setdefault(name, []).append(advice)
+    front = None if pdf_source else _front_source(tx, send_request, sub_account, image_template)
+    qr_source = NO_QR_SOURCE if pdf_source else _qr_source(send_request, template_values, lists)
+    shows_branding = front is None and not send_request.product.is_letter and sub_account is not None
+    return OrderRequest(
+        type=send_request.product.order_type(send_request.size),
+        size=send_request.size,
+        piece=send_request.product.layout_name(send_request.size),
+        message="" if pdf_source else message or template_values.content,
+        message_field=MESSAGE_FIELD if message is not None or message_template is None else MESSAGE_TEMPLATE_FIELD,
+        style=_first_set(send_request.style, template_values.handwriting_style_id, DEFAULT_STYLE),
+        handwriting_color=_first_set(send_request.handwriting_color, template_values.font_color, DEFAULT_COLOR),
+        handwriting_realism=_first_set(
+            send_request.handwriting_realism, template_values.handwriting_realism, DEFAULT_REALISM
+        ),
+        font_size=_first_set(send_request.font_size, template_values.font_size, DEFAULT_FONT_SIZE),
+        recipients=send_request.recipients,
+        mailing_list_ids=[mailing_list.id for mailing_list in lists],
+        radius_search=send_request.radius_search,
         sub_account_id=sub_account.id if sub_account else None,
-        message_template_id=call.message_template_id,
-        image_template_id=call.image_template_id,
+        message_template_id=send_request.message_template_id,
+        image_template_id=send_request.image_template_id,
         front=front,
         background=background,
-        pages=pdf_only or _pages(call, words),
-        pdf_only=pdf_only is not None,
-        pdf_left_out=pdf_only is None and bool(words and words.pdf_only_url),
-        unused=unused,
-        brand=brand_of(sub_account.branding) if is_bare and sub_account else None,
-        logo=logo_of(sub_account.branding) if is_bare and sub_account else None,
-        qrcode_url=code.url,
-        qrcode_field=code.field,
-        qrcode_part=code.part,
-        return_address=call.return_address,
-        mail_class=call.mail_class,
-        append_or_current_resident=call.append_or_current_resident,
-        allow_duplicates=call.allow_duplicates,
-        notification_emails=list(dict.fromkeys([*call.notification_emails, *saved.cc_emails])),
-        metadata=call.metadata,
-        schedule_for=call.schedule_for,
-        preview_recipient=call.preview_recipient,
-        gift=gift_of(tx, call, words, faults),
-        landing=landing_of(call, words),
+        pages=pdf_source or _pages_source(send_request, message_template),
+        pdf_only=pdf_source is not None,
+        template_pdf_ignored=pdf_source is None and bool(message_template and message_template.pdf_only_url),
+        unused_fields=unused_fields,
+        brand=build_branding(sub_account.branding) if shows_branding and sub_account else None,
+        logo=logo_source(sub_account.branding) if shows_branding and sub_account else None,
+        qrcode_url=qr_source.url,
+        qrcode_field=qr_source.field,
+        qrcode_part=qr_source.part,
+        return_address=send_request.return_address,
+        mail_class=send_request.mail_class,
+        append_or_current_resident=send_request.append_or_current_resident,
+        allow_duplicates=send_request.allow_duplicates,
+        notification_emails=list(dict.fromkeys([*send_request.notification_emails, *template_values.cc_emails])),
+        metadata=send_request.metadata,
+        schedule_for=send_request.schedule_for,
+        preview_recipient=send_request.preview_recipient,
+        gift=choose_giftcard(tx, send_request, message_template, errors),
+        landing_source=landing_page_source(send_request, message_template),
     )
 
 
-def _first(*choices: T | None) -> T:
+def _first_set(*choices: T | None) -> T:
     """The first that was given; the last is the house's own."""
     return next(choice for choice in choices if choice is not None)
 
 
-def _sub_account(tx: Tx, home: int | None) -> SubAccount | None:
-    if home is None:
+def _read_sub_account(tx: Tx, sub_account_id: int | None) -> SubAccount | None:
+    if sub_account_id is None:
         return None
-    require_sub_account(tx, home)
-    return read_sub_account(tx, home)
+    require_sub_account(tx, sub_account_id)
+    return read_sub_account(tx, sub_account_id)
 
 
-def _is_at_hand(owner: int | None, home: int | None) -> bool:
+def _is_usable(owner_id: int | None, sub_account_id: int | None) -> bool:
     """A send uses what belongs to its own sub account, or to none."""
-    return owner is None or owner == home
+    return owner_id is None or owner_id == sub_account_id
 
 
-def lists_at_hand(
-    tx: Tx, list_ids: Sequence[int], home: int | None, faults: Faults, *, held: bool = False
+def read_usable_lists(
+    tx: Tx, list_ids: Sequence[int], sub_account_id: int | None, errors: FieldErrors, *, locked: bool = False
 ) -> list[MailingList]:
-    """The lists that a send of this sub account mails to; `held`, they stay so until the transaction ends."""
+    """The lists that a send of this sub account mails to; `locked`, they stay so until the transaction ends."""
     if not list_ids:
         return []
-    found = read_lists(tx, list_ids, held=held)
-    if not all(_is_at_hand(one.sub_account_id, home) for one in found):
+    mailing_lists = read_lists(tx, list_ids, lock=locked)
+    if not all(_is_usable(mailing_list.sub_account_id, sub_account_id) for mailing_list in mailing_lists):
         raise Refused("Mailing List Does Not Exist")
-    for one in found:
-        if not one.processed:
-            told = f"List {one.id} is being filled: send when its processed is true, or cancel the import."
-            faults.setdefault(LISTS, []).append(told)
-        if one.is_suppression_list:
-            told = f"List {one.id} is a suppression list: nobody on it is mailed to."
-            faults.setdefault(LISTS, []).append(told)
-    return found
+    for mailing_list in mailing_lists:
+        if not mailing_list.processed:
+            message = f"List {mailing_list.id} is being filled: send when its processed is true, or cancel the import."
+            errors.setdefault(LISTS_FIELD, []).append(message)
+        if mailing_list.is_suppression_list:
+            message = f"List {mailing_list.id} is a suppression list: nobody on it is mailed to."
+            errors.setdefault(LISTS_FIELD, []).append(message)
+    return mailing_lists
 
 
-def _code(call: Call, saved: MessageDraft, lists: Sequence[MailingList]) -> Source:
+def _qr_source(
+    send_request: SendRequest, template_values: MessageTemplateValues, lists: Sequence[MailingList]
+) -> ContentSource:
     """The call's QR code, else its template's, else that of the first list which has one."""
-    if not call.qrcode_url and saved.qrcode_url:
-        return Source(MESSAGE_TEMPLATE, saved.qrcode_url, part="its qrcode_url")
-    of_list = next((one for one in lists if one.qrcode_url), None)
-    if not call.qrcode_url and of_list is not None:
-        return Source(LISTS, of_list.qrcode_url, part=f"the qrcode_url of list {of_list.id}")
-    return replace(NO_CODE, url=call.qrcode_url or None)
+    if not send_request.qrcode_url and template_values.qrcode_url:
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, template_values.qrcode_url, part="its qrcode_url")
+    list_with_qr = next((mailing_list for mailing_list in lists if mailing_list.qrcode_url), None)
+    if not send_request.qrcode_url and list_with_qr is not None:
+        return ContentSource(LISTS_FIELD, list_with_qr.qrcode_url, part=f"the qrcode_url of list {list_with_qr.id}")
+    return replace(NO_QR_SOURCE, url=send_request.qrcode_url or None)
 
 
-def _message_template(tx: Tx, call: Call, home: int | None, faults: Faults) -> MessageTemplate | None:
-    if call.message_template_id is None:
+def _find_message_template(
+    tx: Tx, send_request: SendRequest, sub_account_id: int | None, errors: FieldErrors
+) -> MessageTemplate | None:
+    if send_request.message_template_id is None:
         return None
-    found = find_message_template(tx, call.message_template_id)
-    if not _is_at_hand(found.sub_account_id, home):
+    template = find_message_template(tx, send_request.message_template_id)
+    if not _is_usable(template.sub_account_id, sub_account_id):
         raise Refused("Message Template does not exist")
-    _check_type(MESSAGE_TEMPLATE, found.type, {call.piece.type(call.size)}, faults)
-    return found
+    _check_template_type(
+        MESSAGE_TEMPLATE_FIELD, template.type, {send_request.product.order_type(send_request.size)}, errors
+    )
+    return template
 
 
-def _image_template(tx: Tx, call: Call, home: int | None, faults: Faults) -> ImageTemplate | None:
-    if call.image_template_id is None:
+def _find_image_template(
+    tx: Tx, send_request: SendRequest, sub_account_id: int | None, errors: FieldErrors
+) -> ImageTemplate | None:
+    if send_request.image_template_id is None:
         return None
-    found = find_image_template(tx, call.image_template_id)
-    if not _is_at_hand(found.sub_account_id, home):
+    template = find_image_template(tx, send_request.image_template_id)
+    if not _is_usable(template.sub_account_id, sub_account_id):
         raise Refused("Image Template does not exist")
-    _check_type(IMAGE_TEMPLATE, found.type, {_image_type(call.piece)}, faults)
-    return found
+    _check_template_type(IMAGE_TEMPLATE_FIELD, template.type, {_image_template_type(send_request.product)}, errors)
+    return template
 
 
-def _image_type(piece: Piece) -> str:
+def _image_template_type(product: Product) -> str:
     """Images know postcards of all sizes as one type, and a magnacard has a postcard's front."""
-    return "postcard" if piece.name == "magnacard" else piece.name
+    return "postcard" if product.name == "magnacard" else product.name
 
 
-def _check_type(field: str, has: str, wanted: Collection[str], faults: Faults) -> None:
-    if has not in wanted:
-        told = f"This template is of type {has}; this piece needs one of type {' or '.join(wanted)}."
-        faults.setdefault(field, []).append(told)
+def _check_template_type(field: str, template_type: str, allowed_types: Collection[str], errors: FieldErrors) -> None:
+    if template_type not in allowed_types:
+        message = (
+            f"This template is of type {template_type}; this piece needs one of type {' or '.join(allowed_types)}."
+        )
+        errors.setdefault(field, []).append(message)
 
 
-def _pdf_only(call: Call, words: MessageTemplate | None) -> Source | None:
+def _pdf_only_source(send_request: SendRequest, message_template: MessageTemplate | None) -> ContentSource | None:
     """The PDF that is the whole letter. A message of the call's own makes it a letter with a cover again."""
-    if call.pdf_only_url:
-        return Source(PDF_ONLY, call.pdf_only_url)
-    if call.own_message is None and words is not None and words.pdf_only_url:
-        return Source(MESSAGE_TEMPLATE, words.pdf_only_url, part="its pdf_only_url")
+    if send_request.pdf_only_url:
+        return ContentSource(PDF_ONLY_FIELD, send_request.pdf_only_url)
+    if send_request.own_message is None and message_template is not None and message_template.pdf_only_url:
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.pdf_only_url, part="its pdf_only_url")
     return None
 
 
-def _pages(call: Call, words: MessageTemplate | None) -> Source | None:
-    if not call.piece.is_letter:
+def _pages_source(send_request: SendRequest, message_template: MessageTemplate | None) -> ContentSource | None:
+    if not send_request.product.is_letter:
         return None
-    if call.additional_pages_url:
-        return Source(PAGES, call.additional_pages_url)
-    if words is not None and words.additional_pages:
-        return Source(MESSAGE_TEMPLATE, words.additional_pages, part="its additional_pages")
+    if send_request.additional_pages_url:
+        return ContentSource(PAGES_FIELD, send_request.additional_pages_url)
+    if message_template is not None and message_template.additional_pages:
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.additional_pages, part="its additional_pages")
     return None
 
 
-def _front(tx: Tx, call: Call, sub_account: SubAccount | None, image: ImageTemplate | None) -> Source | None:
-    if call.front_image_url:
-        return Source(FRONT, call.front_image_url)
-    if image is not None:
-        return Source(IMAGE_TEMPLATE, file=find_files(tx, [image.image_file_id])[image.image_file_id])
-    return _fallback(call, sub_account) if call.piece.is_letter else None
+def _front_source(
+    tx: Tx, send_request: SendRequest, sub_account: SubAccount | None, image_template: ImageTemplate | None
+) -> ContentSource | None:
+    if send_request.front_image_url:
+        return ContentSource(FRONT_FIELD, send_request.front_image_url)
+    if image_template is not None:
+        return ContentSource(
+            IMAGE_TEMPLATE_FIELD, file=find_files(tx, [image_template.image_file_id])[image_template.image_file_id]
+        )
+    return _sub_account_background(send_request, sub_account) if send_request.product.is_letter else None
 
 
-def _background(call: Call, sub_account: SubAccount | None, words: MessageTemplate | None) -> Source | None:
+def _background_source(
+    send_request: SendRequest, sub_account: SubAccount | None, message_template: MessageTemplate | None
+) -> ContentSource | None:
     """The matrix speaks of the call's own field; a template's background is printed where a piece has one."""
-    if call.piece.is_letter:
+    if send_request.product.is_letter:
         return None
-    if call.background_url and call.piece.background is not Cell.NOT_USED:
-        return Source(BACKGROUND, call.background_url)
-    if not call.use_custom_background:
+    if send_request.background_url and send_request.product.background is not FieldRequirement.NOT_USED:
+        return ContentSource(BACKGROUND_FIELD, send_request.background_url)
+    if not send_request.use_custom_background:
         return None
-    if words is not None and words.custom_background_url:
-        return Source(MESSAGE_TEMPLATE, words.custom_background_url, part="its custom_background_url")
-    return _fallback(call, sub_account)
+    if message_template is not None and message_template.custom_background_url:
+        return ContentSource(
+            MESSAGE_TEMPLATE_FIELD, message_template.custom_background_url, part="its custom_background_url"
+        )
+    return _sub_account_background(send_request, sub_account)
 
 
-def _fallback(call: Call, sub_account: SubAccount | None) -> Source | None:
-    name = BACKGROUNDS.get(call.piece.drawn_as(call.size))
-    url = sub_account.backgrounds.get(name) if sub_account and name else None
-    if not url or not call.use_custom_background:
+def _sub_account_background(send_request: SendRequest, sub_account: SubAccount | None) -> ContentSource | None:
+    setting_name = BACKGROUND_SETTINGS.get(send_request.product.layout_name(send_request.size))
+    url = sub_account.backgrounds.get(setting_name) if sub_account and setting_name else None
+    if not url or not send_request.use_custom_background:
         return None
-    return Source(SUB_ACCOUNT, url, part=f"its {name}")
+    return ContentSource(SUB_ACCOUNT_FIELD, url, part=f"its {setting_name}")
 
 
-def brand_of(branding: Mapping[str, str | None]) -> Brand | None:
+def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
     """What of a sub account's branding a front without art shows."""
-    told = (branding.get("phone"), branding.get("domain") or branding.get("email"))
-    brand = Brand(
+    contacts = (branding.get("phone"), branding.get("domain") or branding.get("email"))
+    brand = OrderBranding(
         accent=branding.get("accentColor"),
         company=branding.get("company") or branding.get("name"),
-        contact=" · ".join(part for part in told if part) or None,
+        contact=" · ".join(part for part in contacts if part) or None,
         disclaimer=branding.get("disclaimer"),
     )
-    return brand if brand != Brand() or logo_of(branding) else None
+    return brand if brand != OrderBranding() or logo_source(branding) else None
 
 
-def logo_of(branding: Mapping[str, str | None]) -> Source | None:
+def logo_source(branding: Mapping[str, str | None]) -> ContentSource | None:
     """A logo may also be kept as a word, which is not printed."""
     url = branding.get("logo") or ""
-    return Source(SUB_ACCOUNT, url, part="its logo") if "://" in url else None
+    return ContentSource(SUB_ACCOUNT_FIELD, url, part="its logo") if "://" in url else None

@@ -4,24 +4,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from quillpost.orders.products import Piece
-from quillpost.recipients.leads.rules import Search
+from quillpost.orders.products import Product
+from quillpost.recipients.leads.rules import LeadSearch
 from quillpost.rendering.models import ReturnAddress
 
-Faults = dict[str, list[str]]
+FieldErrors = dict[str, list[str]]
 """What is wrong with a call so far, by field."""
 
-OUR_NAMES = {"image_template": "image_template_id", "handwriting_style": "style"}
+FIELD_ATTRIBUTES = {"image_template": "image_template_id", "handwriting_style": "style"}
 """Of the fields that are called otherwise here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    piece: Piece
+class SendRequest:
+    product: Product
     size: str | None = None
     recipients: Sequence[Mapping[str, str | None]] = ()
     mailing_list_ids: Sequence[int] = ()
-    radius: Search | None = None
+    radius_search: LeadSearch | None = None
     message: str | None = None
     message_template_id: int | None = None
     image_template_id: int | None = None
@@ -52,10 +52,16 @@ class Call:
     def own_message(self) -> str | None:
         return self.message if self.message and self.message.strip() else None
 
-    def without(self, fields: Sequence[str]) -> tuple["Call", list[str]]:
+    def without(self, field_names: Sequence[str]) -> tuple["SendRequest", list[str]]:
         """The call as if it said nothing of these fields, and those of which it said something."""
-        silent = Call(piece=self.piece)
-        ours = {name: OUR_NAMES.get(name, name) for name in fields}
-        said = replace(self, message=self.own_message)
-        named = [name for name, our in ours.items() if getattr(said, our) != getattr(silent, our)]
-        return replace(self, **{ours[name]: getattr(silent, ours[name]) for name in named}), named
+        empty_request = SendRequest(product=self.product)
+        attributes = {name: FIELD_ATTRIBUTES.get(name, name) for name in field_names}
+        normalized = replace(self, message=self.own_message)
+        used_fields = [
+            name
+            for name, attribute in attributes.items()
+            if getattr(normalized, attribute) != getattr(empty_request, attribute)
+        ]
+        return replace(
+            self, **{attributes[name]: getattr(empty_request, attributes[name]) for name in used_fields}
+        ), used_fields

@@ -41,36 +41,38 @@ class ItemStatus(StrEnum):
     FAILED = "Failed"
 
     @property
-    def tally(self) -> str:
+    def count_name(self) -> str:
         """The name under which an order counts the items that stand here."""
         return self.value.lower().replace(" ", "_").replace("-", "_")
 
 
-_S = ItemStatus
-FOLLOWS: Mapping[ItemStatus, frozenset[ItemStatus]] = {
-    _S.PROCESSING: frozenset({_S.PRINTED, _S.FAILED}),
-    _S.PRINTED: frozenset(
-        {_S.IN_TRANSIT, _S.IN_LOCAL_AREA, _S.PROCESSED_FOR_DELIVERY, _S.DELIVERED, _S.RE_ROUTED,
-         _S.RETURNED_TO_SENDER, _S.FAILED}
+_Status = ItemStatus
+NEXT_STATUSES: Mapping[ItemStatus, frozenset[ItemStatus]] = {
+    _Status.PROCESSING: frozenset({_Status.PRINTED, _Status.FAILED}),
+    _Status.PRINTED: frozenset(
+        {_Status.IN_TRANSIT, _Status.IN_LOCAL_AREA, _Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED,
+         _Status.RE_ROUTED,
+         _Status.RETURNED_TO_SENDER, _Status.FAILED}
     ),
-    _S.IN_TRANSIT: frozenset(
-        {_S.IN_LOCAL_AREA, _S.PROCESSED_FOR_DELIVERY, _S.DELIVERED, _S.RE_ROUTED,
-         _S.RETURNED_TO_SENDER, _S.FAILED}
+    _Status.IN_TRANSIT: frozenset(
+        {_Status.IN_LOCAL_AREA, _Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED, _Status.RE_ROUTED,
+         _Status.RETURNED_TO_SENDER, _Status.FAILED}
     ),
-    _S.IN_LOCAL_AREA: frozenset(
-        {_S.PROCESSED_FOR_DELIVERY, _S.DELIVERED, _S.RE_ROUTED, _S.RETURNED_TO_SENDER, _S.FAILED}
+    _Status.IN_LOCAL_AREA: frozenset(
+        {_Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED, _Status.RE_ROUTED, _Status.RETURNED_TO_SENDER,
+         _Status.FAILED}
     ),
-    _S.PROCESSED_FOR_DELIVERY: frozenset(
-        {_S.DELIVERED, _S.RE_ROUTED, _S.RETURNED_TO_SENDER, _S.FAILED}
+    _Status.PROCESSED_FOR_DELIVERY: frozenset(
+        {_Status.DELIVERED, _Status.RE_ROUTED, _Status.RETURNED_TO_SENDER, _Status.FAILED}
     ),
-    _S.RE_ROUTED: frozenset(
-        {_S.IN_TRANSIT, _S.IN_LOCAL_AREA, _S.PROCESSED_FOR_DELIVERY, _S.DELIVERED,
-         _S.RETURNED_TO_SENDER, _S.FAILED}
+    _Status.RE_ROUTED: frozenset(
+        {_Status.IN_TRANSIT, _Status.IN_LOCAL_AREA, _Status.PROCESSED_FOR_DELIVERY, _Status.DELIVERED,
+         _Status.RETURNED_TO_SENDER, _Status.FAILED}
     ),
-    _S.DELIVERED: frozenset(),
-    _S.RETURNED_TO_SENDER: frozenset(),
-    _S.FAILED: frozenset(),
+    _Status.DELIVERED: frozenset(),
+    _Status.RETURNED_TO_SENDER: frozenset(),
+    _Status.FAILED: frozenset(),
 }  # fmt: skip
 """A late or repeated scan asks for a status that does not follow, and so changes nothing."""
 
-ENDS = tuple(status for status, following in FOLLOWS.items() if not following)
+FINAL_STATUSES = tuple(status for status, following in NEXT_STATUSES.items() if not following)

@@ -12,17 +12,17 @@ from quillpost.core import exact_json
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Invalid
-from quillpost.core.paging import rows_of
+from quillpost.core.paging import tenant_conditions
 from quillpost.orders.models import Item, Order
 
-MOST_FOUND = 10_000
+MAX_SEARCH_RESULTS = 10_000
 # One plan for all would hold every order for a small one, and read a large one from end to end for a name.
-CUSTOM_PLAN = sa.text("set local plan_cache_mode = force_custom_plan")
-LAST_LETTER = "\U0010ffff"
+FORCE_CUSTOM_PLAN = sa.text("set local plan_cache_mode = force_custom_plan")
+LAST_CHAR = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sought:
+class ItemQuery:
     """All that is given must be true of a piece.
 
     `streets` are ways in which an address may begin, as addresses are kept; `name` is the beginning of a
@@ -37,7 +37,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ItemSearchResult:
     """Newest first, and each order once. `is_cut`: there are more than are shown."""
 
     items: list[Item]
@@ -45,102 +45,104 @@ class Found:
     is_cut: bool
 
 
-def search(db: Database, tx: Tx, who: Tenant, sought: Sought, *, most: int | None = None) -> Found:
+def search_by_recipient(
+    db: Database, tx: Tx, tenant: Tenant, query: ItemQuery, *, limit: int | None = None
+) -> ItemSearchResult:
     """The newest pieces of this kind, as many as are shown at most.
 
     The service itself finds their ids, and what is shown of them is read as the caller: row-level security
     comes before `lower`, which PostgreSQL does not know to keep secrets, and so closes the index over it.
     """
-    most = MOST_FOUND if most is None else most
-    with db.work() as service:
-        ids = _newest(service, [*rows_of(items, who), *_conditions(sought)], most + 1)
-    pieces = [Item.of(row) for row in _newest_first(tx, items, ids[:most])]
-    inside = _newest_first(tx, orders, {piece.order_id for piece in pieces})
-    return Found(pieces, [Order.of(row) for row in inside], is_cut=len(ids) > most)
+    limit = MAX_SEARCH_RESULTS if limit is None else limit
+    with db.system_transaction() as service_tx:
+        ids = _newest_ids(service_tx, [*tenant_conditions(items, tenant), *_conditions(query)], limit + 1)
+    found_items = [Item.of(row) for row in _read_newest_first(tx, items, ids[:limit])]
+    order_rows = _read_newest_first(tx, orders, {item.order_id for item in found_items})
+    return ItemSearchResult(found_items, [Order.of(row) for row in order_rows], is_cut=len(ids) > limit)
 
 
-def _newest(service: Tx, wanted: Sequence[sa.ColumnElement[bool]], how_many: int) -> list[int]:
+def _newest_ids(service_tx: Tx, conditions: Sequence[sa.ColumnElement[bool]], limit: int) -> list[int]:
     """The ids of the newest, the newest first.
 
     PostgreSQL cannot tell how rare a name is, and asked for the newest at once it reads all pieces backwards
     until it has enough of them, which for a rare one is never. So rare ones are all fetched by their index;
     what turns out to be frequent is met soon on the way back.
     """
-    service.execute(CUSTOM_PLAN)
-    found = sa.select(items.c.id).where(*wanted)
-    ids = service.execute(found.limit(max(how_many, MOST_FOUND) + 1)).scalars().all()
-    if len(ids) > max(how_many, MOST_FOUND):
-        ids = service.execute(found.order_by(items.c.id.desc()).limit(how_many)).scalars().all()
-    return sorted(ids, reverse=True)[:how_many]
+    service_tx.execute(FORCE_CUSTOM_PLAN)
+    query = sa.select(items.c.id).where(*conditions)
+    ids = service_tx.execute(query.limit(max(limit, MAX_SEARCH_RESULTS) + 1)).scalars().all()
+    if len(ids) > max(limit, MAX_SEARCH_RESULTS):
+        ids = service_tx.execute(query.order_by(items.c.id.desc()).limit(limit)).scalars().all()
+    return sorted(ids, reverse=True)[:limit]
 
 
-def _conditions(sought: Sought) -> list[sa.ColumnElement[bool]]:
-    wanted: list[sa.ColumnElement[bool]] = []
-    if sought.streets:
-        begins = [_starts_with(items.c.address_key, street, sa.literal) for street in sought.streets]
-        wanted.append(sa.or_(*begins))
-    if sought.name is not None:
-        wanted.append(_starts_with(sa.func.lower(items.c.name), sought.name, sa.func.lower))
-    if sought.email is not None:
-        wanted.append(sa.func.lower(items.c.email) == sa.func.lower(sought.email))
-    if sought.sub_account_id is not None:
-        wanted.append(items.c.sub_account_id == sought.sub_account_id)
-    if sought.order_id is not None:
-        wanted.append(items.c.order_id == sought.order_id)
-    return wanted
+def _conditions(query: ItemQuery) -> list[sa.ColumnElement[bool]]:
+    conditions: list[sa.ColumnElement[bool]] = []
+    if query.streets:
+        prefixes = [_starts_with(items.c.address_key, street, sa.literal) for street in query.streets]
+        conditions.append(sa.or_(*prefixes))
+    if query.name is not None:
+        conditions.append(_starts_with(sa.func.lower(items.c.name), query.name, sa.func.lower))
+    if query.email is not None:
+        conditions.append(sa.func.lower(items.c.email) == sa.func.lower(query.email))
+    if query.sub_account_id is not None:
+        conditions.append(items.c.sub_account_id == query.sub_account_id)
+    if query.order_id is not None:
+        conditions.append(items.c.order_id == query.order_id)
+    return conditions
 
 
 def _starts_with(
-    text: sa.ColumnElement[str], beginning: str, spelled: Callable[[str], sa.ColumnElement[str]]
+    text: sa.ColumnElement[str], prefix: str, transform: Callable[[str], sa.ColumnElement[str]]
 ) -> sa.ColumnElement[bool]:
     """As a range, letter by letter: LIKE would follow the index only while the pattern is a constant."""
-    low, high = spelled(beginning), spelled(beginning + LAST_LETTER)
+    low, high = transform(prefix), transform(prefix + LAST_CHAR)
     return sa.and_(text.op("~>=~")(low), text.op("~<~")(high))
 
 
-def _newest_first(tx: Tx, table: sa.Table, ids: Sequence[int] | set[int]) -> Sequence[sa.Row[Any]]:
-    wanted = sa.any_(sa.cast(list(ids), ARRAY(sa.BigInteger())))
-    return tx.execute(sa.select(table).where(table.c.id == wanted).order_by(table.c.id.desc())).all()
+def _read_newest_first(tx: Tx, table: sa.Table, ids: Sequence[int] | set[int]) -> Sequence[sa.Row[Any]]:
+    id_array = sa.any_(sa.cast(list(ids), ARRAY(sa.BigInteger())))
+    return tx.execute(sa.select(table).where(table.c.id == id_array).order_by(table.c.id.desc())).all()
 
 
-MOST_METADATA_FILTERS = 10
-DEEPEST = 20
-NAME = re.compile(r"metadata((?:\[[^\[\]]+\])+)")
+MAX_METADATA_FILTERS = 10
+MAX_METADATA_DEPTH = 20
+METADATA_FILTER_NAME = re.compile(r"metadata((?:\[[^\[\]]+\])+)")
 # No longer than what the index holds: a number beyond that is text to it.
-NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]{1,999})?(?:[eE][+-]?[0-9]{1,4})?")
-LITERALS = ("true", "false", "null")
+JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,999})(?:\.[0-9]{1,999})?(?:[eE][+-]?[0-9]{1,4})?")
+JSON_LITERALS = ("true", "false", "null")
 
-Alternatives = tuple[str, ...]
+MetadataAlternatives = tuple[str, ...]
 """JSON objects; an order is wanted whose metadata contains one of them."""
 
 
-def read_filters(query: Iterable[tuple[str, str]]) -> tuple[Alternatives, ...]:
+def parse_metadata_filters(query: Iterable[tuple[str, str]]) -> tuple[MetadataAlternatives, ...]:
     """Every filter by metadata in a query string, or `Invalid` with all that is wrong about them."""
-    given = [(name, value) for name, value in query if name.partition("[")[0] == "metadata"]
-    faults = {name: [fault] for name, value in given if (fault := _fault(name, value))}
-    if len(given) > MOST_METADATA_FILTERS:
-        faults["metadata"] = [f"At most {MOST_METADATA_FILTERS} filters by metadata, please."]
-    if faults:
-        raise Invalid(faults)
-    return tuple(_alternatives(name, value) for name, value in given)
+    filters = [(name, value) for name, value in query if name.partition("[")[0] == "metadata"]
+    errors = {name: [error] for name, value in filters if (error := _filter_error(name, value))}
+    if len(filters) > MAX_METADATA_FILTERS:
+        errors["metadata"] = [f"At most {MAX_METADATA_FILTERS} filters by metadata, please."]
+    if errors:
+        raise Invalid(errors)
+    return tuple(_alternatives(name, value) for name, value in filters)
 
 
-def _fault(name: str, value: str) -> str | None:
-    keys = NAME.fullmatch(name)
-    if keys is None:
+def _filter_error(name: str, value: str) -> str | None:
+    match = METADATA_FILTER_NAME.fullmatch(name)
+    if match is None:
         return "Write metadata[key]=value, or metadata[outer][inner]=value."
-    if keys[1].count("[") > DEEPEST:
-        return f"At most {DEEPEST} keys in one another, please."
+    if match[1].count("[") > MAX_METADATA_DEPTH:
+        return f"At most {MAX_METADATA_DEPTH} keys in one another, please."
     if "\x00" in name + value:
         return "This text holds a NUL character, which no filter finds."
     return None
 
 
-def _alternatives(name: str, value: str) -> Alternatives:
+def _alternatives(name: str, value: str) -> MetadataAlternatives:
     """A query string is all text: `5` may have been written as the text or as the number."""
-    readings = [exact_json.write(value)]
-    if value in LITERALS or NUMBER.fullmatch(value):
-        readings.append(value)
+    json_values = [exact_json.dump_json(value)]
+    if value in JSON_LITERALS or JSON_NUMBER.fullmatch(value):
+        json_values.append(value)
     keys = name.removeprefix("metadata[").removesuffix("]").split("][")
-    opening = "".join(f"{{{exact_json.write(key)}:" for key in keys)
-    return tuple(opening + reading + "}" * len(keys) for reading in readings)
+    json_prefix = "".join(f"{{{exact_json.dump_json(key)}:" for key in keys)
+    return tuple(json_prefix + json_value + "}" * len(keys) for json_value in json_values)

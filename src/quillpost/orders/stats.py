@@ -10,19 +10,19 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.base import orders
-from quillpost.core.paging import rows_of
+from quillpost.core.paging import tenant_conditions
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
-NOT_SENT = (ItemStatus.PROCESSING, ItemStatus.FAILED)
+NOT_SENT_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class OrderTotals:
     """`cents` is what the orders cost that were not cancelled."""
 
     orders: int
-    tally: dict[ItemStatus, int]
+    item_counts: dict[ItemStatus, int]
     lost: int
     scans: int
     multi_scans: int
@@ -31,58 +31,58 @@ class Totals:
     @property
     def sent(self) -> int:
         """Pieces that were printed, or came further: some were lost in the mail."""
-        return sum(count for status, count in self.tally.items() if status not in NOT_SENT) + self.lost
+        return sum(count for status, count in self.item_counts.items() if status not in NOT_SENT_STATUSES) + self.lost
 
 
-def add_up(
+def sum_orders(
     tx: Tx,
-    who: Tenant,
+    tenant: Tenant,
     *,
     since: datetime | None = None,
     until: datetime | None = None,
     sub_account_id: int | None = None,
-) -> Totals:
+) -> OrderTotals:
     """The orders made from `since` on and before `until`."""
-    wanted = rows_of(orders, who)
+    conditions = tenant_conditions(orders, tenant)
     if since is not None:
-        wanted.append(orders.c.created_at >= since)
+        conditions.append(orders.c.created_at >= since)
     if until is not None:
-        wanted.append(orders.c.created_at < until)
+        conditions.append(orders.c.created_at < until)
     if sub_account_id is not None:
-        wanted.append(orders.c.sub_account_id == sub_account_id)
+        conditions.append(orders.c.sub_account_id == sub_account_id)
     cost = sa.func.sum(orders.c.order_total + orders.c.leads_fee + orders.c.gift_total)
     sums = [
         sa.func.count().label("orders"),
         cost.filter(orders.c.status != OrderStatus.CANCELLED.value).label("cents"),
         *(sa.func.sum(orders.c[name]).label(name) for name in ("total_scans", "multi_scans", "n_lost")),
-        *(sa.func.sum(orders.c[f"n_{status.tally}"]).label(status.tally) for status in ItemStatus),
+        *(sa.func.sum(orders.c[f"n_{status.count_name}"]).label(status.count_name) for status in ItemStatus),
     ]
-    found = tx.execute(sa.select(*sums).where(*wanted)).one()._mapping
-    return Totals(
-        orders=found["orders"],
-        tally={status: int(found[status.tally] or 0) for status in ItemStatus},
-        lost=int(found["n_lost"] or 0),
-        scans=int(found["total_scans"] or 0),
-        multi_scans=int(found["multi_scans"] or 0),
-        cents=int(found["cents"] or 0),
+    row = tx.execute(sa.select(*sums).where(*conditions)).one()._mapping
+    return OrderTotals(
+        orders=row["orders"],
+        item_counts={status: int(row[status.count_name] or 0) for status in ItemStatus},
+        lost=int(row["n_lost"] or 0),
+        scans=int(row["total_scans"] or 0),
+        multi_scans=int(row["multi_scans"] or 0),
+        cents=int(row["cents"] or 0),
     )
 
 
 # Whoever is limited to a sub account sees its hours alone. An hour belongs to the day in which it begins:
 # where a zone's days begin at half past, half an hour of them is counted with the day before.
-COUNT = """
+COUNT_BY_DAY = """
     select (hour at time zone :zone)::date as day, what, sum(n)::bigint as n
       from (select hour, what, sum(n) as n from hourly_counts
              where account_id = :account and mode = :mode and hour >= :since and hour <= :now {place}
              group by hour, what) hours
      group by 1, 2
 """
-OF_ALL: Final = sa.text(COUNT.format(place=""))
-OF_ONE: Final = sa.text(COUNT.format(place="and sub_account_id = :sub_account"))
+COUNT_ACCOUNT: Final = sa.text(COUNT_BY_DAY.format(place=""))
+COUNT_SUB_ACCOUNT: Final = sa.text(COUNT_BY_DAY.format(place="and sub_account_id = :sub_account"))
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class DayActivity:
     day: date
     sent: int = 0
     delivered: int = 0
@@ -90,10 +90,10 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class DailyActivity:
     """The days, oldest first, those on which nothing happened among them; the last is today."""
 
-    days: Sequence[Day]
+    days: Sequence[DayActivity]
 
     @property
     def sent(self) -> int:
@@ -113,33 +113,33 @@ class Happened:
         return self.scans / self.delivered if self.delivered else None
 
     @property
-    def is_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return not (self.sent or self.delivered or self.scans)
 
 
-def read_days(tx: Tx, who: Tenant, *, days: int, zone: ZoneInfo, now: datetime) -> Happened:
+def read_daily_activity(tx: Tx, tenant: Tenant, *, days: int, zone: ZoneInfo, now: datetime) -> DailyActivity:
     """So many days up to today, as clocks in the zone show it, in the reader's mode."""
     today = now.astimezone(zone).date()
-    first = today - timedelta(days=days - 1)
-    asked = {
-        "account": who.account_id,
-        "mode": who.mode,
-        "sub_account": who.sub_account_id,
+    first_day = today - timedelta(days=days - 1)
+    query_params = {
+        "account": tenant.account_id,
+        "mode": tenant.mode,
+        "sub_account": tenant.sub_account_id,
         "zone": zone.key,
-        "since": datetime.combine(first, time.min, tzinfo=zone),
+        "since": datetime.combine(first_day, time.min, tzinfo=zone),
         "now": now,
     }
-    counted: dict[date, dict[str, int]] = {}
-    for row in tx.execute(OF_ALL if who.sub_account_id is None else OF_ONE, asked):
-        counted.setdefault(row.day, {})[row.what] = row.n
-    every = (first + timedelta(days=n) for n in range(days))
-    return Happened([Day(day, **counted.get(day, {})) for day in every])
+    counts_by_day: dict[date, dict[str, int]] = {}
+    for row in tx.execute(COUNT_ACCOUNT if tenant.sub_account_id is None else COUNT_SUB_ACCOUNT, query_params):
+        counts_by_day.setdefault(row.day, {})[row.what] = row.n
+    all_days = (first_day + timedelta(days=n) for n in range(days))
+    return DailyActivity([DayActivity(day, **counts_by_day.get(day, {})) for day in all_days])
 
 
-MOST_REASONS = 20
+MAX_REASONS = 20
 """Some reasons speak of one address alone: there may be as many as recipients."""
 OTHER_REASONS = "Other reasons: each piece says its own."
-ON_LISTS = "On the lists: each piece says its own reason once it is made."
+PENDING_LIST_REASONS = "On the lists: each piece says its own reason once it is made."
 
 # What failed after the carrier had it was mailed.
 COUNT_NOT_MAILED = sa.text(
@@ -152,20 +152,20 @@ COUNT_NOT_MAILED = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class NotMailed:
+class NotMailedCount:
     """So many recipients get nothing, all for the same reason."""
 
     reason: str
     count: int
 
 
-def count_not_mailed(tx: Tx, order: Order) -> list[NotMailed]:
+def count_not_mailed(tx: Tx, order: Order) -> list[NotMailedCount]:
     """The most frequent reasons first, and all that is left as one: together the order's `not_mailed`."""
     if not order.not_mailed:
         return []
-    rows = tx.execute(COUNT_NOT_MAILED, {"order": order.id, "most": MOST_REASONS})
-    found = [NotMailed(row.reason, row.recipients) for row in rows]
-    left = order.not_mailed - sum(one.count for one in found)
-    if left > 0:
-        found.append(NotMailed(ON_LISTS if order.audience_pending else OTHER_REASONS, left))
-    return found
+    rows = tx.execute(COUNT_NOT_MAILED, {"order": order.id, "most": MAX_REASONS})
+    counts = [NotMailedCount(row.reason, row.recipients) for row in rows]
+    remaining = order.not_mailed - sum(count.count for count in counts)
+    if remaining > 0:
+        counts.append(NotMailedCount(PENDING_LIST_REASONS if order.audience_pending else OTHER_REASONS, remaining))
+    return counts

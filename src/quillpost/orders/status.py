@@ -16,12 +16,12 @@ import sqlalchemy as sa
 from quillpost.core import events
 from quillpost.core.database import Tx
 from quillpost.orders.giftcards import returns
-from quillpost.orders.items import swap_status, take_turns_of
-from quillpost.orders.rules import ENDS, FOLLOWS, ItemStatus, OrderStatus
-from quillpost.recipients.addresses.service import HOME
+from quillpost.orders.items import change_status, lock_orders_of_items
+from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
+from quillpost.recipients.addresses.service import HOME_COUNTRY
 
 # What failed before the carrier had it will not be mailed, and holds nothing back.
-MAIL = sa.text(
+MARK_MAILED = sa.text(
     """
     update orders o set status = 'mailed', updated_at = :now
       from orders was
@@ -31,13 +31,13 @@ MAIL = sa.text(
     returning o.id, was.status as previous
     """
 )
-CLOSE = sa.text(
+MARK_FULFILLED = sa.text(
     f"""
     update orders o set status = 'fulfilled', hold_reasons = '{{}}', updated_at = :now
       from orders was
      where o.id = any(:orders) and was.id = o.id and o.status = was.status
        and o.status in ('processing', 'printing', 'mailed')
-       and o.recipient_count = {" + ".join(f"o.n_{end.tally}" for end in ENDS)} + o.n_over
+       and o.recipient_count = {" + ".join(f"o.n_{end.count_name}" for end in FINAL_STATUSES)} + o.n_over
     returning o.id, was.status as previous
     """
 )
@@ -47,43 +47,45 @@ def advance_orders(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
     """Move each order on as far as its pieces are; an order that has ended waits for nothing any more."""
     if not order_ids:
         return
-    for step in (MAIL, CLOSE):
-        moved = tx.execute(step, {"orders": list(order_ids), "now": now}).all()
-        for previous in {row.previous for row in moved}:
-            ids = [row.id for row in moved if row.previous == previous]
-            events.order_status_changed(tx, ids, previous=previous, now=now)
+    for statement in (MARK_MAILED, MARK_FULFILLED):
+        changed_rows = tx.execute(statement, {"orders": list(order_ids), "now": now}).all()
+        for previous in {row.previous for row in changed_rows}:
+            ids = [row.id for row in changed_rows if row.previous == previous]
+            events.record_order_status_change(tx, ids, previous=previous, now=now)
 
 
-def print_again(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
+def return_to_printing(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
     """Pieces of these orders are with the printer again: an order that said mailed says printing."""
     if not order_ids:
         return
-    back = swap_status(tx, order_ids, expected=[OrderStatus.MAILED], to=OrderStatus.PRINTING, now=now)
-    events.order_status_changed(tx, back, previous=OrderStatus.MAILED.value, now=now)
+    changed_ids = change_status(tx, order_ids, expected=[OrderStatus.MAILED], new_status=OrderStatus.PRINTING, now=now)
+    events.record_order_status_change(tx, changed_ids, previous=OrderStatus.MAILED.value, now=now)
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """Where an item should stand next; `on` is the day of a delivery, `why` the reason of a failure."""
+class StatusChange:
+    """Where an item should stand next; `delivery_date` is the day of a delivery, `reason` the reason of a failure."""
 
     item_id: int
-    to: ItemStatus
-    on: date | None = None
-    why: str | None = None
+    new_status: ItemStatus
+    delivery_date: date | None = None
+    reason: str | None = None
 
 
 # As one text each: so PostgreSQL looks a step up among them instead of trying one after another.
-_ALLOWED = ", ".join(f"'{before}>{after}'" for before, afters in FOLLOWS.items() for after in sorted(afters))
-_DELTAS = ",\n".join(
-    f"count(*) filter (where current = '{s}') - count(*) filter (where previous = '{s}') as {s.tally}"
+_ALLOWED_CHANGES = ", ".join(
+    f"'{before}>{after}'" for before, afters in NEXT_STATUSES.items() for after in sorted(afters)
+)
+_COUNT_DELTAS = ",\n".join(
+    f"count(*) filter (where current = '{s}') - count(*) filter (where previous = '{s}') as {s.count_name}"
     for s in ItemStatus
 )
 # What failed after the mail had it: spoiled pieces, and such as were stopped, never went out.
-WAS_MAILED = "(previous not in ('Processing', 'Printed') or seen_at is not null)"
-_COUNTS = ",\n".join(f"n_{s.tally} = o.n_{s.tally} + d.{s.tally}" for s in ItemStatus)
+WAS_MAILED_SQL = "(previous not in ('Processing', 'Printed') or seen_at is not null)"
+_COUNT_UPDATES = ",\n".join(f"n_{s.count_name} = o.n_{s.count_name} + d.{s.count_name}" for s in ItemStatus)
 
 
-class Moves:
+class MoveItemsStatement:
     """A statement that moves the items of a source, which it names by its columns:
 
     `item_id`, `target`, `day` (of a delivery), `reason` (of a failure, return or new way), `seen_at` (when
@@ -91,25 +93,25 @@ class Moves:
     delivery). Each item is there once.
     """
 
-    def __init__(self, source: str) -> None:
-        self._take_turns = take_turns_of(source)
-        self._move = sa.text(_MOVE.replace("{source}", source))
+    def __init__(self, source_sql: str) -> None:
+        self._lock_orders = lock_orders_of_items(source_sql)
+        self._move = sa.text(_MOVE_ITEMS.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
         """Move each item that may so move, and end the orders whose last piece has ended; how many moved."""
-        tx.execute(self._take_turns, {**values, "now": now})
-        touched = tx.execute(self._move, {**values, "now": now}).all()
+        tx.execute(self._lock_orders, {**values, "now": now})
+        changed_orders = tx.execute(self._move, {**values, "now": now}).all()
         # Whoever the piece was for will never have it: its card is worth the sender's money again.
-        if lost := [item_id for row in touched for item_id in row.lost_cards or ()]:
-            returns.void(tx, lost, why=returns.PIECE_FAILED, now=now)
-        advance_orders(tx, [row.order_id for row in touched], now=now)
-        return sum(row.moved for row in touched)
+        if lost_card_items := [item_id for row in changed_orders for item_id in row.lost_cards or ()]:
+            returns.void_cards(tx, lost_card_items, reason=returns.ITEM_FAILED, now=now)
+        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
+        return sum(row.moved for row in changed_orders)
 
 
 # What goes abroad is tracked to the press and no further; it is over once it is mailed (mailed_pieces.py).
 # What the printer says to be spoiled after all has failed, wherever it should have gone; it was not mailed,
 # whatever was said before.
-_MOVE = f"""
+_MOVE_ITEMS = f"""
     with wanted as ({{source}}),
     moved as (
         update items i
@@ -127,8 +129,8 @@ _MOVE = f"""
           from wanted w join items was on was.id = w.item_id
          where i.id = was.id and i.status = was.status
            and (not was.is_over or was.status = 'Printed' and w.target = 'Failed')
-           and (i.country = '{HOME}' or w.target in ('Printed', 'Failed'))
-           and (was.status || '>' || w.target in ({_ALLOWED})
+           and (i.country = '{HOME_COUNTRY}' or w.target in ('Printed', 'Failed'))
+           and (was.status || '>' || w.target in ({_ALLOWED_CHANGES})
                 or was.delivery_inferred and w.target = 'Returned to Sender')
         returning i.id, i.account_id, i.sub_account_id, i.mode, i.order_id, i.price_cents, i.scans,
                   i.is_over::integer - was.is_over::integer as over,
@@ -161,15 +163,15 @@ _MOVE = f"""
          group by account_id, sub_account_id, mode, order_id, kind
         having sum(price_cents + case kind when 'release' then gift_held else 0 end) > 0),
     changed as (
-        select order_id, count(*) as moved, sum(over) as over, sum(mailed) as mailed, {_DELTAS},
-               count(*) filter (where current = 'Failed' and {WAS_MAILED}) as lost_in_mail,
+        select order_id, count(*) as moved, sum(over) as over, sum(mailed) as mailed, {_COUNT_DELTAS},
+               count(*) filter (where current = 'Failed' and {WAS_MAILED_SQL}) as lost_in_mail,
                coalesce(sum(price_cents) filter (where current = 'Failed'), 0) as lost,
                coalesce(sum(gift_held) filter (where current = 'Failed'), 0) as not_given,
                array_agg(id) filter (where has_card and current = 'Failed') as lost_cards
           from moved group by order_id),
     counted as (
         update orders o
-           set {_COUNTS}, n_over = o.n_over + d.over, n_mailed = o.n_mailed + d.mailed,
+           set {_COUNT_UPDATES}, n_over = o.n_over + d.over, n_mailed = o.n_mailed + d.mailed,
                n_lost = o.n_lost + d.lost_in_mail,
                order_total = o.order_total - d.lost, gift_total = o.gift_total - d.not_given,
                updated_at = :now
@@ -179,23 +181,23 @@ _MOVE = f"""
     """
 
 
-class Stays:
+class EndReroutedStatement:
     """A statement that ends the re-routed items of a source, which it names by `item_id`, where they stand:
     nobody will see them again."""
 
-    def __init__(self, source: str) -> None:
-        self._take_turns = take_turns_of(source)
-        self._end = sa.text(_END.replace("{source}", source))
+    def __init__(self, source_sql: str) -> None:
+        self._lock_orders = lock_orders_of_items(source_sql)
+        self._end = sa.text(_END_REROUTED.replace("{source}", source_sql))
 
     def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
         """How many have ended, and with them perhaps their orders."""
-        tx.execute(self._take_turns, {**values, "now": now})
-        touched = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
-        advance_orders(tx, list(touched), now=now)
-        return sum(touched.values())
+        tx.execute(self._lock_orders, {**values, "now": now})
+        ended_by_order = {row.order_id: row.ended for row in tx.execute(self._end, {**values, "now": now})}
+        advance_orders(tx, list(ended_by_order), now=now)
+        return sum(ended_by_order.values())
 
 
-_END = """
+_END_REROUTED = """
     with wanted as ({source}),
     ended as (
         update items i set is_over = true, updated_at = :now
@@ -209,7 +211,7 @@ _END = """
     select order_id, ended from changed
     """
 
-LISTED = Moves(
+MOVE_LISTED_ITEMS = MoveItemsStatement(
     """
     select w.*, cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
       from unnest(cast(:ids as bigint[]), cast(:targets as text[]),
@@ -218,13 +220,13 @@ LISTED = Moves(
 )
 
 
-def move_items(tx: Tx, moves: Sequence[Move], *, now: datetime) -> None:
+def change_item_statuses(tx: Tx, changes: Sequence[StatusChange], *, now: datetime) -> None:
     """Move each item that may so move, and end the orders whose last piece has ended."""
-    if moves:
-        wanted = {
-            "ids": [move.item_id for move in moves],
-            "targets": [move.to.value for move in moves],
-            "days": [move.on for move in moves],
-            "reasons": [move.why for move in moves],
+    if changes:
+        query_params = {
+            "ids": [change.item_id for change in changes],
+            "targets": [change.new_status.value for change in changes],
+            "days": [change.delivery_date for change in changes],
+            "reasons": [change.reason for change in changes],
         }
-        LISTED.run(tx, wanted, now=now)
+        MOVE_LISTED_ITEMS.run(tx, query_params, now=now)

@@ -12,12 +12,12 @@ from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import stored_sends
 from quillpost.core.errors import NotFound
 
-KEPT = timedelta(days=90)
+STORED_SEND_LIFETIME = timedelta(days=90)
 """From when it was stored, last shown as a preview, or sent."""
 
 
 @dataclass(frozen=True, slots=True)
-class StoredSend:
+class PendingSend:
     """`body` is what was sent to us, to the letter; once it has happened the answer is there instead."""
 
     id: UUID
@@ -30,7 +30,7 @@ class StoredSend:
 
 def store_send(
     tx: Tx,
-    who: Caller,
+    caller: Caller,
     *,
     piece: str,
     sub_account_id: int | None,
@@ -44,46 +44,48 @@ def store_send(
         postgresql.insert(stored_sends)
         .values(
             id=stored_id,
-            account_id=who.account_id,
+            account_id=caller.account_id,
             sub_account_id=sub_account_id,
-            mode=who.mode,
+            mode=caller.mode,
             piece=piece,
             body=body,
             created_at=now,
-            expires_at=now + KEPT,
+            expires_at=now + STORED_SEND_LIFETIME,
         )
         .on_conflict_do_nothing(index_elements=["id"])
     )
     return stored_id
 
 
-def read_stored(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = False) -> StoredSend:
+def read_stored_send(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = False) -> PendingSend:
     """The send; `locked`, nobody else carries it out before this transaction ends."""
     query = sa.select(stored_sends).where(stored_sends.c.id == stored_id, stored_sends.c.piece == piece)
     row = tx.execute(query.with_for_update() if locked else query).first()
     if row is None:
         raise NotFound
-    body = None if row.answer_body is None else bytes(row.answer_body)
-    return StoredSend(row.id, row.sub_account_id, row.piece, row.body, body, row.answer_headers)
+    response_body = None if row.answer_body is None else bytes(row.answer_body)
+    return PendingSend(row.id, row.sub_account_id, row.piece, row.body, response_body, row.answer_headers)
 
 
-def keep_answer(tx: Tx, stored_id: UUID, *, body: bytes, headers: dict[str, str], now: datetime) -> None:
+def store_response(tx: Tx, stored_id: UUID, *, body: bytes, headers: dict[str, str], now: datetime) -> None:
     """In the transaction that makes the order, which has the recipients from here on."""
     tx.execute(
         sa.update(stored_sends)
         .where(stored_sends.c.id == stored_id)
-        .values(body="", answer_body=body, answer_headers=headers, sent_at=now, expires_at=now + KEPT)
+        .values(body="", answer_body=body, answer_headers=headers, sent_at=now, expires_at=now + STORED_SEND_LIFETIME)
     )
 
 
-def keep_longer(tx: Tx, stored_id: UUID, *, now: datetime) -> None:
+def extend_lifetime(tx: Tx, stored_id: UUID, *, now: datetime) -> None:
     """Somebody still looks at it."""
-    tx.execute(sa.update(stored_sends).where(stored_sends.c.id == stored_id).values(expires_at=now + KEPT))
+    tx.execute(
+        sa.update(stored_sends).where(stored_sends.c.id == stored_id).values(expires_at=now + STORED_SEND_LIFETIME)
+    )
 
 
-def forget_expired(db: Database, *, kept_days: int = KEPT.days, now: datetime) -> None:
+def delete_expired_sends(db: Database, *, retention_days: int = STORED_SEND_LIFETIME.days, now: datetime) -> None:
     """Remove those past their time, which is written down as if the usual days were kept. One that is being
     sent is waited for, and then has more time."""
-    with db.work() as tx:
-        last = now + KEPT - timedelta(days=kept_days)
-        tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < last))
+    with db.system_transaction() as tx:
+        expires_before = now + STORED_SEND_LIFETIME - timedelta(days=retention_days)
+        tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < expires_before))

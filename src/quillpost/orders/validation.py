@@ -8,138 +8,140 @@ from quillpost.core.errors import Invalid
 from quillpost.orders import images
 from quillpost.orders.giftcards import brands
 from quillpost.orders.giftcards.rules import (
-    Brand,
-    amounts_of,
-    choices_of,
-    find_offered,
-    no_such_brand,
-    wrong_amount,
+    GiftcardBrand,
+    amount_choices_text,
+    amount_error,
+    brand_choices_text,
+    find_offered_brand,
+    unknown_brand_error,
 )
-from quillpost.orders.images import Place, whose
-from quillpost.orders.models import Gift, Source, Wish
+from quillpost.orders.images import RecipientIndex, recipient_label
+from quillpost.orders.models import ContentSource, GiftcardChoice, OrderRequest
 from quillpost.orders.products import GIFTCARD
-from quillpost.orders.requests import Call, Faults
-from quillpost.orders.templates.images import FetchedPicture, tones_of
+from quillpost.orders.requests import FieldErrors, SendRequest
+from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.orders.templates.rules import (
-    LONGEST_URL,
-    SOMEONE,
+    MAX_URL_LENGTH,
+    SAMPLE_SENDER,
     CheckUrl,
-    wrong_style,
-    wrong_variables,
-    wrong_variables_of_url,
+    style_error,
+    url_variables_error,
+    variables_error,
 )
 from quillpost.orders.templates.service import MessageTemplate
-from quillpost.recipients.rules import Person, examine
+from quillpost.recipients.rules import Person, validate_recipients
 from quillpost.rendering.handwriting.catalog import Style
-from quillpost.rendering.images.tones import Tones
-from quillpost.rendering.layout.contrast import READABLE, WHITE, contrast, contrast_over
-from quillpost.rendering.layout.products import Piece, Side
-from quillpost.rendering.models import Design, parse_colour
-from quillpost.rendering.text.variables import holds_variable
+from quillpost.rendering.images.tones import PictureTones
+from quillpost.rendering.layout.contrast import MIN_READABLE_CONTRAST, WHITE, contrast_over, contrast_ratio
+from quillpost.rendering.layout.products import ProductLayout, Side
+from quillpost.rendering.models import Design, parse_color
+from quillpost.rendering.text.variables import has_variables
 
-MOST_OWN_PICTURES = 50
+MAX_PERSONAL_PICTURES = 50
 
 
-def examine_wish(
-    wish: Wish,
+def validate_request(
+    request: OrderRequest,
     *,
     styles: Mapping[int, Style],
     check_url: CheckUrl,
-    known_faults: Mapping[str, Sequence[str]],
-) -> tuple[Wish, list[Person]]:
+    known_errors: Mapping[str, Sequence[str]],
+) -> tuple[OrderRequest, list[Person]]:
     """The wish in its final form and its people; or `Invalid` with what was known and all that is found."""
-    faults = {field: list(found) for field, found in known_faults.items()}
-    _check_variables(wish, faults)
-    if unknown := wrong_style(wish.style, styles):
-        faults["handwriting_style"] = [unknown]
-    colour = _colour(wish.handwriting_color, faults)
+    errors = {field: list(messages) for field, messages in known_errors.items()}
+    _check_variables(request, errors)
+    if style_message := style_error(request.style, styles):
+        errors["handwriting_style"] = [style_message]
+    color = _parse_color(request.handwriting_color, errors)
     people: list[Person] = []
     try:
-        people = examine(wish.recipients)
-    except Invalid as wrong:
-        faults |= wrong.fields
-    _check_urls(wish, people, check_url, faults)
-    if faults:
-        raise Invalid(faults)
-    return replace(wish, handwriting_color=colour), people
+        people = validate_recipients(request.recipients)
+    except Invalid as invalid:
+        errors |= invalid.fields
+    _check_urls(request, people, check_url, errors)
+    if errors:
+        raise Invalid(errors)
+    return replace(request, handwriting_color=color), people
 
 
-def _sources(wish: Wish) -> Iterator[tuple[Source, str, bool]]:
+def _list_sources(request: OrderRequest) -> Iterator[tuple[ContentSource, str, bool]]:
     """What the wish names by address: with the address, and whether it is a picture."""
     for source, is_picture in (
-        (wish.front, True),
-        (wish.background, True),
-        (wish.logo, False),
-        (wish.pages, False),
-        (wish.code, False),
-        (wish.landing, False),
+        (request.front, True),
+        (request.background, True),
+        (request.logo, False),
+        (request.pages, False),
+        (request.qr_source, False),
+        (request.landing_source, False),
     ):
         if source is not None and source.url is not None and source.file is None:
             yield source, source.url, is_picture
 
 
-def _check_urls(wish: Wish, people: Sequence[Person], check_url: CheckUrl, faults: Faults) -> None:
+def _check_urls(request: OrderRequest, people: Sequence[Person], check_url: CheckUrl, errors: FieldErrors) -> None:
     """Each URL as it will be used. Where people are at fault, what would be filled with their words waits."""
-    for source, url, is_picture in _sources(wish):
-        wrong = _wrong_url(url, wish, people, check_url, is_picture=is_picture)
-        if wrong is None and holds_variable(url) and source != wish.code:
-            wrong = _not_for_everyone(wish, is_picture=is_picture)
-        if wrong is not None:
-            _blame(source, wrong, faults)
+    for source, url, is_picture in _list_sources(request):
+        message = _url_error(url, request, people, check_url, is_picture=is_picture)
+        if message is None and has_variables(url) and source != request.qr_source:
+            message = _personal_url_error(request, is_picture=is_picture)
+        if message is not None:
+            _add_error(source, message, errors)
 
 
-def _wrong_url(
-    url: str, wish: Wish, people: Sequence[Person], check_url: CheckUrl, *, is_picture: bool
+def _url_error(
+    url: str, request: OrderRequest, people: Sequence[Person], check_url: CheckUrl, *, is_picture: bool
 ) -> str | None:
-    if not holds_variable(url):
+    if not has_variables(url):
         return check_url(url)
-    if len(url) > LONGEST_URL:
-        return f"The URL is longer than {LONGEST_URL} characters."
-    filled = images.first_places(images.filled_urls(url, wish, people, SOMEONE))
-    for own, place in filled.items():
-        wrong = check_url(own)
-        if wrong is not None:
-            return f"{wrong} ({images.whose(place)})"
-    if is_picture and len(filled) > MOST_OWN_PICTURES:
-        return f"The URL names {len(filled):,} different pictures: at most {MOST_OWN_PICTURES} in one call."
+    if len(url) > MAX_URL_LENGTH:
+        return f"The URL is longer than {MAX_URL_LENGTH} characters."
+    recipients_by_url = images.first_recipient_by_url(images.fill_urls(url, request, people, SAMPLE_SENDER))
+    for filled_url, recipient_index in recipients_by_url.items():
+        message = check_url(filled_url)
+        if message is not None:
+            return f"{message} ({images.recipient_label(recipient_index)})"
+    if is_picture and len(recipients_by_url) > MAX_PERSONAL_PICTURES:
+        return (
+            f"The URL names {len(recipients_by_url):,} different pictures: at most {MAX_PERSONAL_PICTURES} in one call."
+        )
     return None
 
 
-def _not_for_everyone(wish: Wish, *, is_picture: bool) -> str | None:
+def _personal_url_error(request: OrderRequest, *, is_picture: bool) -> str | None:
     """What a recipient of their own may have is a picture, and it is fetched while the caller waits."""
     if not is_picture:
         return "It is the same for everyone: its URL takes no variables."
-    if wish.radius is not None:
+    if request.radius_search is not None:
         return "With a radius_search the picture is the same for everyone: its URL takes no variables."
-    if wish.mailing_list_ids:
+    if request.mailing_list_ids:
         return "With mailing_list_ids the picture is the same for everyone: its URL takes no variables."
     return None
 
 
-def _check_variables(wish: Wish, faults: Faults) -> None:
-    found = [(Source(wish.message_field), wrong_variables(wish.message))]
-    found += [(source, wrong_variables_of_url(url)) for source, url, _ in _sources(wish)]
-    for source, wrong in found:
-        if wrong is not None:
-            _blame(source, wrong, faults)
+def _check_variables(request: OrderRequest, errors: FieldErrors) -> None:
+    checks = [(ContentSource(request.message_field), variables_error(request.message))]
+    checks += [(source, url_variables_error(url)) for source, url, _ in _list_sources(request)]
+    for source, message in checks:
+        if message is not None:
+            _add_error(source, message, errors)
 
 
-def _blame(source: Source, wrong: str, faults: Faults) -> None:
-    told = f"{wrong} ({source.part})" if source.part else wrong
-    faults.setdefault(source.field, []).append(told)
+def _add_error(source: ContentSource, message: str, errors: FieldErrors) -> None:
+    full_message = f"{message} ({source.part})" if source.part else message
+    errors.setdefault(source.field, []).append(full_message)
 
 
-def _colour(text: str, faults: Faults) -> str:
+def _parse_color(text: str, errors: FieldErrors) -> str:
     try:
-        return parse_colour(text).rgba_text
-    except ValueError as unknown:
-        faults["handwriting_color"] = [str(unknown)]
+        return parse_color(text).rgba_text
+    except ValueError as invalid_color:
+        errors["handwriting_color"] = [str(invalid_color)]
         return text
 
 
-HARD_TO_READ = "The handwriting_color is hard to read"
+HARD_TO_READ_WARNING = "The handwriting_color is hard to read"
 
-Measure = Callable[[FetchedPicture], Tones | None]
+MeasureTones = Callable[[FetchedPicture], PictureTones | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,125 +153,145 @@ class InkContrast:
     warnings: list[str]
 
 
-def judge_ink(
-    piece: Piece,
+def check_ink_contrast(
+    layout: ProductLayout,
     design: Design,
-    pictures: Mapping[FetchedPicture, Place],
+    pictures: Mapping[FetchedPicture, RecipientIndex],
     *,
     field: str,
     has_qr: bool,
-    measure: Measure = tones_of,
+    measure: MeasureTones = measure_tones,
 ) -> InkContrast:
     """How well everything in the hand stands out; `pictures` lie under the message, by `field` of the call.
 
     Of a message that is blank nothing is told, and yet its place is looked at: words may come later.
     """
-    inside: list[tuple[float, str]] = []
-    outside: list[tuple[float, str]] = []
-    on_white = contrast(design.ink, WHITE), "on white paper: choose a darker color."
+    message_contrasts: list[tuple[float, str]] = []
+    envelope_contrasts: list[tuple[float, str]] = []
+    on_white = contrast_ratio(design.ink, WHITE), "on white paper: choose a darker color."
     if not design.pdf_only and pictures:
-        inside = _on_pictures(piece.message_side, design, pictures, field, has_qr, measure)
+        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, field, has_qr, measure)
     elif not design.pdf_only:
-        inside = [on_white]
-    if piece.envelope is not None and piece.envelope.handwritten:
-        outside = [on_white]
-    read = [*(inside if design.message.strip() else ()), *outside]
-    told = [
-        f"{HARD_TO_READ} {where} Its contrast is {value:.1f} to 1; {READABLE:g} to 1 reads well."
-        for value, where in dict.fromkeys(read)
-        if value < READABLE
+        message_contrasts = [on_white]
+    if layout.envelope is not None and layout.envelope.handwritten:
+        envelope_contrasts = [on_white]
+    visible_contrasts = [*(message_contrasts if design.message.strip() else ()), *envelope_contrasts]
+    warnings = [
+        f"{HARD_TO_READ_WARNING} {surface_text} Its contrast is {value:.1f} to 1; {MIN_READABLE_CONTRAST:g} to 1 "
+        "reads well."
+        for value, surface_text in dict.fromkeys(visible_contrasts)
+        if value < MIN_READABLE_CONTRAST
     ]
-    lowest = min(value for value, _ in [*inside, *outside, (READABLE, "")])
-    return InkContrast(lowest if lowest < READABLE else None, told)
+    lowest = min(value for value, _ in [*message_contrasts, *envelope_contrasts, (MIN_READABLE_CONTRAST, "")])
+    return InkContrast(lowest if lowest < MIN_READABLE_CONTRAST else None, warnings)
 
 
-def _on_pictures(
+def _contrast_on_pictures(
     side: Side,
     design: Design,
-    pictures: Mapping[FetchedPicture, Place],
+    pictures: Mapping[FetchedPicture, RecipientIndex],
     field: str,
     has_qr: bool,
-    measure: Measure,
+    measure: MeasureTones,
 ) -> list[tuple[float, str]]:
     area, box = side.art_area, side.message_box(qr=has_qr)
     if area is None or box is None:
         return []
     worst: tuple[float, str] | None = None
-    for picture, place in pictures.items():
+    for picture, recipient_index in pictures.items():
         tones = measure(picture)
         if tones is None:
             continue
         value = contrast_over(design.ink, tones, area, box)
-        of_whom = f" ({whose(place)})" if place is not None else ""
+        recipient_text = f" ({recipient_label(recipient_index)})" if recipient_index is not None else ""
         if worst is None or value < worst[0]:
-            worst = (value, f"on {field}{of_whom}: choose another color or another picture.")
+            worst = (value, f"on {field}{recipient_text}: choose another color or another picture.")
     return [worst] if worst else []
 
 
-BRAND, AMOUNT, LANDING, MESSAGE_TEMPLATE = (
+BRAND_FIELD, AMOUNT_FIELD, LANDING_PAGE_FIELD, MESSAGE_TEMPLATE_FIELD = (
     "giftcard_brand", "giftcard_amount", "landing_page_url", "message_template",
 )  # fmt: skip
 
 
-def gift_of(tx: Tx, call: Call, words: MessageTemplate | None, faults: Faults) -> Gift | None:
+def choose_giftcard(
+    tx: Tx, send_request: SendRequest, message_template: MessageTemplate | None, errors: FieldErrors
+) -> GiftcardChoice | None:
     """The card as the catalogue has it; whatever is wrong with the choice is one more fault."""
-    if call.piece != GIFTCARD:
+    if send_request.product != GIFTCARD:
         return None
-    offered = brands.offered(tx)
-    brand, cents = _brand(call, words, offered, faults), _amount(call, words)
+    offered_brands = brands.list_offered_brands(tx)
+    brand, cents = (
+        _choose_brand(send_request, message_template, offered_brands, errors),
+        _choose_amount(send_request, message_template),
+    )
     if cents is None:
-        told = f"Say what each card is worth, in cents. {amounts_of(brand) if brand else ''}".strip()
-        faults.setdefault(AMOUNT, []).append(told)
+        message = f"Say what each card is worth, in cents. {amount_choices_text(brand) if brand else ''}".strip()
+        errors.setdefault(AMOUNT_FIELD, []).append(message)
     if brand is None or cents is None:
         return None
-    if wrong := wrong_amount(cents, brand):
-        is_own = call.giftcard_amount is not None
-        _blame_giftcard(AMOUNT if is_own else MESSAGE_TEMPLATE, wrong, "" if is_own else AMOUNT, faults)
-    landing = landing_of(call, words)
-    return Gift(brand.code, brand.title, brand.accent, cents, landing.url if landing else None)
+    if amount_message := amount_error(cents, brand):
+        is_from_request = send_request.giftcard_amount is not None
+        _add_giftcard_error(
+            AMOUNT_FIELD if is_from_request else MESSAGE_TEMPLATE_FIELD,
+            amount_message,
+            "" if is_from_request else AMOUNT_FIELD,
+            errors,
+        )
+    landing_source = landing_page_source(send_request, message_template)
+    return GiftcardChoice(brand.code, brand.title, brand.accent, cents, landing_source.url if landing_source else None)
 
 
-def landing_of(call: Call, words: MessageTemplate | None) -> Source | None:
+def landing_page_source(send_request: SendRequest, message_template: MessageTemplate | None) -> ContentSource | None:
     """Which page whoever has the piece must visit before they redeem its card."""
-    if call.piece != GIFTCARD:
+    if send_request.product != GIFTCARD:
         return None
-    if call.landing_page_url:
-        return Source(LANDING, call.landing_page_url)
-    if words is not None and words.landing_page_url:
-        return Source(MESSAGE_TEMPLATE, words.landing_page_url, part=f"its {LANDING}")
+    if send_request.landing_page_url:
+        return ContentSource(LANDING_PAGE_FIELD, send_request.landing_page_url)
+    if message_template is not None and message_template.landing_page_url:
+        return ContentSource(
+            MESSAGE_TEMPLATE_FIELD, message_template.landing_page_url, part=f"its {LANDING_PAGE_FIELD}"
+        )
     return None
 
 
-def faults_of(tx: Tx, gift: Gift) -> Faults:
+def check_giftcard(tx: Tx, gift: GiftcardChoice) -> FieldErrors:
     """What the catalogue, as it is now, has against a card that was chosen before."""
-    offered = brands.offered(tx)
-    brand = find_offered(gift.brand, offered)
+    offered_brands = brands.list_offered_brands(tx)
+    brand = find_offered_brand(gift.brand, offered_brands)
     if brand is None:
-        return {BRAND: [no_such_brand(gift.brand, offered)]}
-    wrong = wrong_amount(gift.cents, brand)
-    return {AMOUNT: [wrong]} if wrong else {}
+        return {BRAND_FIELD: [unknown_brand_error(gift.brand, offered_brands)]}
+    amount_message = amount_error(gift.cents, brand)
+    return {AMOUNT_FIELD: [amount_message]} if amount_message else {}
 
 
-def _brand(call: Call, words: MessageTemplate | None, offered: list[Brand], faults: Faults) -> Brand | None:
-    saved = words.giftcard_brand_code if words is not None else None
-    code = call.giftcard_brand or saved
+def _choose_brand(
+    send_request: SendRequest,
+    message_template: MessageTemplate | None,
+    offered_brands: list[GiftcardBrand],
+    errors: FieldErrors,
+) -> GiftcardBrand | None:
+    template_code = message_template.giftcard_brand_code if message_template is not None else None
+    code = send_request.giftcard_brand or template_code
     if code is None:
-        faults.setdefault(BRAND, []).append(f"Say whose card it is. {choices_of(offered)}")
+        errors.setdefault(BRAND_FIELD, []).append(f"Say whose card it is. {brand_choices_text(offered_brands)}")
         return None
-    found = find_offered(code, offered)
-    if found is None and call.giftcard_brand:
-        _blame_giftcard(BRAND, no_such_brand(code, offered), "", faults)
-    elif found is None:
-        _blame_giftcard(MESSAGE_TEMPLATE, no_such_brand(code, offered), "giftcard_brand_code", faults)
-    return found
+    brand = find_offered_brand(code, offered_brands)
+    if brand is None and send_request.giftcard_brand:
+        _add_giftcard_error(BRAND_FIELD, unknown_brand_error(code, offered_brands), "", errors)
+    elif brand is None:
+        _add_giftcard_error(
+            MESSAGE_TEMPLATE_FIELD, unknown_brand_error(code, offered_brands), "giftcard_brand_code", errors
+        )
+    return brand
 
 
-def _amount(call: Call, words: MessageTemplate | None) -> int | None:
-    if call.giftcard_amount is not None:
-        return call.giftcard_amount
-    return words.giftcard_amount if words is not None else None
+def _choose_amount(send_request: SendRequest, message_template: MessageTemplate | None) -> int | None:
+    if send_request.giftcard_amount is not None:
+        return send_request.giftcard_amount
+    return message_template.giftcard_amount if message_template is not None else None
 
 
-def _blame_giftcard(field: str, wrong: str, part: str, faults: Faults) -> None:
+def _add_giftcard_error(field: str, message: str, part: str, errors: FieldErrors) -> None:
     """Name the field that the caller can change, and which part of it where it is a reference."""
-    faults.setdefault(field, []).append(f"{wrong} (its {part})" if part else wrong)
+    errors.setdefault(field, []).append(f"{message} (its {part})" if part else message)

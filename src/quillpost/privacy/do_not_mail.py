@@ -18,132 +18,132 @@ from quillpost.core import jobs
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import do_not_mail_inbox
-from quillpost.core.encryption import Sealer
-from quillpost.core.tokens import BASE62, SHORT_CODE_LENGTH, SPECIMEN_CODE
-from quillpost.recipients.addresses.service import DELIVERABLE, PARTS
+from quillpost.core.encryption import Encryptor
+from quillpost.core.tokens import BASE62_CHARS, PREVIEW_CODE, SHORT_CODE_LENGTH
+from quillpost.recipients.addresses.service import ADDRESS_PARTS, DELIVERABLE
 from quillpost.recipients.lists import service as list_service
 
 log = structlog.get_logger(__name__)
 
-TAKE_IN = "do_not_mail.take_in"
-AT_ONCE = 1_000
-TYPED = re.compile(f"[{BASE62}]{{{SHORT_CODE_LENGTH}}}")
-BETWEEN = re.compile(r"[\s\-\u2010-\u2015]+")
+PROCESS_REQUESTS = "do_not_mail.take_in"
+BATCH_SIZE = 1_000
+CODE_PATTERN = re.compile(f"[{BASE62_CHARS}]{{{SHORT_CODE_LENGTH}}}")
+SEPARATOR_PATTERN = re.compile(r"[\s\-\u2010-\u2015]+")
 """What people put between the letters of a code, or around it."""
-NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (testing)"}
+LIST_NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (testing)"}
 
-_NEXT = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
+_LOCK_NEXT_REQUESTS = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
 
-_MEANT = """i.id = coalesce(
+_ITEM_HAS_CODE = """i.id = coalesce(
            (select id from items where code = asked.code),
            (select min(id) from items
              where code is not null and code_as_read(code) = code_as_read(asked.code) having count(*) = 1))"""
 
 # Whoever has moved holds a piece that went to the new address: that one is barred.
-_ASKED = f"""
+_REQUESTED_ADDRESSES = f"""
     select distinct on (i.account_id, i.mode, coalesce(i.moved_key, i.address_key))
            i.account_id, i.mode, coalesce(i.moved_key, i.address_key) as address_key, i.country, i.standard,
            {
     ", ".join(
         f"case when i.moved_key is null then i.{name} else i.standard[{place}] end as {name}"
-        for place, name in enumerate(PARTS, 1)
+        for place, name in enumerate(ADDRESS_PARTS, 1)
     )
 },
            case when i.moved_key is null then i.deliverability else '{DELIVERABLE}' end as deliverability,
            case when i.moved_key is null then i.reasons else '{{}}' end as reasons
-      from do_not_mail_inbox asked join items i on {_MEANT}
+      from do_not_mail_inbox asked join items i on {_ITEM_HAS_CODE}
      where asked.id = any(:ids) and i.address_key is not null
      order by i.account_id, i.mode, coalesce(i.moved_key, i.address_key), i.id
 """
 # Of pieces whose recipients are forgotten only a digest is known.
-_BAR_FORGOTTEN = sa.text(
+_SUPPRESS_ERASED = sa.text(
     f"""
     insert into barred_digests (account_id, sub_account_id, kind, digest, at)
     select distinct i.account_id, cast(null as bigint), 'address', i.door_digest, cast(:now as timestamptz)
-      from do_not_mail_inbox asked join items i on {_MEANT}
+      from do_not_mail_inbox asked join items i on {_ITEM_HAS_CODE}
      where asked.id = any(:ids) and i.door_digest is not null
     on conflict do nothing
     """
 )
-_THEIRS = """l.account_id = i.account_id and l.kept_for = i.mode and l.is_suppression_list
+_IS_REQUEST_LIST = """l.account_id = i.account_id and l.kept_for = i.mode and l.is_suppression_list
              and l.sub_account_id is null"""
 
-_MAKE_LISTS = sa.text(
+_CREATE_LISTS = sa.text(
     f"""
     insert into mailing_lists (account_id, description, kept_for, is_suppression_list, created_at, updated_at)
     select distinct i.account_id,
-           case i.mode when 'live' then '{NAMES["live"]}' else '{NAMES["test"]}' end, i.mode, true,
+           case i.mode when 'live' then '{LIST_NAMES["live"]}' else '{LIST_NAMES["test"]}' end, i.mode, true,
            cast(:now as timestamptz), cast(:now as timestamptz)
-      from ({_ASKED}) i
-     where not exists (select from mailing_lists l where {_THEIRS})
+      from ({_REQUESTED_ADDRESSES}) i
+     where not exists (select from mailing_lists l where {_IS_REQUEST_LIST})
     on conflict do nothing
     returning id
     """
 )
-_TAKE_LISTS = sa.text(
+_LOCK_LISTS = sa.text(
     f"""
     select id from mailing_lists
-     where id in (select l.id from ({_ASKED}) i join mailing_lists l on {_THEIRS})
+     where id in (select l.id from ({_REQUESTED_ADDRESSES}) i join mailing_lists l on {_IS_REQUEST_LIST})
      order by id for no key update
     """
 )
 
 # Nobody is named: the whole address is barred, and a request about paper is none about e-mail.
-_PLACE = (
+_ADDRESS_COLUMNS = (
     "address", "address2", "city", "province", "postal_code", "country",
     "address_key", "standard", "deliverability", "reasons",
 )  # fmt: skip
-_ADD = sa.text(
+_ADD_RECIPIENTS = sa.text(
     f"""
-    insert into recipients (account_id, mailing_list_id, {", ".join(_PLACE)}, created_at, updated_at)
-    select l.account_id, l.id, {", ".join(f"i.{name}" for name in _PLACE)}, :now, :now
-      from ({_ASKED}) i join mailing_lists l on {_THEIRS}
+    insert into recipients (account_id, mailing_list_id, {", ".join(_ADDRESS_COLUMNS)}, created_at, updated_at)
+    select l.account_id, l.id, {", ".join(f"i.{name}" for name in _ADDRESS_COLUMNS)}, :now, :now
+      from ({_REQUESTED_ADDRESSES}) i join mailing_lists l on {_IS_REQUEST_LIST}
      where not exists (select from recipients r
                         where r.mailing_list_id = l.id and r.address_key = i.address_key)
     """
 )
 
 
-def typed_code(text: str) -> str | None:
+def parse_code(text: str) -> str | None:
     """The code that somebody typed, without what is between its letters; nothing where it cannot be one.
 
     Not whether there is such a piece: what looks like the code of a preview is told by `is_specimen`.
     """
-    code = BETWEEN.sub("", text)
-    return code if TYPED.fullmatch(code) else None
+    code = SEPARATOR_PATTERN.sub("", text)
+    return code if CODE_PATTERN.fullmatch(code) else None
 
 
 def is_specimen(code: str) -> bool:
     """Whether it is the code on every preview, which no piece has."""
-    return code.upper() == SPECIMEN_CODE
+    return code.upper() == PREVIEW_CODE
 
 
-def ask(tx: Tx, code: str, *, now: datetime) -> None:
+def record_request(tx: Tx, code: str, *, now: datetime) -> None:
     """Keep the request, whosever the code is."""
     tx.execute(sa.insert(do_not_mail_inbox).values(code=code, at=now))
-    jobs.wake(tx, TAKE_IN, at=now)
+    jobs.enqueue_unique(tx, PROCESS_REQUESTS, at=now)
 
 
-def take_in(db: Database, sealer: Sealer, *, clock: Clock) -> None:
+def process_requests(db: Database, encryptor: Encryptor, *, clock: Clock) -> None:
     """Bar every address whose piece has one of the codes asked for; codes of no piece are forgotten."""
-    while (taken := _take_some(db, sealer, clock)) == AT_ONCE:
-        log.info("do_not_mail.many", requests=taken)
+    while (count := _process_batch(db, encryptor, clock)) == BATCH_SIZE:
+        log.info("do_not_mail.many", requests=count)
 
 
-def _take_some(db: Database, sealer: Sealer, clock: Clock) -> int:
-    with db.work() as tx:
-        ids = list(tx.execute(_NEXT, {"most": AT_ONCE}).scalars())
+def _process_batch(db: Database, encryptor: Encryptor, clock: Clock) -> int:
+    with db.system_transaction() as tx:
+        ids = list(tx.execute(_LOCK_NEXT_REQUESTS, {"most": BATCH_SIZE}).scalars())
         if not ids:
             return 0
-        these = {"ids": ids, "now": clock()}
-        made = list(tx.execute(_MAKE_LISTS, these).scalars())
-        tx.execute(_TAKE_LISTS, {"ids": ids})
+        params = {"ids": ids, "now": clock()}
+        list_ids = list(tx.execute(_CREATE_LISTS, params).scalars())
+        tx.execute(_LOCK_LISTS, {"ids": ids})
         # One that was deleted before it was in our hands is made again, and nobody else sees that one yet.
-        made += tx.execute(_MAKE_LISTS, these).scalars()
-        list_service.give_keys(tx, sealer, made)
+        list_ids += tx.execute(_CREATE_LISTS, params).scalars()
+        list_service.assign_keys(tx, encryptor, list_ids)
         # Read when the lists are in our hands, as whoever puts people on a list does.
-        added = tx.execute(_ADD, these | {"now": clock()}).rowcount
-        added += tx.execute(_BAR_FORGOTTEN, these).rowcount
+        added_count = tx.execute(_ADD_RECIPIENTS, params | {"now": clock()}).rowcount
+        added_count += tx.execute(_SUPPRESS_ERASED, params).rowcount
         tx.execute(sa.delete(do_not_mail_inbox).where(do_not_mail_inbox.c.id.in_(ids)))
-    log.info("do_not_mail.taken_in", requests=len(ids), addresses=added)
+    log.info("do_not_mail.taken_in", requests=len(ids), addresses=added_count)
     return len(ids)

@@ -7,11 +7,11 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.fulfillment.files import place_of
-from quillpost.fulfillment.print_room.queries import STATEMENT
-from quillpost.fulfillment.rules import NOTE_FILE, reference
+from quillpost.fulfillment.files import batch_file_key
+from quillpost.fulfillment.print_room.queries import STATEMENT_FILE
+from quillpost.fulfillment.rules import SECRET_FILES_NOTE, batch_reference
 
-OF_ORDERS = sa.text(
+SELECT_ORDER_FILES = sa.text(
     """
     select distinct f from orders o cross join lateral (
         values (o.front_file_id), (o.background_file_id), (o.pages_file_id), (o.logo_file_id)) p (f)
@@ -21,27 +21,27 @@ OF_ORDERS = sa.text(
      where i.order_id = any(:orders) and f is not null
     """
 )
-OF_ITEMS = sa.text(
+SELECT_ITEM_FILES = sa.text(
     """
     select distinct f from items i cross join lateral (values (i.front_file_id), (i.background_file_id)) p (f)
      where i.id = any(:items) and f is not null
     """
 )
-LET_GO = sa.text(
+CLEAR_ORDER_FILES = sa.text(
     """
     update orders set front_file_id = null, background_file_id = null, pages_file_id = null,
                       logo_file_id = null, pictures_gone_at = :now
      where id = any(:orders)
     """
 )
-LET_GO_OF_ITEMS = sa.text(
+CLEAR_ITEM_FILES = sa.text(
     """
     update items set front_file_id = null, background_file_id = null
      where order_id = any(:orders) and (front_file_id is not null or background_file_id is not null)
     """
 )
 # A picture that came with a template, or that another order carries, is one file.
-REMOVE = sa.text(
+DELETE_UNUSED_FILES = sa.text(
     """
     with gone as (
         delete from files f
@@ -62,33 +62,33 @@ REMOVE = sa.text(
 )
 
 
-def of_items(tx: Tx, item_ids: Sequence[int]) -> list[Any]:
+def list_item_files(tx: Tx, item_ids: Sequence[int]) -> list[Any]:
     """The pictures that pieces have of their own."""
-    return list(tx.execute(OF_ITEMS, {"items": list(item_ids)}).scalars())
+    return list(tx.execute(SELECT_ITEM_FILES, {"items": list(item_ids)}).scalars())
 
 
-def remove_unused(tx: Tx, file_ids: Sequence[Any], *, now: datetime) -> int:
+def delete_unused_files(tx: Tx, file_ids: Sequence[Any], *, now: datetime) -> int:
     """How many of the files nobody uses any more: they go."""
-    return tx.execute(REMOVE, {"files": list(file_ids), "now": now}).rowcount if file_ids else 0
+    return tx.execute(DELETE_UNUSED_FILES, {"files": list(file_ids), "now": now}).rowcount if file_ids else 0
 
 
 def delete_images(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> int:
     """The orders' pictures and PDFs. From here on they cannot be sent again as they were."""
-    these = {"orders": list(order_ids), "now": now}
-    found = list(tx.execute(OF_ORDERS, these).scalars())
-    tx.execute(LET_GO, these)
-    tx.execute(LET_GO_OF_ITEMS, these)
-    return remove_unused(tx, found, now=now)
+    params = {"orders": list(order_ids), "now": now}
+    file_ids = list(tx.execute(SELECT_ORDER_FILES, params).scalars())
+    tx.execute(CLEAR_ORDER_FILES, params)
+    tx.execute(CLEAR_ITEM_FILES, params)
+    return delete_unused_files(tx, file_ids, now=now)
 
 
-JOBS = "print-jobs"
+PRINT_JOBS_FOLDER = "print-jobs"
 """Where our own printers keep their jobs in the store, a folder for each mode."""
 
-MARKS = frozenset({"ticket.json", "acknowledged.json", "printed.json", "mailed.json", "leaving.json"})
+STATUS_FILES = frozenset({"ticket.json", "acknowledged.json", "printed.json", "mailed.json", "leaving.json"})
 """What stays of a print job: that there was one, and how far it came."""
 
 # The mailing statement counts pieces and names nobody; the post may ask for it.
-FORGET = sa.text(
+DELETE_BATCH_FILES = sa.text(
     """
     with mailed as (
         select b.id, b.mode from batches b where b.id = any(:batches) and b.status = 'mailed'),
@@ -98,15 +98,15 @@ FORGET = sa.text(
     select batch_id, mode, array_agg(name) as names from gone group by batch_id, mode
     """
 )
-FORGET_SECRET = sa.text(
+DELETE_SECRET_FILES = sa.text(
     """
     delete from batch_files f using batches b
      where b.id = f.batch_id and b.id = any(:batches) and b.status = 'mailed' and f.is_secret
     returning f.batch_id, f.name, b.mode
     """
 )
-BATCHES_OF = sa.text("select distinct batch_id from prints where item_id = any(:items)")
-QUEUE = sa.text(
+SELECT_ITEM_BATCHES = sa.text("select distinct batch_id from prints where item_id = any(:items)")
+QUEUE_FILES = sa.text(
     """
     insert into erasing_files (key, since) select key, :now from unnest(cast(:keys as text[])) key
     on conflict do nothing
@@ -114,36 +114,36 @@ QUEUE = sa.text(
 )
 
 
-def forget_of(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> int:
+def delete_item_print_files(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> int:
     """How many files of the batches that these pieces were mailed in are to go."""
-    return delete_print_files(tx, list(tx.execute(BATCHES_OF, {"items": list(item_ids)}).scalars()), now=now)
+    return delete_print_files(tx, list(tx.execute(SELECT_ITEM_BATCHES, {"items": list(item_ids)}).scalars()), now=now)
 
 
 def delete_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
     """How many files of these batches are to go; those that are not in the mail keep theirs."""
     if not batch_ids:
         return 0
-    found = tx.execute(FORGET, {"batches": list(batch_ids), "statement": STATEMENT}).all()
-    keys = [place_of(row.batch_id, name) for row in found for name in row.names]
-    folders = [f"{JOBS}/{row.mode}/{reference(row.batch_id)}/" for row in found]
-    queue(tx, [*keys, *folders], now=now)
+    rows = tx.execute(DELETE_BATCH_FILES, {"batches": list(batch_ids), "statement": STATEMENT_FILE}).all()
+    keys = [batch_file_key(row.batch_id, name) for row in rows for name in row.names]
+    folders = [f"{PRINT_JOBS_FOLDER}/{row.mode}/{batch_reference(row.batch_id)}/" for row in rows]
+    queue_file_deletion(tx, [*keys, *folders], now=now)
     return len(keys)
 
 
-def forget_secret(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
+def delete_secret_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
     """The same for those alone that hold the claims of gift cards."""
-    found = tx.execute(FORGET_SECRET, {"batches": list(batch_ids)}).all()
-    keys = [place_of(row.batch_id, row.name) for row in found]
-    jobs = {
-        f"{JOBS}/{row.mode}/{reference(row.batch_id)}/{name}"
-        for row in found
-        for name in (NOTE_FILE, row.name)
+    rows = tx.execute(DELETE_SECRET_FILES, {"batches": list(batch_ids)}).all()
+    keys = [batch_file_key(row.batch_id, row.name) for row in rows]
+    job_keys = {
+        f"{PRINT_JOBS_FOLDER}/{row.mode}/{batch_reference(row.batch_id)}/{name}"
+        for row in rows
+        for name in (SECRET_FILES_NOTE, row.name)
     }
-    queue(tx, [*keys, *sorted(jobs)], now=now)
+    queue_file_deletion(tx, [*keys, *sorted(job_keys)], now=now)
     return len(keys)
 
 
-def queue(tx: Tx, keys: Sequence[str], *, now: datetime) -> None:
+def queue_file_deletion(tx: Tx, keys: Sequence[str], *, now: datetime) -> None:
     """Have these files removed once this transaction has committed."""
     if keys:
-        tx.execute(QUEUE, {"keys": list(keys), "now": now})
+        tx.execute(QUEUE_FILES, {"keys": list(keys), "now": now})

@@ -11,110 +11,118 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from quillpost.accounts.service import answer_context
+from quillpost.accounts.service import response_encryption_context
 from quillpost.accounts.users.second_factor import totp_context
 from quillpost.core.database import Database
-from quillpost.core.database.encrypted_columns import Done, SealedColumn, count_by_key, reseal, reseal_held
+from quillpost.core.database.encrypted_columns import (
+    EncryptedColumn,
+    RotationCount,
+    count_by_key,
+    reencrypt,
+    reencrypt_locked,
+)
 from quillpost.core.database.tables.base import idempotency_keys, mailing_lists
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
 from quillpost.core.database.tables.notifications import notices, webhooks
 from quillpost.core.database.tables.print_room import batch_files
 from quillpost.core.database.tables.privacy import erasures
 from quillpost.core.database.tables.users import people
-from quillpost.core.encryption import SealBroken, key_named_in
-from quillpost.core.outbox import context_of
+from quillpost.core.encryption import DecryptionFailed, read_key_id
+from quillpost.core.outbox import encryption_context
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment.files import BatchStore, all_secret, place_of
+from quillpost.fulfillment.files import BatchFileStorage, batch_file_key, list_all_secret_files
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards.issuance import card_context, claim_context, stock_context
-from quillpost.privacy import files as print_files
-from quillpost.privacy.models import whom_context
-from quillpost.recipients.lists.service import key_context
+from quillpost.privacy import files as private_files
+from quillpost.privacy.models import subject_encryption_context
+from quillpost.recipients.lists.service import get_key_context
 
-COLUMNS: Final[Sequence[SealedColumn]] = (
-    SealedColumn(webhooks, "secret_sealed", secret_context, ["id"]),
-    SealedColumn(webhooks, "previous_secret_sealed", secret_context, ["id"]),
-    SealedColumn(mailing_lists, "key_sealed", key_context, ["id"]),
-    SealedColumn(people, "totp_sealed", totp_context, ["id"]),
-    SealedColumn(erasures, "whom_sealed", whom_context, ["id"]),
-    SealedColumn(notices, "secret_sealed", context_of, ["key"]),
-    SealedColumn(
+ENCRYPTED_COLUMNS: Final[Sequence[EncryptedColumn]] = (
+    EncryptedColumn(webhooks, "secret_sealed", secret_context, ["id"]),
+    EncryptedColumn(webhooks, "previous_secret_sealed", secret_context, ["id"]),
+    EncryptedColumn(mailing_lists, "key_sealed", get_key_context, ["id"]),
+    EncryptedColumn(people, "totp_sealed", totp_context, ["id"]),
+    EncryptedColumn(erasures, "whom_sealed", subject_encryption_context, ["id"]),
+    EncryptedColumn(notices, "secret_sealed", encryption_context, ["key"]),
+    EncryptedColumn(
         idempotency_keys,
         "answer_body",
-        answer_context,
+        response_encryption_context,
         ["account_id", "path", "key"],
-        only=idempotency_keys.c.sealed,
+        condition=idempotency_keys.c.sealed,
     ),
-    SealedColumn(giftcards, "claim_sealed", claim_context, ["item_id"]),
-    SealedColumn(giftcards, "card_sealed", card_context, ["item_id"]),
-    SealedColumn(giftcard_stock, "card_sealed", stock_context, ["id"]),
+    EncryptedColumn(giftcards, "claim_sealed", claim_context, ["item_id"]),
+    EncryptedColumn(giftcards, "card_sealed", card_context, ["item_id"]),
+    EncryptedColumn(giftcard_stock, "card_sealed", stock_context, ["id"]),
 )
 
-FILES: Final = "print files"
+PRINT_FILES: Final = "print files"
 
-TABLES: Final[Sequence[sa.Table]] = tuple(dict.fromkeys([*(column.table for column in COLUMNS), batch_files]))
+ENCRYPTED_TABLES: Final[Sequence[sa.Table]] = tuple(
+    dict.fromkeys([*(column.table for column in ENCRYPTED_COLUMNS), batch_files])
+)
 """Whoever seals something writes to one of these."""
 
-Told = tuple[str, Done]
+RotationProgress = tuple[str, RotationCount]
 """Where something was sealed anew, and how much."""
 
 
-def count_all(db: Database, files: BatchStore) -> Mapping[str, Mapping[str, int]]:
+def count_all_by_key(db: Database, batch_store: BatchFileStorage) -> Mapping[str, Mapping[str, int]]:
     """By where they lie, and by the id of their key, how many sealed values there are."""
-    with db.work() as tx:
-        counts = {str(column): count_by_key(tx, column) for column in COLUMNS}
-        known = all_secret(tx)
+    with db.system_transaction() as tx:
+        counts = {str(column): count_by_key(tx, column) for column in ENCRYPTED_COLUMNS}
+        secret_files = list_all_secret_files(tx)
     # The store may be far away: no transaction waits for it.
-    counts[FILES] = count_files(files, known)
-    return {place: count for place, count in counts.items() if count}
+    counts[PRINT_FILES] = count_files_by_key(batch_store, secret_files)
+    return {location: count for location, count in counts.items() if count}
 
 
-def count_files(files: BatchStore, known: Iterable[tuple[int, str]]) -> Mapping[str, int]:
+def count_files_by_key(batch_store: BatchFileStorage, secret_files: Iterable[tuple[int, str]]) -> Mapping[str, int]:
     """Of these files of batches, how many there are by the id of their key."""
     counts: dict[str, int] = {}
-    for batch_id, name in known:
+    for batch_id, name in secret_files:
         try:
-            key_id = key_named_in(files.header(batch_id, name))
+            key_id = read_key_id(batch_store.read_header(batch_id, name))
         except FileMissing:  # past its time, and removed since
             continue
         counts[key_id] = counts.get(key_id, 0) + 1
     return counts
 
 
-def reseal_all(db: Database, files: BatchStore, *, now: datetime) -> Iterator[Told]:
+def reencrypt_all(db: Database, batch_store: BatchFileStorage, *, now: datetime) -> Iterator[RotationProgress]:
     """Seal everything anew that is under another key than the current one."""
-    for column in COLUMNS:
-        was_held = False
-        for done in reseal(db, files.sealer, column):
-            was_held = was_held or done.passed_by > 0
-            yield str(column), done
-        if was_held:
-            for done in reseal_held(db, files.sealer, column):
-                yield str(column), Done(done.renewed, done.passed_by)
-    for done in _reseal_files(db, files, now=now):
-        yield FILES, done
+    for column in ENCRYPTED_COLUMNS:
+        has_locked_rows = False
+        for count in reencrypt(db, batch_store.encryptor, column):
+            has_locked_rows = has_locked_rows or count.skipped > 0
+            yield str(column), count
+        if has_locked_rows:
+            for count in reencrypt_locked(db, batch_store.encryptor, column):
+                yield str(column), RotationCount(count.reencrypted, count.skipped)
+    for count in _reencrypt_files(db, batch_store, now=now):
+        yield PRINT_FILES, count
 
 
-def _reseal_files(db: Database, files: BatchStore, *, now: datetime) -> Iterator[Done]:
-    with db.work() as tx:
-        known = all_secret(tx)
-    for batch_id, name in known:
+def _reencrypt_files(db: Database, batch_store: BatchFileStorage, *, now: datetime) -> Iterator[RotationCount]:
+    with db.system_transaction() as tx:
+        secret_files = list_all_secret_files(tx)
+    for batch_id, name in secret_files:
         try:
-            if files.header(batch_id, name).startswith(files.sealer.mark):
+            if batch_store.read_header(batch_id, name).startswith(batch_store.encryptor.current_header):
                 continue
-            files.reseal(batch_id, name)
-            _remove_again(db, batch_id, name, now=now)
+            batch_store.reencrypt(batch_id, name)
+            _delete_if_expired(db, batch_id, name, now=now)
         except FileMissing:
             continue
-        except SealBroken:
-            yield Done(broken=1)
+        except DecryptionFailed:
+            yield RotationCount(failed=1)
         else:
-            yield Done(renewed=1)
+            yield RotationCount(reencrypted=1)
 
 
-def _remove_again(db: Database, batch_id: int, name: str, *, now: datetime) -> None:
+def _delete_if_expired(db: Database, batch_id: int, name: str, *, now: datetime) -> None:
     """A file whose time has come while it was sealed was removed, and then put back by us."""
-    with db.work() as tx:
-        this = batch_files.c.batch_id == batch_id, batch_files.c.name == name
-        if tx.execute(sa.select(batch_files.c.name).where(*this)).first() is None:
-            print_files.queue(tx, [place_of(batch_id, name)], now=now)
+    with db.system_transaction() as tx:
+        conditions = batch_files.c.batch_id == batch_id, batch_files.c.name == name
+        if tx.execute(sa.select(batch_files.c.name).where(*conditions)).first() is None:
+            private_files.queue_file_deletion(tx, [batch_file_key(batch_id, name)], now=now)

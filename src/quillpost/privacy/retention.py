@@ -14,138 +14,139 @@ import structlog
 from quillpost.core.database import Database, Tx
 from quillpost.privacy import files, items
 
-Days = Mapping[str, int | None]
+RetentionDays = Mapping[str, int | None]
 """By the name of a setting, so many; None: for ever."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Step:
+class RetentionStep:
     """Some rows from before a time, so many at most, at this moment; one for all steps of a run. In tables
     where what is old lies in the order of its ids, a run goes from one id to another."""
 
     before: datetime
-    most: int
+    limit: int
     now: datetime
     after: int = 0
     until: int | None = None
 
 
-Forget = Callable[[Tx, Step], int]
+DeleteRows = Callable[[Tx, RetentionStep], int]
 """Forgets some rows; how many they were."""
 
-ENDED = "status in ('fulfilled', 'cancelled', 'error')"
-IS_OVER = "(i.is_over or i.status in ('Delivered', 'Returned to Sender', 'Failed'))"
+ORDER_ENDED = "status in ('fulfilled', 'cancelled', 'error')"
+ITEM_ENDED = "(i.is_over or i.status in ('Delivered', 'Returned to Sender', 'Failed'))"
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """`since` says from when on the days count; `overdue` finds the ids of rows that are kept too long, those
-    before `:before`; `forget` is what is done about them, or `job` the name of whose it is."""
+class RetentionRule:
+    """`counted_from` says from when on the days count; `count_overdue` finds the ids of rows that are kept too long,
+    those
+    before `:before`; `delete_rows` is what is done about them, or `job` the name of whose it is."""
 
     table: str
-    what: str
+    description: str
     setting: str
-    since: str
-    overdue: str
-    forget: Forget | None = None
+    counted_from: str
+    overdue_query: str
+    delete_rows: DeleteRows | None = None
     job: str | None = None
 
 
-def _delete(table: str, column: str, overdue: str) -> Forget:
+def _delete_by_column(table: str, column: str, overdue_query: str) -> DeleteRows:
     statement = sa.text(
-        f"delete from {table} where {column} = any(array(select * from ({overdue}) old limit :most))"
+        f"delete from {table} where {column} = any(array(select * from ({overdue_query}) old limit :most))"
     )
 
-    def forget(tx: Tx, step: Step) -> int:
-        return tx.execute(statement, {"before": step.before, "most": step.most}).rowcount
+    def delete_rows(tx: Tx, step: RetentionStep) -> int:
+        return tx.execute(statement, {"before": step.before, "most": step.limit}).rowcount
 
-    return forget
+    return delete_rows
 
 
-def _delete_along(table: str, alias: str, time: str, overdue: str) -> Forget:
+def _delete_by_cursor(table: str, alias: str, time: str, overdue_query: str) -> DeleteRows:
     """The same by a cursor: what stays, and what has just gone, is not looked through again by each step. The
     last id that may be old is found by the index over times, which says roughly where rows lie."""
-    newest = sa.text(f"select coalesce(max(id), 0) from {table} where {time} < :before")
+    newest_id_query = sa.text(f"select coalesce(max(id), 0) from {table} where {time} < :before")
     statement = sa.text(
         f"""
         with gone as (
             delete from {table} where id = any(array(
-                {overdue} and {alias}.id > :after and {alias}.id <= :until
+                {overdue_query} and {alias}.id > :after and {alias}.id <= :until
                  order by {alias}.id limit :most))
             returning id)
         select count(*) as rows, max(id) as last from gone
         """
     )
 
-    def forget(tx: Tx, step: Step) -> int:
+    def delete_rows(tx: Tx, step: RetentionStep) -> int:
         if step.until is None:
-            step.until = int(tx.execute(newest, {"before": step.before}).scalar_one())
-        here = {"before": step.before, "most": step.most, "after": step.after, "until": step.until}
-        gone = tx.execute(statement, here).one()
-        step.after = gone.last or step.after
-        return int(gone.rows)
+            step.until = int(tx.execute(newest_id_query, {"before": step.before}).scalar_one())
+        params = {"before": step.before, "most": step.limit, "after": step.after, "until": step.until}
+        deleted = tx.execute(statement, params).one()
+        step.after = deleted.last or step.after
+        return int(deleted.rows)
 
-    return forget
+    return delete_rows
 
 
-def _each(overdue: str, deed: Callable[..., object]) -> Forget:
+def _apply_to_ids(overdue_query: str, action: Callable[..., object]) -> DeleteRows:
     """What Python does about rows that are found by their ids."""
-    statement = sa.text(f"select * from ({overdue}) old limit :most")
+    statement = sa.text(f"select * from ({overdue_query}) old limit :most")
 
-    def forget(tx: Tx, step: Step) -> int:
-        ids = list(tx.execute(statement, {"before": step.before, "most": step.most}).scalars())
+    def delete_rows(tx: Tx, step: RetentionStep) -> int:
+        ids = list(tx.execute(statement, {"before": step.before, "most": step.limit}).scalars())
         if ids:
-            deed(tx, ids, now=step.now)
+            action(tx, ids, now=step.now)
         return len(ids)
 
-    return forget
+    return delete_rows
 
 
-def _forget_claims(tx: Tx, step: Step) -> int:
+def _delete_claims(tx: Tx, step: RetentionStep) -> int:
     """Claims that nobody can print any more. Their digests stay: whoever has the piece claims its card.
 
     Who has one printed again holds its card meanwhile: the second look sees that, and passes it by.
     """
-    held = tx.execute(HOLD_CLAIMS, {"before": step.before, "most": step.most}).scalars().all()
-    return tx.execute(FORGET_CLAIMS, {"before": step.before, "items": list(held)}).rowcount
+    item_ids = tx.execute(LOCK_CLAIMS, {"before": step.before, "most": step.limit}).scalars().all()
+    return tx.execute(DELETE_CLAIMS, {"before": step.before, "items": list(item_ids)}).rowcount
 
 
 # A piece in a batch that is not mailed may have to be drawn again, to the same bytes.
-PEOPLE = f"""
+OVERDUE_PEOPLE = f"""
     select i.id from items i
-     where i.person_gone_at is null and {IS_OVER} and i.updated_at < :before
+     where i.person_gone_at is null and {ITEM_ENDED} and i.updated_at < :before
        and not exists (select from prints p join batches b on b.id = p.batch_id
                         where p.item_id = i.id and b.status <> 'mailed')
      order by i.updated_at
 """
 # Whoever is yet to be told of something, or waits for a piece's next step, needs what happened.
-FACTS = f"""
+OVERDUE_FACTS = f"""
     select f.id from facts f join orders o on o.id = f.order_id
-     where f.at < :before and o.{ENDED}
+     where f.at < :before and o.{ORDER_ENDED}
        and not exists (select from fact_queue q where q.fact_id = f.id)
        and not exists (select from deliveries d where d.status = 'pending' and d.fact_id = f.id)
 """
-VISITS = "select v.id from visits v where v.at < :before"
-CARRIER_SCANS = f"""
+OVERDUE_VISITS = "select v.id from visits v where v.at < :before"
+OVERDUE_CARRIER_SCANS = f"""
     select s.id from carrier_scans s left join items i on i.id = s.item_id
-     where s.received_at < :before and (i.id is null or {IS_OVER})
+     where s.received_at < :before and (i.id is null or {ITEM_ENDED})
 """
-SENT = "select s.ctid from automation_sent s where s.at < :before"
-PICTURES = f"""
+OVERDUE_AUTOMATION_SENT = "select s.ctid from automation_sent s where s.at < :before"
+OVERDUE_IMAGES = f"""
     select id from orders
-     where pictures_gone_at is null and {ENDED} and updated_at < :before order by updated_at
+     where pictures_gone_at is null and {ORDER_ENDED} and updated_at < :before order by updated_at
 """
-PRINT_FILES = """
+OVERDUE_PRINT_FILES = """
     select distinct b.id from batches b join batch_files f on f.batch_id = b.id and f.name <> 'statement.json'
      where b.status = 'mailed' and b.mailed_at < :before
 """
-GIFTCARD_PRINTS = """
+OVERDUE_GIFTCARD_PRINTS = """
     select distinct b.id from batches b join batch_files f on f.batch_id = b.id and f.is_secret
      where b.status = 'mailed' and b.mailed_at < :before
 """
 # A claim is kept to be printed again, as long as one of the batches that it is on may have to be; one that
 # ended before it reached paper, as long after.
-PRINTED_CLAIMS = """
+OVERDUE_CLAIMS = """
     select g.item_id from giftcards g
      where g.claim_sealed is not null
        and (exists (select from prints p where p.item_id = g.item_id)
@@ -153,65 +154,68 @@ PRINTED_CLAIMS = """
        and not exists (select from prints p join batches b on b.id = p.batch_id
                         where p.item_id = g.item_id and (b.status <> 'mailed' or b.mailed_at >= :before))
 """
-DELIVERIES = (
+OVERDUE_DELIVERIES = (
     "select id from deliveries where created_at < date_trunc('day', cast(:before as timestamptz), 'UTC')"
 )
-NOTICES = "select id from notices where status <> 'pending' and created_at < :before"
-STORED = "select id from stored_sends where expires_at - interval '90 days' < :before"
-IMPORTS = "select id from imports where file_key is not null and created_at < :before"
-VERDICTS = "select address_key from address_verdicts where answered_at < :before and expires_at < now()"
-JOBS = """
+OVERDUE_NOTICES = "select id from notices where status <> 'pending' and created_at < :before"
+OVERDUE_STORED_SENDS = "select id from stored_sends where expires_at - interval '90 days' < :before"
+OVERDUE_IMPORTS = "select id from imports where file_key is not null and created_at < :before"
+OVERDUE_VERIFICATIONS = "select address_key from address_verdicts where answered_at < :before and expires_at < now()"
+OVERDUE_JOBS = """
     select j.id from procrastinate_jobs j
      where j.status in ('succeeded', 'cancelled', 'aborted')
        and (select max(e.at) from procrastinate_events e where e.job_id = j.id) < :before
 """
-AUDIT = "select id from audit_log where at < :before"
+OVERDUE_AUDIT_ENTRIES = "select id from audit_log where at < :before"
 
-HOLD_CLAIMS = sa.text(f"{PRINTED_CLAIMS} order by g.item_id limit :most for no key update of g")
-FORGET_CLAIMS = sa.text(
+LOCK_CLAIMS = sa.text(f"{OVERDUE_CLAIMS} order by g.item_id limit :most for no key update of g")
+DELETE_CLAIMS = sa.text(
     f"""
     update giftcards set claim_sealed = null
-     where item_id = any(array({PRINTED_CLAIMS} and g.item_id = any(:items)))
+     where item_id = any(array({OVERDUE_CLAIMS} and g.item_id = any(:items)))
     """
 )
 
-RULES = (
-    Rule("items", "recipients of pieces", "keep_people_days", "the piece's end", PEOPLE,
-         _each(PEOPLE, items.empty_ended)),
-    Rule("facts", "what happened to orders", "keep_facts_days", "when it happened", FACTS,
-         _delete_along("facts", "f", "at", FACTS)),
-    Rule("visits", "scans of QR codes", "keep_visits_days", "the scan", VISITS,
-         _delete_along("visits", "v", "at", VISITS)),
-    Rule("carrier_scans", "the carrier's scans", "keep_carrier_scans_days", "when they came", CARRIER_SCANS,
-         _delete_along("carrier_scans", "s", "received_at", CARRIER_SCANS)),
-    Rule("automation_sent", "whom automations mailed", "keep_mailed_days", "the order", SENT,
-         _delete("automation_sent", "ctid", SENT)),
-    Rule("files", "pictures and PDFs of orders", "keep_pictures_days", "the order's end", PICTURES,
-         _each(PICTURES, files.delete_images)),
-    Rule("batch_files", "print files", "keep_print_files_days", "the mailing", PRINT_FILES,
-         _each(PRINT_FILES, files.delete_print_files)),
-    Rule("batch_files", "print files of gift cards", "keep_giftcard_prints_days", "the mailing",
-         GIFTCARD_PRINTS, _each(GIFTCARD_PRINTS, files.forget_secret)),
-    Rule("giftcards", "claims, to print them again", "keep_giftcard_prints_days", "the mailing",
-         PRINTED_CLAIMS, _forget_claims),
-    Rule("audit_log", "who did what in accounts", "keep_audit_days", "the act", AUDIT,
-         _delete("audit_log", "id", AUDIT)),
-    Rule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", DELIVERIES,
+RETENTION_RULES = (
+    RetentionRule("items", "recipients of pieces", "keep_people_days", "the piece's end", OVERDUE_PEOPLE,
+         _apply_to_ids(OVERDUE_PEOPLE, items.erase_ended_items)),
+    RetentionRule("facts", "what happened to orders", "keep_facts_days", "when it happened", OVERDUE_FACTS,
+         _delete_by_cursor("facts", "f", "at", OVERDUE_FACTS)),
+    RetentionRule("visits", "scans of QR codes", "keep_visits_days", "the scan", OVERDUE_VISITS,
+         _delete_by_cursor("visits", "v", "at", OVERDUE_VISITS)),
+    RetentionRule("carrier_scans", "the carrier's scans", "keep_carrier_scans_days", "when they came",
+        OVERDUE_CARRIER_SCANS,
+         _delete_by_cursor("carrier_scans", "s", "received_at", OVERDUE_CARRIER_SCANS)),
+    RetentionRule("automation_sent", "whom automations mailed", "keep_mailed_days", "the order",
+        OVERDUE_AUTOMATION_SENT,
+         _delete_by_column("automation_sent", "ctid", OVERDUE_AUTOMATION_SENT)),
+    RetentionRule("files", "pictures and PDFs of orders", "keep_pictures_days", "the order's end", OVERDUE_IMAGES,
+         _apply_to_ids(OVERDUE_IMAGES, files.delete_images)),
+    RetentionRule("batch_files", "print files", "keep_print_files_days", "the mailing", OVERDUE_PRINT_FILES,
+         _apply_to_ids(OVERDUE_PRINT_FILES, files.delete_print_files)),
+    RetentionRule("batch_files", "print files of gift cards", "keep_giftcard_prints_days", "the mailing",
+         OVERDUE_GIFTCARD_PRINTS, _apply_to_ids(OVERDUE_GIFTCARD_PRINTS, files.delete_secret_print_files)),
+    RetentionRule("giftcards", "claims, to print them again", "keep_giftcard_prints_days", "the mailing",
+         OVERDUE_CLAIMS, _delete_claims),
+    RetentionRule("audit_log", "who did what in accounts", "keep_audit_days", "the act", OVERDUE_AUDIT_ENTRIES,
+         _delete_by_column("audit_log", "id", OVERDUE_AUDIT_ENTRIES)),
+    RetentionRule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", OVERDUE_DELIVERIES,
          job="webhooks.keep_days"),
-    Rule("notices", "e-mails and texts", "keep_notices_days", "its making", NOTICES,
+    RetentionRule("notices", "e-mails and texts", "keep_notices_days", "its making", OVERDUE_NOTICES,
          job="notices.forget_old"),
-    Rule("stored_sends", "sends that wait", "keep_stored_sends_days", "the last look at it", STORED,
+    RetentionRule("stored_sends", "sends that wait", "keep_stored_sends_days", "the last look at it",
+        OVERDUE_STORED_SENDS,
          job="stored_sends.forget_expired"),
-    Rule("imports", "files that lists were filled from", "keep_imports_days", "the upload", IMPORTS,
+    RetentionRule("imports", "files that lists were filled from", "keep_imports_days", "the upload", OVERDUE_IMPORTS,
          job="audience.forget_imports"),
-    Rule("address_verdicts", "what a verifier said", "verified_days", "its answer", VERDICTS,
+    RetentionRule("address_verdicts", "what a verifier said", "verified_days", "its answer", OVERDUE_VERIFICATIONS,
          job="audience.forget_verdicts"),
-    Rule("procrastinate_jobs", "jobs that are done", "keep_jobs_days", "their end", JOBS,
+    RetentionRule("procrastinate_jobs", "jobs that are done", "keep_jobs_days", "their end", OVERDUE_JOBS,
          job="jobs.forget_finished"),
 )  # fmt: skip
 """What is kept for as long as a setting says."""
 
-ELSEWHERE: Mapping[str, str] = {
+TABLES_WITHOUT_SETTING: Mapping[str, str] = {
     "accounts": "an account's own, until it is closed",
     "sub_accounts": "an account's own",
     "tokens": "an account's own; those of apps and pages go a while after they have ended",
@@ -277,60 +281,62 @@ ELSEWHERE: Mapping[str, str] = {
 """Every other table, and why no setting is about it."""
 
 
-def overdue(tx: Tx, rule: Rule, *, before: datetime, most: int) -> int:
+def count_overdue(tx: Tx, rule: RetentionRule, *, before: datetime, limit: int) -> int:
     """How many rows are kept too long; looked through no further than that many."""
-    counted = sa.text(f"select count(*) from (select * from ({rule.overdue}) old limit :most) counted")
-    return int(tx.execute(counted, {"before": before, "most": most}).scalar_one())
+    query = sa.text(f"select count(*) from (select * from ({rule.overdue_query}) old limit :most) counted")
+    return int(tx.execute(query, {"before": before, "most": limit}).scalar_one())
 
 
-def days_of(settings: object) -> Days:
+def read_retention_days(settings: object) -> RetentionDays:
     """What the settings say, each by its name."""
-    return {rule.setting: getattr(settings, rule.setting) for rule in RULES}
+    return {rule.setting: getattr(settings, rule.setting) for rule in RETENTION_RULES}
 
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 2_000
+BATCH_SIZE = 2_000
 """Rows of one transaction: nobody waits long for it."""
-MOST_STEPS = 500
+MAX_STEPS = 500
 """Of one rule in one run; what is left waits for the next."""
-MOST_COUNTED = 100_000
+MAX_COUNTED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """How long something is kept, and how much of it is overdue by now, at most `MOST_COUNTED`."""
+class RetentionStatus:
+    """How long something is kept, and how much of it is overdue by now, at most `MAX_COUNTED`."""
 
-    rule: Rule
+    rule: RetentionRule
     days: int | None
-    overdue: int
+    overdue_count: int
 
 
-def forget_old(db: Database, days: Days, *, now: datetime, rules: Sequence[Rule] = RULES) -> None:
+def delete_overdue(
+    db: Database, days: RetentionDays, *, now: datetime, rules: Sequence[RetentionRule] = RETENTION_RULES
+) -> None:
     """A job: every rule that has a time, until nothing is left of it or its steps are used up."""
     for rule in rules:
-        kept = days.get(rule.setting)
-        if kept is None or rule.forget is None:
+        days_kept = days.get(rule.setting)
+        if days_kept is None or rule.delete_rows is None:
             continue
-        step, gone = Step(before=now - timedelta(days=kept), most=AT_ONCE, now=now), 0
-        for _ in range(MOST_STEPS):
-            with db.work() as tx:
-                some = rule.forget(tx, step)
-            gone += some
-            if some < AT_ONCE:
+        step, total = RetentionStep(before=now - timedelta(days=days_kept), limit=BATCH_SIZE, now=now), 0
+        for _ in range(MAX_STEPS):
+            with db.system_transaction() as tx:
+                deleted = rule.delete_rows(tx, step)
+            total += deleted
+            if deleted < BATCH_SIZE:
                 break
-        if gone:
-            log.info("privacy.forgotten", table=rule.table, rows=gone)
+        if total:
+            log.info("privacy.forgotten", table=rule.table, rows=total)
 
 
-def show_kept(db: Database, days: Days, *, now: datetime) -> list[Kept]:
+def list_retention(db: Database, days: RetentionDays, *, now: datetime) -> list[RetentionStatus]:
     """Each rule as it is set."""
-    shown = []
-    for rule in RULES:
-        kept = days.get(rule.setting)
-        late = 0
-        if kept is not None:
-            with db.work() as tx:
-                late = overdue(tx, rule, before=now - timedelta(days=kept), most=MOST_COUNTED)
-        shown.append(Kept(rule, kept, late))
-    return shown
+    statuses = []
+    for rule in RETENTION_RULES:
+        days_kept = days.get(rule.setting)
+        overdue_count = 0
+        if days_kept is not None:
+            with db.system_transaction() as tx:
+                overdue_count = count_overdue(tx, rule, before=now - timedelta(days=days_kept), limit=MAX_COUNTED)
+        statuses.append(RetentionStatus(rule, days_kept, overdue_count))
+    return statuses

@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
-PERSON = {
+PERSON_FIELD_NAMES = {
     "name": "fullname name displayname namefull nameformatted",
     "first_name": "firstname fname givenname forename namefirst namegivenname namegiven",
     "last_name": "lastname lname surname familyname namelast namefamilyname namefamily",
     "company": "company companyname organization organizationname organisation organisationname orgname org"
     " orgidname accountname accountnamename businessname business employer customeracctname",
-    "email": "email emailaddress primaryemail email1 emailemail emailaddressemail personalemail homeemail"
-    " workemail",
+    "email": "email emailaddress primaryemail email1 emailemail emailaddressemail personalemail homeemail workemail",
     "phone": "phone phonenumber mobilephone mobile mobilenumber mobilephonenumber cellphone cell telephone"
     " tel primaryphone phone1 homephone workphone phonephone phonenumbernumber",
     "dob": "dob dateofbirth birthday birthdate",
@@ -26,7 +25,7 @@ PERSON = {
 }
 """By our field, or one that makes part of it, what others call it: the name that counts most first."""
 
-PLACE = {
+ADDRESS_FIELD_NAMES = {
     "address": "address1 addressline1 line1 addr1 street1 streetaddress1 streetline1 streetaddress street"
     " address addr addressline",
     "address2": "address2 addressline2 line2 addr2 street2 streetaddress2 streetline2 unit unitnumber apt"
@@ -42,7 +41,7 @@ PLACE = {
 }
 """The same for the parts of an address, each perhaps behind the name of the address itself."""
 
-ADDRESSES = (
+ADDRESS_PREFIXES = (
     ("", "address"),
     ("mailing", "mailingaddress"),
     ("postaladdress",),
@@ -54,10 +53,10 @@ ADDRESSES = (
 )
 """The addresses of a person, the one to mail to first. Parts of two are never mixed."""
 
-OWNERS = ("contact", "person", "recipient", "customer", "subscriber", "billing", "shipping")
+OWNER_PREFIXES = ("contact", "person", "recipient", "customer", "subscriber", "billing", "shipping")
 """Words before a name that say whose it is: `contact_email`."""
 
-INSIDE = frozenset(
+PERSON_OBJECT_NAMES = frozenset(
     {
         "contact", "person", "recipient", "customer", "subscriber", "lead", "member", "record", "profile",
         "properties", "attributes", "fields", "mergefields", "merges", "customfields", "customdata",
@@ -66,10 +65,10 @@ INSIDE = frozenset(
 )  # fmt: skip
 """Objects whose fields are the person's own. Others, such as an owner or a location, are not looked into."""
 
-FIRST_OF_ALL = "customdata"
+PRIORITY_OBJECT_NAME = "customdata"
 """What someone set by hand for this very call counts before what the tool sends anyway."""
 
-ONE_OF = {
+SINGLE_VALUE_ARRAYS = {
     "emails": "email",
     "emailaddresses": "email",
     "email": "email",
@@ -81,7 +80,7 @@ ONE_OF = {
 }
 """Arrays of which one is taken: the primary one, else the first."""
 
-MANY = frozenset(
+PEOPLE_ARRAY_NAMES = frozenset(
     {
         "recipients", "contacts", "people", "persons", "records", "members", "customers", "leads",
         "subscribers", "data", "rows",
@@ -89,93 +88,93 @@ MANY = frozenset(
 )  # fmt: skip
 """Arrays that hold people."""
 
-CUSTOM = re.compile(r"custom(?:field|value|text)?0?([1-9]|10)")
+CUSTOM_FIELD_PATTERN = re.compile(r"custom(?:field|value|text)?0?([1-9]|10)")
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class FieldMeaning:
     """What a name stands for; of several names of one thing the lowest rank counts."""
 
     field: str
     rank: int
-    address: int | None = None
+    address_index: int | None = None
     """Which of the addresses it is a part of."""
-    at: int | None = None
+    name_address_index: int | None = None
     """At which of the addresses someone has this name: an order may be for somebody else than who pays."""
 
 
-def plain(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Letters and digits alone, in lower case. A suffix that marks a CRM's custom fields says nothing."""
-    return _plain(name.strip()[: LONGEST_NAME + 1])
+    return _normalize_name(name.strip()[: MAX_NAME_LENGTH + 1])
 
 
 @lru_cache(4_096)  # the rows of a body have the same names
-def _plain(name: str) -> str:
-    return "".join(letter for letter in name.removesuffix("__c").casefold() if letter.isalnum())
+def _normalize_name(name: str) -> str:
+    return "".join(char for char in name.removesuffix("__c").casefold() if char.isalnum())
 
 
-def meaning(name: str) -> Meaning | None:
+def find_field_meaning(name: str) -> FieldMeaning | None:
     """What a plain name stands for, if we know it."""
-    if len(name) > LONGEST_NAME:
+    if len(name) > MAX_NAME_LENGTH:
         return None
-    if (known := _KNOWN.get(name)) is not None:
-        return known
-    if custom := CUSTOM.fullmatch(name):
-        return Meaning(f"custom{custom[1]}", 0)
-    if (there := _KNOWN_THERE.get(name)) is not None:
-        return there
-    owner = next((each for each in OWNERS if name.startswith(each)), None)
-    if owner is None or (own := _KNOWN.get(name.removeprefix(owner))) is None:
+    if (exact_meaning := _MEANINGS.get(name)) is not None:
+        return exact_meaning
+    if custom_match := CUSTOM_FIELD_PATTERN.fullmatch(name):
+        return FieldMeaning(f"custom{custom_match[1]}", 0)
+    if (meaning_at_address := _MEANINGS_AT_ADDRESS.get(name)) is not None:
+        return meaning_at_address
+    owner_prefix = next((candidate for candidate in OWNER_PREFIXES if name.startswith(candidate)), None)
+    if owner_prefix is None or (owner_meaning := _MEANINGS.get(name.removeprefix(owner_prefix))) is None:
         return None
-    return Meaning(own.field, own.rank + _LESS, own.address)
+    return FieldMeaning(owner_meaning.field, owner_meaning.rank + _RANK_PENALTY, owner_meaning.address_index)
 
 
-_LESS = 100
+_RANK_PENALTY = 100
 """Names behind an owner count after all the others."""
 
 
-def _person_names() -> Iterator[tuple[str, Meaning]]:
-    for field, names in PERSON.items():
-        yield from ((name, Meaning(field, rank)) for rank, name in enumerate(names.split()))
+def _iter_person_names() -> Iterator[tuple[str, FieldMeaning]]:
+    for field, names in PERSON_FIELD_NAMES.items():
+        yield from ((name, FieldMeaning(field, rank)) for rank, name in enumerate(names.split()))
 
 
-def _place_names() -> Iterator[tuple[str, Meaning]]:
-    for which, prefixes in enumerate(ADDRESSES):
+def _iter_address_names() -> Iterator[tuple[str, FieldMeaning]]:
+    for address_index, prefixes in enumerate(ADDRESS_PREFIXES):
         for prefix in prefixes:
-            for part, names in PLACE.items():
+            for field, names in ADDRESS_FIELD_NAMES.items():
                 for rank, name in enumerate(names.split()):
-                    yield prefix + name, Meaning(part, rank, which)
+                    yield prefix + name, FieldMeaning(field, rank, address_index)
             if prefix.endswith("address"):
                 # Inside an address a code can be but one; and an address that has parts is whole by itself.
-                yield prefix + "code", Meaning("postal_code", _LESS - 1, which)
-                yield prefix + "value", Meaning("whole", _LESS - 1, which)
-                yield prefix, Meaning("whole", _LESS - 2, which)
+                yield prefix + "code", FieldMeaning("postal_code", _RANK_PENALTY - 1, address_index)
+                yield prefix + "value", FieldMeaning("whole", _RANK_PENALTY - 1, address_index)
+                yield prefix, FieldMeaning("whole", _RANK_PENALTY - 2, address_index)
 
 
-def _known() -> dict[str, Meaning]:
-    found: dict[str, Meaning] = {}
-    for name, what in (*_person_names(), *_place_names()):
-        found.setdefault(name, what)  # an earlier entry of the tables is the likelier
+def _build_meanings() -> dict[str, FieldMeaning]:
+    meanings: dict[str, FieldMeaning] = {}
+    for name, field_meaning in (*_iter_person_names(), *_iter_address_names()):
+        meanings.setdefault(name, field_meaning)  # an earlier entry of the tables is the likelier
     # These alone, without the word address before them, are too little to tell an address by.
-    for vague in ("full", "formatted"):
-        del found[vague]
-    return found
+    for vague_name in ("full", "formatted"):
+        del meanings[vague_name]
+    return meanings
 
 
-NAMES = ("name", "first_name", "last_name", "company")
+NAME_FIELDS = ("name", "first_name", "last_name", "company")
 
 
-def _known_there() -> dict[str, Meaning]:
+def _build_meanings_at_address() -> dict[str, FieldMeaning]:
     """Names behind that of an address: `shipping_address.first_name`."""
     return {
-        prefix + name: Meaning(field, rank + _LESS, at=which)
-        for which, prefixes in enumerate(ADDRESSES)
+        prefix + name: FieldMeaning(field, rank + _RANK_PENALTY, name_address_index=address_index)
+        for address_index, prefixes in enumerate(ADDRESS_PREFIXES)
         for prefix in prefixes
-        if which
-        for field in NAMES
-        for rank, name in enumerate(PERSON[field].split())
+        if address_index
+        for field in NAME_FIELDS
+        for rank, name in enumerate(PERSON_FIELD_NAMES[field].split())
     }
 
 
-_KNOWN = _known()
-_KNOWN_THERE = _known_there()
+_MEANINGS = _build_meanings()
+_MEANINGS_AT_ADDRESS = _build_meanings_at_address()

@@ -9,19 +9,19 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core.database import Database, Tenant, Tx
-from quillpost.core.database.search import found_page, recipients_with_words
+from quillpost.core.database.search import read_search_page, select_matching_recipients
 from quillpost.core.database.tables.base import mailing_lists, recipients
 from quillpost.core.errors import NotFound
-from quillpost.core.paging import NEWEST_FIRST, OLDEST_FIRST, Page, PageRequest, Sorting, read_page, rows_of
-from quillpost.recipients.addresses.keys import street_of
+from quillpost.core.paging import NEWEST_FIRST, OLDEST_FIRST, Page, PageRequest, Sorting, read_page, tenant_conditions
+from quillpost.recipients.addresses.keys import get_street
 from quillpost.recipients.addresses.service import DELIVERABLE
 from quillpost.recipients.lists.queries import MailingList
-from quillpost.recipients.rules import CUSTOM, JUDGED, TEXTS, Person, Whereabouts
+from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIELDS, PartialAddress, Person
 
-PERSON = (*(name for name in TEXTS if name not in CUSTOM), "dob", "anniversary")
+PERSON_COLUMNS = (*(name for name in TEXT_FIELDS if name not in CUSTOM_FIELDS), "dob", "anniversary")
 """The fields of a person that are columns of the same name."""
 
-BY_CHANGE = Sorting(newest_first=False, by=(recipients.c.updated_at,))
+BY_UPDATED_AT = Sorting(is_newest_first=False, sort_columns=(recipients.c.updated_at,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Recipient:
 _SELECT = sa.select(recipients)
 # Thousands may have one e-mail, such as none@example.com: of those with other streets two are enough to know
 # that there are several.
-_AT = sa.text(
+_SELECT_AT_ADDRESSES = sa.text(
     """
     with asked as (select distinct lower(email) as key from unnest(cast(:emails as text[])) as email)
     select * from recipients where id in (
@@ -56,112 +56,114 @@ _AT = sa.text(
      order by id
     """
 )
-_fields_of, _custom_of = attrgetter(*PERSON), attrgetter(*CUSTOM)
+_get_person_values, _get_custom_values = attrgetter(*PERSON_COLUMNS), attrgetter(*CUSTOM_FIELDS)
 
 
-def _recipient(row: sa.Row[Any]) -> Recipient:
+def _build_recipient(row: sa.Row[Any]) -> Recipient:
     person = Person(
-        **dict(zip(PERSON, _fields_of(row), strict=True)),
-        custom=_custom_of(row),
-        **judged_of(row._mapping),
+        **dict(zip(PERSON_COLUMNS, _get_person_values(row), strict=True)),
+        custom=_get_custom_values(row),
+        **get_derived_fields(row._mapping),
     )
     return Recipient(row.id, row.mailing_list_id, person, row.created_at, row.updated_at)
 
 
-def judged_of(columns: Mapping[Any, Any]) -> dict[str, Any]:
+def get_derived_fields(row: Mapping[Any, Any]) -> dict[str, Any]:
     """What was found out about the person of a recipient's or an item's row.
 
     Rows of a release that did not judge addresses count as deliverable until they are looked at.
     """
-    standard = columns["standard"]
+    standard = row["standard"]
     return {
-        "surname": columns["surname"],
-        "address_key": columns["address_key"],
+        "surname": row["surname"],
+        "address_key": row["address_key"],
         "standard": None if standard is None else tuple(standard),
-        "deliverability": columns["deliverability"] or DELIVERABLE,
-        "reasons": tuple(columns["reasons"] or ()),
+        "deliverability": row["deliverability"] or DELIVERABLE,
+        "reasons": tuple(row["reasons"] or ()),
     }
 
 
-def columns_of(person: Person) -> dict[str, Any]:
+def build_recipient_columns(person: Person) -> dict[str, Any]:
     """The person as a row holds one."""
     return {
-        **{name: getattr(person, name) for name in PERSON},
-        **dict(zip(CUSTOM, person.custom, strict=True)),
-        **dict(zip(JUDGED, person.judged, strict=True)),
+        **{name: getattr(person, name) for name in PERSON_COLUMNS},
+        **dict(zip(CUSTOM_FIELDS, person.custom, strict=True)),
+        **dict(zip(DERIVED_COLUMNS, person.derived_values, strict=True)),
     }
 
 
-def read_recipient(tx: Tx, recipient_id: int, *, locked: bool = False) -> Recipient:
-    """The recipient; `locked`, nobody else changes it before this transaction ends."""
+def read_recipient(tx: Tx, recipient_id: int, *, for_update: bool = False) -> Recipient:
+    """The recipient; `for_update`, nobody else changes it before this transaction ends."""
     query = _SELECT.where(recipients.c.id == recipient_id)
-    return _only(tx, query.with_for_update(key_share=True) if locked else query)
+    return _read_one(tx, query.with_for_update(key_share=True) if for_update else query)
 
 
-def recipients_by_id(tx: Tx, recipient_ids: Sequence[int]) -> list[Recipient]:
+def read_recipients(tx: Tx, recipient_ids: Sequence[int]) -> list[Recipient]:
     """Those of them whom the caller sees, in this order."""
-    found = {row.id: _recipient(row) for row in tx.execute(_SELECT.where(recipients.c.id.in_(recipient_ids)))}
-    return [found[id_] for id_ in recipient_ids if id_ in found]
+    recipients_by_id = {
+        row.id: _build_recipient(row) for row in tx.execute(_SELECT.where(recipients.c.id.in_(recipient_ids)))
+    }
+    return [recipients_by_id[id_] for id_ in recipient_ids if id_ in recipients_by_id]
 
 
-def newest_with_email(tx: Tx, email: str) -> Recipient:
+def read_newest_recipient(tx: Tx, email: str) -> Recipient:
     """Whoever was added last with this e-mail, in any case."""
-    return _only(tx, _SELECT.where(_has_email(email)).order_by(recipients.c.id.desc()).limit(1))
+    return _read_one(tx, _SELECT.where(_email_condition(email)).order_by(recipients.c.id.desc()).limit(1))
 
 
-def _only(tx: Tx, query: sa.Select[Any]) -> Recipient:
+def _read_one(tx: Tx, query: sa.Select[Any]) -> Recipient:
     row = tx.execute(query).first()
     if row is None:
         raise NotFound
-    return _recipient(row)
+    return _build_recipient(row)
 
 
-def recipient_page(
+def read_recipient_page(
     tx: Tx,
-    asked: PageRequest,
+    page_request: PageRequest,
     *,
     email: str | None = None,
     mailing_list_id: int | None = None,
     sub_account_id: int | None = None,
 ) -> Page[Recipient]:
     """Newest first."""
-    wanted: list[sa.ColumnElement[bool]] = []
-    of_lists: list[sa.ColumnElement[bool]] = []
+    conditions: list[sa.ColumnElement[bool]] = []
+    list_conditions: list[sa.ColumnElement[bool]] = []
     if mailing_list_id is not None:
-        wanted.append(recipients.c.mailing_list_id == mailing_list_id)
-        of_lists.append(mailing_lists.c.id == mailing_list_id)
+        conditions.append(recipients.c.mailing_list_id == mailing_list_id)
+        list_conditions.append(mailing_lists.c.id == mailing_list_id)
     if sub_account_id is not None:
-        wanted.append(recipients.c.sub_account_id == sub_account_id)
-        of_lists.append(mailing_lists.c.sub_account_id == sub_account_id)
+        conditions.append(recipients.c.sub_account_id == sub_account_id)
+        list_conditions.append(mailing_lists.c.sub_account_id == sub_account_id)
     if email:
-        wanted.append(_has_email(email))
-        total = _counted(tx, wanted)
+        conditions.append(_email_condition(email))
+        total = _count_recipients(tx, conditions)
     else:  # lists know how many they are
-        everyone = sa.func.coalesce(sa.func.sum(mailing_lists.c.total_recipients), 0)
-        total = int(tx.execute(sa.select(everyone).where(*of_lists)).scalar_one())
-    rows = read_page(tx, recipients, wanted, asked, total=total)
-    return Page([_recipient(row) for row in rows], total, asked)
+        recipient_sum = sa.func.coalesce(sa.func.sum(mailing_lists.c.total_recipients), 0)
+        total = int(tx.execute(sa.select(recipient_sum).where(*list_conditions)).scalar_one())
+    rows = read_page(tx, recipients, conditions, page_request, total=total)
+    return Page([_build_recipient(row) for row in rows], total, page_request)
 
 
-def list_recipients(
-    tx: Tx, mailing_list: MailingList, asked: PageRequest, *, updated_since: datetime | None = None
+def read_list_page(
+    tx: Tx, mailing_list: MailingList, page_request: PageRequest, *, updated_since: datetime | None = None
 ) -> Page[Recipient]:
     """A list's people as they were added; or those who changed since then, in the order of their changes."""
-    wanted = [recipients.c.mailing_list_id == mailing_list.id]
+    conditions = [recipients.c.mailing_list_id == mailing_list.id]
     total, sorting = mailing_list.total_recipients, OLDEST_FIRST
     if updated_since is not None:
-        wanted.append(recipients.c.updated_at >= updated_since)
-        total, sorting = _counted(tx, wanted), BY_CHANGE
-    rows = read_page(tx, recipients, wanted, asked, total=total, sorting=sorting)
-    return Page([_recipient(row) for row in rows], total, asked)
+        conditions.append(recipients.c.updated_at >= updated_since)
+        total, sorting = _count_recipients(tx, conditions), BY_UPDATED_AT
+    rows = read_page(tx, recipients, conditions, page_request, total=total, sorting=sorting)
+    return Page([_build_recipient(row) for row in rows], total, page_request)
 
 
-def searched_recipients(
+def search_recipients(
     db: Database,
     tx: Tx,
-    who: Tenant,
-    asked: PageRequest,
-    search: str,
+    tenant: Tenant,
+    page_request: PageRequest,
+    search_text: str,
     *,
     email: str | None = None,
     mailing_list_id: int | None = None,
@@ -170,62 +172,64 @@ def searched_recipients(
     sorting: Sorting = NEWEST_FIRST,
 ) -> Page[Recipient]:
     """Those who have the words, of all who are wanted. The service finds them: see `database.search`."""
-    some = recipients_with_words(search, who.account_id, list_id=mailing_list_id)
-    wanted = rows_of(some, who)
+    matching_recipients = select_matching_recipients(search_text, tenant.account_id, list_id=mailing_list_id)
+    conditions = tenant_conditions(matching_recipients, tenant)
     if email:
-        wanted.append(some.c.email_key == sa.func.lower(email))
+        conditions.append(matching_recipients.c.email_key == sa.func.lower(email))
     if mailing_list_id is not None:
-        wanted.append(some.c.mailing_list_id == mailing_list_id)
+        conditions.append(matching_recipients.c.mailing_list_id == mailing_list_id)
     if sub_account_id is not None:
-        wanted.append(some.c.sub_account_id == sub_account_id)
+        conditions.append(matching_recipients.c.sub_account_id == sub_account_id)
     if updated_since is not None:
-        wanted.append(some.c.updated_at >= updated_since)
-    by = (some.c.updated_at,) if sorting is BY_CHANGE else ()
-    found = sa.select(some.c.id, *by).where(*wanted)
-    with db.work() as service:
-        ids, total = found_page(service, found, asked, sorting=sorting)
+        conditions.append(matching_recipients.c.updated_at >= updated_since)
+    sort_columns = (matching_recipients.c.updated_at,) if sorting is BY_UPDATED_AT else ()
+    matching_ids = sa.select(matching_recipients.c.id, *sort_columns).where(*conditions)
+    with db.system_transaction() as service_tx:
+        ids, total = read_search_page(service_tx, matching_ids, page_request, sorting=sorting)
     rows = tx.execute(_SELECT.where(recipients.c.id.in_(ids)).order_by(*sorting.columns(recipients)))
-    return Page([_recipient(row) for row in rows], total, asked)
+    return Page([_build_recipient(row) for row in rows], total, page_request)
 
 
-def _counted(tx: Tx, wanted: list[sa.ColumnElement[bool]]) -> int:
-    return int(tx.execute(sa.select(sa.func.count()).select_from(recipients).where(*wanted)).scalar_one())
+def _count_recipients(tx: Tx, conditions: list[sa.ColumnElement[bool]]) -> int:
+    return int(tx.execute(sa.select(sa.func.count()).select_from(recipients).where(*conditions)).scalar_one())
 
 
-def those_at(
-    tx: Tx, list_id: int, where: Whereabouts | None, email: str | None, *, most: int
+def find_matching_recipients(
+    tx: Tx, list_id: int, partial_address: PartialAddress | None, email: str | None, *, limit: int
 ) -> list[Recipient]:
     """Those of a list who live there and have this e-mail; what is not known does not matter."""
-    wanted = [recipients.c.mailing_list_id == list_id]
-    if where is not None:
-        wanted += _lives_at(where)
+    conditions = [recipients.c.mailing_list_id == list_id]
+    if partial_address is not None:
+        conditions += _address_conditions(partial_address)
     if email is not None:
-        wanted.append(_has_email(email))
-    rows = tx.execute(_SELECT.where(*wanted).order_by(recipients.c.id).limit(most))
-    return [_recipient(row) for row in rows]
+        conditions.append(_email_condition(email))
+    rows = tx.execute(_SELECT.where(*conditions).order_by(recipients.c.id).limit(limit))
+    return [_build_recipient(row) for row in rows]
 
 
-def recipients_at(
+def find_recipients_at(
     tx: Tx, mailing_list: MailingList, *, keys: Sequence[str], emails: Sequence[str]
 ) -> list[Recipient]:
     """Those of a list who have one of these addresses; of those who have one of these e-mails, each without
     an address or in one of these streets, and whether there are several; oldest first."""
-    streets = sorted({street_of(key) for key in keys})
-    asked = {"keys": keys, "emails": emails, "streets": streets}
-    rows = tx.execute(_AT, {"account": mailing_list.account_id, "list": mailing_list.id, **asked})
-    return [_recipient(row) for row in rows]
+    streets = sorted({get_street(key) for key in keys})
+    bind_values = {"keys": keys, "emails": emails, "streets": streets}
+    rows = tx.execute(
+        _SELECT_AT_ADDRESSES, {"account": mailing_list.account_id, "list": mailing_list.id, **bind_values}
+    )
+    return [_build_recipient(row) for row in rows]
 
 
-def _lives_at(where: Whereabouts) -> list[sa.ColumnElement[bool]]:
-    if where.address_key is not None:
-        return [recipients.c.address_key == where.address_key]
+def _address_conditions(partial_address: PartialAddress) -> list[sa.ColumnElement[bool]]:
+    if partial_address.address_key is not None:
+        return [recipients.c.address_key == partial_address.address_key]
     return [
-        recipients.c.address_key.startswith(f"{where.beginning}|", autoescape=True),
-        *(sa.func.lower(recipients.c[name]) == sa.func.lower(text) for name, text in where.parts.items()),
+        recipients.c.address_key.startswith(f"{partial_address.key_prefix}|", autoescape=True),
+        *(sa.func.lower(recipients.c[name]) == sa.func.lower(text) for name, text in partial_address.parts.items()),
     ]
 
 
-def _has_email(email: str) -> sa.ColumnElement[bool]:
+def _email_condition(email: str) -> sa.ColumnElement[bool]:
     return recipients.c.email_key == sa.func.lower(email)
 
 

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.addresses import address_passes
 from quillpost.core.database.tables.base import mailing_lists, recipients
-from quillpost.recipients.addresses.keys import surname_of
-from quillpost.recipients.addresses.service import HOME, PARTS, Judged, judge
+from quillpost.recipients.addresses.keys import extract_surname
+from quillpost.recipients.addresses.service import ADDRESS_PARTS, HOME_COUNTRY, StandardizedAddress, standardize
 from quillpost.recipients.lists.queries import lock_lists
 
 ADDRESS_RULES = 1
@@ -135,7 +135,7 @@ class Pass(NamedTuple):
 def rejudge_recipients(db: Database, *, now: datetime) -> bool:
     """Some portions of those who are yet to be judged; whether there are more."""
     for _ in range(PORTIONS):
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             if (place := open_pass(tx, "recipients")) is None:
                 return False
             rows = tx.execute(_NEXT, _asked(last=place.last_id, until=place.until_id)).all()
@@ -150,7 +150,7 @@ def judge_lists(db: Database, list_ids: Sequence[int]) -> None:
     """Everyone on these lists is judged by our rules from here on."""
     last = 0
     while is_under_way(db) and list_ids:
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             rows = tx.execute(_ON_LISTS, _asked(lists=list(list_ids), last=last)).all()
             if not rows:
                 return
@@ -162,7 +162,7 @@ def judge_suppressions(db: Database) -> None:
     """First of all: whom nobody may mail to must be known by the key that people have now."""
     if not is_under_way(db):
         return
-    with db.work() as tx:
+    with db.system_transaction() as tx:
         barring = sa.select(mailing_lists.c.id).where(mailing_lists.c.is_suppression_list)
         lists = list(tx.execute(barring).scalars())
     judge_lists(db, lists)
@@ -172,7 +172,7 @@ def is_under_way(db: Database) -> bool:
     """Whether there may be rows yet that our rules have not judged."""
     passes = address_passes.c
     through = passes.name.in_(NAMES), passes.rules == ADDRESS_RULES, passes.done_at.is_not(None)
-    with db.work() as tx:
+    with db.system_transaction() as tx:
         return len(tx.execute(sa.select(passes.name).where(*through)).all()) < len(NAMES)
 
 
@@ -210,7 +210,7 @@ def written(rows: Sequence[sa.Row[Any]]) -> dict[str, Any]:
     judged = [_judged(row._mapping) for row in rows]
     return {
         "ids": [row.id for row in rows],
-        "surnames": [surname_of(row.name) for row in rows],
+        "surnames": [extract_surname(row.name) for row in rows],
         "keys": [each.key for each in judged],
         "standards": [None if each.standard is None else json.dumps(each.standard) for each in judged],
         "verdicts": [each.deliverability for each in judged],
@@ -219,9 +219,9 @@ def written(rows: Sequence[sa.Row[Any]]) -> dict[str, Any]:
     }
 
 
-def _judged(row: Mapping[Any, Any]) -> Judged:
-    parts = {name: row[name] for name in PARTS}
-    return judge(parts, row["country"] or HOME, email=row["email"], name=row["name"])
+def _judged(row: Mapping[Any, Any]) -> StandardizedAddress:
+    parts = {name: row[name] for name in ADDRESS_PARTS}
+    return standardize(parts, row["country"] or HOME_COUNTRY, email=row["email"], name=row["name"])
 
 
 def _write(tx: Tx, rows: Sequence[sa.Row[Any]]) -> None:

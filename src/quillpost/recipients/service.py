@@ -17,27 +17,27 @@ from quillpost.core.database.bulk import insert_rows
 from quillpost.core.database.tables.base import recipients
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused
 from quillpost.recipients import rules
-from quillpost.recipients.lists.queries import REQUESTS_ALONE, UNKNOWN_LIST, MailingList, lock_lists
+from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, UNKNOWN_LIST, MailingList, lock_lists
 from quillpost.recipients.queries import (
     Recipient,
-    columns_of,
+    build_recipient_columns,
     delete_recipient,
+    find_matching_recipients,
     read_recipient,
-    those_at,
     update_recipient,
 )
-from quillpost.recipients.rules import CUSTOM, JUDGED, Person, Row, told_apart
-from quillpost.recipients.suppression import in_vain
+from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS, Person, RecipientFields, get_distinguishing_key
+from quillpost.recipients.suppression import find_suppression_error
 
-ALREADY_THERE = "This address is already on this mailing list."
+ALREADY_ON_LIST = "This address is already on this mailing list."
 
 _COLUMNS = (
     "account_id", "sub_account_id", "mailing_list_id", "name", "company", "address", "address2", "city",
-    "province", "postal_code", "country", "email", "phone", "dob", "anniversary", *CUSTOM, *JUDGED,
+    "province", "postal_code", "country", "email", "phone", "dob", "anniversary", *CUSTOM_FIELDS, *DERIVED_COLUMNS,
     "absentee_address", "is_sample", "told_apart", "created_at", "updated_at",
 )  # fmt: skip
 
-_THERE = sa.text(
+_SELECT_EXISTING = sa.text(
     """
     select r.mailing_list_id, r.address_key, r.told_apart
       from unnest(cast(:lists as bigint[]), cast(:keys as text[]), cast(:apart as text[]))
@@ -46,7 +46,7 @@ _THERE = sa.text(
                        and r.told_apart = asked.told_apart
     """
 )
-_NEWEST = sa.text(
+_SELECT_NEWEST_ID = sa.text(
     """
     select coalesce(max(of_list.newest), 0)
       from unnest(cast(:lists as bigint[])) as asked (list_id),
@@ -54,152 +54,171 @@ _NEWEST = sa.text(
     """
 )
 
-Joining = tuple[MailingList, Person]
-Door = tuple[int, str | None, str]
+NewMember = tuple[MailingList, Person]
+ListAddressKey = tuple[int, str | None, str]
 """A list, an address on it, and what tells those at this address apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RecipientRejection:
     """Why a row of many was not stored, in one sentence."""
 
-    why: str
+    reason: str
 
 
-def add_recipient(tx: Tx, list_id: int, row: Row, *, clock: Clock) -> Recipient:
+def add_recipient(tx: Tx, list_id: int, fields: RecipientFields, *, clock: Clock) -> Recipient:
     """Someone new on the list."""
-    person = rules.examine_one(row)
-    joining = (_required(lock_lists(tx, [list_id]), list_id), person)
-    _require_barring(*joining)
-    if _there(tx, [joining]):
-        raise Invalid({"address": [ALREADY_THERE]})
-    [added] = store_new(tx, [joining], now=clock())
-    return added
+    person = rules.validate_recipient(fields)
+    new_member = (_require_list(lock_lists(tx, [list_id]), list_id), person)
+    _require_list_accepts(*new_member)
+    if _find_existing_keys(tx, [new_member]):
+        raise Invalid({"address": [ALREADY_ON_LIST]})
+    [recipient] = insert_recipients(tx, [new_member], now=clock())
+    return recipient
 
 
 def change_recipient(
-    tx: Tx, recipient_id: int, given: Row, *, mailing_list_id: int | None = None, clock: Clock
+    tx: Tx, recipient_id: int, changes: RecipientFields, *, mailing_list_id: int | None = None, clock: Clock
 ) -> Recipient:
     """The person with these fields, perhaps on another list."""
-    seen_on = read_recipient(tx, recipient_id).mailing_list_id
+    previous_list_id = read_recipient(tx, recipient_id).mailing_list_id
     # The lists before the person, as everyone does who writes.
-    lists = lock_lists(tx, {seen_on, mailing_list_id or seen_on})
-    known = read_recipient(tx, recipient_id, locked=True)
-    person = rules.changed(known.person, given)
-    if known.mailing_list_id not in lists:
+    lists = lock_lists(tx, {previous_list_id, mailing_list_id or previous_list_id})
+    recipient = read_recipient(tx, recipient_id, for_update=True)
+    person = rules.apply_changes(recipient.person, changes)
+    if recipient.mailing_list_id not in lists:
         raise Conflict("Someone else moved this recipient at this moment. Try again.", retry_after=1)
-    into = _required(lists, mailing_list_id or known.mailing_list_id)
-    if not into.keeps_requests or into.id != known.mailing_list_id:
-        _require_barring(into, person)
-    door = _door(into, person)
-    place: dict[str, Any] = {
-        "mailing_list_id": into.id,
-        "sub_account_id": into.sub_account_id,
+    target_list = _require_list(lists, mailing_list_id or recipient.mailing_list_id)
+    if not target_list.is_opt_out_list or target_list.id != recipient.mailing_list_id:
+        _require_list_accepts(target_list, person)
+    address_key = _list_address_key(target_list, person)
+    new_values: dict[str, Any] = {
+        "mailing_list_id": target_list.id,
+        "sub_account_id": target_list.sub_account_id,
         "updated_at": clock(),
     }
     # Whoever stays at their door may be a double there, and goes on to be told apart by their id.
-    if door != _door(lists[known.mailing_list_id], known.person):
-        if _there(tx, [(into, person)]):
-            raise Invalid({"address": [ALREADY_THERE]})
-        place["told_apart"] = door[2]
-    update_recipient(tx, recipient_id, columns_of(person) | place)
+    if address_key != _list_address_key(lists[recipient.mailing_list_id], recipient.person):
+        if _find_existing_keys(tx, [(target_list, person)]):
+            raise Invalid({"address": [ALREADY_ON_LIST]})
+        new_values["told_apart"] = address_key[2]
+    update_recipient(tx, recipient_id, build_recipient_columns(person) | new_values)
     return read_recipient(tx, recipient_id)
 
 
-def add_many(tx: Tx, rows: Sequence[tuple[int | None, Row]], *, clock: Clock) -> list[Recipient | Refusal]:
+def add_recipients(
+    tx: Tx, rows: Sequence[tuple[int | None, RecipientFields]], *, clock: Clock
+) -> list[Recipient | RecipientRejection]:
     """Each row's recipient, or why it was refused, in order. Nothing is asked of the database row by row."""
     lists = lock_lists(tx, {list_id for list_id, _ in rows if list_id is not None})
-    judged = [_judge(list_id, row, lists) for list_id, row in rows]
-    taken = _there(tx, [one for one in judged if not isinstance(one, Refusal)])
-    for place, one in enumerate(judged):
-        if isinstance(one, Refusal) or one[1].address_key is None:
+    checked_rows = [_check_row(list_id, row, lists) for list_id, row in rows]
+    existing_keys = _find_existing_keys(
+        tx, [row_result for row_result in checked_rows if not isinstance(row_result, RecipientRejection)]
+    )
+    for index, row_result in enumerate(checked_rows):
+        if isinstance(row_result, RecipientRejection) or row_result[1].address_key is None:
             continue
-        door = _door(*one)
-        if door in taken:
-            judged[place] = Refusal(f"address: {ALREADY_THERE}")
-        taken.add(door)
-    stored = iter(store_new(tx, [one for one in judged if not isinstance(one, Refusal)], now=clock()))
-    return [one if isinstance(one, Refusal) else next(stored) for one in judged]
+        address_key = _list_address_key(*row_result)
+        if address_key in existing_keys:
+            checked_rows[index] = RecipientRejection(f"address: {ALREADY_ON_LIST}")
+        existing_keys.add(address_key)
+    stored_recipients = iter(
+        insert_recipients(
+            tx,
+            [row_result for row_result in checked_rows if not isinstance(row_result, RecipientRejection)],
+            now=clock(),
+        )
+    )
+    return [
+        row_result if isinstance(row_result, RecipientRejection) else next(stored_recipients)
+        for row_result in checked_rows
+    ]
 
 
-def _judge(list_id: int | None, row: Row, lists: Mapping[int, MailingList]) -> Joining | Refusal:
-    person, faults = rules.examine_alone(row, may_lack=True)
+def _check_row(
+    list_id: int | None, row: RecipientFields, lists: Mapping[int, MailingList]
+) -> NewMember | RecipientRejection:
+    person, errors = rules.check_recipient(row, allow_incomplete=True)
     if list_id is None:
-        return Refusal("mailing_list_id: This field is required.")
+        return RecipientRejection("mailing_list_id: This field is required.")
     if list_id not in lists:
-        return Refusal(UNKNOWN_LIST)
-    for field, sentences in faults.items():
-        return Refusal(f"{field}: {sentences[0]}")
-    if (fault := barring_fault(lists[list_id], person)) is not None:
-        return Refusal(": ".join(fault))
+        return RecipientRejection(UNKNOWN_LIST)
+    for field, sentences in errors.items():
+        return RecipientRejection(f"{field}: {sentences[0]}")
+    if (error := find_list_error(lists[list_id], person)) is not None:
+        return RecipientRejection(": ".join(error))
     return lists[list_id], person
 
 
-def barring_fault(into: MailingList, person: Person) -> tuple[str, str] | None:
+def find_list_error(mailing_list: MailingList, person: Person) -> tuple[str, str] | None:
     """The field, and what to do about it, of someone who would be on a suppression list in vain, or on the
     list of those who asked for it themselves."""
-    if into.keeps_requests:
-        return "mailing_list_id", REQUESTS_ALONE
-    return in_vain(into.suppress_by if into.is_suppression_list else None, person)
+    if mailing_list.is_opt_out_list:
+        return "mailing_list_id", OPT_OUT_LIST_REFUSED
+    return find_suppression_error(mailing_list.suppress_by if mailing_list.is_suppression_list else None, person)
 
 
-def _require_barring(into: MailingList, person: Person) -> None:
-    if (fault := barring_fault(into, person)) is not None:
-        raise Invalid({fault[0]: [fault[1]]})
+def _require_list_accepts(mailing_list: MailingList, person: Person) -> None:
+    if (error := find_list_error(mailing_list, person)) is not None:
+        raise Invalid({error[0]: [error[1]]})
 
 
-def _door(into: MailingList, person: Person) -> Door:
-    return into.id, person.address_key, told_apart(into.suppress_by, person)
+def _list_address_key(mailing_list: MailingList, person: Person) -> ListAddressKey:
+    return mailing_list.id, person.address_key, get_distinguishing_key(mailing_list.suppress_by, person)
 
 
-def _required(lists: Mapping[int, MailingList], list_id: int) -> MailingList:
+def _require_list(lists: Mapping[int, MailingList], list_id: int) -> MailingList:
     if list_id not in lists:
         raise Refused(UNKNOWN_LIST)
     return lists[list_id]
 
 
-def _there(tx: Tx, people: Iterable[Joining]) -> set[Door]:
+def _find_existing_keys(tx: Tx, new_members: Iterable[NewMember]) -> set[ListAddressKey]:
     """Those of the addresses that are on their list already."""
-    doors = [_door(into, person) for into, person in people if person.address_key is not None]
-    if not doors:
+    address_keys = [
+        _list_address_key(mailing_list, person)
+        for mailing_list, person in new_members
+        if person.address_key is not None
+    ]
+    if not address_keys:
         return set()
-    lists, keys, apart = zip(*doors, strict=True)
-    found = tx.execute(_THERE, {"lists": list(lists), "keys": list(keys), "apart": list(apart)})
-    return {(list_id, key, told) for list_id, key, told in found}
+    lists, keys, distinguishing_keys = zip(*address_keys, strict=True)
+    rows = tx.execute(_SELECT_EXISTING, {"lists": list(lists), "keys": list(keys), "apart": list(distinguishing_keys)})
+    return {(list_id, key, distinguishing_key) for list_id, key, distinguishing_key in rows}
 
 
-def store_new(
-    tx: Tx, people: Sequence[Joining], *, are_samples: bool = False, now: datetime
+def insert_recipients(
+    tx: Tx, new_members: Sequence[NewMember], *, are_samples: bool = False, now: datetime
 ) -> list[Recipient]:
     """Their ids follow their order. The lists are in our hands, so whoever is new on them is one of these."""
-    if not people:
+    if not new_members:
         return []
-    into = sorted({mailing_list.id for mailing_list, _ in people})
-    newest = tx.execute(_NEWEST, {"lists": into}).scalar_one()
+    list_ids = sorted({mailing_list.id for mailing_list, _ in new_members})
+    newest_id = tx.execute(_SELECT_NEWEST_ID, {"lists": list_ids}).scalar_one()
     rows = [
         (
             mailing_list.account_id, mailing_list.sub_account_id, mailing_list.id,
             person.name, person.company, person.address, person.address2, person.city,
             person.province, person.postal_code, person.country, person.email, person.phone,
-            person.dob, person.anniversary, *person.custom, *person.judged,
-            person.absentee_address, are_samples, told_apart(mailing_list.suppress_by, person), now, now,
+            person.dob, person.anniversary, *person.custom, *person.derived_values,
+            person.absentee_address, are_samples, get_distinguishing_key(mailing_list.suppress_by, person), now, now,
         )
-        for mailing_list, person in people
+        for mailing_list, person in new_members
     ]  # fmt: skip
     insert_rows(tx, recipients, _COLUMNS, rows)
     ids = tx.execute(
         sa.select(recipients.c.id)
-        .where(recipients.c.mailing_list_id.in_(into), recipients.c.id > newest)
+        .where(recipients.c.mailing_list_id.in_(list_ids), recipients.c.id > newest_id)
         .order_by(recipients.c.id)
     ).scalars()
     return [
         Recipient(id_, mailing_list.id, person, now, now)
-        for id_, (mailing_list, person) in zip(ids, people, strict=True)
+        for id_, (mailing_list, person) in zip(ids, new_members, strict=True)
     ]
 
 
-MOST_TOLD_APART = 100
-TELLING = ("address", "postal_code", "address2", "city", "email")
+MAX_MATCHES = 100
+DISTINGUISHING_FIELDS = ("address", "postal_code", "address2", "city", "email")
 """What tells people of one street or one e-mail apart."""
 
 
@@ -209,33 +228,35 @@ def remove_recipient(tx: Tx, recipient_id: int) -> None:
     delete_recipient(tx, recipient_id)
 
 
-def remove_at(tx: Tx, list_id: int, given: Row) -> int:
+def remove_matching_recipient(tx: Tx, list_id: int, fields: RecipientFields) -> int:
     """The id of the one person whom this describes, who is no longer on the list.
 
     With a ZIP code, or whole on one line, an address means one door. A street alone, or an e-mail, has to
     mean one person of the list; else `Invalid` says what would tell them apart.
     """
-    address, email = ((given.get(name) or "").strip() for name in ("address", "email"))
+    address, email = ((fields.get(name) or "").strip() for name in ("address", "email"))
     if not address and not email:
         raise Invalid({"address": ["Give an address, or at least an email."]})
-    where = rules.whereabouts(given) if address else None
+    partial_address = rules.parse_partial_address(fields) if address else None
     if not lock_lists(tx, [list_id]):
         raise Refused(UNKNOWN_LIST)
-    found = those_at(tx, list_id, where, email or None, most=MOST_TOLD_APART)
-    if not found:
+    matches = find_matching_recipients(tx, list_id, partial_address, email or None, limit=MAX_MATCHES)
+    if not matches:
         raise NotFound
-    if len(found) > 1:
-        raise Invalid(_which_one(found, given, "address" if address else "email"))
-    delete_recipient(tx, found[0].id)
-    return found[0].id
+    if len(matches) > 1:
+        raise Invalid(_ambiguity_errors(matches, fields, "address" if address else "email"))
+    delete_recipient(tx, matches[0].id)
+    return matches[0].id
 
 
-def _which_one(found: Sequence[Recipient], given: Row, by: str) -> dict[str, list[str]]:
-    telling = [
+def _ambiguity_errors(
+    matches: Sequence[Recipient], fields: RecipientFields, searched_field: str
+) -> dict[str, list[str]]:
+    distinguishing_fields = [
         name
-        for name in TELLING
-        if not given.get(name) and len({getattr(one.person, name) for one in found}) > 1
+        for name in DISTINGUISHING_FIELDS
+        if not fields.get(name) and len({getattr(recipient.person, name) for recipient in matches}) > 1
     ]
-    if not telling:
-        return {by: ["Several on this list match, and nothing tells them apart but their ids."]}
-    return {name: ["Several on this list match: this would tell them apart."] for name in telling}
+    if not distinguishing_fields:
+        return {searched_field: ["Several on this list match, and nothing tells them apart but their ids."]}
+    return {name: ["Several on this list match: this would tell them apart."] for name in distinguishing_fields}

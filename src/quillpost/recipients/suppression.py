@@ -7,87 +7,87 @@ import sqlalchemy as sa
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import barred_digests, mailing_lists, recipients
-from quillpost.recipients.lists.queries import MailingList, known_lists
-from quillpost.recipients.rules import BY_EMAIL, BY_HOUSEHOLD, Person, Row, examine_one
+from quillpost.recipients.lists.queries import MailingList, find_lists
+from quillpost.recipients.rules import BY_EMAIL, BY_HOUSEHOLD, Person, RecipientFields, validate_recipient
 
 # The rule itself is the schema's, and the one by which pieces are held back.
-_IS_BARRED = sa.text(
+_IS_SUPPRESSED = sa.text(
     """
     select exists (select from suppressed_places(cast(:home as bigint), :mode, array[cast(:key as text)],
                                                  array[cast(:surname as text)], array[cast(:email as text)]))
     """
 )
-MOST_LISTS = 20
+MAX_LISTS = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SuppressionCheck:
     """Whether mail to this person is held back, and by which lists, as far as the caller sees them."""
 
     person: Person
-    is_barred: bool
+    is_suppressed: bool
     lists: list[MailingList]
 
 
-def ask(tx: Tx, who: Caller, row: Row) -> Answer:
+def check_suppression(tx: Tx, caller: Caller, fields: RecipientFields) -> SuppressionCheck:
     """For somebody of whom an address is known, an e-mail, or both; in the caller's mode."""
-    person = examine_one(row)
-    asked = {
-        "home": who.sub_account_id,
-        "mode": who.mode,
+    person = validate_recipient(fields)
+    bind_values = {
+        "home": caller.sub_account_id,
+        "mode": caller.mode,
         "key": person.address_key,
         "surname": person.surname,
         "email": person.email,
     }
-    is_barred = bool(tx.execute(_IS_BARRED, asked).scalar_one())
-    return Answer(person, is_barred, _lists_with(tx, who, person) if is_barred else [])
+    is_suppressed = bool(tx.execute(_IS_SUPPRESSED, bind_values).scalar_one())
+    return SuppressionCheck(person, is_suppressed, _find_suppression_lists(tx, caller, person) if is_suppressed else [])
 
 
-def forgotten(tx: Tx, *, most: int) -> int:
-    """How many stay barred though nobody knows any more who they are; counted up to `most`."""
-    some = sa.select(barred_digests.c.id).limit(most).subquery()
-    return int(tx.execute(sa.select(sa.func.count()).select_from(some)).scalar_one())
+def count_erased_suppressions(tx: Tx, *, limit: int) -> int:
+    """How many stay barred though nobody knows any more who they are; counted up to `limit`."""
+    digests = sa.select(barred_digests.c.id).limit(limit).subquery()
+    return int(tx.execute(sa.select(sa.func.count()).select_from(digests)).scalar_one())
 
 
-def _lists_with(tx: Tx, who: Caller, person: Person) -> list[MailingList]:
+def _find_suppression_lists(tx: Tx, caller: Caller, person: Person) -> list[MailingList]:
     """Suppression lists that this person is on, whatever they bar by."""
-    own, lists = recipients.c, mailing_lists.c
-    by_address = sa.and_(own.address_key == person.address_key, lists.suppress_by != BY_EMAIL)
+    recipient_columns, list_columns = recipients.c, mailing_lists.c
+    by_address = sa.and_(recipient_columns.address_key == person.address_key, list_columns.suppress_by != BY_EMAIL)
     if person.surname is not None:
-        is_family = sa.or_(own.surname.is_(None), own.surname == person.surname)
-        by_address = sa.and_(by_address, sa.or_(lists.suppress_by != BY_HOUSEHOLD, is_family))
-    bars_emails = sa.or_(lists.suppress_by == BY_EMAIL, sa.func.bars_email(own.address_key))
-    by_email = sa.and_(own.email_key == sa.func.lower(person.email), bars_emails)
-    found: set[int] = set()
-    for is_meant in (by_address, by_email):
+        is_family = sa.or_(recipient_columns.surname.is_(None), recipient_columns.surname == person.surname)
+        by_address = sa.and_(by_address, sa.or_(list_columns.suppress_by != BY_HOUSEHOLD, is_family))
+    suppresses_emails = sa.or_(list_columns.suppress_by == BY_EMAIL, sa.func.bars_email(recipient_columns.address_key))
+    by_email = sa.and_(recipient_columns.email_key == sa.func.lower(person.email), suppresses_emails)
+    list_ids: set[int] = set()
+    for condition in (by_address, by_email):
         rows = tx.execute(
-            sa.select(own.mailing_list_id)
-            .join(mailing_lists, lists.id == own.mailing_list_id)
+            sa.select(recipient_columns.mailing_list_id)
+            .join(mailing_lists, list_columns.id == recipient_columns.mailing_list_id)
             .where(
-                own.account_id == who.account_id,
-                lists.is_suppression_list,
-                sa.or_(lists.kept_for.is_(None), lists.kept_for == who.mode),
-                is_meant,
+                recipient_columns.account_id == caller.account_id,
+                list_columns.is_suppression_list,
+                sa.or_(list_columns.kept_for.is_(None), list_columns.kept_for == caller.mode),
+                condition,
             )
             .distinct()
-            .limit(MOST_LISTS)
+            .limit(MAX_LISTS)
         )
-        found |= set(rows.scalars())
-    return [known for _, known in sorted(known_lists(tx, found).items())]
+        list_ids |= set(rows.scalars())
+    return [mailing_list for _, mailing_list in sorted(find_lists(tx, list_ids).items())]
 
 
-BARS_NOBODY = (
+INEFFECTIVE_ENTRY = (
     "On a suppression list an address needs its ZIP code (abroad its city) and a house number or a box: or"
     " give an email."
 )
-BARS_BY_EMAIL = "This suppression list bars by e-mail: give an email, or use a list that bars by address."
+EMAIL_REQUIRED = "This suppression list bars by e-mail: give an email, or use a list that bars by address."
 
 
-def in_vain(suppress_by: str | None, person: Person) -> tuple[str, str] | None:
+def find_suppression_error(suppress_by: str | None, person: Person) -> tuple[str, str] | None:
     """The field, and what to do about it, of someone who would be on a list that bars so in vain; a list
     that bars nobody is none."""
     if suppress_by is None:
         return None
     if suppress_by == BY_EMAIL:
-        return ("email", BARS_BY_EMAIL) if person.email is None else None
-    return None if person.can_be_barred else ("address", BARS_NOBODY)
+        return ("email", EMAIL_REQUIRED) if person.email is None else None
+    return None if person.can_be_suppressed else ("address", INEFFECTIVE_ENTRY)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 INCH = 72.0
 
 # The Intelligent Mail barcode as we draw it: 22 bars an inch, well inside what readers accept.
-BARS = 65
+BAR_COUNT = 65
 BAR_PITCH = INCH / 22
 BAR_WIDTH = INCH / 50
 BAR_HEIGHT = 0.145 * INCH
 
 # Coordinates are printed with two digits; less than this is no difference.
-_HAIR = 0.005
+_TOLERANCE = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +29,29 @@ class Box:
     def top(self) -> float:
         return self.bottom + self.height
 
-    def grown(self, by: float) -> "Box":
+    def expand(self, margin: float) -> "Box":
         """The same box with a margin added (or, if negative, cut off) on every side."""
-        return self.stretched(by, by)
+        return self.expand_sides(margin, margin)
 
-    def stretched(self, across: float, up: float) -> "Box":
+    def expand_sides(self, horizontal: float, vertical: float) -> "Box":
         """The same box with one margin added on its left and right, another above and below."""
-        return Box(self.left - across, self.bottom - up, self.width + 2 * across, self.height + 2 * up)
+        return Box(
+            self.left - horizontal, self.bottom - vertical, self.width + 2 * horizontal, self.height + 2 * vertical
+        )
 
     def contains(self, other: "Box") -> bool:
         return (
-            self.left <= other.left + _HAIR
-            and self.bottom <= other.bottom + _HAIR
-            and other.right <= self.right + _HAIR
-            and other.top <= self.top + _HAIR
+            self.left <= other.left + _TOLERANCE
+            and self.bottom <= other.bottom + _TOLERANCE
+            and other.right <= self.right + _TOLERANCE
+            and other.top <= self.top + _TOLERANCE
         )
 
-    def meets(self, other: "Box") -> bool:
+    def overlaps(self, other: "Box") -> bool:
         """Whether the two share more than an edge; a line crosses a box without having an area."""
         return (
-            self.left < other.right - _HAIR
-            and other.left < self.right - _HAIR
-            and self.bottom < other.top - _HAIR
-            and other.bottom < self.top - _HAIR
+            self.left < other.right - _TOLERANCE
+            and other.left < self.right - _TOLERANCE
+            and self.bottom < other.top - _TOLERANCE
+            and other.bottom < self.top - _TOLERANCE
         )

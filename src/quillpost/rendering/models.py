@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 Ink = tuple[float, float, float]
 
-NO_CUSTOM: tuple[str | None, ...] = (None,) * 10
+NO_CUSTOM_FIELDS: tuple[str | None, ...] = (None,) * 10
 
-Parts = tuple[str | None, str | None, str | None, str | None, str | None]
+AddressParts = tuple[str | None, str | None, str | None, str | None, str | None]
 """Of an address: the street, the second line, city, state and ZIP code."""
 
 
@@ -32,12 +32,12 @@ class Addressee:
     phone: str | None = None
     dob: str | None = None
     anniversary: str | None = None
-    custom: tuple[str | None, ...] = NO_CUSTOM
+    custom: tuple[str | None, ...] = NO_CUSTOM_FIELDS
     or_current_resident: bool = False
-    standard: Parts | None = None
+    standard: AddressParts | None = None
 
     @property
-    def block(self) -> Parts:
+    def address_block(self) -> AddressParts:
         """The address as the block says it."""
         if self.standard is not None:
             return self.standard
@@ -45,7 +45,7 @@ class Addressee:
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class SenderName:
     """Who writes, as the message's `%YOUR_NAME%` and `%YOUR_COMPANY%` say it."""
 
     name: str | None = None
@@ -74,7 +74,7 @@ class Giftcard:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class GiftcardClaim:
     """One recipient's way to the gift: a code to type and an address to scan. Both are secret: no repr
     shows them."""
 
@@ -83,7 +83,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Branding:
+class SenderBranding:
     """How a sender shows itself on the front of a card without art; `logo` is a printable picture."""
 
     accent: Ink | None = None
@@ -95,14 +95,14 @@ class Branding:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """One order's look. `piece` names a template, `hand` a handwriting style by its number.
+    """One order's look. `product` names a template, `hand` a handwriting style by its number.
 
     The pictures are printable ones, and `pages` a printable PDF, as `art` makes them. Such pages
     follow a letter's cover, or with `pdf_only` are the whole letter. Without `realism` every letter
     has one shape, and the words stand straight on even lines.
     """
 
-    piece: str
+    product: str
     message: str
     ink: Ink
     hand: int = 1
@@ -113,8 +113,8 @@ class Design:
     pages: bytes | None = None
     pdf_only: bool = False
     giftcard: Giftcard | None = None
-    branding: Branding | None = None
-    sender: Sender = Sender()
+    branding: SenderBranding | None = None
+    sender: SenderName = SenderName()
     return_address: ReturnAddress = ReturnAddress()
     indicia: tuple[str, ...] = ("FIRST-CLASS MAIL", "U.S. POSTAGE PAID", "QUILLPOST")
 
@@ -133,12 +133,12 @@ class Copy:
     tracking: str | None = None
     routing: str = ""
     qr_url: str | None = None
-    claim: Claim | None = None
+    claim: GiftcardClaim | None = None
     opt_out: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Colour:
+class Color:
     """A colour as a caller spells it: 0 to 255 a channel, alpha from 0 to 1."""
 
     red: int
@@ -159,49 +159,49 @@ class Colour:
         return red, green, blue
 
 
-BALLPOINTS = {
-    "blue": Colour(20, 42, 130),
-    "black": Colour(27, 27, 31),
-    "green": Colour(14, 90, 58),
-    "purple": Colour(75, 42, 131),
-    "red": Colour(176, 30, 40),
+PEN_COLORS = {
+    "blue": Color(20, 42, 130),
+    "black": Color(27, 27, 31),
+    "green": Color(14, 90, 58),
+    "purple": Color(75, 42, 131),
+    "red": Color(176, 30, 40),
 }
 
-_FAINTEST = 0.1
+_MIN_ALPHA = 0.1
 
-_HEX = re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})")
-_RGB = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
+_HEX_COLOR = re.compile(r"#([0-9a-f]{3}|[0-9a-f]{6})")
+_RGB_COLOR = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
 
 
-def parse_colour(text: str) -> Colour:
+def parse_color(text: str) -> Color:
     """The colour that the text names, or a ValueError that says what is understood."""
-    spelling = text.strip().lower()
-    if spelling in BALLPOINTS:
-        return BALLPOINTS[spelling]
-    if hex_form := _HEX.fullmatch(spelling):
-        digits = hex_form[1] if len(hex_form[1]) == 6 else "".join(d * 2 for d in hex_form[1])
-        return Colour(*bytes.fromhex(digits))
-    if rgb_form := _RGB.fullmatch(spelling):
-        return _from_channels(text, rgb_form[1], rgb_form[2].split(","))
-    raise ValueError(_not_understood(text))
+    name = text.strip().lower()
+    if name in PEN_COLORS:
+        return PEN_COLORS[name]
+    if hex_match := _HEX_COLOR.fullmatch(name):
+        digits = hex_match[1] if len(hex_match[1]) == 6 else "".join(d * 2 for d in hex_match[1])
+        return Color(*bytes.fromhex(digits))
+    if rgb_match := _RGB_COLOR.fullmatch(name):
+        return _color_from_channels(text, rgb_match[1], rgb_match[2].split(","))
+    raise ValueError(_unknown_color_message(text))
 
 
-def _from_channels(text: str, form: str, channels: list[str]) -> Colour:
+def _color_from_channels(text: str, form: str, channels: list[str]) -> Color:
     try:
         red, green, blue = (int(channel) for channel in channels[:3])
         alpha = float(channels[3]) if form == "rgba" else 1.0
         in_range = max(red, green, blue) <= 255 and alpha <= 1
     except (ValueError, IndexError):
-        raise ValueError(_not_understood(text)) from None
+        raise ValueError(_unknown_color_message(text)) from None
     if not in_range or len(channels) != len(form):
-        raise ValueError(_not_understood(text))
-    if alpha < _FAINTEST:
-        raise ValueError(f'"{text}" cannot be seen: give it an alpha of {_FAINTEST:g} or more.')
-    return Colour(red, green, blue, alpha)
+        raise ValueError(_unknown_color_message(text))
+    if alpha < _MIN_ALPHA:
+        raise ValueError(f'"{text}" cannot be seen: give it an alpha of {_MIN_ALPHA:g} or more.')
+    return Color(red, green, blue, alpha)
 
 
-def _not_understood(text: str) -> str:
-    names = ", ".join(BALLPOINTS)
+def _unknown_color_message(text: str) -> str:
+    names = ", ".join(PEN_COLORS)
     return (
         f'"{text}" is not a colour that we know: give one of {names},'
         " or a form such as #1a2b3c, rgb(26,43,60) or rgba(26,43,60,0.9)."

@@ -10,107 +10,115 @@ from typing import Any
 
 import numpy as np
 
-from quillpost.rendering.batch_files import BatchFile, Inks, Sheet
-from quillpost.rendering.codes.barcode import encode_many
+from quillpost.rendering.batch_files import BatchFonts, BatchPdf, SheetTemplate
+from quillpost.rendering.codes.barcode import encode_barcodes
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.fit import Fit, Misfits
+from quillpost.rendering.fit import FitChecker, Misfits
 from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.plain import Lettering
+from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.layout import furniture
-from quillpost.rendering.layout.paragraphs import Passage, Sizes, chunks, does_not_fit
-from quillpost.rendering.layout.passages import write
-from quillpost.rendering.layout.products import Piece, Side
-from quillpost.rendering.layout.sides import Codes, address_passage, message_passage, personal, return_passage
-from quillpost.rendering.models import BALLPOINTS, Addressee, Copy, Design
+from quillpost.rendering.layout.paragraphs import Passage, SizeRange, lay_out_passages, misfit_error
+from quillpost.rendering.layout.passages import write_passages
+from quillpost.rendering.layout.products import ProductLayout, Side
+from quillpost.rendering.layout.sides import (
+    ItemCodes,
+    draw_personal,
+    make_address_passage,
+    make_message_passage,
+    make_return_passage,
+)
+from quillpost.rendering.models import PEN_COLORS, Addressee, Copy, Design
 from quillpost.rendering.pdf.color import SRGB, OutputIntent
-from quillpost.rendering.pdf.metadata import Press
+from quillpost.rendering.pdf.metadata import PrintMetadata
 from quillpost.rendering.pdf.objects import text_string
 from quillpost.rendering.ports import Sandbox
-from quillpost.rendering.text.variables import Template, compile_text
+from quillpost.rendering.text.variables import TextTemplate, compile_template
 
-_COPIES_AT_ONCE = 2_500
+_COPIES_PER_BATCH = 2_500
 PREVIEW_DPI = 150
 
 
 @dataclass(frozen=True, slots=True)
-class Printed:
+class PrintFiles:
     """A batch as files. For each copy its first and its last page, counted from 1.
 
     `envelopes` has one page a copy, in the same order; pieces without an envelope have no such file.
     """
 
     sheets: bytes
-    pages: list[tuple[int, int]]
+    page_ranges: list[tuple[int, int]]
     envelopes: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
-class Previews:
+class PreviewImages:
     """PNGs by the names of what they show, in reading order."""
 
     sides: dict[str, bytes]
     envelope: bytes | None
 
 
-class Studio:
+class Renderer:
     """Everything that it takes to draw: the hands, the pieces' templates, the press's colours."""
 
     def __init__(
-        self, hands: Hands, pieces: Mapping[str, Piece], intent: OutputIntent = SRGB, *, sandbox: Sandbox
+        self, hands: Hands, products: Mapping[str, ProductLayout], intent: OutputIntent = SRGB, *, sandbox: Sandbox
     ) -> None:
         self.hands = hands
-        self.pieces = pieces
+        self.products = products
         self.sandbox = sandbox
         self._intent = intent
 
-    def wordings(self, design: Design, addressees: Sequence[Addressee]) -> list[str]:
+    def fill_messages(self, design: Design, addressees: Sequence[Addressee]) -> list[str]:
         """The message as each of them reads it."""
-        text = compile_text(design.message)
-        return [text.fill(addressee, design.sender) for addressee in addressees]
+        template = compile_template(design.message)
+        return [template.fill(addressee, design.sender) for addressee in addressees]
 
-    def misfits(
+    def find_misfits(
         self,
         design: Design,
         addressees: Sequence[Addressee],
         *,
         qr: bool,
-        wordings: Sequence[str] | None = None,
-        every: bool = False,
+        messages: Sequence[str] | None = None,
+        find_all: bool = False,
     ) -> Misfits:
         """What does not fit. A design without misfits always composes for these addressees.
 
-        `wordings` spares filling the message for everyone once more, where that was done already.
-        Of messages the first few that are too long are found, or with `every` each one.
+        `fill_messages` spares filling the message for everyone once more, where that was done already.
+        Of messages the first few that are too long are found, or with `find_all` each one.
         """
-        sizes, is_even = self.handwriting_of(design)
-        fit = Fit(self.hands, self.pieces[design.piece], design, sizes, is_even=is_even)
-        own = self.wordings(design, addressees) if wordings is None else wordings
-        messages = fit.messages(own, qr=qr, every=every)
-        return Misfits(fit.sender(), messages, fit.addresses(addressees), fit.smallest)
+        sizes, is_even = self.handwriting_settings(design)
+        checker = FitChecker(self.hands, self.products[design.product], design, sizes, is_even=is_even)
+        filled_messages = self.fill_messages(design, addressees) if messages is None else messages
+        message_misfits = checker.check_messages(filled_messages, qr=qr, find_all=find_all)
+        return Misfits(
+            checker.check_sender(), message_misfits, checker.check_addresses(addressees), checker.smallest_size
+        )
 
-    def too_small_for(self, indicia: Sequence[str]) -> list[str]:
+    def products_too_small_for_indicia(self, indicia: Sequence[str]) -> list[str]:
         """The titles of the pieces on which these lines of a permit imprint do not fit."""
-        face = Lettering(self.hands.plain)
-        return self._without_room(
-            lambda side: side.indicia is None or furniture.takes_indicia(indicia, side.indicia, face)
+        face = CachedFace(self.hands.plain)
+        return self._products_without_room(
+            lambda side: side.indicia is None or furniture.has_room_for_indicia(indicia, side.indicia, face)
         )
 
-    def too_small_for_opt_out(self, line: str) -> list[str]:
+    def products_too_small_for_opt_out(self, line: str) -> list[str]:
         """The titles of the pieces on which such a line about getting no more mail does not fit."""
-        face = Lettering(self.hands.plain)
-        return self._without_room(
-            lambda side: side.opt_out is None or furniture.takes_opt_out(line, side.opt_out, face)
+        face = CachedFace(self.hands.plain)
+        return self._products_without_room(
+            lambda side: side.opt_out is None or furniture.has_room_for_opt_out(line, side.opt_out, face)
         )
 
-    def _without_room(self, takes: Callable[[Side], bool]) -> list[str]:
-        return [piece.title for piece in self.pieces.values() if not all(map(takes, piece.every_side()))]
+    def _products_without_room(self, has_room: Callable[[Side], bool]) -> list[str]:
+        return [product.title for product in self.products.values() if not all(map(has_room, product.all_sides()))]
 
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
-    ) -> Printed:
+    ) -> PrintFiles:
         """Print-ready files of the copies, in the order given. Designs have keys of any kind."""
-        with _uncollected():
-            return _Job(self, designs, Press(title, made_at, self._intent)).run(copies)
+        with _gc_paused():
+            return _BatchComposer(self, designs, PrintMetadata(title, made_at, self._intent)).run(copies)
 
     def preview(
         self,
@@ -118,49 +126,52 @@ class Studio:
         copy: Copy,
         *,
         dpi: int = PREVIEW_DPI,
-        only: str | None = None,
-        without: Collection[str] = (),
-    ) -> Previews:
+        only_preview: str | None = None,
+        excluded_previews: Collection[str] = (),
+    ) -> PreviewImages:
         """The finished piece, drawn from the very pages that would print.
 
-        `only` names the one side that is wanted, as the piece's previews name it; `without`, those that are
+        `only_preview` names the one side that is wanted, as the piece's previews name it; `excluded_previews`, those
+        that are
         not.
         """
-        names = self.pieces[design.piece].previews
-        left_out = frozenset(names[name] for name in without)
-        job = _Job(self, {0: design}, None, only=only and names[only], without=left_out)
-        printed = job.run([replace(copy, design=0)])
-        sheets, envelope = job.looks[0].sheets, job.looks[0].envelope
-        draw = self.sandbox.rasterize
-        pictures = draw(printed.sheets, dpi=dpi, crops=[sheet.side.shown for sheet in sheets])
-        sides = dict(zip(self._names(design, sheets), pictures, strict=True))
-        wrapped = draw(printed.envelopes, dpi=dpi)[0] if printed.envelopes and envelope else None
-        return Previews(sides, wrapped)
+        side_names = self.products[design.product].previews
+        excluded_sides = frozenset(side_names[name] for name in excluded_previews)
+        job = _BatchComposer(
+            self, {0: design}, None, only_side=only_preview and side_names[only_preview], excluded_sides=excluded_sides
+        )
+        files = job.run([replace(copy, design=0)])
+        sheets, envelope = job.prepared_designs[0].sheets, job.prepared_designs[0].envelope
+        rasterize = self.sandbox.rasterize
+        images = rasterize(files.sheets, dpi=dpi, crops=[sheet.side.preview_area for sheet in sheets])
+        sides = dict(zip(self._preview_names(design, sheets), images, strict=True))
+        envelope_image = rasterize(files.envelopes, dpi=dpi)[0] if files.envelopes and envelope else None
+        return PreviewImages(sides, envelope_image)
 
-    def plain_front(self, piece: str, *, dpi: int) -> bytes:
+    def render_plain_front(self, product: str, *, dpi: int) -> bytes:
         """The first side of a piece without art and without a signature."""
-        design = Design(piece=piece, message="", ink=BALLPOINTS["blue"].ink)
+        design = Design(product=product, message="", ink=PEN_COLORS["blue"].ink)
         copy = Copy(item_id=0, design=0, addressee=Addressee())
-        first = next(iter(self.pieces[piece].previews))
-        return self.preview(design, copy, dpi=dpi, only=first).sides[first]
+        first_preview = next(iter(self.products[product].previews))
+        return self.preview(design, copy, dpi=dpi, only_preview=first_preview).sides[first_preview]
 
-    def handwriting_of(self, design: Design) -> tuple[Sizes, bool]:
+    def handwriting_settings(self, design: Design) -> tuple[SizeRange, bool]:
         """At which sizes the hand may write, and whether evenly: a choice that only AI hands have."""
         if self.hands.styles[design.hand].kind != "AI":
-            return Sizes.named("auto"), False
-        return Sizes.named(design.font_size), not design.realism
+            return SizeRange.from_name("auto"), False
+        return SizeRange.from_name(design.font_size), not design.realism
 
-    def _names(self, design: Design, sheets: Sequence[Sheet]) -> list[str]:
+    def _preview_names(self, design: Design, sheets: Sequence[SheetTemplate]) -> list[str]:
         """A side's own name in previews; further pages are counted."""
-        by_side = {side: name for name, side in self.pieces[design.piece].previews.items()}
+        names_by_side = {side: name for name, side in self.products[design.product].previews.items()}
         return [
-            by_side.get(sheet.side.name, sheet.side.name) if sheet.side.name != "page" else f"page {number}"
+            names_by_side.get(sheet.side.name, sheet.side.name) if sheet.side.name != "page" else f"page {number}"
             for number, sheet in enumerate(sheets, start=1)
         ]
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def _gc_paused() -> Iterator[None]:
     """No search for garbage meanwhile: a batch leaves no cycles, and searching costs a twentieth of it."""
     gc.disable()
     try:
@@ -171,147 +182,156 @@ def _uncollected() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PreparedDesign:
     """A design as its copies are made from it."""
 
     design: Design
-    piece: Piece
-    text: Template
+    layout: ProductLayout
+    template: TextTemplate
     message_side: Side | None
-    sizes: Sizes
+    sizes: SizeRange
     is_even: bool
-    product: bytes
-    sheets: list[Sheet]
-    envelope: Sheet | None
+    product_type: bytes
+    sheets: list[SheetTemplate]
+    envelope: SheetTemplate | None
 
 
-class _Job:
+class _BatchComposer:
     """One batch on its way into files; without a press they are plain PDFs for the eye alone."""
 
     def __init__(
         self,
-        studio: Studio,
+        renderer: Renderer,
         designs: Mapping[Any, Design],
-        press: Press | None,
+        production: PrintMetadata | None,
         *,
-        only: str | None = None,
-        without: frozenset[str] = frozenset(),
+        only_side: str | None = None,
+        excluded_sides: frozenset[str] = frozenset(),
     ) -> None:
-        self._studio = studio
-        self._only = only
-        self._without = without
+        self._renderer = renderer
+        self._only_side = only_side
+        self._excluded_sides = excluded_sides
         self._designs = designs
-        self._inks = Inks(studio.hands)
-        self._sheets = BatchFile(self._inks, press, studio.sandbox)
-        self._envelopes = BatchFile(self._inks, press, studio.sandbox)
-        self._qr = QrEncoder()
-        self.looks: dict[Hashable, _Look] = {}
+        self._fonts = BatchFonts(renderer.hands)
+        self._sheets_pdf = BatchPdf(self._fonts, production, renderer.sandbox)
+        self._envelopes_pdf = BatchPdf(self._fonts, production, renderer.sandbox)
+        self._qr_encoder = QrEncoder()
+        self.prepared_designs: dict[Hashable, _PreparedDesign] = {}
 
-    def run(self, copies: Sequence[Copy]) -> Printed:
-        self.looks = {
-            key: self._look(self._designs[key]) for key in dict.fromkeys(copy.design for copy in copies)
+    def run(self, copies: Sequence[Copy]) -> PrintFiles:
+        self.prepared_designs = {
+            key: self._prepare_design(self._designs[key]) for key in dict.fromkeys(copy.design for copy in copies)
         }
-        pages: list[tuple[int, int]] = []
-        for start in range(0, len(copies), _COPIES_AT_ONCE):
-            pages += self._add(copies[start : start + _COPIES_AT_ONCE])
-        envelopes = self._envelopes.finish() if self._envelopes.page_count else None
-        return Printed(self._sheets.finish(), pages, envelopes)
+        page_ranges: list[tuple[int, int]] = []
+        for start in range(0, len(copies), _COPIES_PER_BATCH):
+            page_ranges += self._add_copies(copies[start : start + _COPIES_PER_BATCH])
+        envelopes = self._envelopes_pdf.finish() if self._envelopes_pdf.page_count else None
+        return PrintFiles(self._sheets_pdf.finish(), page_ranges, envelopes)
 
-    def _look(self, design: Design) -> _Look:
-        piece = self._studio.pieces[design.piece]
-        return _Look(
+    def _prepare_design(self, design: Design) -> _PreparedDesign:
+        product = self._renderer.products[design.product]
+        return _PreparedDesign(
             design,
-            piece,
-            compile_text(design.message),
-            None if design.pdf_only else piece.message_side,
-            *self._studio.handwriting_of(design),
-            text_string(piece.product),
-            self._prepared(design, piece),
-            self._envelopes.prepare(piece.envelope, design) if piece.envelope and not self._only else None,
+            product,
+            compile_template(design.message),
+            None if design.pdf_only else product.message_side,
+            *self._renderer.handwriting_settings(design),
+            text_string(product.product),
+            self._prepare_sheets(design, product),
+            self._envelopes_pdf.prepare_side(product.envelope, design)
+            if product.envelope and not self._only_side
+            else None,
         )
 
-    def _prepared(self, design: Design, piece: Piece) -> list[Sheet]:
-        sides = piece.sides
+    def _prepare_sheets(self, design: Design, product: ProductLayout) -> list[SheetTemplate]:
+        sides = product.sides
         if design.pdf_only:
             # A window must show an address; where there is none, the PDF alone is the letter.
-            sides = (piece.address_sheet,) if piece.address_sheet else ()
-        if self._only:
-            return [self._sheets.prepare(side, design) for side in sides if side.name == self._only]
-        pages = self._sheets.prepare_pages(piece.extra, design) if piece.extra else []
-        wanted = [side for side in sides if side.name not in self._without]
-        return [self._sheets.prepare(side, design) for side in wanted] + pages
+            sides = (product.address_sheet,) if product.address_sheet else ()
+        if self._only_side:
+            return [self._sheets_pdf.prepare_side(side, design) for side in sides if side.name == self._only_side]
+        pages = self._sheets_pdf.prepare_pdf_pages(product.extra, design) if product.extra else []
+        included_sides = [side for side in sides if side.name not in self._excluded_sides]
+        return [self._sheets_pdf.prepare_side(side, design) for side in included_sides] + pages
 
-    def _add(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
-        written = self._written(copies)
-        bars = self._bars(copies)
-        for place, copy in enumerate(copies):
-            look = self.looks[copy.design]
-            codes = Codes(bars[place], self._qr)
-            first = self._sheets.page_count + 1
-            self._sheets.begin_piece(copy.item_id, look.product)
-            for sheet in look.sheets:
-                self._sheets.add(sheet, self._personal(sheet, look, copy, codes, written[place]))
-            if look.envelope:
-                self._envelopes.begin_piece(copy.item_id, look.product)
-                own = self._personal(look.envelope, look, copy, codes, written[place])
-                self._envelopes.add(look.envelope, own)
-            yield first, self._sheets.page_count
+    def _add_copies(self, copies: Sequence[Copy]) -> Iterator[tuple[int, int]]:
+        handwriting = self._write_passages(copies)
+        barcodes = self._encode_barcodes(copies)
+        for index, copy in enumerate(copies):
+            prepared = self.prepared_designs[copy.design]
+            codes = ItemCodes(barcodes[index], self._qr_encoder)
+            first_page = self._sheets_pdf.page_count + 1
+            self._sheets_pdf.begin_item(copy.item_id, prepared.product_type)
+            for sheet in prepared.sheets:
+                self._sheets_pdf.add_page(
+                    sheet, self._personal_content(sheet, prepared, copy, codes, handwriting[index])
+                )
+            if prepared.envelope:
+                self._envelopes_pdf.begin_item(copy.item_id, prepared.product_type)
+                envelope_content = self._personal_content(prepared.envelope, prepared, copy, codes, handwriting[index])
+                self._envelopes_pdf.add_page(prepared.envelope, envelope_content)
+            yield first_page, self._sheets_pdf.page_count
 
-    def _personal(
-        self, sheet: Sheet, look: _Look, copy: Copy, codes: Codes, written: dict[str, bytes]
+    def _personal_content(
+        self,
+        sheet: SheetTemplate,
+        prepared: _PreparedDesign,
+        copy: Copy,
+        codes: ItemCodes,
+        handwriting: dict[str, bytes],
     ) -> bytes:
         if not sheet.is_personal:
             return b""
-        own = personal(sheet.side, look.design, copy, codes, self._inks.plain)
-        return written.get(sheet.side.name, b"") + own
+        printed_content = draw_personal(sheet.side, prepared.design, copy, codes, self._fonts.plain)
+        return handwriting.get(sheet.side.name, b"") + printed_content
 
-    def _bars(self, copies: Sequence[Copy]) -> list[bytes | None]:
+    def _encode_barcodes(self, copies: Sequence[Copy]) -> list[bytes | None]:
         tracked = [(copy.tracking, copy.routing) for copy in copies if copy.tracking is not None]
-        bars = iter(encode_many(tracked))
-        return [next(bars) if copy.tracking is not None else None for copy in copies]
+        barcodes = iter(encode_barcodes(tracked))
+        return [next(barcodes) if copy.tracking is not None else None for copy in copies]
 
-    def _written(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
+    def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
         """All handwriting of the copies, by side: laid out together, as that is many times faster."""
-        written: list[dict[str, bytes]] = [{} for _ in copies]
+        handwriting: list[dict[str, bytes]] = [{} for _ in copies]
         by_style: dict[int, list[tuple[int, str, Passage]]] = {}
-        for place, copy in enumerate(copies):
-            look = self.looks[copy.design]
-            passages = by_style.setdefault(look.design.hand, [])
-            passages += [(place, side, passage) for side, passage in _passages(look, copy)]
-        for style, found in by_style.items():
-            vocabulary = self._inks.vocabulary(style)
-            for group, layout in chunks(vocabulary, [passage for _, _, passage in found]):
+        for index, copy in enumerate(copies):
+            prepared = self.prepared_designs[copy.design]
+            passages = by_style.setdefault(prepared.design.hand, [])
+            passages += [(index, side, passage) for side, passage in _handwritten_passages(prepared, copy)]
+        for style, placed_passages in by_style.items():
+            vocabulary = self._fonts.vocabulary_for(style)
+            for indexes, layout in lay_out_passages(vocabulary, [passage for _, _, passage in placed_passages]):
                 for row in np.flatnonzero(~layout.fits).tolist():
-                    title = self.looks[copies[found[group[row]][0]].design].piece.title
-                    raise does_not_fit(layout, row, title)
-                for number, operators in zip(group, write(vocabulary, layout), strict=True):
-                    place, side, _ = found[number]
-                    own = written[place]
-                    own[side] = own[side] + operators if side in own else operators
-        return written
+                    title = self.prepared_designs[copies[placed_passages[indexes[row]][0]].design].layout.title
+                    raise misfit_error(layout, row, title)
+                for passage_index, operators in zip(indexes, write_passages(vocabulary, layout), strict=True):
+                    index, side, _ = placed_passages[passage_index]
+                    by_side = handwriting[index]
+                    by_side[side] = by_side[side] + operators if side in by_side else operators
+        return handwriting
 
 
-def _passages(look: _Look, copy: Copy) -> list[tuple[str, Passage]]:
+def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[str, Passage]]:
     """Everything on this copy that is in the hand, with the name of its side."""
-    design, is_even, found = look.design, look.is_even, []
-    side = look.message_side
-    words = look.text.fill(copy.addressee, design.sender) if side else ""
-    seed = _seed(copy.addressee, words)
+    design, is_even, passages = prepared.design, prepared.is_even, []
+    side = prepared.message_side
+    message = prepared.template.fill(copy.addressee, design.sender) if side else ""
+    seed = _noise_seed(copy.addressee, message)
     if side is not None:
-        passage = message_passage(
-            side, design, words, seed, qr=copy.qr_url is not None, sizes=look.sizes, is_even=is_even
+        passage = make_message_passage(
+            side, design, message, seed, qr=copy.qr_url is not None, sizes=prepared.sizes, is_even=is_even
         )
         if passage:
-            found.append((side.name, passage))
-    if look.envelope:
-        side = look.envelope.side
-        address = address_passage(side, design, copy.addressee, seed, is_even=is_even)
-        sender = return_passage(side, design, seed, is_even=is_even)
-        found += [(side.name, passage) for passage in (address, sender) if passage]
-    return found
+            passages.append((side.name, passage))
+    if prepared.envelope:
+        side = prepared.envelope.side
+        address = make_address_passage(side, design, copy.addressee, seed, is_even=is_even)
+        sender = make_return_passage(side, design, seed, is_even=is_even)
+        passages += [(side.name, passage) for passage in (address, sender) if passage]
+    return passages
 
 
-def _seed(whom: Addressee, words: str) -> int:
+def _noise_seed(addressee: Addressee, message: str) -> int:
     """Where all unevenness of a copy comes from: its reader and its words, which a preview knows as well."""
-    told = f"{words}{whom.name}{whom.address}{whom.address2}{whom.postal_code}"
-    return zlib.crc32(told.encode(errors="replace"))
+    seed_text = f"{message}{addressee.name}{addressee.address}{addressee.address2}{addressee.postal_code}"
+    return zlib.crc32(seed_text.encode(errors="replace"))

@@ -15,7 +15,7 @@ from quillpost.core.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
 
-FOR_EVER = "public, max-age=31536000, immutable"
+IMMUTABLE_CACHE = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Asset:
     """Names the content too: browsers keep it for ever and still see every change."""
 
     @classmethod
-    def of(cls, name: str, body: bytes) -> Self:
-        kind, _ = mimetypes.guess_type(name)
+    def from_content(cls, name: str, body: bytes) -> Self:
+        media_type, _ = mimetypes.guess_type(name)
         path = f"/assets/{name}?v={hashlib.sha256(body).hexdigest()[:12]}"
-        return cls(name, body, kind or "application/octet-stream", path)
+        return cls(name, body, media_type or "application/octet-stream", path)
 
 
 ASSETS: Mapping[str, Asset] = {
-    entry.name: Asset.of(entry.name, entry.read_bytes())
+    entry.name: Asset.from_content(entry.name, entry.read_bytes())
     for entry in files(__package__).joinpath("static").iterdir()
     if entry.is_file()
 }
 
-PACKAGED: Final[Mapping[str, str]] = {
+PACKAGE_FILES: Final[Mapping[str, str]] = {
     "htmx.js": "htmx.org/dist/htmx.min.js",
     "sse.js": "htmx-ext-sse/dist/sse.min.js",
     "uplot.js": "uplot/dist/uPlot.iife.min.js",
@@ -47,43 +47,49 @@ PACKAGED: Final[Mapping[str, str]] = {
 }
 """What we call them, and where they are in a `node_modules` folder."""
 
-_found: dict[str, Asset] = {}
+_package_assets: dict[str, Asset] = {}
 
 
 @cache
-def _packaged(node_modules: Path) -> Mapping[str, Asset]:
-    present = {
-        name: node_modules / place for name, place in PACKAGED.items() if (node_modules / place).is_file()
+def _read_packages(node_modules: Path) -> Mapping[str, Asset]:
+    files_by_name = {
+        name: node_modules / relative_path
+        for name, relative_path in PACKAGE_FILES.items()
+        if (node_modules / relative_path).is_file()
     }
-    return {name: Asset.of(name, file.read_bytes()) for name, file in present.items()}
+    return {name: Asset.from_content(name, file.read_bytes()) for name, file in files_by_name.items()}
 
 
-def find_packages(node_modules: Path) -> None:
+def load_packages(node_modules: Path) -> None:
     """From here on pages use the packages of this folder. Without one, they do without: forms are sent, and
     pages loaded, as a whole."""
-    _found.clear()
-    _found.update(_packaged(node_modules))
+    _package_assets.clear()
+    _package_assets.update(_read_packages(node_modules))
 
 
 def missing_packages(node_modules: Path) -> list[str]:
     """Those that are not in this folder, by their names at npm."""
     return sorted(
-        {place.split("/")[0] for place in PACKAGED.values() if not (node_modules / place).is_file()}
+        {
+            relative_path.split("/")[0]
+            for relative_path in PACKAGE_FILES.values()
+            if not (node_modules / relative_path).is_file()
+        }
     )
 
 
 def has_packages() -> bool:
-    return len(_found) == len(PACKAGED)
+    return len(_package_assets) == len(PACKAGE_FILES)
 
 
-def asset(name: str) -> str:
+def asset_path(name: str) -> str:
     """The path of an asset, for templates."""
-    return (ASSETS.get(name) or _found[name]).path
+    return (ASSETS.get(name) or _package_assets[name]).path
 
 
 @router.get("/assets/{name}")
 def open_asset(name: str) -> Response:
-    found = ASSETS.get(name) or _found.get(name)
-    if found is None:
+    match = ASSETS.get(name) or _package_assets.get(name)
+    if match is None:
         raise NotFound
-    return Response(found.body, media_type=found.media_type, headers={"Cache-Control": FOR_EVER})
+    return Response(match.body, media_type=match.media_type, headers={"Cache-Control": IMMUTABLE_CACHE})

@@ -8,25 +8,23 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from fastapi import Request, Response
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Forbidden
-from quillpost.core.tokens import Kind, is_of_kind
+from quillpost.core.tokens import SecretKind, is_of_kind
 
-SESSION, VISITOR, KNOWN = "quillpost_session", "quillpost_visitor", "quillpost_known"
+SESSION, VISITOR, KNOWN_BROWSER = "quillpost_session", "quillpost_visitor", "quillpost_known"
 """Who is signed in; whose form it is before anyone is; and that this browser was let in before."""
 
-KINDS: Final[Mapping[str, Kind]] = {SESSION: "session", VISITOR: "visitor", KNOWN: "known"}
+COOKIE_KINDS: Final[Mapping[str, SecretKind]] = {SESSION: "session", VISITOR: "visitor", KNOWN_BROWSER: "known"}
 
 
 def read_cookie(request: Request, name: str) -> str | None:
     """Its value, if it has the form of one that we gave."""
     value = request.cookies.get(_full_name(request, name))
-    return value if value is not None and is_of_kind(value, KINDS[name]) else None
+    return value if value is not None and is_of_kind(value, COOKIE_KINDS[name]) else None
 
 
-def set_cookie(
-    request: Request, response: Response, name: str, value: str, *, seconds: int | None = None
-) -> None:
+def set_cookie(request: Request, response: Response, name: str, value: str, *, seconds: int | None = None) -> None:
     """HttpOnly, SameSite=Lax, Path=/, Secure over https; without `seconds` until the browser is closed."""
     response.set_cookie(
         _full_name(request, name),
@@ -39,7 +37,7 @@ def set_cookie(
     )
 
 
-def drop_cookie(request: Request, response: Response, name: str) -> None:
+def delete_cookie(request: Request, response: Response, name: str) -> None:
     response.delete_cookie(
         _full_name(request, name), path="/", secure=_is_secure(request), httponly=True, samesite="lax"
     )
@@ -54,43 +52,43 @@ def _is_secure(request: Request) -> bool:
     return request.url.scheme == "https"
 
 
-COOKIE: Final = "quillpost_zone"
+ZONE_COOKIE: Final = "quillpost_zone"
 UTC: Final = ZoneInfo("UTC")
 
 
-def zone_of(request: Request) -> ZoneInfo:
-    return known_zone(request.cookies.get(COOKIE, "")) or UTC
+def get_zone(request: Request) -> ZoneInfo:
+    return find_zone(request.cookies.get(ZONE_COOKIE, "")) or UTC
 
 
-def known_zone(name: str) -> ZoneInfo | None:
+def find_zone(name: str) -> ZoneInfo | None:
     """The zone of this name; nothing where there is none. What others write is looked up among the names that
     there are, opens no file, and is kept nowhere."""
-    return ZoneInfo(name) if name in _names() else None
+    return ZoneInfo(name) if name in _zone_names() else None
 
 
 @lru_cache(maxsize=1)
-def _names() -> frozenset[str]:
+def _zone_names() -> frozenset[str]:
     return frozenset(available_timezones())
 
 
-OWN_SITES = frozenset({"same-origin", "none"})
+OWN_FETCH_SITES = frozenset({"same-origin", "none"})
 """What browsers say of a request (Sec-Fetch-Site) that a page of ours, or their user's own hand, has made."""
 
-NOT_OURS = "This form was sent by another site. Open the page here, and send it from there."
+FOREIGN_FORM = "This form was sent by another site. Open the page here, and send it from there."
 
 
 def own_origins(request: Request) -> frozenset[str]:
     """As this request found us, and as the settings say, which knows of any proxy."""
-    parts: Parts = request.app.state.parts
-    base = urlsplit(parts.base_url)
-    found = f"{request.url.scheme}://{request.headers.get('host', '')}"
-    return frozenset({found.lower(), f"{base.scheme}://{base.netloc}".lower()})
+    container: Container = request.app.state.parts
+    base = urlsplit(container.base_url)
+    request_origin = f"{request.url.scheme}://{request.headers.get('host', '')}"
+    return frozenset({request_origin.lower(), f"{base.scheme}://{base.netloc}".lower()})
 
 
 def require_own_site(request: Request) -> None:
     """`Forbidden` if a browser says that another site has sent it."""
     origin = request.headers.get("origin")
     if origin is not None and origin.lower() not in own_origins(request):
-        raise Forbidden(NOT_OURS)
-    if request.headers.get("sec-fetch-site", "same-origin") not in OWN_SITES:
-        raise Forbidden(NOT_OURS)
+        raise Forbidden(FOREIGN_FORM)
+    if request.headers.get("sec-fetch-site", "same-origin") not in OWN_FETCH_SITES:
+        raise Forbidden(FOREIGN_FORM)

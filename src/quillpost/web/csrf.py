@@ -10,104 +10,104 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from fastapi import Request
 
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Forbidden
-from quillpost.core.tokens import mint
+from quillpost.core.tokens import mint_secret
 from quillpost.web.cookies import SESSION, VISITOR, read_cookie
 
-STALE = (
+STALE_FORM = (
     "This form is not good any more: its page was open for too long, or this browser keeps no cookies. "
     "Nothing was done. Open the page anew, and fill in the form once more."
 )
 
-_ABOUT: Final = re.compile(r"([0-9]{1,19})-(test|live)")
+_CONTEXT_PATTERN: Final = re.compile(r"([0-9]{1,19})-(test|live)")
 
 
-class About(NamedTuple):
+class PageContext(NamedTuple):
     """Which of its reader's accounts a page was about, in which mode; None: nobody was signed in."""
 
     membership_id: int | None = None
     mode: str | None = None
 
     @classmethod
-    def of(cls, who: SignedIn | None) -> "About":
-        return cls() if who is None else cls(who.here.membership_id, who.mode)
+    def from_user(cls, user: SignedInUser | None) -> "PageContext":
+        return cls() if user is None else cls(user.here.membership_id, user.mode)
 
     @classmethod
-    def read(cls, written: str) -> "About":
+    def parse(cls, text: str) -> "PageContext":
         """What stands before the dot of a word; `Forbidden` for anything else."""
-        found = _ABOUT.fullmatch(written)
-        if written and found is None:
-            raise Forbidden(STALE)
-        return cls(int(found[1]), found[2]) if found else cls()
+        match = _CONTEXT_PATTERN.fullmatch(text)
+        if text and match is None:
+            raise Forbidden(STALE_FORM)
+        return cls(int(match[1]), match[2]) if match else cls()
 
     def __str__(self) -> str:
         return "" if self.membership_id is None else f"{self.membership_id}-{self.mode}"
 
 
-NOBODYS: Final = About()
+NO_CONTEXT: Final = PageContext()
 
 
-def csrf_token(request: Request, who: SignedIn | None) -> str:
+def create_csrf_token(request: Request, user: SignedInUser | None) -> str:
     """For the forms of the page that answers this request: bound to the session or, before anyone is signed
     in, to the visitor's cookie (which `show` sets where there is none)."""
-    cookie = _bound_to(request)
+    cookie = _bound_cookie(request)
     if cookie is None:
-        cookie = request.state.new_visitor = mint("visitor", secrets.token_bytes(24))
-    return _words(request, cookie, str(About.of(who)))[0]
+        cookie = request.state.new_visitor = mint_secret("visitor", secrets.token_bytes(24))
+    return _sign_tokens(request, cookie, str(PageContext.from_user(user)))[0]
 
 
-def about(request: Request, given: str) -> About:
+def verify_csrf_token(request: Request, token: str) -> PageContext:
     """What the page with this word was about. `Forbidden` if the word is not ours, or another browser's."""
-    cookie, written = _bound_to(request), given.partition(".")[0]
-    words = () if cookie is None else _words(request, cookie, written)
-    if not any(hmac.compare_digest(given.encode(), word.encode()) for word in words):
-        raise Forbidden(STALE)
-    return About.read(written)
+    cookie, context = _bound_cookie(request), token.partition(".")[0]
+    valid_tokens = () if cookie is None else _sign_tokens(request, cookie, context)
+    if not any(hmac.compare_digest(token.encode(), valid_token.encode()) for valid_token in valid_tokens):
+        raise Forbidden(STALE_FORM)
+    return PageContext.parse(context)
 
 
-def _bound_to(request: Request) -> str | None:
-    made: str | None = getattr(request.state, "new_visitor", None)
-    return read_cookie(request, SESSION) or read_cookie(request, VISITOR) or made
+def _bound_cookie(request: Request) -> str | None:
+    new_visitor: str | None = getattr(request.state, "new_visitor", None)
+    return read_cookie(request, SESSION) or read_cookie(request, VISITOR) or new_visitor
 
 
-def _words(request: Request, cookie: str, about: str) -> list[str]:
+def _sign_tokens(request: Request, cookie: str, context: str) -> list[str]:
     """By the current key, and by the former ones: a page may have been open while the key was changed."""
-    parts: Parts = request.app.state.parts
-    bound = f"{about}.{cookie}".encode()
-    keys = parts.sealer.derive_all("csrf")
-    return [f"{about}.{hmac.new(key, bound, hashlib.sha256).hexdigest()}" for key in keys]
+    container: Container = request.app.state.parts
+    payload = f"{context}.{cookie}".encode()
+    keys = container.encryptor.derive_keys("csrf")
+    return [f"{context}.{hmac.new(key, payload, hashlib.sha256).hexdigest()}" for key in keys]
 
 
-FIELD = "once"
-KEY = re.compile(r"[A-Za-z0-9_-]{22}")
-A_DAY = 24 * 60 * 60
+ONE_TIME_FIELD = "once"
+ONE_TIME_KEY = re.compile(r"[A-Za-z0-9_-]{22}")
+DAY_SECONDS = 24 * 60 * 60
 
-COUNT = sa.text("select used from count_call(:key, :seconds)")
-
-
-class DoneAlready(Conflict):
-    """The same form once more. `leads_to` is where its reader finds what came of it."""
-
-    def __init__(self, instead: str, leads_to: str) -> None:
-        super().__init__(f"This was done already, and was not done again. {instead}")
-        self.leads_to = leads_to
+COUNT_CALL = sa.text("select used from count_call(:key, :seconds)")
 
 
-def new_key() -> str:
+class DuplicateSubmission(Conflict):
+    """The same form once more. `result_path` is where its reader finds what came of it."""
+
+    def __init__(self, hint: str, result_path: str) -> None:
+        super().__init__(f"This was done already, and was not done again. {hint}")
+        self.result_path = result_path
+
+
+def create_one_time_key() -> str:
     """For the form of the page that is shown now."""
     return secrets.token_urlsafe(16)
 
 
-def do_once(tx: Tx, who: SignedIn, key: str, *, instead: str, leads_to: str) -> None:
-    """`DoneAlready`, in these words, if the form with this key was sent before, and what it asked for was
+def use_one_time_key(tx: Tx, user: SignedInUser, key: str, *, hint: str, result_path: str) -> None:
+    """`DuplicateSubmission`, in these words, if the form with this key was sent before, and what it asked for was
     done. Counted in the transaction of the act itself: of two at once one waits for the other, and what is
     refused may be sent again."""
-    if not KEY.fullmatch(key):
-        raise Forbidden(STALE)
+    if not ONE_TIME_KEY.fullmatch(key):
+        raise Forbidden(STALE_FORM)
     # The digest: what a browser sends is not kept.
-    counted = f"day:once:{who.person_id}:{sha256(key.encode()).hexdigest()}"
-    if tx.execute(COUNT, {"key": counted, "seconds": A_DAY}).scalar_one() > 1:
-        raise DoneAlready(instead, leads_to)
+    counter_key = f"day:once:{user.person_id}:{sha256(key.encode()).hexdigest()}"
+    if tx.execute(COUNT_CALL, {"key": counter_key, "seconds": DAY_SECONDS}).scalar_one() > 1:
+        raise DuplicateSubmission(hint, result_path)

@@ -17,15 +17,15 @@ from quillpost.core.errors import (
     Unavailable,
 )
 from quillpost.core.tokens import hide_secrets
-from quillpost.rendering.images.limits import BadArt
+from quillpost.rendering.images.limits import UnprintableArt
 from quillpost.web import sessions
-from quillpost.web.api.errors import WrongBody, answer_to
-from quillpost.web.csrf import STALE, DoneAlready
-from quillpost.web.forms import MovedOn
-from quillpost.web.rendering import show
-from quillpost.web.sessions import way_back
+from quillpost.web.api.errors import UnreadableBody, respond_to_error
+from quillpost.web.csrf import STALE_FORM, DuplicateSubmission
+from quillpost.web.forms import AccountSwitched
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import form_page_path
 
-TITLES: Final[Mapping[int, str]] = {
+ERROR_TITLES: Final[Mapping[int, str]] = {
     400: "That cannot be done.",
     403: "You may not do this.",
     405: "This is no page.",
@@ -38,55 +38,65 @@ TITLES: Final[Mapping[int, str]] = {
     503: "One moment, please.",
 }
 
-NO_PAGE = "Only forms and programs send something to this address. Nothing was done."
+NOT_A_PAGE = "Only forms and programs send something to this address. Nothing was done."
 
 
-def install(app: FastAPI) -> None:
+def install_error_pages(app: FastAPI) -> None:
     """Both: who is led where before they see a page, and what they see if something goes wrong on it."""
-    for kind in (Forbidden, Invalid, Refused, Conflict, Throttled, Unavailable, WrongBody, BadArt, 405):
-        app.add_exception_handler(kind, answer_trouble)
-    sessions.install(app)
+    for error_type in (
+        Forbidden,
+        Invalid,
+        Refused,
+        Conflict,
+        Throttled,
+        Unavailable,
+        UnreadableBody,
+        UnprintableArt,
+        405,
+    ):
+        app.add_exception_handler(error_type, respond_with_error_page)
+    sessions.install_redirects(app)
 
 
-async def answer_trouble(request: Request, failure: Exception) -> Response:
-    told = answer_to(request, failure)
-    if not sessions.is_for_people(request):
-        return told
-    message = _message(failure)
-    shown = show(
+async def respond_with_error_page(request: Request, error: Exception) -> Response:
+    api_response = respond_to_error(request, error)
+    if not sessions.is_for_browser(request):
+        return api_response
+    message = _error_message(error)
+    response = render_page(
         request,
         "part_trouble.html" if sessions.is_fragment(request) else "trouble.html",
         # Who is turned away for want of time is not looked up.
-        who=None if isinstance(failure, Overloaded) else await sessions.reader_of(request),
-        status=told.status_code,
-        title=_title(failure, message, told.status_code),
+        user=None if isinstance(error, Overloaded) else await sessions.find_user_if_available(request),
+        status=api_response.status_code,
+        title=_error_title(error, message, api_response.status_code),
         message=hide_secrets(message),
-        back=_back(request, failure),
-        is_anew=message in (STALE, NO_PAGE) or isinstance(failure, MovedOn),
-        typed=failure.written if isinstance(failure, MovedOn) else {},
+        back=_back_path(request, error),
+        is_anew=message in (STALE_FORM, NOT_A_PAGE) or isinstance(error, AccountSwitched),
+        typed=error.unsaved_text if isinstance(error, AccountSwitched) else {},
     )
     for name in ("Retry-After", "Connection", "Allow"):
-        if name in told.headers:
-            shown.headers[name] = told.headers[name]
-    return shown
+        if name in api_response.headers:
+            response.headers[name] = api_response.headers[name]
+    return response
 
 
-def _message(failure: Exception) -> str:
-    if isinstance(failure, HTTPException):
-        return NO_PAGE
-    return failure.message if isinstance(failure, (QuillpostError, WrongBody)) else str(failure)
+def _error_message(error: Exception) -> str:
+    if isinstance(error, HTTPException):
+        return NOT_A_PAGE
+    return error.message if isinstance(error, (QuillpostError, UnreadableBody)) else str(error)
 
 
-def _back(request: Request, failure: Exception) -> str:
-    if isinstance(failure, DoneAlready):
-        return failure.leads_to
-    is_form = request.method == "POST" or isinstance(failure, HTTPException)
-    return way_back(request) if is_form else "/"
+def _back_path(request: Request, error: Exception) -> str:
+    if isinstance(error, DuplicateSubmission):
+        return error.result_path
+    is_form = request.method == "POST" or isinstance(error, HTTPException)
+    return form_page_path(request) if is_form else "/"
 
 
-def _title(failure: Exception, message: str, status: int) -> str:
-    if isinstance(failure, MovedOn):
-        return f"You are in {failure.mode} mode now." if failure.mode else "You are in another account now."
-    if isinstance(failure, DoneAlready):
+def _error_title(error: Exception, message: str, status: int) -> str:
+    if isinstance(error, AccountSwitched):
+        return f"You are in {error.mode} mode now." if error.mode else "You are in another account now."
+    if isinstance(error, DuplicateSubmission):
         return "This was done already."
-    return "Open the page anew." if message == STALE else TITLES[status]
+    return "Open the page anew." if message == STALE_FORM else ERROR_TITLES[status]

@@ -4,7 +4,7 @@ words into our mouth. Where it says `{place}`, that is the account that its read
 from collections.abc import Mapping
 from typing import Final
 
-SAID: Final[Mapping[str, str]] = {
+FLASH_MESSAGES: Final[Mapping[str, str]] = {
     # Signing in
     "signed_out": "You are signed out.",
     "too_many_codes": "Those were too many wrong codes. Sign in again.",

@@ -10,20 +10,20 @@ from threading import Thread
 
 import structlog
 
-from quillpost.rendering.handwriting.catalog import DEFAULT, PLAIN
+from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, PLAIN_FACE
 from quillpost.rendering.handwriting.collection import Hands
 
 log = structlog.get_logger(__name__)
 
-START_AFTER_SECONDS = 1.5
-BETWEEN_LOOKS_SECONDS = 1.0
-MOST_LOOKS = 300
+START_DELAY_SECONDS = 1.5
+POLL_SECONDS = 1.0
+MAX_POLLS = 300
 
 
 @asynccontextmanager
-async def preparing(hands: Hands) -> AsyncIterator[None]:
+async def prepare_in_background(hands: Hands) -> AsyncIterator[None]:
     """Meanwhile every hand is made ready, and the first one is read. Neither start nor end waits for it."""
-    work = asyncio.create_task(_prepare(hands))
+    work = asyncio.create_task(_prepare_hands(hands))
     try:
         yield
     finally:
@@ -32,21 +32,21 @@ async def preparing(hands: Hands) -> AsyncIterator[None]:
             await work
 
 
-async def _prepare(hands: Hands) -> None:
-    await asyncio.sleep(START_AFTER_SECONDS)
+async def _prepare_hands(hands: Hands) -> None:
+    await asyncio.sleep(START_DELAY_SECONDS)
     helper: asyncio.Task[bool] | None = None
     try:
-        missing = await asyncio.to_thread(hands.unprepared)
+        missing = await asyncio.to_thread(hands.unprepared_faces)
         if missing:
             log.info("hands.preparing", count=len(missing))
             helper = asyncio.create_task(_run_helper())
-            await _until_first_is_ready(hands, helper)
+            await _wait_for_first(hands, helper)
         # No thread that is waited for at the end: without a helper it may be busy for long.
-        Thread(target=_read_first, args=(hands,), daemon=True).start()
+        Thread(target=_load_first, args=(hands,), daemon=True).start()
         if helper is not None and await helper:
             log.info("hands.prepared")
-    except Exception as fault:  # a hand that is not ready is made so when it is needed
-        log.warning("hands.not_prepared", error=repr(fault))
+    except Exception as error:  # a hand that is not ready is made so when it is needed
+        log.warning("hands.not_prepared", error=repr(error))
     finally:
         if helper is not None:
             helper.cancel()
@@ -65,29 +65,29 @@ async def _run_helper() -> bool:
         start_new_session=True,
     )
     try:
-        _, said = await process.communicate()
+        _, stderr = await process.communicate()
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        error = said.decode(errors="replace").strip().splitlines()[-1:]
+        error = stderr.decode(errors="replace").strip().splitlines()[-1:]
         log.warning("hands.not_prepared", exit_code=process.returncode, error=" ".join(error))
     return process.returncode == 0
 
 
-async def _until_first_is_ready(hands: Hands, helper: asyncio.Task[bool]) -> None:
+async def _wait_for_first(hands: Hands, helper: asyncio.Task[bool]) -> None:
     """Whoever prepares it: our helper, or that of another process."""
-    for _ in range(MOST_LOOKS):
-        missing = await asyncio.to_thread(hands.unprepared)
+    for _ in range(MAX_POLLS):
+        missing = await asyncio.to_thread(hands.unprepared_faces)
         has_failed = helper.done() and not helper.result()
-        if has_failed or not {PLAIN, DEFAULT} & set(missing):
+        if has_failed or not {PLAIN_FACE, DEFAULT_STYLE} & set(missing):
             return
-        await asyncio.sleep(BETWEEN_LOOKS_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)
 
 
-def _read_first(hands: Hands) -> None:
+def _load_first(hands: Hands) -> None:
     try:
-        hands.hand(DEFAULT.number)
-    except Exception as fault:  # whoever sends is told; the service itself goes on
-        log.warning("hands.not_read", error=repr(fault))
+        hands.hand(DEFAULT_STYLE.number)
+    except Exception as error:  # whoever sends is told; the service itself goes on
+        log.warning("hands.not_read", error=repr(error))

@@ -25,22 +25,22 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from quillpost.accounts.users.sessions import SignedIn, still_there
+from quillpost.accounts.users.sessions import SignedInUser, check_still_signed_in
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import QuillpostError, Unavailable
 
-Kind = Literal["order", "item", "import", "batch", "account"]
-Topic = tuple[Kind, int]
+TopicKind = Literal["order", "item", "import", "batch", "account"]
+Topic = tuple[TopicKind, int]
 """What somebody watches: an order, a piece, an import, a print batch, or all that happens in an account."""
 
-JUST_NOW = timedelta(seconds=10)
+RECENT_WINDOW = timedelta(seconds=10)
 
 # PostgreSQL gives every version of a row the number of the transaction that wrote it.
-ROWS = "select id, xmin::text as version from {table} where id = any(cast(:ids as bigint[]))"
+ROW_VERSIONS = "select id, xmin::text as version from {table} where id = any(cast(:ids as bigint[]))"
 
 # A piece's card has a life of its own, of which the piece itself knows nothing.
-ITEMS = """
+ITEM_VERSIONS = """
     select i.id, concat(i.xmin, ' ', g.xmin) as version from items i
       left join giftcards g on g.item_id = i.id
      where i.id = any(cast(:ids as bigint[]))
@@ -50,7 +50,7 @@ ITEMS = """
 # last seconds are counted too, for of two that write at once the earlier one may be seen later. What else
 # needs attention, or is somebody's first step, leaves none: that is asked of an index each, and of the newest
 # few rows.
-ACCOUNTS = """
+ACCOUNT_VERSIONS = """
     select a.id, concat_ws(' ', newest.at, newest.id, lately.n,
            (select xmin from accounts where id = a.id),
            (select max(id) from mailing_lists where account_id = a.id),
@@ -73,150 +73,151 @@ ACCOUNTS = """
                where f.account_id = a.id and f.at > :just_now limit 1000) counted) lately on true
 """
 
-ASKING: Final[Mapping[Kind, sa.TextClause]] = {
-    "order": sa.text(ROWS.format(table="orders")),
-    "item": sa.text(ITEMS),
-    "import": sa.text(ROWS.format(table="imports")),
-    "batch": sa.text(ROWS.format(table="batches")),
-    "account": sa.text(ACCOUNTS),
+VERSION_QUERIES: Final[Mapping[TopicKind, sa.TextClause]] = {
+    "order": sa.text(ROW_VERSIONS.format(table="orders")),
+    "item": sa.text(ITEM_VERSIONS),
+    "import": sa.text(ROW_VERSIONS.format(table="imports")),
+    "batch": sa.text(ROW_VERSIONS.format(table="batches")),
+    "account": sa.text(ACCOUNT_VERSIONS),
 }
 
 
-def versions(tx: Tx, topics: Iterable[Topic], *, now: datetime) -> dict[Topic, str]:
+def read_versions(tx: Tx, topics: Iterable[Topic], *, now: datetime) -> dict[Topic, str]:
     """Of each that is there a text that is another once something has changed. One question for each kind.
     Takes the worker's transaction."""
-    by_kind: dict[Kind, list[int]] = {}
-    for kind, number in topics:
-        by_kind.setdefault(kind, []).append(number)
-    found: dict[Topic, str] = {}
+    by_kind: dict[TopicKind, list[int]] = {}
+    for kind, topic_id in topics:
+        by_kind.setdefault(kind, []).append(topic_id)
+    versions_by_topic: dict[Topic, str] = {}
     for kind, ids in by_kind.items():
-        asked: dict[str, Any] = {"ids": ids}
+        parameters: dict[str, Any] = {"ids": ids}
         if kind == "account":
-            asked["just_now"] = now - JUST_NOW
-        found |= {(kind, row.id): row.version for row in tx.execute(ASKING[kind], asked)}
-    return found
+            parameters["just_now"] = now - RECENT_WINDOW
+        versions_by_topic |= {(kind, row.id): row.version for row in tx.execute(VERSION_QUERIES[kind], parameters)}
+    return versions_by_topic
 
 
-__all__ = ["Live", "Topic", "stream"]
+__all__ = ["LiveUpdates", "Topic", "stream_response"]
 
 log = structlog.get_logger(__name__)
 
-Draw = Callable[[], Mapping[str, str]]
+RenderFragments = Callable[[], Mapping[str, str]]
 """Makes the fragments, by name; runs in a thread, in a transaction of its own."""
 
-STREAM: Final = "text/event-stream"
-HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+EVENT_STREAM_TYPE: Final = "text/event-stream"
+STREAM_HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Nobody keeps it, and no proxy waits for its end before it passes on what there is."""
-MOST = 500
-MOST_OF_ONE = 20
-MOST_OF_A_PERSON = 40
-MOST_OF_AN_ACCOUNT = 150
+MAX_STREAMS = 500
+MAX_STREAMS_PER_SESSION = 20
+MAX_STREAMS_PER_PERSON = 40
+MAX_STREAMS_PER_ACCOUNT = 150
 """Streams of a process, of one session, of all sessions of somebody, of all who look at an account: nobody
 takes all of them."""
-AT_ONCE = 4
+MAX_CONCURRENT_RENDERS = 4
 """Fragments that are drawn at a time, fewer than there are threads: pages come first."""
-FULL = "Too many pages are kept up to date just now. This one shows how things stood when it was opened."
+TOO_MANY_STREAMS = "Too many pages are kept up to date just now. This one shows how things stood when it was opened."
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
+class StreamTiming:
     """In seconds: how often we look, say that we are still there, and ask whether the reader is; after what
     time a stream ends (browsers come back by themselves), and after how long they do."""
 
-    look: float = 1
+    poll: float = 1
     heartbeat: float = 15
-    session: float = 15
-    lasts: float = 600
-    back_after: float = 3
+    session_check: float = 15
+    lifetime: float = 600
+    reconnect_after: float = 3
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Watcher:
     """One stream: what it is about, for whom, and whether there is news."""
 
-    who: SignedIn
+    user: SignedInUser
     topic: Topic
-    has_news: asyncio.Event = field(default_factory=asyncio.Event)
-    is_over: bool = False
+    has_changes: asyncio.Event = field(default_factory=asyncio.Event)
+    has_ended: bool = False
 
     def end(self) -> None:
-        self.is_over = True
-        self.has_news.set()
+        self.has_ended = True
+        self.has_changes.set()
 
     async def wait(self, seconds: float) -> bool:
         """Whether there was news within this time."""
         try:
             async with asyncio.timeout(seconds):
-                await self.has_news.wait()
+                await self.has_changes.wait()
         except TimeoutError:
             return False
         return True
 
 
-class Live:
+class LiveUpdates:
     """All streams of a process, and the one task that looks out for them."""
 
-    def __init__(self, db: Database, clock: Clock, rhythm: Rhythm | None = None) -> None:
+    def __init__(self, db: Database, clock: Clock, timing: StreamTiming | None = None) -> None:
         self._db, self._clock = db, clock
-        self.rhythm = rhythm or Rhythm()
+        self.timing = timing or StreamTiming()
         # A stream whose reader left before it began is forgotten with its watcher.
         self._watchers: WeakSet[_Watcher] = WeakSet()
-        self._door = threading.Lock()
-        self._lookout: asyncio.Task[None] | None = None
-        self._easel = asyncio.Semaphore(AT_ONCE)
+        self._lock = threading.Lock()
+        self._poll_task: asyncio.Task[None] | None = None
+        self._render_slots = asyncio.Semaphore(MAX_CONCURRENT_RENDERS)
         self._is_ending = False
 
     @property
-    def watched(self) -> int:
+    def stream_count(self) -> int:
         """How many streams are open."""
-        return len(self._all())
+        return len(self._list_watchers())
 
     def end(self) -> None:
         """The server stops: it waits for open connections, and these would stay for minutes."""
         self._is_ending = True
-        for watcher in self._all():
+        for watcher in self._list_watchers():
             watcher.end()
 
-    def take_place(self, who: SignedIn, topic: Topic) -> _Watcher:
+    def register(self, user: SignedInUser, topic: Topic) -> _Watcher:
         """The place of one more stream; `Unavailable` where there are too many, or this reader or their
         account has too many. However many ask at once, each is told in turn."""
-        with self._door:
-            others = [watcher.who for watcher in self._watchers]
+        with self._lock:
+            watching_users = [watcher.user for watcher in self._watchers]
             if (
                 self._is_ending
-                or len(others) >= MOST
-                or sum(each.session_id == who.session_id for each in others) >= MOST_OF_ONE
-                or sum(each.person_id == who.person_id for each in others) >= MOST_OF_A_PERSON
-                or sum(each.here.account_id == who.here.account_id for each in others) >= MOST_OF_AN_ACCOUNT
+                or len(watching_users) >= MAX_STREAMS
+                or sum(other.session_id == user.session_id for other in watching_users) >= MAX_STREAMS_PER_SESSION
+                or sum(other.person_id == user.person_id for other in watching_users) >= MAX_STREAMS_PER_PERSON
+                or sum(other.here.account_id == user.here.account_id for other in watching_users)
+                >= MAX_STREAMS_PER_ACCOUNT
             ):
-                raise Unavailable(FULL)
-            watcher = _Watcher(who, topic)
+                raise Unavailable(TOO_MANY_STREAMS)
+            watcher = _Watcher(user, topic)
             self._watchers.add(watcher)
         return watcher
 
-    async def events(self, place: _Watcher | None, draw: Draw) -> AsyncIterator[str]:
+    async def events(self, registered: _Watcher | None, render: RenderFragments) -> AsyncIterator[str]:
         """The stream itself. Unless its reader has a place, what there is now and no more."""
-        sent: dict[str, bytes] = {}
-        if place is None:
-            yield _news(await run_in_threadpool(draw), sent)
+        digests: dict[str, bytes] = {}
+        if registered is None:
+            yield _format_events(await run_in_threadpool(render), digests)
             return
-        with self._watching(place) as watcher:
-            yield f"retry: {round(self.rhythm.back_after * 1000)}\n\n"
-            ends_at = asyncio.get_running_loop().time() + self.rhythm.lasts
-            while not watcher.is_over and asyncio.get_running_loop().time() < ends_at:
-                watcher.has_news.clear()
+        with self._watching(registered) as watcher:
+            yield f"retry: {round(self.timing.reconnect_after * 1000)}\n\n"
+            ends_at = asyncio.get_running_loop().time() + self.timing.lifetime
+            while not watcher.has_ended and asyncio.get_running_loop().time() < ends_at:
+                watcher.has_changes.clear()
                 try:
-                    async with self._easel:
-                        drawn = await run_in_threadpool(draw)
+                    async with self._render_slots:
+                        fragments = await run_in_threadpool(render)
                 except Unavailable:  # whoever looks out finds the same, and goes on
-                    await asyncio.sleep(self.rhythm.look)
-                    watcher.has_news.set()
+                    await asyncio.sleep(self.timing.poll)
+                    watcher.has_changes.set()
                 except QuillpostError:  # it is gone, or no longer theirs: who comes back is told so
                     return
                 else:
-                    if news := _news(drawn, sent):
-                        yield news
-                while not await watcher.wait(self.rhythm.heartbeat):
+                    if events := _format_events(fragments, digests):
+                        yield events
+                while not await watcher.wait(self.timing.heartbeat):
                     yield ": still here\n\n"
                     if asyncio.get_running_loop().time() >= ends_at:
                         return
@@ -225,88 +226,94 @@ class Live:
     def _watching(self, watcher: _Watcher) -> Iterator[_Watcher]:
         if self._is_ending:
             watcher.end()
-        self._look_out()
+        self._start_polling()
         try:
             yield watcher
         finally:
-            with self._door:
+            with self._lock:
                 self._watchers.discard(watcher)
 
-    def _all(self) -> list[_Watcher]:
-        with self._door:
+    def _list_watchers(self) -> list[_Watcher]:
+        with self._lock:
             return list(self._watchers)
 
-    def _look_out(self) -> None:
+    def _start_polling(self) -> None:
         """Somebody does from here on; a task of a loop that is gone is nobody."""
         loop = asyncio.get_running_loop()
-        if self._lookout is None or self._lookout.done() or self._lookout.get_loop() is not loop:
+        if self._poll_task is None or self._poll_task.done() or self._poll_task.get_loop() is not loop:
             # In a context of its own: it is no part of the request that it begins with.
-            self._lookout = loop.create_task(self._stay_on_the_lookout(), context=Context())
+            self._poll_task = loop.create_task(self._poll(), context=Context())
 
-    async def _stay_on_the_lookout(self) -> None:
+    async def _poll(self) -> None:
         loop = asyncio.get_running_loop()
-        known: dict[Topic, str | None] = {}
-        asked_at = loop.time()
+        versions_by_topic: dict[Topic, str | None] = {}
+        sessions_checked_at = loop.time()
         try:
-            while self.watched:
+            while self.stream_count:
                 try:
-                    await self._look(known)
-                    if loop.time() - asked_at >= self.rhythm.session:
-                        asked_at = loop.time()
-                        await self._see_who_left()
+                    await self._notify_changed(versions_by_topic)
+                    if loop.time() - sessions_checked_at >= self.timing.session_check:
+                        sessions_checked_at = loop.time()
+                        await self._end_expired_sessions()
                 except Unavailable:
                     log.warning("live.blind")
-                await asyncio.sleep(self.rhythm.look)
+                await asyncio.sleep(self.timing.poll)
         finally:
             # Where it broke, nobody waits for news that never comes.
-            for watcher in self._all():
+            for watcher in self._list_watchers():
                 watcher.end()
 
-    async def _look(self, known: dict[Topic, str | None]) -> None:
+    async def _notify_changed(self, versions_by_topic: dict[Topic, str | None]) -> None:
         """Tell those whose topic is another than it was. What is new here counts as changed: it was drawn
         before we looked for the first time."""
-        topics = {watcher.topic for watcher in self._all()}
-        found = await asyncio.to_thread(self._ask, topics)
-        changed = {topic for topic in topics if topic not in known or known[topic] != found.get(topic)}
-        known.clear()
-        known.update({topic: found.get(topic) for topic in topics})
-        for watcher in self._all():
+        topics = {watcher.topic for watcher in self._list_watchers()}
+        current = await asyncio.to_thread(self._read_versions, topics)
+        changed = {
+            topic
+            for topic in topics
+            if topic not in versions_by_topic or versions_by_topic[topic] != current.get(topic)
+        }
+        versions_by_topic.clear()
+        versions_by_topic.update({topic: current.get(topic) for topic in topics})
+        for watcher in self._list_watchers():
             if watcher.topic in changed:
-                watcher.has_news.set()
+                watcher.has_changes.set()
 
-    async def _see_who_left(self) -> None:
+    async def _end_expired_sessions(self) -> None:
         """Whose session has ended, or is in another account or mode by now, sees no more."""
-        watchers = self._all()
-        are_there = await asyncio.to_thread(self._ask_who_is_there, [watcher.who for watcher in watchers])
-        for watcher, is_there in zip(watchers, are_there, strict=True):
-            if not is_there:
+        watchers = self._list_watchers()
+        are_active = await asyncio.to_thread(self._check_sessions, [watcher.user for watcher in watchers])
+        for watcher, is_active in zip(watchers, are_active, strict=True):
+            if not is_active:
                 watcher.end()
 
-    def _ask(self, topics: set[Topic]) -> dict[Topic, str]:
-        with self._db.work() as tx:
-            return versions(tx, topics, now=self._clock())
+    def _read_versions(self, topics: set[Topic]) -> dict[Topic, str]:
+        with self._db.system_transaction() as tx:
+            return read_versions(tx, topics, now=self._clock())
 
-    def _ask_who_is_there(self, readers: list[SignedIn]) -> list[bool]:
-        with self._db.work() as tx:
-            return still_there(tx, readers, now=self._clock())
+    def _check_sessions(self, users: list[SignedInUser]) -> list[bool]:
+        with self._db.system_transaction() as tx:
+            return check_still_signed_in(tx, users, now=self._clock())
 
 
-def stream(request: Request, who: SignedIn, topic: Topic, draw: Draw) -> StreamingResponse:
-    """What `draw` shows, now and whenever the topic has changed. `topic` is the reader's: whoever answers so
+def stream_response(request: Request, user: SignedInUser, topic: Topic, render: RenderFragments) -> StreamingResponse:
+    """What `render` shows, now and whenever the topic has changed. `topic` is the reader's: whoever answers so
     has made sure of that. Whoever does not ask for a stream gets what there is now."""
-    live: Live = request.app.state.live
-    stays = STREAM in request.headers.get("accept", "")
-    place = live.take_place(who, topic) if stays else None
-    return StreamingResponse(live.events(place, draw), media_type=STREAM, headers=dict(HEADERS))
+    live_updates: LiveUpdates = request.app.state.live
+    wants_stream = EVENT_STREAM_TYPE in request.headers.get("accept", "")
+    watcher = live_updates.register(user, topic) if wants_stream else None
+    return StreamingResponse(
+        live_updates.events(watcher, render), media_type=EVENT_STREAM_TYPE, headers=dict(STREAM_HEADERS)
+    )
 
 
-def _news(drawn: Mapping[str, str], sent: dict[str, bytes]) -> str:
+def _format_events(fragments: Mapping[str, str], digests: dict[str, bytes]) -> str:
     """One event for each fragment that is not as it was sent; nothing, if all are. Notes what is sent."""
     events = []
-    for name, text in drawn.items():
+    for name, text in fragments.items():
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        if sent.get(name) != digest:
-            sent[name] = digest
+        if digests.get(name) != digest:
+            digests[name] = digest
             lines = "\n".join(f"data: {line}" for line in text.splitlines() or [""])
             events.append(f"event: {name}\n{lines}\n\n")
     return "".join(events)

@@ -11,65 +11,65 @@ from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.core.clock import ago
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.core.clock import format_time_ago
 from quillpost.core.tokens import hide_secrets
-from quillpost.rendering.text.addresses import address_lines
+from quillpost.rendering.text.addresses import format_address_lines
 from quillpost.rendering.text.countries import country_name
-from quillpost.web.assets import asset, has_packages
-from quillpost.web.cookies import COOKIE, VISITOR, set_cookie, zone_of
-from quillpost.web.csrf import csrf_token, new_key
-from quillpost.web.flash import SAID
+from quillpost.web.assets import asset_path, has_packages
+from quillpost.web.cookies import VISITOR, ZONE_COOKIE, get_zone, set_cookie
+from quillpost.web.csrf import create_csrf_token, create_one_time_key
+from quillpost.web.flash import FLASH_MESSAGES
 from quillpost.web.middleware.path_secrets import without_secrets
 
 
-def number(n: int) -> str:
-    return f"{n:,}"
+def format_number(value: int) -> str:
+    return f"{value:,}"
 
 
-def cents(amount: int) -> str:
+def format_cents(amount: int) -> str:
     """`$1,234.50`, and below zero `−$3.00`."""
     sign = "\N{MINUS SIGN}" if amount < 0 else ""
     return f"{sign}${abs(amount) // 100:,}.{abs(amount) % 100:02d}"
 
 
-def plural(n: int, one: str, many: str | None = None) -> str:
+def pluralize(count: int, singular: str, plural_form: str | None = None) -> str:
     """`1 piece`, `2,000 pieces`."""
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{count:,} {singular if count == 1 else plural_form or singular + 's'}"
 
 
-def town(city: str | None, province: str | None, postal_code: str | None, country: str | None = "US") -> str:
+def format_town(city: str | None, province: str | None, postal_code: str | None, country: str | None = "US") -> str:
     """`Austin, TX 78701`; abroad as the country writes it, with its name: `10115 Berlin, Germany`."""
     if country in (None, "US"):
         return ", ".join(filter(None, (city, " ".join(filter(None, (province, postal_code))))))
-    return ", ".join([*address_lines(country, [], city, province, postal_code), country_name(country or "")])
+    return ", ".join([*format_address_lines(country, [], city, province, postal_code), country_name(country or "")])
 
 
-def day(at: datetime, zone: tzinfo) -> str:
+def format_date(at: datetime, zone: tzinfo) -> str:
     """A date that nobody reads the wrong way round: `4 May 2026`."""
-    there = at.astimezone(zone)
-    return f"{there.day} {there:%b %Y}"
+    local = at.astimezone(zone)
+    return f"{local.day} {local:%b %Y}"
 
 
-def moment(at: datetime, zone: tzinfo, words: str | None = None, *, has_year: bool = False) -> Markup:
-    """A `time` element: in the reader's zone, or in `words` such as `3 minutes ago`. Whoever points at it
+def format_time(at: datetime, zone: tzinfo, label: str | None = None, *, has_year: bool = False) -> Markup:
+    """A `time` element: in the reader's zone, or in `label` such as `3 minutes ago`. Whoever points at it
     sees all of it, and a script puts it right where the reader's zone was not known. `has_year`: it may be
     long ago."""
-    there = at.astimezone(zone)
-    exact = f"{there.day} {there:%b %Y, %H:%M}"
-    full = Markup('<time datetime="{at}" title="{exact} {name}"{kind}>{shown}</time>')
+    local = at.astimezone(zone)
+    exact = f"{local.day} {local:%b %Y, %H:%M}"
+    template = Markup('<time datetime="{at}" title="{exact} {name}"{kind}>{shown}</time>')
     kind = Markup("")
-    if words is None:
+    if label is None:
         kind = Markup(' data-moment="year"') if has_year else Markup(" data-moment")
-        words = exact if has_year else f"{there.day} {there:%b, %H:%M}"
-    return full.format(at=at.isoformat(), exact=exact, name=there.tzname(), kind=kind, shown=words)
+        label = exact if has_year else f"{local.day} {local:%b, %H:%M}"
+    return template.format(at=at.isoformat(), exact=exact, name=local.tzname(), kind=kind, shown=label)
 
 
-FRONT: Final = "the picture on the front"
+FRONT_LABEL: Final = "the picture on the front"
 
-NAMES: Final[Mapping[str, str]] = {
-    "front_image_url": FRONT,
-    "image_template": FRONT,
+FIELD_LABELS: Final[Mapping[str, str]] = {
+    "front_image_url": FRONT_LABEL,
+    "image_template": FRONT_LABEL,
     "custom_background_image": "the picture under the handwriting",
     "custom_background_url": "the picture under the handwriting",
     "additional_pages": "the PDF",
@@ -87,38 +87,40 @@ NAMES: Final[Mapping[str, str]] = {
 }
 """What a field of the API is to somebody who has never seen one."""
 
-PHRASES: Final[Mapping[str, str]] = {
+PHRASE_REPLACEMENTS: Final[Mapping[str, str]] = {
     ", or give postal_code beside it.": ".",
     ", or set allow_duplicates.": ", or choose to mail to them all the same.",
     " Set allow_duplicates to mail to them all the same.": "",
 }
 
-_NAMED = re.compile(rf"(?<![\w%~])(?:{'|'.join(map(re.escape, sorted(NAMES, key=len, reverse=True)))})(?!\w)")
-_UNKNOWN = re.compile(r"Unknown variable (?P<unknown>%.+?%)\. Known variables: (?P<known>%.+%)\.")
+_FIELD_NAME = re.compile(
+    rf"(?<![\w%~])(?:{'|'.join(map(re.escape, sorted(FIELD_LABELS, key=len, reverse=True)))})(?!\w)"
+)
+_UNKNOWN_VARIABLE = re.compile(r"Unknown variable (?P<unknown>%.+?%)\. Known variables: (?P<known>%.+%)\.")
 
 
-def plainly(sentence: str) -> str:
+def to_plain_language(text: str) -> str:
     """The same without a word that only programs know."""
-    for theirs, ours in PHRASES.items():
-        sentence = sentence.replace(theirs, ours)
-    sentence = _UNKNOWN.sub(lambda found: _suggested(found["unknown"], found["known"]), sentence)
-    told = _NAMED.sub(lambda found: NAMES[found[0]], sentence).replace(" (its the ", " (its ")
-    return told if told == sentence else told[:1].upper() + told[1:]
+    for phrase, replacement in PHRASE_REPLACEMENTS.items():
+        text = text.replace(phrase, replacement)
+    text = _UNKNOWN_VARIABLE.sub(lambda match: _suggest_variables(match["unknown"], match["known"]), text)
+    plain = _FIELD_NAME.sub(lambda match: FIELD_LABELS[match[0]], text).replace(" (its the ", " (its ")
+    return plain if plain == text else plain[:1].upper() + plain[1:]
 
 
-def _suggested(unknown: str, known: str) -> str:
+def _suggest_variables(unknown: str, known_variables: str) -> str:
     """For each variable that there is not, the one that was meant. All that there are would be a wall."""
-    names = [name.strip("%") for name in known.split(", ")]
-    return " ".join(_meant(each.strip("%"), names) for each in unknown.split(", "))
+    names = [name.strip("%") for name in known_variables.split(", ")]
+    return " ".join(_suggest_variable(variable.strip("%"), names) for variable in unknown.split(", "))
 
 
-def _meant(name: str, names: Sequence[str]) -> str:
-    told = f"%{name}% is not known."
+def _suggest_variable(name: str, names: Sequence[str]) -> str:
+    message = f"%{name}% is not known."
     nearest = get_close_matches(name.upper(), names, n=1)
-    return f"{told} Did you mean %{nearest[0]}%?" if nearest else told
+    return f"{message} Did you mean %{nearest[0]}%?" if nearest else message
 
 
-POLICY = "; ".join(
+CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
         "style-src 'self'",
@@ -131,7 +133,7 @@ POLICY = "; ".join(
     )
 )
 
-CLOSED = ", ".join(
+PERMISSIONS_POLICY = ", ".join(
     f"{feature}=()"
     for feature in (
         "accelerometer",
@@ -155,7 +157,7 @@ CLOSED = ", ".join(
 QUOTED_CODE = re.compile(r"`([^`]+)`")
 
 
-def prose(text: str) -> Markup:
+def format_prose(text: str) -> Markup:
     """Plain words in which `backticks` mark code, as docstrings write it."""
     return Markup(QUOTED_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 (escaped above)
 
@@ -167,154 +169,160 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals |= {"asset": asset, "has_packages": has_packages, "plural": plural, "town": town}
-_templates.filters["prose"] = prose
-_templates.filters |= {"cents": cents, "number": number, "day": day, "moment": moment, "plainly": plainly}
-_templates.filters["ago"] = lambda moment, now: ago(moment, now=now)
+_templates.globals |= {"asset": asset_path, "has_packages": has_packages, "plural": pluralize, "town": format_town}
+_templates.filters["prose"] = format_prose
+_templates.filters |= {
+    "cents": format_cents,
+    "number": format_number,
+    "day": format_date,
+    "moment": format_time,
+    "plainly": to_plain_language,
+}
+_templates.filters["ago"] = lambda moment, now: format_time_ago(moment, now=now)
 
 
-def text_of(template: str, **values: Any) -> str:
+def render_template(template: str, **values: Any) -> str:
     return _templates.get_template(template).render(values)
 
 
-def page(text: str, *, status: int = 200) -> Response:
+def html_response(text: str, *, status: int = 200) -> Response:
     """A whole page under the policy; browsers ask again each time they show it."""
     return Response(
         text,
         status_code=status,
         media_type="text/html",
         headers={
-            "Content-Security-Policy": POLICY,
-            "Permissions-Policy": CLOSED,
+            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "Permissions-Policy": PERMISSIONS_POLICY,
             "Cross-Origin-Opener-Policy": "same-origin",
             "Cache-Control": "no-cache",
         },
     )
 
 
-LONGEST_NEXT = 4_000
-NO_PLACES_TO_RETURN_TO = ("/sign-in", "/sign-out", "/session/")
+MAX_NEXT_LENGTH = 4_000
+NO_RETURN_PATHS = ("/sign-in", "/sign-out", "/session/")
 
-SHOWN_AGAIN = ("typed", "faults")
-FORMS_STAY = "form-action 'self'"
-PICTURES = "img-src 'self'"
+ECHOED_VALUES = ("typed", "faults")
+FORM_ACTION_SELF = "form-action 'self'"
+IMG_SRC_SELF = "img-src 'self'"
 PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(?::\d{1,5})?")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 
-IN_POP_UPS = ("/sign-in", "/oauth/")
+POPUP_PATHS = ("/sign-in", "/oauth/")
 """Apps open these in a window of their own, and wait there for their page: it keeps its opener."""
 
 
-def show(
+def render_page(
     request: Request,
     template: str,
     *,
-    who: SignedIn | None = None,
+    user: SignedInUser | None = None,
     status: int = 200,
-    leads_to: str | None = None,
-    draws_inline: bool = False,
+    redirect_target: str | None = None,
+    has_inline_images: bool = False,
     **values: Any,
 ) -> Response:
-    """The page, with `who`, `csrf`, `once`, `release`, `path`, `said`, `note` and `zone` for its template.
-    `leads_to` is another site's address to which a form of this page may lead in the end: the policy allows
-    it there. `draws_inline`: it holds pictures that are nowhere else. Of what was `typed`, and of its
+    """The page, with `user`, `csrf`, `once`, `release`, `path`, `flash`, `note` and `zone` for its template.
+    `redirect_target` is another site's address to which a form of this page may lead in the end: the policy allows
+    it there. `has_inline_images`: it holds pictures that are nowhere else. Of what was `typed`, and of its
     `faults`, no secret is shown again."""
-    csrf = csrf_token(request, who)
-    said = request.query_params.get("said")
+    csrf = create_csrf_token(request, user)
+    flash = request.query_params.get("said")
     common = {
-        "who": who,
+        "who": user,
         "csrf": csrf,
-        "once": new_key(),
+        "once": create_one_time_key(),
         "release": request.app.state.release,
         "path": request.url.path,
-        "said": said if said in SAID else None,
-        "note": _note(said, who),
-        "zone": zone_of(request),
-        "knows_zone": COOKIE in request.cookies,
+        "said": flash if flash in FLASH_MESSAGES else None,
+        "note": _flash_text(flash, user),
+        "zone": get_zone(request),
+        "knows_zone": ZONE_COOKIE in request.cookies,
     }
-    covered = {name: _covered(values[name]) for name in SHOWN_AGAIN if name in values}
-    text = text_of(template, **common | values | covered)
-    shown = page(text, status=status)
-    shown.headers["Cache-Control"] = "no-store"
-    shown.headers["Referrer-Policy"] = _referrer_policy(request)
-    if request.url.path.startswith(IN_POP_UPS):
-        del shown.headers["Cross-Origin-Opener-Policy"]
-    policy = POLICY
-    if leads_to is not None:
-        policy = policy.replace(FORMS_STAY, f"{FORMS_STAY} {form_target(leads_to)}")
-    if draws_inline:
-        policy = policy.replace(PICTURES, f"{PICTURES} data:")
-    shown.headers["Content-Security-Policy"] = policy
-    made: str | None = getattr(request.state, "new_visitor", None)
-    if made is not None and csrf in text:
-        set_cookie(request, shown, VISITOR, made)
-    return shown
+    safe_values = {name: _hide_value_secrets(values[name]) for name in ECHOED_VALUES if name in values}
+    text = render_template(template, **common | values | safe_values)
+    response = html_response(text, status=status)
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Referrer-Policy"] = _referrer_policy(request)
+    if request.url.path.startswith(POPUP_PATHS):
+        del response.headers["Cross-Origin-Opener-Policy"]
+    policy = CONTENT_SECURITY_POLICY
+    if redirect_target is not None:
+        policy = policy.replace(FORM_ACTION_SELF, f"{FORM_ACTION_SELF} {form_action_source(redirect_target)}")
+    if has_inline_images:
+        policy = policy.replace(IMG_SRC_SELF, f"{IMG_SRC_SELF} data:")
+    response.headers["Content-Security-Policy"] = policy
+    new_visitor: str | None = getattr(request.state, "new_visitor", None)
+    if new_visitor is not None and csrf in text:
+        set_cookie(request, response, VISITOR, new_visitor)
+    return response
 
 
-def show_drawn(request: Request, text: str, who: SignedIn) -> Response:
+def render_cached_page(request: Request, text: str, user: SignedInUser) -> Response:
     """A page that was drawn once, for nobody (`who=None`), with the head that all pages have for them."""
-    csrf = csrf_token(request, who)
-    bar = text_of("bar.html", who=who, csrf=csrf, path=request.url.path)
-    text = text.replace("</head>", f'<link rel="stylesheet" href="{asset("dashboard.css")}">\n</head>', 1)
-    shown = page(text.replace(text_of("bar.html", who=None), bar, 1))
-    shown.headers["Cache-Control"] = "no-store"
-    shown.headers["Referrer-Policy"] = _referrer_policy(request)
-    return shown
+    csrf = create_csrf_token(request, user)
+    head_bar = render_template("bar.html", who=user, csrf=csrf, path=request.url.path)
+    text = text.replace("</head>", f'<link rel="stylesheet" href="{asset_path("dashboard.css")}">\n</head>', 1)
+    response = html_response(text.replace(render_template("bar.html", who=None), head_bar, 1))
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Referrer-Policy"] = _referrer_policy(request)
+    return response
 
 
-def go(path: str, *, said: str | None = None) -> Response:
-    """On to another page of ours (303). `said` names a sentence that it shows (a known word, no text)."""
-    if said is not None:
-        if said not in SAID:
-            raise ValueError(f"{said} is no sentence of our pages.")
-        path += ("&" if "?" in path else "?") + urlencode({"said": said})
+def redirect(path: str, *, flash: str | None = None) -> Response:
+    """On to another page of ours (303). `flash` names a sentence that it shows (a known word, no text)."""
+    if flash is not None:
+        if flash not in FLASH_MESSAGES:
+            raise ValueError(f"{flash} is no sentence of our pages.")
+        path += ("&" if "?" in path else "?") + urlencode({"said": flash})
     return Response(status_code=303, headers={"Location": path, "Cache-Control": "no-store"})
 
 
-def safe_next(wanted: str | None) -> str:
+def safe_next(path: str | None) -> str:
     """A path of ours, to go to after signing in; "/" for anything else."""
-    wanted = own_path(wanted)
-    return "/" if wanted.startswith(NO_PLACES_TO_RETURN_TO) else wanted
+    path = own_path(path)
+    return "/" if path.startswith(NO_RETURN_PATHS) else path
 
 
-def own_path(wanted: str | None) -> str:
+def own_path(path: str | None) -> str:
     """A path of ours; "/" for anything else: another host, `//host`, a backslash, a control character,
     something too long."""
-    if not wanted or len(wanted) > LONGEST_NEXT or not wanted.startswith("/") or wanted.startswith("//"):
+    if not path or len(path) > MAX_NEXT_LENGTH or not path.startswith("/") or path.startswith("//"):
         return "/"
-    if any(not "!" <= letter <= "~" or letter == "\\" for letter in wanted):
+    if any(not "!" <= char <= "~" or char == "\\" for char in path):
         return "/"
-    if without_secrets(wanted) != wanted:  # one that leaked there is not led along
+    if without_secrets(path) != path:  # one that leaked there is not led along
         return "/"
-    return wanted
+    return path
 
 
-def sign_in_first(wanted: str) -> str:
+def sign_in_path(path: str) -> str:
     """The sign-in page that leads on to this one."""
-    return with_next("/sign-in", wanted)
+    return path_with_next("/sign-in", path)
 
 
-def with_next(page: str, wanted: str) -> str:
+def path_with_next(page: str, next_path: str) -> str:
     """A page of ours that leads on to another."""
-    wanted = safe_next(wanted)
-    return page if wanted == "/" else f"{page}?{urlencode({'next': wanted})}"
+    next_path = safe_next(next_path)
+    return page if next_path == "/" else f"{page}?{urlencode({'next': next_path})}"
 
 
-def _note(said: str | None, who: SignedIn | None) -> str | None:
-    sentence = SAID.get(said or "")
-    if sentence is None or "{place}" not in sentence:
-        return sentence
-    if who is None:
-        return sentence.format(place="the account")
-    branch = who.here.sub_account_title
-    return sentence.format(place=who.here.account_name + (f", for {branch}" if branch else ""))
+def _flash_text(flash: str | None, user: SignedInUser | None) -> str | None:
+    message = FLASH_MESSAGES.get(flash or "")
+    if message is None or "{place}" not in message:
+        return message
+    if user is None:
+        return message.format(place="the account")
+    sub_account_title = user.here.sub_account_title
+    return message.format(place=user.here.account_name + (f", for {sub_account_title}" if sub_account_title else ""))
 
 
-def _covered(shown: Mapping[str, str | Sequence[str]]) -> Mapping[str, str | Sequence[str]]:
+def _hide_value_secrets(values: Mapping[str, str | Sequence[str]]) -> Mapping[str, str | Sequence[str]]:
     """By field, one text or several, without any secret of ours that stands where it does not belong."""
     return {
-        name: hide_secrets(told) if isinstance(told, str) else [hide_secrets(each) for each in told]
-        for name, told in shown.items()
+        name: hide_secrets(value) if isinstance(value, str) else [hide_secrets(text) for text in value]
+        for name, value in values.items()
     }
 
 
@@ -324,11 +332,11 @@ def _referrer_policy(request: Request) -> str:
     return "strict-origin" if "token" in request.path_params else "same-origin"
 
 
-def form_target(address: str) -> str:
+def form_action_source(address: str) -> str:
     """What a policy calls the place: its origin, or its scheme where it is no website of a plain name."""
-    place = urlsplit(address)
-    if place.scheme in ("http", "https") and PLAIN_HOST.fullmatch(place.netloc):
-        return f"{place.scheme}://{place.netloc}"
-    if SCHEME.fullmatch(place.scheme):
-        return f"{place.scheme}:"
+    parsed = urlsplit(address)
+    if parsed.scheme in ("http", "https") and PLAIN_HOST.fullmatch(parsed.netloc):
+        return f"{parsed.scheme}://{parsed.netloc}"
+    if SCHEME.fullmatch(parsed.scheme):
+        return f"{parsed.scheme}:"
     raise ValueError("A form leads to an address that has no scheme.")

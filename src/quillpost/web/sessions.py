@@ -7,17 +7,17 @@ from fastapi import Depends, FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from quillpost.accounts.users import sessions
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.accounts.users.sign_in import Visitor
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.accounts.users.sign_in import SignInVisitor
+from quillpost.app.container import Container
 from quillpost.core.errors import Forbidden, NotFound, QuillpostError, Unavailable
-from quillpost.web.api.dependencies import parts_of
-from quillpost.web.api.errors import Paths
-from quillpost.web.api.responses import answer
-from quillpost.web.cookies import KNOWN, SESSION, own_origins, read_cookie
-from quillpost.web.rendering import go, own_path, safe_next, sign_in_first, with_next
+from quillpost.web.api.dependencies import get_container
+from quillpost.web.api.errors import RoutePaths
+from quillpost.web.api.responses import json_response
+from quillpost.web.cookies import KNOWN_BROWSER, SESSION, own_origins, read_cookie
+from quillpost.web.rendering import own_path, path_with_next, redirect, safe_next, sign_in_path
 
-OWNERS_ALONE = "Only an owner of this account may do this. Ask one of them."
+OWNERS_ONLY = "Only an owner of this account may do this. Ask one of them."
 
 
 class NotSignedIn(QuillpostError):
@@ -27,91 +27,91 @@ class NotSignedIn(QuillpostError):
         super().__init__("Sign in first.")
 
 
-class NotConfirmed(QuillpostError):
+class PasswordNotConfirmed(QuillpostError):
     """An act that needs the password again. Browsers are led to the page that asks for it, and back."""
 
     def __init__(self) -> None:
         super().__init__("Give your password again.")
 
 
-def address_of(request: Request) -> str:
+def get_client_address(request: Request) -> str:
     return request.client.host if request.client else "unknown"
 
 
-def visitor_of(request: Request) -> Visitor:
+def get_visitor(request: Request) -> SignInVisitor:
     """Whoever tries to sign in, as far as they can be told from others."""
-    browser = request.headers.get("user-agent", "")[: sessions.LONGEST_BROWSER]
-    return Visitor(address_of(request), browser or None, read_cookie(request, KNOWN))
+    browser = request.headers.get("user-agent", "")[: sessions.MAX_BROWSER_LENGTH]
+    return SignInVisitor(get_client_address(request), browser or None, read_cookie(request, KNOWN_BROWSER))
 
 
-def maybe_signed_in(request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> SignedIn | None:
+def find_user(request: Request, container: Annotated[Container, Depends(get_container)]) -> SignedInUser | None:
     cookie = read_cookie(request, SESSION)
     if cookie is None:
         return None
-    who = sessions.find_session(parts.db, cookie, address=address_of(request), now=parts.clock())
+    user = sessions.find_session(container.db, cookie, address=get_client_address(request), now=container.clock())
     # The next request of this session takes its turn among those of the account.
-    request.state.account_id = None if who is None else who.here.account_id
-    return who
+    request.state.account_id = None if user is None else user.here.account_id
+    return user
 
 
-async def reader_of(request: Request) -> SignedIn | None:
+async def find_user_if_available(request: Request) -> SignedInUser | None:
     """The same for a page about a failure, which is shown to whoever it may be."""
     try:
-        return await run_in_threadpool(maybe_signed_in, request, request.app.state.parts)
+        return await run_in_threadpool(find_user, request, request.app.state.parts)
     except Unavailable:
         return None
 
 
-def signed_in(who: Annotated[SignedIn | None, Depends(maybe_signed_in)]) -> SignedIn:
+def require_user(user: Annotated[SignedInUser | None, Depends(find_user)]) -> SignedInUser:
     """Whoever is signed in, or `NotSignedIn`."""
-    if who is None:
+    if user is None:
         raise NotSignedIn
-    return who
+    return user
 
 
-def owner(who: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+def require_owner(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
     """An owner of the account, or `Forbidden` in words that say who could do it."""
-    if not who.is_owner:
-        raise Forbidden(OWNERS_ALONE)
-    return who
+    if not user.is_owner:
+        raise Forbidden(OWNERS_ONLY)
+    return user
 
 
-def confirmed_owner(
-    who: Annotated[SignedIn, Depends(owner)], parts: Annotated[Parts, Depends(parts_of)]
-) -> SignedIn:
-    """The same, who has given their password a short while ago, or `NotConfirmed`."""
-    return _confirmed(who, parts)
+def require_confirmed_owner(
+    user: Annotated[SignedInUser, Depends(require_owner)], container: Annotated[Container, Depends(get_container)]
+) -> SignedInUser:
+    """The same, who has given their password a short while ago, or `PasswordNotConfirmed`."""
+    return _require_confirmed(user, container)
 
 
-def confirmed(
-    who: Annotated[SignedIn, Depends(signed_in)], parts: Annotated[Parts, Depends(parts_of)]
-) -> SignedIn:
-    """Whoever is signed in and has given their password a short while ago, or `NotConfirmed`."""
-    return _confirmed(who, parts)
+def require_confirmed_user(
+    user: Annotated[SignedInUser, Depends(require_user)], container: Annotated[Container, Depends(get_container)]
+) -> SignedInUser:
+    """Whoever is signed in and has given their password a short while ago, or `PasswordNotConfirmed`."""
+    return _require_confirmed(user, container)
 
 
-def operator(who: Annotated[SignedIn, Depends(signed_in)]) -> SignedIn:
+def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
     """Somebody who runs the service. For everybody else its print room is not there."""
-    if not who.is_operator:
+    if not user.is_operator:
         raise NotFound
-    return who
+    return user
 
 
-def confirmed_operator(
-    who: Annotated[SignedIn, Depends(operator)], parts: Annotated[Parts, Depends(parts_of)]
-) -> SignedIn:
-    """The same, who has given their password a short while ago, or `NotConfirmed`."""
-    return _confirmed(who, parts)
+def require_confirmed_operator(
+    user: Annotated[SignedInUser, Depends(require_operator)], container: Annotated[Container, Depends(get_container)]
+) -> SignedInUser:
+    """The same, who has given their password a short while ago, or `PasswordNotConfirmed`."""
+    return _require_confirmed(user, container)
 
 
-OurParts = Annotated[Parts, Depends(parts_of)]
-MaybeReader = Annotated[SignedIn | None, Depends(maybe_signed_in)]
-Reader = Annotated[SignedIn, Depends(signed_in)]
-Owner = Annotated[SignedIn, Depends(owner)]
-ConfirmedOwner = Annotated[SignedIn, Depends(confirmed_owner)]
-ConfirmedReader = Annotated[SignedIn, Depends(confirmed)]
-Operator = Annotated[SignedIn, Depends(operator)]
-ConfirmedOperator = Annotated[SignedIn, Depends(confirmed_operator)]
+Services = Annotated[Container, Depends(get_container)]
+OptionalUser = Annotated[SignedInUser | None, Depends(find_user)]
+CurrentUser = Annotated[SignedInUser, Depends(require_user)]
+CurrentOwner = Annotated[SignedInUser, Depends(require_owner)]
+ConfirmedOwner = Annotated[SignedInUser, Depends(require_confirmed_owner)]
+ConfirmedUser = Annotated[SignedInUser, Depends(require_confirmed_user)]
+CurrentOperator = Annotated[SignedInUser, Depends(require_operator)]
+ConfirmedOperator = Annotated[SignedInUser, Depends(require_confirmed_operator)]
 
 
 def is_fragment(request: Request) -> bool:
@@ -119,46 +119,46 @@ def is_fragment(request: Request) -> bool:
     return request.headers.get("hx-request") == "true"
 
 
-def is_for_people(request: Request) -> bool:
+def is_for_browser(request: Request) -> bool:
     """Whether a browser shows the answer to somebody. Whoever calls the API is a program."""
     if request.url.path.startswith("/api/"):
         return False
     return "text/html" in request.headers.get("accept", "") or is_fragment(request)
 
 
-def install(app: FastAPI) -> None:
+def install_redirects(app: FastAPI) -> None:
     """How those failures look: a redirect, or a page, for people; our one shape for programs."""
 
-    async def answer_not_signed_in(request: Request, failure: Exception) -> Response:
-        if is_for_people(request):
-            return lead(request, sign_in_first(page_of_form(request)))
-        return answer({"message": str(failure)}, status=401, headers={"Cache-Control": "no-store"})
+    async def answer_not_signed_in(request: Request, error: Exception) -> Response:
+        if is_for_browser(request):
+            return redirect_page(request, sign_in_path(current_page_path(request)))
+        return json_response({"message": str(error)}, status=401, headers={"Cache-Control": "no-store"})
 
-    async def answer_not_confirmed(request: Request, failure: Exception) -> Response:
-        if is_for_people(request):
-            return lead(request, with_next("/sign-in/confirm", page_of_form(request)))
-        return answer({"message": str(failure)}, status=403, headers={"Cache-Control": "no-store"})
+    async def answer_not_confirmed(request: Request, error: Exception) -> Response:
+        if is_for_browser(request):
+            return redirect_page(request, path_with_next("/sign-in/confirm", current_page_path(request)))
+        return json_response({"message": str(error)}, status=403, headers={"Cache-Control": "no-store"})
 
     app.add_exception_handler(NotSignedIn, answer_not_signed_in)
-    app.add_exception_handler(NotConfirmed, answer_not_confirmed)
+    app.add_exception_handler(PasswordNotConfirmed, answer_not_confirmed)
 
 
-def lead(request: Request, path: str) -> Response:
+def redirect_page(request: Request, path: str) -> Response:
     """On to another page of ours, the whole of it, whether all of this one was asked for or a part."""
     if is_fragment(request):
         return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
-    return go(path)
+    return redirect(path)
 
 
-def page_of_form(request: Request) -> str:
+def current_page_path(request: Request) -> str:
     """Where the reader is: the page that they asked for or, of a form or a part, the one that it is on."""
     if request.method in ("GET", "HEAD") and not is_fragment(request):
         query = f"?{request.url.query}" if request.url.query else ""
         return safe_next(request.url.path + query)
-    return safe_next(came_from(request))
+    return safe_next(referer_path(request))
 
 
-def came_from(request: Request) -> str:
+def referer_path(request: Request) -> str:
     """The page of ours that a browser says it was on, with its query; "/" if it does not say, or it was
     another site's."""
     page = urlsplit(request.headers.get("referer", ""))
@@ -167,25 +167,25 @@ def came_from(request: Request) -> str:
     return page.path + (f"?{page.query}" if page.query else "")
 
 
-def _confirmed(who: SignedIn, parts: Parts) -> SignedIn:
-    if parts.clock() - who.confirmed_at > sessions.CONFIRMED_FOR:
-        raise NotConfirmed
-    return who
+def _require_confirmed(user: SignedInUser, container: Container) -> SignedInUser:
+    if container.clock() - user.confirmed_at > sessions.CONFIRMATION_LIFETIME:
+        raise PasswordNotConfirmed
+    return user
 
 
-def way_back(request: Request) -> str:
+def form_page_path(request: Request) -> str:
     """The page on which the form stands that was sent here: the one that the browser says it comes from, or
     this very path, or the nearest above it that is a page. To open it is to get a fresh form, which loading
     the answer again is not."""
-    paths = Paths.of(request.app.routes)
-    said = own_path(came_from(request)) if request.method == "POST" else "/"
-    if said != "/" and _is_page(paths, said.partition("?")[0]):
-        return said
-    here = own_path(request.url.path)
-    while here and not _is_page(paths, here):
-        here = here.rpartition("/")[0]
-    return here or "/"
+    paths = RoutePaths.from_routes(request.app.routes)
+    referer = own_path(referer_path(request)) if request.method == "POST" else "/"
+    if referer != "/" and _is_page(paths, referer.partition("?")[0]):
+        return referer
+    path = own_path(request.url.path)
+    while path and not _is_page(paths, path):
+        path = path.rpartition("/")[0]
+    return path or "/"
 
 
-def _is_page(paths: Paths, path: str) -> bool:
-    return "GET" in paths.taken_at(path)
+def _is_page(paths: RoutePaths, path: str) -> bool:
+    return "GET" in paths.declared_methods(path)

@@ -187,174 +187,6 @@ create table deliveries (
     sub_account_id bigint,
     webhook_id bigint not null
 ) partition by LIST (status);
-create table deliveries_20261118 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-18 00:00:00+00') TO ('2026-11-19 00:00:00+00');
-create table deliveries_20261119 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-19 00:00:00+00') TO ('2026-11-20 00:00:00+00');
-create table deliveries_20261120 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-20 00:00:00+00') TO ('2026-11-21 00:00:00+00');
-create table deliveries_20261121 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-21 00:00:00+00') TO ('2026-11-22 00:00:00+00');
-create table deliveries_20261122 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-22 00:00:00+00') TO ('2026-11-23 00:00:00+00');
-create table deliveries_20261123 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-23 00:00:00+00') TO ('2026-11-24 00:00:00+00');
-create table deliveries_20261124 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-24 00:00:00+00') TO ('2026-11-25 00:00:00+00');
-create table deliveries_20261125 (
-    account_id bigint not null,
-    attempts integer default 0 not null,
-    body text,
-    created_at timestamp with time zone not null,
-    delivered_at timestamp with time zone,
-    error text,
-    event_id uuid not null,
-    event_type text not null,
-    extra_tries integer default 0 not null,
-    fact_id bigint not null,
-    id bigint default nextval('delivery_ids'::regclass) not null,
-    mode text not null,
-    next_at timestamp with time zone,
-    response_body text,
-    response_status integer,
-    status text not null,
-    stream text not null,
-    sub_account_id bigint,
-    webhook_id bigint not null
-) partition of deliveries_settled FOR VALUES FROM ('2026-11-25 00:00:00+00') TO ('2026-11-26 00:00:00+00');
 create table deliveries_other (
     account_id bigint not null,
     attempts integer default 0 not null,
@@ -1325,22 +1157,6 @@ alter table carrier_scans add constraint carrier_scans_digest_key UNIQUE (digest
 alter table carrier_scans add constraint carrier_scans_pkey PRIMARY KEY (id);
 alter table deliveries add constraint deliveries_pkey PRIMARY KEY (id, created_at, status);
 alter table deliveries add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261118 add constraint deliveries_20261118_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261118 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261119 add constraint deliveries_20261119_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261119 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261120 add constraint deliveries_20261120_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261120 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261121 add constraint deliveries_20261121_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261121 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261122 add constraint deliveries_20261122_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261122 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261123 add constraint deliveries_20261123_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261123 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261124 add constraint deliveries_20261124_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261124 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
-alter table deliveries_20261125 add constraint deliveries_20261125_pkey PRIMARY KEY (id, created_at, status);
-alter table deliveries_20261125 add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
 alter table deliveries_other add constraint deliveries_other_pkey PRIMARY KEY (id, created_at, status);
 alter table deliveries_other add constraint deliveries_status_check1 CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])));
 alter table deliveries_pending add constraint deliveries_pending_pkey PRIMARY KEY (id, created_at, status);
@@ -1613,30 +1429,6 @@ CREATE INDEX batches_unsettled ON public.batches USING btree (mode, id) WHERE (s
 CREATE INDEX carrier_scans_item ON public.carrier_scans USING btree (item_id) WHERE (item_id IS NOT NULL);
 CREATE INDEX carrier_scans_rerouted ON public.carrier_scans USING btree (item_id, scanned_at) WHERE (phase = ANY (ARRAY['pars'::text, 'fpars'::text]));
 CREATE INDEX carrier_scans_time ON public.carrier_scans USING brin (received_at);
-CREATE INDEX deliveries_20261118_fact_id_idx ON public.deliveries_20261118 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261118_webhook_id_id_idx ON public.deliveries_20261118 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261118_webhook_id_id_idx1 ON public.deliveries_20261118 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261119_fact_id_idx ON public.deliveries_20261119 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261119_webhook_id_id_idx ON public.deliveries_20261119 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261119_webhook_id_id_idx1 ON public.deliveries_20261119 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261120_fact_id_idx ON public.deliveries_20261120 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261120_webhook_id_id_idx ON public.deliveries_20261120 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261120_webhook_id_id_idx1 ON public.deliveries_20261120 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261121_fact_id_idx ON public.deliveries_20261121 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261121_webhook_id_id_idx ON public.deliveries_20261121 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261121_webhook_id_id_idx1 ON public.deliveries_20261121 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261122_fact_id_idx ON public.deliveries_20261122 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261122_webhook_id_id_idx ON public.deliveries_20261122 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261122_webhook_id_id_idx1 ON public.deliveries_20261122 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261123_fact_id_idx ON public.deliveries_20261123 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261123_webhook_id_id_idx ON public.deliveries_20261123 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261123_webhook_id_id_idx1 ON public.deliveries_20261123 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261124_fact_id_idx ON public.deliveries_20261124 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261124_webhook_id_id_idx ON public.deliveries_20261124 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261124_webhook_id_id_idx1 ON public.deliveries_20261124 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
-CREATE INDEX deliveries_20261125_fact_id_idx ON public.deliveries_20261125 USING brin (fact_id) WITH (pages_per_range='16');
-CREATE INDEX deliveries_20261125_webhook_id_id_idx ON public.deliveries_20261125 USING btree (webhook_id, id DESC);
-CREATE INDEX deliveries_20261125_webhook_id_id_idx1 ON public.deliveries_20261125 USING btree (webhook_id, id) WHERE (status = 'failed'::text);
 CREATE INDEX deliveries_facts ON ONLY public.deliveries USING brin (fact_id) WITH (pages_per_range='16');
 CREATE INDEX deliveries_failed ON ONLY public.deliveries_settled USING btree (webhook_id, id) WHERE (status = 'failed'::text);
 CREATE INDEX deliveries_other_fact_id_idx ON public.deliveries_other USING brin (fact_id) WITH (pages_per_range='16');
@@ -1794,14 +1586,6 @@ CREATE UNIQUE INDEX batch_files_pkey ON public.batch_files USING btree (batch_id
 CREATE UNIQUE INDEX batches_pkey ON public.batches USING btree (id);
 CREATE UNIQUE INDEX carrier_scans_digest_key ON public.carrier_scans USING btree (digest);
 CREATE UNIQUE INDEX carrier_scans_pkey ON public.carrier_scans USING btree (id);
-CREATE UNIQUE INDEX deliveries_20261118_pkey ON public.deliveries_20261118 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261119_pkey ON public.deliveries_20261119 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261120_pkey ON public.deliveries_20261120 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261121_pkey ON public.deliveries_20261121 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261122_pkey ON public.deliveries_20261122 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261123_pkey ON public.deliveries_20261123 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261124_pkey ON public.deliveries_20261124 USING btree (id, created_at, status);
-CREATE UNIQUE INDEX deliveries_20261125_pkey ON public.deliveries_20261125 USING btree (id, created_at, status);
 CREATE UNIQUE INDEX deliveries_other_pkey ON public.deliveries_other USING btree (id, created_at, status);
 CREATE UNIQUE INDEX deliveries_pending_pkey ON public.deliveries_pending USING btree (id, created_at, status);
 CREATE UNIQUE INDEX deliveries_pkey ON ONLY public.deliveries USING btree (id, created_at, status);
@@ -3549,14 +3333,6 @@ alter table batches_id_seq owner to quillpost_owner;
 alter table carrier_scans owner to quillpost_owner;
 alter table carrier_scans_id_seq owner to quillpost_owner;
 alter table deliveries owner to quillpost_owner;
-alter table deliveries_20261118 owner to quillpost_owner;
-alter table deliveries_20261119 owner to quillpost_owner;
-alter table deliveries_20261120 owner to quillpost_owner;
-alter table deliveries_20261121 owner to quillpost_owner;
-alter table deliveries_20261122 owner to quillpost_owner;
-alter table deliveries_20261123 owner to quillpost_owner;
-alter table deliveries_20261124 owner to quillpost_owner;
-alter table deliveries_20261125 owner to quillpost_owner;
 alter table deliveries_other owner to quillpost_owner;
 alter table deliveries_pending owner to quillpost_owner;
 alter table deliveries_settled owner to quillpost_owner;

@@ -5,64 +5,66 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from quillpost.accounts.audit.service import ACTS, APP, Entry
-from quillpost.core.clock import iso
+from quillpost.accounts.audit.service import ACTION_LABELS, APP_ACTOR_NAME, AuditEntry
+from quillpost.core.clock import format_iso
 
-WHAT = ("name", "email", "title", "amount")
+OBJECT_KEYS = ("name", "email", "title", "amount")
 """What something was done to is called by one of these; the other words say more about it."""
-PLAIN = ("mode", "role", "sub_account")
+PLAIN_KEYS = ("mode", "role", "sub_account")
 """Of those, words that speak for themselves."""
-UNSAID = ("id",)
+HIDDEN_KEYS = ("id",)
 """For whoever looks things up."""
-COLUMNS = ("id", "at", "actor", "act", "about", "sub_account_id", "network")
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+CSV_COLUMNS = ("id", "at", "actor", "act", "about", "sub_account_id", "network")
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
-def told(entry: Entry) -> str:
+def describe_entry(entry: AuditEntry) -> str:
     """Who did what, to what: `dana@example.com made a token: Zapier (live)`. Whoever did it to themselves is
     named once."""
-    done = f"{entry.actor} {ACTS.get(entry.act, entry.act)}"
-    itself = {
-        key: value for key, value in entry.about.items() if entry.actor in (value, APP.format(name=value))
+    sentence = f"{entry.actor} {ACTION_LABELS.get(entry.act, entry.act)}"
+    self_references = {
+        key: value for key, value in entry.about.items() if entry.actor in (value, APP_ACTOR_NAME.format(name=value))
     }
-    what, more = _parted({key: value for key, value in entry.about.items() if key not in itself})
-    return done + (f": {what}" if what else "") + (f" ({more})" if more else "")
+    target, details = _split_details({key: value for key, value in entry.about.items() if key not in self_references})
+    return sentence + (f": {target}" if target else "") + (f" ({details})" if details else "")
 
 
-def about_in_words(about: Mapping[str, Any]) -> str:
-    what, more = _parted(about)
-    return f"{what} ({more})" if what and more else what or more
+def describe_details(details: Mapping[str, Any]) -> str:
+    target, extra = _split_details(details)
+    return f"{target} ({extra})" if target and extra else target or extra
 
 
-def _parted(about: Mapping[str, Any]) -> tuple[str, str]:
+def _split_details(details: Mapping[str, Any]) -> tuple[str, str]:
     """What it was done to, and more about that."""
-    said = {key: value for key, value in about.items() if key not in UNSAID and value not in (None, "")}
-    what = ", ".join(_shown(said.pop(key)) for key in WHAT if key in said)
-    plain = [_shown(said.pop(key)) for key in PLAIN if key in said]
-    return what, ", ".join(plain + [f"{key.replace('_', ' ')}: {_shown(said[key])}" for key in sorted(said)])
+    values = {key: value for key, value in details.items() if key not in HIDDEN_KEYS and value not in (None, "")}
+    target = ", ".join(_format_value(values.pop(key)) for key in OBJECT_KEYS if key in values)
+    plain_values = [_format_value(values.pop(key)) for key in PLAIN_KEYS if key in values]
+    return target, ", ".join(
+        plain_values + [f"{key.replace('_', ' ')}: {_format_value(values[key])}" for key in sorted(values)]
+    )
 
 
-def csv_rows(entries: Iterable[Entry]) -> Iterator[str]:
+def generate_csv(entries: Iterable[AuditEntry]) -> Iterator[str]:
     """Lines of a CSV file, the header first. No cell is a formula to a spreadsheet that opens it."""
-    yield _line(COLUMNS)
+    yield _format_csv_line(CSV_COLUMNS)
     for entry in entries:
-        about = about_in_words(entry.about)
-        yield _line(
-            (entry.id, iso(entry.at), entry.actor, entry.act, about, entry.sub_account_id, entry.network)
+        details = describe_details(entry.about)
+        yield _format_csv_line(
+            (entry.id, format_iso(entry.at), entry.actor, entry.act, details, entry.sub_account_id, entry.network)
         )
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _line(cells: Iterable[object]) -> str:
+def _format_csv_line(cells: Iterable[object]) -> str:
     out = io.StringIO()
-    csv.writer(out).writerow(_harmless("" if cell is None else str(cell)) for cell in cells)
+    csv.writer(out).writerow(_escape_formula("" if cell is None else str(cell)) for cell in cells)
     return out.getvalue()
 
 
-def _harmless(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(FORMULAS) else cell
+def _escape_formula(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(FORMULA_PREFIXES) else cell

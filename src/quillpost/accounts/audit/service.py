@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from quillpost.accounts.models import Caller, network_of
+from quillpost.accounts.models import Caller, get_network
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import accounts, tokens
 from quillpost.core.database.tables.users import audit_log, people
 
-ACTS: Final[Mapping[str, str]] = {
+ACTION_LABELS: Final[Mapping[str, str]] = {
     "account.created": "opened the account",
     "account.changed": "changed the account",
     "embed.changed": "changed which sites may show the composer",
@@ -77,8 +77,8 @@ ACTS: Final[Mapping[str, str]] = {
 }
 """Every act that is noted, in words that follow who did it."""
 
-COMMAND_LINE = "the command line"
-LONGEST_ACTOR = 320
+COMMAND_LINE_NAME = "the command line"
+MAX_ACTOR_LENGTH = 320
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +91,20 @@ class Actor:
     address: str | None = None
 
 
-AT_THE_COMMAND_LINE = Actor(COMMAND_LINE)
+COMMAND_LINE_ACTOR = Actor(COMMAND_LINE_NAME)
 """Whoever runs a command has the machine in hand; who that is, nobody can tell."""
 
 
-APP = "app “{name}”"
+APP_ACTOR_NAME = "app “{name}”"
 
 
-def app_actor(name: str, *, address: str | None = None) -> Actor:
+def build_app_actor(name: str, *, address: str | None = None) -> Actor:
     """An app that does something by itself."""
-    return Actor(APP.format(name=name), address=address)
+    return Actor(APP_ACTOR_NAME.format(name=name), address=address)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class NewAuditEntry:
     """What one of several like acts was done to, and in whose account."""
 
     account_id: int
@@ -113,7 +113,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AuditEntry:
     id: int
     act: str
     actor: str
@@ -123,18 +123,18 @@ class Entry:
     at: datetime
 
 
-def caller_actor(tx: Tx, who: Caller, *, address: str | None = None) -> Actor:
+def build_caller_actor(tx: Tx, caller: Caller, *, address: str | None = None) -> Actor:
     """The holder of a token, by the token's name and that of the person who made it."""
     row = tx.execute(
         sa.select(tokens.c.name, people.c.email)
         .select_from(tokens.outerjoin(people, people.c.id == tokens.c.person_id))
-        .where(tokens.c.id == who.token_id)
+        .where(tokens.c.id == caller.token_id)
     ).first()
     name = "a token" if row is None else f"token “{row.name}”" + (f" of {row.email}" if row.email else "")
-    return Actor(name, who.person_id, who.token_id, address)
+    return Actor(name, caller.person_id, caller.token_id, address)
 
 
-def note(
+def record_audit_entry(
     tx: Tx,
     account_id: int,
     act: str,
@@ -145,53 +145,49 @@ def note(
     now: datetime,
 ) -> None:
     """One line, in the transaction of the deed. `about` says what it was done to, and holds no secret."""
-    note_each(tx, act, actor, [Line(account_id, sub_account_id, about or {})], now=now)
+    record_audit_entries(tx, act, actor, [NewAuditEntry(account_id, sub_account_id, about or {})], now=now)
 
 
-def note_each(tx: Tx, act: str, actor: Actor, lines: Sequence[Line], *, now: datetime) -> None:
+def record_audit_entries(tx: Tx, act: str, actor: Actor, entries: Sequence[NewAuditEntry], *, now: datetime) -> None:
     """The same for several at once."""
-    if act not in ACTS:
+    if act not in ACTION_LABELS:
         raise ValueError(f"{act} is no act of the audit log.")
-    if not lines:
+    if not entries:
         return
-    common = {
+    shared_values = {
         "act": act,
-        "actor": actor.name[:LONGEST_ACTOR],
+        "actor": actor.name[:MAX_ACTOR_LENGTH],
         "person_id": actor.person_id,
         "token_id": actor.token_id,
-        "network": None if actor.address is None else network_of(actor.address),
+        "network": None if actor.address is None else get_network(actor.address),
         "at": now,
     }
     tx.execute(
         sa.insert(audit_log),
         [
-            common
-            | {
-                "account_id": line.account_id,
-                "sub_account_id": line.sub_account_id,
-                "about": dict(line.about),
-            }
-            for line in lines
+            shared_values
+            | {"account_id": entry.account_id, "sub_account_id": entry.sub_account_id, "about": dict(entry.about)}
+            for entry in entries
         ],
     )
 
 
-def note_for_operators(tx: Tx, act: str, *, about: Mapping[str, Any], now: datetime) -> None:
+def record_for_operators(tx: Tx, act: str, *, about: Mapping[str, Any], now: datetime) -> None:
     """What was done at the command line, where nobody's account is known: in the log of every account that
     runs the service. Takes the worker's transaction."""
-    theirs = tx.execute(sa.select(accounts.c.id).where(accounts.c.is_operator).order_by(accounts.c.id))
-    lines = [Line(account_id, None, about) for account_id in theirs.scalars()]
-    note_each(tx, act, AT_THE_COMMAND_LINE, lines, now=now)
+    operator_ids = tx.execute(sa.select(accounts.c.id).where(accounts.c.is_operator).order_by(accounts.c.id))
+    entries = [NewAuditEntry(account_id, None, about) for account_id in operator_ids.scalars()]
+    record_audit_entries(tx, act, COMMAND_LINE_ACTOR, entries, now=now)
 
 
-def read_log(tx: Tx, account_id: int, *, before: int | None = None, most: int = 50) -> Sequence[Entry]:
+def list_audit_entries(tx: Tx, account_id: int, *, before: int | None = None, limit: int = 50) -> Sequence[AuditEntry]:
     """The newest lines first; `before` is the id of the last one that was seen."""
-    columns = [audit_log.c[field.name] for field in fields(Entry)]
-    older = [] if before is None else [audit_log.c.id < before]
-    found = tx.execute(
+    columns = [audit_log.c[field.name] for field in fields(AuditEntry)]
+    conditions = [] if before is None else [audit_log.c.id < before]
+    rows = tx.execute(
         sa.select(*columns)
-        .where(audit_log.c.account_id == account_id, *older)
+        .where(audit_log.c.account_id == account_id, *conditions)
         .order_by(audit_log.c.id.desc())
-        .limit(most)
+        .limit(limit)
     )
-    return [Entry(*row) for row in found]
+    return [AuditEntry(*row) for row in rows]

@@ -9,17 +9,17 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.counters import account_credit
 from quillpost.core.errors import Conflict, Refused, Unpaid
 
-TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended(:whose, 0))")
+LOCK_CREDIT = sa.text("select pg_advisory_xact_lock(hashtextextended(:whose, 0))")
 
-CREDIT = sa.text("select credit_of_account(:mode)")
+READ_CREDIT = sa.text("select credit_of_account(:mode)")
 
-PAY = sa.text(
+INSERT_PAYMENT = sa.text(
     """
     insert into ledger_moves (account_id, mode, kind, source, target, cents, key, note, at)
     values (:account_id, :mode, :kind, :source, :target, :cents, :key, :note, :now)
@@ -28,57 +28,63 @@ PAY = sa.text(
 )
 
 
-def credit(tx: Tx, mode: str) -> int:
+def read_credit(tx: Tx, mode: str) -> int:
     """What the whole account of this transaction has, whoever of it asks."""
-    return int(tx.execute(CREDIT, {"mode": mode}).scalar_one())
+    return int(tx.execute(READ_CREDIT, {"mode": mode}).scalar_one())
 
 
-def credit_of(tx: Tx, account_id: int, mode: str) -> int:
+def read_account_credit(tx: Tx, account_id: int, mode: str) -> int:
     """What the account has, asked by the service itself."""
-    rows = sa.select(sa.func.coalesce(sa.func.sum(account_credit.c.cents), 0)).where(
+    query = sa.select(sa.func.coalesce(sa.func.sum(account_credit.c.cents), 0)).where(
         account_credit.c.account_id == account_id, account_credit.c.mode == mode
     )
-    return int(tx.execute(rows).scalar_one())
+    return int(tx.execute(query).scalar_one())
 
 
-def take_turns(tx: Tx, account_id: int, mode: str) -> None:
+def lock_credit(tx: Tx, account_id: int, mode: str) -> None:
     """Wait until no other transaction takes of this account's money."""
-    tx.execute(TAKE_TURNS, {"whose": f"credit:{account_id}:{mode}"})
+    tx.execute(LOCK_CREDIT, {"whose": f"credit:{account_id}:{mode}"})
 
 
-def require(tx: Tx, account_id: int, mode: str, *, cents: int, is_change: bool = False) -> None:
+def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change: bool = False) -> None:
     """`Unpaid` unless the credit covers so many cents; from here on it is this transaction's to take.
 
     They are what an order costs or, where it `is_change`, what it costs beyond what is held for it already.
     """
     if cents <= 0:
         return
-    take_turns(tx, account_id, mode)
-    has = credit(tx, mode)
-    if has < cents:
-        raise Unpaid(change_short_of(has, cents) if is_change else short_of(has, cents))
+    lock_credit(tx, account_id, mode)
+    available = read_credit(tx, mode)
+    if available < cents:
+        raise Unpaid(
+            format_insufficient_credit_for_change(available, cents)
+            if is_change
+            else format_insufficient_credit(available, cents)
+        )
 
 
-def short_of(has: int, cents: int) -> str:
+def format_insufficient_credit(available: int, cents: int) -> str:
     """What is said to a sender whose credit does not cover an order."""
     return (
-        f"The account's credit of {dollars(has)} does not cover this order of {dollars(cents)}: "
+        f"The account's credit of {format_dollars(available)} does not cover this order of {format_dollars(cents)}: "
         "add credit, or send to fewer people."
     )
 
 
-def change_short_of(has: int, cents: int) -> str:
+def format_insufficient_credit_for_change(available: int, cents: int) -> str:
     return (
-        f"The account's credit of {dollars(has)} does not cover the {dollars(cents)} that this change adds: "
+        f"The account's credit of {format_dollars(available)} does not cover the {format_dollars(cents)} that this "
+        "change adds: "
         "add credit, or leave the order as it is."
     )
 
 
-def growth_short_of(has: int, cents: int) -> str:
+def format_insufficient_credit_for_growth(available: int, cents: int) -> str:
     """Why an order waits whose lists have grown since it was accepted."""
     return (
-        f"Its lists have grown since it was sent, and the account's credit of {dollars(has)} does not cover "
-        f"the {dollars(cents)} that this adds: add credit, or cancel the order."
+        f"Its lists have grown since it was sent, and the account's credit of {format_dollars(available)} does not "
+        "cover "
+        f"the {format_dollars(cents)} that this adds: add credit, or cancel the order."
     )
 
 
@@ -89,13 +95,13 @@ def deposit(
     cents: int,
     key: str,
     note: str | None,
-    actor: audit_service.Actor = audit_service.AT_THE_COMMAND_LINE,
+    actor: audit_service.Actor = audit_service.COMMAND_LINE_ACTOR,
     now: datetime,
 ) -> int:
     """Add to the account's live credit; what it has then. The same key twice is one deposit."""
     books = "paid", "credit"
-    _pay(tx, account_id, "deposit", books, cents=cents, key=key, note=note, actor=actor, now=now)
-    return credit_of(tx, account_id, "live")
+    _record_payment(tx, account_id, "deposit", books, cents=cents, key=key, note=note, actor=actor, now=now)
+    return read_account_credit(tx, account_id, "live")
 
 
 def withdraw(
@@ -105,23 +111,24 @@ def withdraw(
     cents: int,
     key: str,
     note: str | None,
-    actor: audit_service.Actor = audit_service.AT_THE_COMMAND_LINE,
+    actor: audit_service.Actor = audit_service.COMMAND_LINE_ACTOR,
     now: datetime,
 ) -> int:
     """Take from the account's live credit, never more than it has; what it has then."""
-    take_turns(tx, account_id, "live")
-    has = credit_of(tx, account_id, "live")
+    lock_credit(tx, account_id, "live")
+    available = read_account_credit(tx, account_id, "live")
     books = "credit", "paid"
-    if _pay(tx, account_id, "withdrawal", books, cents=cents, key=key, note=note, actor=actor, now=now):
-        if has < cents:
+    if _record_payment(tx, account_id, "withdrawal", books, cents=cents, key=key, note=note, actor=actor, now=now):
+        if available < cents:
             raise Refused(
-                f"The account's credit of {dollars(has)} does not cover a withdrawal of {dollars(cents)}."
+                f"The account's credit of {format_dollars(available)} does not cover a withdrawal of "
+                f"{format_dollars(cents)}."
             )
-        has -= cents
-    return has
+        available -= cents
+    return available
 
 
-def _pay(
+def _record_payment(
     tx: Tx,
     account_id: int,
     kind: str,
@@ -139,13 +146,13 @@ def _pay(
         "account_id": account_id, "mode": "live", "kind": kind, "source": books[0], "target": books[1],
         "cents": cents, "key": f"payment:{account_id}:{key}", "note": note, "now": now,
     }  # fmt: skip
-    if tx.execute(PAY, entry).rowcount == 1:
-        about = {"amount": dollars(cents if kind == "deposit" else -cents), "note": note}
-        audit_service.note(tx, account_id, "credit.moved", actor, about=about, now=now)
+    if tx.execute(INSERT_PAYMENT, entry).rowcount == 1:
+        about = {"amount": format_dollars(cents if kind == "deposit" else -cents), "note": note}
+        audit_service.record_audit_entry(tx, account_id, "credit.moved", actor, about=about, now=now)
         return True
-    known = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.key == entry["key"])).one()
-    if (known.kind, known.cents) != (kind, cents):
+    existing = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.key == entry["key"])).one()
+    if (existing.kind, existing.cents) != (kind, cents):
         raise Conflict(
-            f"The key {key} was used for a {known.kind} of {dollars(known.cents)}: choose another."
+            f"The key {key} was used for a {existing.kind} of {format_dollars(existing.cents)}: choose another."
         )
     return False

@@ -18,26 +18,26 @@ from quillpost.core.database.tables.base import ledger_moves
 
 CREDIT, HELD, EARNED = "credit", "held", "earned"
 
-_HELD = """
+_HELD_QUERY = """
     select coalesce(sum(case when m.target = 'held' then m.cents else -m.cents end), 0) as cents
       from ledger_moves m where m.order_id = o.id and 'held' in (m.source, m.target)
 """
 
-RELEASE_ORDER = sa.text(
+RELEASE_ORDER_HOLD = sa.text(
     f"""
     insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
                               source, target, cents, key, at)
     select o.account_id, o.sub_account_id, o.mode, o.id, 'release', 'held', 'credit', held.cents,
            'release:order:' || o.id, :now
       from orders o
-      join lateral ({_HELD}) held on true
+      join lateral ({_HELD_QUERY}) held on true
      where o.id = :order_id and held.cents > 0
     """
 )
 
-HELD_FOR = sa.text(f"select held.cents from (select :order_id as id) o join lateral ({_HELD}) held on true")
+READ_HELD = sa.text(f"select held.cents from (select :order_id as id) o join lateral ({_HELD_QUERY}) held on true")
 
-HOLD_EXACTLY = sa.text(
+SET_HOLD = sa.text(
     f"""
     insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
                               source, target, cents, key, at)
@@ -46,7 +46,7 @@ HOLD_EXACTLY = sa.text(
            case change.kind when 'release' then 'credit' else 'held' end,
            abs(:cents - held.cents), change.kind || ':order:' || o.id || ':' || :why, :now
       from orders o
-      join lateral ({_HELD}) held on true
+      join lateral ({_HELD_QUERY}) held on true
       join lateral (
             select case when held.cents > :cents then 'release' else 'authorise' end as kind) change on true
      where o.id = :order_id and held.cents <> :cents
@@ -54,20 +54,13 @@ HOLD_EXACTLY = sa.text(
 )
 
 
-def authorise(
-    tx: Tx,
-    *,
-    account_id: int,
-    sub_account_id: int | None,
-    mode: str,
-    order_id: int,
-    cents: int,
-    now: datetime,
+def authorize_order(
+    tx: Tx, *, account_id: int, sub_account_id: int | None, mode: str, order_id: int, cents: int, now: datetime
 ) -> None:
     """Hold what the order may cost."""
-    whose = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+    owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
     books = {"kind": "authorise", "source": CREDIT, "target": HELD}
-    _move(tx, **whose, **books, cents=cents, key=f"authorise:order:{order_id}", at=now)
+    _insert_move(tx, **owner, **books, cents=cents, key=f"authorise:order:{order_id}", at=now)
 
 
 def charge_leads(
@@ -82,26 +75,26 @@ def charge_leads(
     now: datetime,
 ) -> None:
     """Earn what records cost: out of what is held for the order that they were bought with, or of credit."""
-    whose = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+    owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
     books = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
-    _move(tx, **whose, **books, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
+    _insert_move(tx, **owner, **books, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
 
 
-def _move(tx: Tx, *, cents: int, **entry: object) -> None:
+def _insert_move(tx: Tx, *, cents: int, **entry: object) -> None:
     if cents > 0:
         tx.execute(sa.insert(ledger_moves).values(cents=cents, **entry))
 
 
-def release_order(tx: Tx, order_id: int, *, now: datetime) -> None:
+def release_order_hold(tx: Tx, order_id: int, *, now: datetime) -> None:
     """Give back all that is still held for the order."""
-    tx.execute(RELEASE_ORDER, {"order_id": order_id, "now": now})
+    tx.execute(RELEASE_ORDER_HOLD, {"order_id": order_id, "now": now})
 
 
-def held_for(tx: Tx, order_id: int) -> int:
+def read_held_cents(tx: Tx, order_id: int) -> int:
     """What is held for the order now."""
-    return int(tx.execute(HELD_FOR, {"order_id": order_id}).scalar_one())
+    return int(tx.execute(READ_HELD, {"order_id": order_id}).scalar_one())
 
 
-def hold_exactly(tx: Tx, order_id: int, *, cents: int, why: str, now: datetime) -> None:
-    """Give back what is held for the order beyond the cents, or hold what is missing; `why`, once."""
-    tx.execute(HOLD_EXACTLY, {"order_id": order_id, "cents": cents, "why": why, "now": now})
+def set_order_hold(tx: Tx, order_id: int, *, cents: int, reason: str, now: datetime) -> None:
+    """Give back what is held for the order beyond the cents, or hold what is missing; `reason`, once."""
+    tx.execute(SET_HOLD, {"order_id": order_id, "cents": cents, "why": reason, "now": now})

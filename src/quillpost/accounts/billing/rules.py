@@ -10,7 +10,7 @@ LEAD_CENTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class UnitPrice:
     type: str
     size: str
     mail_class: str
@@ -30,18 +30,18 @@ class Tariff:
         return self.by_country.get(country, self.by_country.get(EVERYWHERE_ELSE))
 
 
-def tariff(prices: Sequence[Price], on: date) -> Tariff:
+def build_tariff(prices: Sequence[UnitPrice], on: date) -> Tariff:
     """Of each destination the price that came into force last, not after the day."""
-    ruling: dict[str, Price] = {}
+    current_prices: dict[str, UnitPrice] = {}
     for price in prices:
         if price.valid_from > on:
             continue
-        known = ruling.get(price.country)
-        if known is None or price.valid_from > known.valid_from:
-            ruling[price.country] = price
-    return Tariff({country: price.unit_cents for country, price in ruling.items()})
+        current = current_prices.get(price.country)
+        if current is None or price.valid_from > current.valid_from:
+            current_prices[price.country] = price
+    return Tariff({country: price.unit_cents for country, price in current_prices.items()})
 
 
-def dollars(cents: int) -> str:
+def format_dollars(cents: int) -> str:
     """An amount as a person reads it: $1,234.50, or -$0.05."""
     return f"{'-' if cents < 0 else ''}${abs(cents) // 100:,}.{abs(cents) % 100:02d}"

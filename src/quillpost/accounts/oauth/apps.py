@@ -19,11 +19,11 @@ from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.database.tables.users import oauth_clients, oauth_grants, people
 from quillpost.core.errors import NotFound
 
-Why = Literal["person", "app", "replay", "reuse", "membership", "leak"]
+GrantEndReason = Literal["person", "app", "replay", "reuse", "membership", "leak"]
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class AppGrant:
     """What a person lets an app do: for which account or sub account, in which mode, with which scopes."""
 
     account_id: int
@@ -34,7 +34,7 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class AppConnection:
     """One connection, of an app that may have several."""
 
     grant_id: int
@@ -51,12 +51,10 @@ class Connected:
     last_used_at: datetime | None
 
 
-def list_connected(tx: Tx, account_id: int, *, now: datetime) -> list[Connected]:
+def list_connections(tx: Tx, account_id: int, *, now: datetime) -> list[AppConnection]:
     """The account's connections, the newest first. Takes the account's transaction."""
     last_used = (
-        sa.select(sa.func.max(tokens.c.last_used_at))
-        .where(tokens.c.grant_id == oauth_grants.c.id)
-        .scalar_subquery()
+        sa.select(sa.func.max(tokens.c.last_used_at)).where(tokens.c.grant_id == oauth_grants.c.id).scalar_subquery()
     )
     columns = [
         oauth_grants.c.id,
@@ -72,7 +70,7 @@ def list_connected(tx: Tx, account_id: int, *, now: datetime) -> list[Connected]
         oauth_grants.c.connected_at,
         last_used,
     ]
-    found = tx.execute(
+    rows = tx.execute(
         sa.select(*columns)
         .select_from(
             oauth_grants.join(oauth_clients, oauth_clients.c.id == oauth_grants.c.client_id)
@@ -82,7 +80,7 @@ def list_connected(tx: Tx, account_id: int, *, now: datetime) -> list[Connected]
         .where(oauth_grants.c.account_id == account_id, is_connected(now))
         .order_by(oauth_grants.c.id.desc())
     )
-    return [Connected(*row) for row in found]
+    return [AppConnection(*row) for row in rows]
 
 
 def is_connected(now: datetime) -> sa.ColumnElement[bool]:
@@ -95,109 +93,113 @@ def is_connected(now: datetime) -> sa.ColumnElement[bool]:
     )
 
 
-def disconnect(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now: datetime) -> None:
+def disconnect_app(tx: Tx, account_id: int, grant_id: int, actor: Actor, *, now: datetime) -> None:
     """The app, by one of its connections: all that the same person made for the same place and mode end,
     and a code that waits to be exchanged is worth nothing. From the next call on its tokens are unknown.
     `NotFound` for another account's, and for one that has ended. Takes the account's transaction."""
     c = oauth_grants.c
-    it = tx.execute(
+    grant = tx.execute(
         sa.select(c.client_id, c.person_id, c.sub_account_id, c.mode, oauth_clients.c.name)
         .join(oauth_clients, oauth_clients.c.id == c.client_id)
         .where(c.id == grant_id, c.account_id == account_id, c.ended_at.is_(None))
     ).first()
-    if it is None:
+    if grant is None:
         raise NotFound
-    alike = sa.select(c.id).where(
+    similar_grants = sa.select(c.id).where(
         c.account_id == account_id,
-        c.client_id == it.client_id,
-        c.person_id == it.person_id,
-        c.sub_account_id.is_not_distinct_from(it.sub_account_id),
-        c.mode == it.mode,
+        c.client_id == grant.client_id,
+        c.person_id == grant.person_id,
+        c.sub_account_id.is_not_distinct_from(grant.sub_account_id),
+        c.mode == grant.mode,
         c.ended_at.is_(None),
     )
-    ended = _end(tx, alike, "person", now=now)
-    if not ended:  # somebody else was faster
+    ended_count = _end_selected_grants(tx, similar_grants, "person", now=now)
+    if not ended_count:  # somebody else was faster
         raise NotFound
-    about = {"name": it.name, "mode": it.mode, "id": grant_id} | ({"connections": ended} if ended > 1 else {})
-    audit_service.note(
-        tx, account_id, "app.disconnected", actor, about=about, sub_account_id=it.sub_account_id, now=now
+    about = {"name": grant.name, "mode": grant.mode, "id": grant_id} | (
+        {"connections": ended_count} if ended_count > 1 else {}
+    )
+    audit_service.record_audit_entry(
+        tx, account_id, "app.disconnected", actor, about=about, sub_account_id=grant.sub_account_id, now=now
     )
 
 
-def end(tx: Tx, grant_ids: Sequence[int], why: Why, *, now: datetime) -> int:
+def end_grants(tx: Tx, grant_ids: Sequence[int], reason: GrantEndReason, *, now: datetime) -> int:
     """End families and revoke all of their tokens; how many were in force."""
-    in_force = sa.select(oauth_grants.c.id).where(
+    active_grants = sa.select(oauth_grants.c.id).where(
         oauth_grants.c.id.in_(grant_ids), oauth_grants.c.ended_at.is_(None)
     )
-    return _end(tx, in_force, why, now=now)
+    return _end_selected_grants(tx, active_grants, reason, now=now)
 
 
-def end_of_person(tx: Tx, account_id: int, person_id: int, *, now: datetime) -> int:
+def end_person_grants(tx: Tx, account_id: int, person_id: int, *, now: datetime) -> int:
     """Every app that somebody connected to this account."""
-    in_force = sa.select(oauth_grants.c.id).where(
+    active_grants = sa.select(oauth_grants.c.id).where(
         oauth_grants.c.account_id == account_id,
         oauth_grants.c.person_id == person_id,
         oauth_grants.c.ended_at.is_(None),
     )
-    return _end(tx, in_force, "membership", now=now)
+    return _end_selected_grants(tx, active_grants, "membership", now=now)
 
 
-def end_of_sub_account(tx: Tx, sub_account_id: int, *, now: datetime) -> int:
+def end_sub_account_grants(tx: Tx, sub_account_id: int, *, now: datetime) -> int:
     """Every app that acts for a sub account which goes."""
-    in_force = sa.select(oauth_grants.c.id).where(
+    active_grants = sa.select(oauth_grants.c.id).where(
         oauth_grants.c.sub_account_id == sub_account_id, oauth_grants.c.ended_at.is_(None)
     )
-    return _end(tx, in_force, "membership", now=now)
+    return _end_selected_grants(tx, active_grants, "membership", now=now)
 
 
-def _end(tx: Tx, in_force: sa.Select[tuple[int]], why: Why, *, now: datetime) -> int:
+def _end_selected_grants(tx: Tx, active_grants: sa.Select[tuple[int]], reason: GrantEndReason, *, now: datetime) -> int:
     # In the order of their ids: two that end the same families do not wait for each other.
-    locked = list(tx.execute(in_force.order_by(oauth_grants.c.id).with_for_update()).scalars())
-    if locked:
+    locked_ids = list(tx.execute(active_grants.order_by(oauth_grants.c.id).with_for_update()).scalars())
+    if locked_ids:
         tx.execute(
-            sa.update(oauth_grants).where(oauth_grants.c.id.in_(locked)).values(ended_at=now, ended_by=why)
+            sa.update(oauth_grants).where(oauth_grants.c.id.in_(locked_ids)).values(ended_at=now, ended_by=reason)
         )
         tx.execute(
             sa.update(tokens)
-            .where(tokens.c.grant_id.in_(locked), tokens.c.revoked_at.is_(None))
+            .where(tokens.c.grant_id.in_(locked_ids), tokens.c.revoked_at.is_(None))
             .values(revoked_at=now)
         )
-    return len(locked)
+    return len(locked_ids)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectedApp:
     """All connections of one client that the same person made for the same place, the newest first."""
 
-    connections: Sequence[Connected]
+    connections: Sequence[AppConnection]
 
     @property
-    def newest(self) -> Connected:
+    def newest(self) -> AppConnection:
         return self.connections[0]
 
     @property
     def since(self) -> datetime:
-        return min(each.connected_at for each in self.connections)
+        return min(connection.connected_at for connection in self.connections)
 
     @property
     def last_used_at(self) -> datetime | None:
-        return max((each.last_used_at for each in self.connections if each.last_used_at), default=None)
+        return max(
+            (connection.last_used_at for connection in self.connections if connection.last_used_at), default=None
+        )
 
     @property
     def scopes(self) -> Sequence[str] | None:
         """What it may do by one connection or another; None: everything."""
-        given: set[str] = set()
-        for each in self.connections:
-            if each.scopes is None:
+        granted: set[str] = set()
+        for connection in self.connections:
+            if connection.scopes is None:
                 return None
-            given.update(each.scopes)
-        return [scope for scope in SCOPES if scope in given]
+            granted.update(connection.scopes)
+        return [scope for scope in SCOPES if scope in granted]
 
 
-def list_apps(tx: Tx, account_id: int, *, now: datetime) -> list[ConnectedApp]:
+def list_connected_apps(tx: Tx, account_id: int, *, now: datetime) -> list[ConnectedApp]:
     """The account's, the one that was connected last first. Takes the account's transaction."""
-    alike: dict[tuple[object, ...], list[Connected]] = {}
-    for each in list_connected(tx, account_id, now=now):
-        key = (each.client_id, each.person_id, each.sub_account_id, each.mode)
-        alike.setdefault(key, []).append(each)
-    return [ConnectedApp(group) for group in alike.values()]
+    groups: dict[tuple[object, ...], list[AppConnection]] = {}
+    for connection in list_connections(tx, account_id, now=now):
+        key = (connection.client_id, connection.person_id, connection.sub_account_id, connection.mode)
+        groups.setdefault(key, []).append(connection)
+    return [ConnectedApp(group) for group in groups.values()]

@@ -18,71 +18,71 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES, scope_fault
+from quillpost.accounts.models import SCOPES, find_scope_error
 from quillpost.accounts.oauth.apps import is_connected
-from quillpost.accounts.service import hold_account, require_owner
+from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.core import tokens
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.users import oauth_clients, oauth_grants
 from quillpost.core.errors import Invalid, NotFound, Refused
 
-LONGEST = 2_000
+MAX_REDIRECT_URI_LENGTH = 2_000
 
-HOME = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 """Hosts that are the reader's own machine: nobody listens on the way there, so http will do."""
 
-OURS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
+RESERVED_PARAMETERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
 """What we add to the address: it cannot be there already."""
 
-WRITTEN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
-PRIVATE_SCHEME = re.compile(r"[a-z][a-z0-9+\-]*(\.[a-z0-9+\-]+)+")
+URI_PATTERN = re.compile(r"[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=%]+")
+PRIVATE_SCHEME_PATTERN = re.compile(r"[a-z][a-z0-9+\-]*(\.[a-z0-9+\-]+)+")
 
 
-def fault_of(address: str) -> str | None:
+def find_redirect_uri_error(uri: str) -> str | None:
     """What is wrong with it, in a sentence; None: it will do."""
-    if len(address) > LONGEST:
-        return f"At most {LONGEST:,} characters, please."
-    if "#" in address:
-        return f"{address} has a fragment: leave out # and what follows."
-    if "*" in address:
-        return f"{address} has a wildcard: register each address as it is."
-    if not WRITTEN.fullmatch(address):
-        return f"{address} is no address: use letters, digits and URL punctuation, and no spaces."
+    if len(uri) > MAX_REDIRECT_URI_LENGTH:
+        return f"At most {MAX_REDIRECT_URI_LENGTH:,} characters, please."
+    if "#" in uri:
+        return f"{uri} has a fragment: leave out # and what follows."
+    if "*" in uri:
+        return f"{uri} has a wildcard: register each address as it is."
+    if not URI_PATTERN.fullmatch(uri):
+        return f"{uri} is no address: use letters, digits and URL punctuation, and no spaces."
     try:
-        parts = urlsplit(address)
+        parts = urlsplit(uri)
         host, _port = parts.hostname, parts.port
     except ValueError:
-        return f"{address} is no address."
+        return f"{uri} is no address."
     if parts.scheme in ("https", "http") and not host:
-        return f"{address} names no host."
+        return f"{uri} names no host."
     if "@" in parts.netloc:
-        return f"{address} has a user name in it: leave that out."
-    if urlunsplit(parts) != address:
-        return f"{address} is not written plainly: {urlunsplit(parts)} would be."
-    if OURS & {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}:
-        return f"{address} has a query parameter that we add ourselves: {', '.join(sorted(OURS))}."
-    return _scheme_fault(address, parts.scheme, host)
+        return f"{uri} has a user name in it: leave that out."
+    if urlunsplit(parts) != uri:
+        return f"{uri} is not written plainly: {urlunsplit(parts)} would be."
+    if RESERVED_PARAMETERS & {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)}:
+        return f"{uri} has a query parameter that we add ourselves: {', '.join(sorted(RESERVED_PARAMETERS))}."
+    return _find_scheme_error(uri, parts.scheme, host)
 
 
-def _scheme_fault(address: str, scheme: str, host: str | None) -> str | None:
-    if scheme == "https" or (scheme == "http" and host in HOME) or PRIVATE_SCHEME.fullmatch(scheme):
+def _find_scheme_error(uri: str, scheme: str, host: str | None) -> str | None:
+    if scheme == "https" or (scheme == "http" and host in LOOPBACK_HOSTS) or PRIVATE_SCHEME_PATTERN.fullmatch(scheme):
         return None
     return (
-        f"{address} must begin with https:// (http:// on localhost, 127.0.0.1 or [::1]), or with a scheme "
+        f"{uri} must begin with https:// (http:// on localhost, 127.0.0.1 or [::1]), or with a scheme "
         "of the app's own that has a dot in it, such as com.example.app:/"
     )
 
 
-MOST_CLIENTS = 100
-MOST_REDIRECTS = 20
-LONGEST_NAME = 100
-LONGEST_WEBSITE = 2_000
-GONE = "its client was deleted"
+MAX_CLIENTS = 100
+MAX_REDIRECT_URIS = 20
+MAX_NAME_LENGTH = 100
+MAX_WEBSITE_LENGTH = 2_000
+CLIENT_DELETED_REASON = "its client was deleted"
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class OAuthClient:
     id: int
     account_id: int
     client_id: str
@@ -96,7 +96,7 @@ class Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class ClientRegistration:
     """What an owner fills in."""
 
     name: str
@@ -105,22 +105,22 @@ class Registration:
     scopes: Sequence[str] | None = None
 
 
-_COLUMNS = [oauth_clients.c[field.name] for field in fields(Client)]
+_COLUMNS = [oauth_clients.c[field.name] for field in fields(OAuthClient)]
 
 
-def register(
-    tx: Tx, account_id: int, wish: Registration, *, is_public: bool, actor: Actor, now: datetime
-) -> tuple[Client, str | None]:
+def register_client(
+    tx: Tx, account_id: int, request: ClientRegistration, *, is_public: bool, actor: Actor, now: datetime
+) -> tuple[OAuthClient, str | None]:
     """A new client and its secret, readable here and never again; a public one has none. `Invalid` by field,
     `Forbidden`, here and below, for a person who is no owner.
     Redirect addresses: https; http on loopback or localhost; a private-use scheme with a dot in it. No
     fragment, no credentials, no wildcard, at most 2,000 characters. Takes the account's transaction."""
-    hold_account(tx, account_id)
+    lock_account_row(tx, account_id)
     require_owner(tx, account_id, actor)
-    columns = _checked(wish)
-    _require_room(tx, account_id)
+    columns = _validate_registration(request)
+    _require_capacity(tx, account_id)
     secret = None if is_public else _mint_secret()
-    made = tx.execute(
+    row = tx.execute(
         sa.insert(oauth_clients)
         .values(
             account_id=account_id,
@@ -134,124 +134,118 @@ def register(
         )
         .returning(*_COLUMNS)
     ).one()
-    client = _client(made)
-    _note(tx, client, "client.created", actor, now=now, kind="public" if is_public else "confidential")
+    client = _build_client(row)
+    _record_entry(tx, client, "client.created", actor, now=now, kind="public" if is_public else "confidential")
     return client, secret
 
 
-def change(
-    tx: Tx, account_id: int, client: int, wish: Registration, actor: Actor, *, now: datetime
-) -> Client:
+def update_client(
+    tx: Tx, account_id: int, client_row_id: int, request: ClientRegistration, actor: Actor, *, now: datetime
+) -> OAuthClient:
     """Write over all that an owner fills in. Tokens that are out stay as they are; refreshed, they are held
     to the scopes that the client has by then."""
     require_owner(tx, account_id, actor)
-    columns = _checked(wish)
-    changed = _changed(tx, account_id, client, columns, now=now)
-    _note(tx, changed, "client.changed", actor, now=now)
-    return changed
+    columns = _validate_registration(request)
+    client = _update_row(tx, account_id, client_row_id, columns, now=now)
+    _record_entry(tx, client, "client.changed", actor, now=now)
+    return client
 
 
-def new_secret(tx: Tx, account_id: int, client: int, actor: Actor, *, now: datetime) -> str:
+def rotate_client_secret(tx: Tx, account_id: int, client_row_id: int, actor: Actor, *, now: datetime) -> str:
     """Another secret; the one before is worth nothing from now on. `Refused` for a public client."""
     require_owner(tx, account_id, actor)
-    if find(tx, account_id, client).is_public:
+    if find_client(tx, account_id, client_row_id).is_public:
         raise Refused("A public client has no secret: it proves itself by PKCE.")
     secret = _mint_secret()
-    changed = _changed(tx, account_id, client, _secret_columns(secret), now=now)
-    _note(tx, changed, "client.secret", actor, now=now)
+    client = _update_row(tx, account_id, client_row_id, _secret_columns(secret), now=now)
+    _record_entry(tx, client, "client.secret", actor, now=now)
     return secret
 
 
-def delete(tx: Tx, account_id: int, client: int, actor: Actor, *, now: datetime) -> None:
+def delete_client(tx: Tx, account_id: int, client_row_id: int, actor: Actor, *, now: datetime) -> None:
     """With every connection that it has, in whichever account: its tokens are unknown from now on. Takes the
     worker's transaction, as each of those accounts finds it in its own log."""
     require_owner(tx, account_id, actor)
-    gone = find(tx, account_id, client)
-    _end_connections(tx, gone, actor, now=now)
-    tx.execute(sa.delete(oauth_clients).where(oauth_clients.c.id == gone.id))
-    _note(tx, gone, "client.deleted", actor, now=now)
+    client = find_client(tx, account_id, client_row_id)
+    _end_connections(tx, client, actor, now=now)
+    tx.execute(sa.delete(oauth_clients).where(oauth_clients.c.id == client.id))
+    _record_entry(tx, client, "client.deleted", actor, now=now)
 
 
-def list_clients(tx: Tx, account_id: int) -> list[Client]:
+def list_clients(tx: Tx, account_id: int) -> list[OAuthClient]:
     """Those that the account registered, the newest first (not those that are merely connected to it)."""
-    found = tx.execute(
-        sa.select(*_COLUMNS)
-        .where(oauth_clients.c.account_id == account_id)
-        .order_by(oauth_clients.c.id.desc())
+    rows = tx.execute(
+        sa.select(*_COLUMNS).where(oauth_clients.c.account_id == account_id).order_by(oauth_clients.c.id.desc())
     )
-    return [_client(row) for row in found]
+    return [_build_client(row) for row in rows]
 
 
-def find(tx: Tx, account_id: int, client: int) -> Client:
+def find_client(tx: Tx, account_id: int, client_row_id: int) -> OAuthClient:
     """One of the account's own; `NotFound` for any other."""
-    row = tx.execute(sa.select(*_COLUMNS).where(_is_own(account_id, client))).first()
+    row = tx.execute(sa.select(*_COLUMNS).where(_is_owned(account_id, client_row_id))).first()
     if row is None:
         raise NotFound
-    return _client(row)
+    return _build_client(row)
 
 
-def by_client_id(tx: Tx, client_id: str) -> Client | None:
+def find_by_client_id(tx: Tx, client_id: str) -> OAuthClient | None:
     """Takes the worker's transaction: at the authorization endpoint nobody's account is known."""
     row = tx.execute(sa.select(*_COLUMNS).where(oauth_clients.c.client_id == client_id)).first()
-    return None if row is None else _client(row)
+    return None if row is None else _build_client(row)
 
 
-def is_secret(tx: Tx, client: Client, secret: str) -> bool:
+def is_client_secret(tx: Tx, client: OAuthClient, secret: str) -> bool:
     """Whether it is this client's, compared in constant time."""
-    kept = tx.execute(
-        sa.select(oauth_clients.c.secret_digest).where(oauth_clients.c.id == client.id)
-    ).scalar()
-    return kept is not None and compare_digest(bytes(kept), tokens.digest(secret))
+    digest = tx.execute(sa.select(oauth_clients.c.secret_digest).where(oauth_clients.c.id == client.id)).scalar()
+    return digest is not None and compare_digest(bytes(digest), tokens.hash_token(secret))
 
 
-def registered_by(tx: Tx, client: Client) -> str:
+def read_registrant_name(tx: Tx, client: OAuthClient) -> str:
     """The name of the account that registered it. Takes the worker's transaction."""
-    row = tx.execute(
-        sa.select(accounts.c.company, accounts.c.name).where(accounts.c.id == client.account_id)
-    ).one()
+    row = tx.execute(sa.select(accounts.c.company, accounts.c.name).where(accounts.c.id == client.account_id)).one()
     return str(row.company or row.name)
 
 
-def count_connections(tx: Tx, client: int, *, now: datetime) -> int:
+def count_connections(tx: Tx, client_row_id: int, *, now: datetime) -> int:
     """How many connections end with it, in all accounts. Takes the worker's transaction."""
     return int(
         tx.execute(
-            sa.select(sa.func.count()).where(oauth_grants.c.client_id == client, is_connected(now))
+            sa.select(sa.func.count()).where(oauth_grants.c.client_id == client_row_id, is_connected(now))
         ).scalar_one()
     )
 
 
-def _checked(wish: Registration) -> dict[str, Any]:
+def _validate_registration(request: ClientRegistration) -> dict[str, Any]:
     """The columns that the wish fills in, or all of its faults at once."""
-    name, website = wish.name.strip(), (wish.website or "").strip() or None
-    redirects = list(dict.fromkeys(each.strip() for each in wish.redirect_uris if each.strip()))
-    faults = {
-        "name": _name_faults(name),
-        "website": _website_faults(website),
-        "redirect_uris": _redirect_faults(redirects),
-        "scopes": _scope_faults(wish.scopes),
+    name, website = request.name.strip(), (request.website or "").strip() or None
+    redirect_uris = list(dict.fromkeys(uri.strip() for uri in request.redirect_uris if uri.strip()))
+    errors = {
+        "name": _find_name_errors(name),
+        "website": _find_website_errors(website),
+        "redirect_uris": _find_redirect_uri_errors(redirect_uris),
+        "scopes": _find_scope_errors(request.scopes),
     }
-    if any(faults.values()):
-        raise Invalid({field: told for field, told in faults.items() if told})
-    scopes = None if wish.scopes is None else [scope for scope in SCOPES if scope in wish.scopes]
-    return {"name": name, "website": website, "redirect_uris": redirects, "scopes": scopes}
+    if any(errors.values()):
+        raise Invalid({field: messages for field, messages in errors.items() if messages})
+    scopes = None if request.scopes is None else [scope for scope in SCOPES if scope in request.scopes]
+    return {"name": name, "website": website, "redirect_uris": redirect_uris, "scopes": scopes}
 
 
-def _name_faults(name: str) -> list[str]:
+def _find_name_errors(name: str) -> list[str]:
     if not name:
         return ["Give the client a name: people see it when it asks for leave."]
-    if len(name) > LONGEST_NAME:
-        return [f"At most {LONGEST_NAME} characters, please."]
+    if len(name) > MAX_NAME_LENGTH:
+        return [f"At most {MAX_NAME_LENGTH} characters, please."]
     if tokens.hide_secrets(name) != name:  # it is shown to others, and noted for ever
         return ["This name holds a secret: choose another, and revoke it if others may have seen it."]
     return [] if name.isprintable() else ["The name holds a character that cannot be shown."]
 
 
-def _website_faults(website: str | None) -> list[str]:
+def _find_website_errors(website: str | None) -> list[str]:
     if website is None:
         return []
-    if len(website) > LONGEST_WEBSITE:
-        return [f"At most {LONGEST_WEBSITE:,} characters, please."]
+    if len(website) > MAX_WEBSITE_LENGTH:
+        return [f"At most {MAX_WEBSITE_LENGTH:,} characters, please."]
     try:
         parts = urlsplit(website)
         is_plain = parts.scheme in ("https", "http") and bool(parts.hostname) and "@" not in parts.netloc
@@ -262,77 +256,81 @@ def _website_faults(website: str | None) -> list[str]:
     return ["This must be the address of a website, such as https://example.com."]
 
 
-def _redirect_faults(redirects: Sequence[str]) -> list[str]:
-    if not redirects:
+def _find_redirect_uri_errors(redirect_uris: Sequence[str]) -> list[str]:
+    if not redirect_uris:
         return ["Give at least one address that people are led back to."]
-    if len(redirects) > MOST_REDIRECTS:
-        return [f"At most {MOST_REDIRECTS} addresses, please."]
-    return [fault for fault in map(fault_of, redirects) if fault]
+    if len(redirect_uris) > MAX_REDIRECT_URIS:
+        return [f"At most {MAX_REDIRECT_URIS} addresses, please."]
+    return [error for error in map(find_redirect_uri_error, redirect_uris) if error]
 
 
-def _scope_faults(scopes: Sequence[str] | None) -> list[str]:
+def _find_scope_errors(scopes: Sequence[str] | None) -> list[str]:
     if scopes is not None and not scopes:
         return ["Choose at least one thing that the client may ask for."]
-    fault = scope_fault(scopes)
-    return [] if fault is None else [fault]
+    error = find_scope_error(scopes)
+    return [] if error is None else [error]
 
 
-def _require_room(tx: Tx, account_id: int) -> None:
+def _require_capacity(tx: Tx, account_id: int) -> None:
     count = sa.select(sa.func.count()).where(oauth_clients.c.account_id == account_id)
-    if tx.execute(count).scalar_one() >= MOST_CLIENTS:
-        raise Refused(f"An account has at most {MOST_CLIENTS} OAuth clients: delete one first.")
+    if tx.execute(count).scalar_one() >= MAX_CLIENTS:
+        raise Refused(f"An account has at most {MAX_CLIENTS} OAuth clients: delete one first.")
 
 
 def _mint_secret() -> str:
-    return tokens.mint("secret", secrets.token_bytes(24))
+    return tokens.mint_secret("secret", secrets.token_bytes(24))
 
 
 def _secret_columns(secret: str | None) -> dict[str, Any]:
     if secret is None:
         return {}
-    return {"secret_digest": tokens.digest(secret), "secret_hint": tokens.hint_of(secret)}
+    return {"secret_digest": tokens.hash_token(secret), "secret_hint": tokens.secret_hint(secret)}
 
 
-def _is_own(account_id: int, client: int) -> sa.ColumnElement[bool]:
-    return sa.and_(oauth_clients.c.account_id == account_id, oauth_clients.c.id == client)
+def _is_owned(account_id: int, client_row_id: int) -> sa.ColumnElement[bool]:
+    return sa.and_(oauth_clients.c.account_id == account_id, oauth_clients.c.id == client_row_id)
 
 
-def _changed(tx: Tx, account_id: int, client: int, columns: Mapping[str, Any], *, now: datetime) -> Client:
+def _update_row(
+    tx: Tx, account_id: int, client_row_id: int, columns: Mapping[str, Any], *, now: datetime
+) -> OAuthClient:
     row = tx.execute(
         sa.update(oauth_clients)
-        .where(_is_own(account_id, client))
+        .where(_is_owned(account_id, client_row_id))
         .values(**columns, updated_at=now)
         .returning(*_COLUMNS)
     ).first()
     if row is None:
         raise NotFound
-    return _client(row)
+    return _build_client(row)
 
 
-def _end_connections(tx: Tx, client: Client, actor: Actor, *, now: datetime) -> None:
+def _end_connections(tx: Tx, client: OAuthClient, actor: Actor, *, now: datetime) -> None:
     """Who deleted the client is nobody's business in other accounts."""
     c = oauth_grants.c
-    gone = tx.execute(
+    grants = tx.execute(
         sa.delete(oauth_grants)
         .where(c.client_id == client.id)
         .returning(c.id, c.account_id, c.sub_account_id, is_connected(now).label("was_connected"))
     ).all()
-    for is_own, who in ((True, actor), (False, audit_service.app_actor(client.name))):
-        lines = [
-            audit_service.Line(
-                row.account_id, row.sub_account_id, {"name": client.name, "id": row.id, "because": GONE}
+    for is_own, who in ((True, actor), (False, audit_service.build_app_actor(client.name))):
+        entries = [
+            audit_service.NewAuditEntry(
+                row.account_id,
+                row.sub_account_id,
+                {"name": client.name, "id": row.id, "because": CLIENT_DELETED_REASON},
             )
-            for row in gone
+            for row in grants
             if row.was_connected and (row.account_id == client.account_id) is is_own
         ]
-        audit_service.note_each(tx, "app.disconnected", who, lines, now=now)
+        audit_service.record_audit_entries(tx, "app.disconnected", who, entries, now=now)
 
 
-def _client(row: sa.Row[Any]) -> Client:
-    known = row._asdict()
-    return Client(**known | {"scopes": None if known["scopes"] is None else frozenset(known["scopes"])})
+def _build_client(row: sa.Row[Any]) -> OAuthClient:
+    values = row._asdict()
+    return OAuthClient(**values | {"scopes": None if values["scopes"] is None else frozenset(values["scopes"])})
 
 
-def _note(tx: Tx, client: Client, act: str, actor: Actor, *, now: datetime, **more: Any) -> None:
-    about = {"name": client.name, "id": client.id, **more}
-    audit_service.note(tx, client.account_id, act, actor, about=about, now=now)
+def _record_entry(tx: Tx, client: OAuthClient, act: str, actor: Actor, *, now: datetime, **details: Any) -> None:
+    about = {"name": client.name, "id": client.id, **details}
+    audit_service.record_audit_entry(tx, client.account_id, act, actor, about=about, now=now)

@@ -16,21 +16,21 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES, narrowest, scopes_of
-from quillpost.accounts.oauth.apps import Leave, Why, end
-from quillpost.accounts.oauth.clients import Client
+from quillpost.accounts.models import SCOPES, get_role_scopes, intersect_scopes
+from quillpost.accounts.oauth.apps import AppGrant, GrantEndReason, end_grants
+from quillpost.accounts.oauth.clients import OAuthClient
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.database.tables.users import memberships, oauth_codes, oauth_grants, refresh_tokens
 
-OVERLAP = timedelta(minutes=10)
+REFRESH_OVERLAP = timedelta(minutes=10)
 """How long an access token is still good after it was refreshed: calls that are under way get through."""
 
 
 @dataclass(frozen=True, slots=True)
-class Lifetimes:
+class TokenLifetimes:
     """How long what an app is given is good; each is a setting."""
 
     code: timedelta = timedelta(seconds=60)
@@ -38,11 +38,11 @@ class Lifetimes:
     refresh: timedelta = timedelta(days=365)
 
 
-USUAL = Lifetimes()
+DEFAULT_LIFETIMES = TokenLifetimes()
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class AuthorizationCode:
     """A code that is good, and not yet claimed."""
 
     digest: bytes
@@ -50,230 +50,232 @@ class Code:
     client_id: str
     redirect_uri: str
     challenge: str | None
-    asked: frozenset[str] | None
-    leave: Leave
+    requested_scopes: frozenset[str] | None
+    grant: AppGrant
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class TokenFamily:
     """A connection that is in force, as the token endpoint sees it."""
 
     grant_id: int
     client_id: str
-    leave: Leave
+    grant: AppGrant
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """A code, or a refresh token, was shown again. `to_tell` is the person whose app it is, unless the family
+class TokenReuse:
+    """A code, or a refresh token, was shown again. `notify_person_id` is the person whose app it is, unless the family
     had ended before: they are told once."""
 
     grant_id: int
-    why: Why
-    to_tell: int | None
+    reason: GrantEndReason
+    notify_person_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class TokenPair:
     access_token: str
     refresh_token: str
     expires_in: int
 
 
-ACTS: dict[Why, str] = {"replay": "app.replayed", "reuse": "app.reused", "app": "app.disconnected"}
+END_ACTIONS: dict[GrantEndReason, str] = {"replay": "app.replayed", "reuse": "app.reused", "app": "app.disconnected"}
 
 
-def give_code(
+def issue_code(
     tx: Tx,
-    client: Client,
-    leave: Leave,
+    client: OAuthClient,
+    grant: AppGrant,
     actor: Actor,
     *,
     redirect_uri: str,
     challenge: str | None,
-    asked: frozenset[str] | None,
-    lasting: Lifetimes = USUAL,
+    requested_scopes: frozenset[str] | None,
+    lifetimes: TokenLifetimes = DEFAULT_LIFETIMES,
     now: datetime,
 ) -> str:
-    """A code for this client, good once and not for long. `asked` is what the client named itself.
+    """A code for this client, good once and not for long. `requested_scopes` is what the client named itself.
     That the person allowed it is noted here, where they are at hand; connected it is once the code was
     exchanged, if ever."""
     grant_id = tx.execute(
         sa.insert(oauth_grants)
         .values(
-            account_id=leave.account_id,
-            sub_account_id=leave.sub_account_id,
-            mode=leave.mode,
+            account_id=grant.account_id,
+            sub_account_id=grant.sub_account_id,
+            mode=grant.mode,
             client_id=client.id,
-            person_id=leave.person_id,
-            scopes=_listed(leave.scopes),
+            person_id=grant.person_id,
+            scopes=_sort_scopes(grant.scopes),
             created_at=now,
         )
         .returning(oauth_grants.c.id)
     ).scalar_one()
-    code = token_format.mint("code", secrets.token_bytes(24))
+    code = token_format.mint_secret("code", secrets.token_bytes(24))
     tx.execute(
         sa.insert(oauth_codes).values(
-            digest=token_format.digest(code),
+            digest=token_format.hash_token(code),
             grant_id=grant_id,
             redirect_uri=redirect_uri,
             challenge=challenge,
-            asked=_listed(asked),
+            asked=_sort_scopes(requested_scopes),
             created_at=now,
-            expires_at=now + lasting.code,
+            expires_at=now + lifetimes.code,
         )
     )
-    about = {"name": client.name, "mode": leave.mode, "id": grant_id}
-    where = leave.sub_account_id
-    audit_service.note(tx, leave.account_id, "app.allowed", actor, about=about, sub_account_id=where, now=now)
+    about = {"name": client.name, "mode": grant.mode, "id": grant_id}
+    sub_account_id = grant.sub_account_id
+    audit_service.record_audit_entry(
+        tx, grant.account_id, "app.allowed", actor, about=about, sub_account_id=sub_account_id, now=now
+    )
     return code
 
 
 def read_code(
-    tx: Tx, code: str, client: Client, *, address: str | None = None, now: datetime
-) -> Code | Ended | None:
+    tx: Tx, code: str, client: OAuthClient, *, address: str | None = None, now: datetime
+) -> AuthorizationCode | TokenReuse | None:
     """The code, if it is this client's, in time and unused. One of this client's that was used already ends
     its family."""
     if not token_format.is_of_kind(code, "code"):
         return None
-    row = _shown(tx, oauth_codes, code, client)
+    row = _find_secret_row(tx, oauth_codes, code, client)
     if row is None:
         return None
     if row.used_at is not None:
-        return _end_shown_again(tx, row.grant_id, client, "replay", address=address, now=now)
-    if row.expires_at <= now or (leave := _standing(tx, row.grant_id, client)) is None:
+        return _end_reused_family(tx, row.grant_id, client, "replay", address=address, now=now)
+    if row.expires_at <= now or (grant := _read_current_grant(tx, row.grant_id, client)) is None:
         return None
-    asked = None if row.asked is None else frozenset(row.asked)
-    return Code(row.digest, row.grant_id, client.client_id, row.redirect_uri, row.challenge, asked, leave)
+    requested_scopes = None if row.asked is None else frozenset(row.asked)
+    return AuthorizationCode(
+        row.digest, row.grant_id, client.client_id, row.redirect_uri, row.challenge, requested_scopes, grant
+    )
 
 
-def claim_code(
+def exchange_code(
     tx: Tx,
-    code: Code,
-    client: Client,
+    code: AuthorizationCode,
+    client: OAuthClient,
     *,
-    lasting: Lifetimes = USUAL,
+    lifetimes: TokenLifetimes = DEFAULT_LIFETIMES,
     address: str | None = None,
     now: datetime,
-) -> Pair | Ended | None:
+) -> TokenPair | TokenReuse | None:
     """The first tokens of the family. Where another was faster, the family has ended; None: it had before."""
-    if not _lock(tx, code.grant_id):
+    if not _lock_grant(tx, code.grant_id):
         return None
-    if not _claimed(tx, oauth_codes, code.digest, now=now):
-        return _end_shown_again(tx, code.grant_id, client, "replay", address=address, now=now)
-    _touch(tx, code.grant_id, connected_at=now)
-    return _issue(tx, code.grant_id, client, code.leave, code.leave.scopes, lasting, now=now)
+    if not _mark_used(tx, oauth_codes, code.digest, now=now):
+        return _end_reused_family(tx, code.grant_id, client, "replay", address=address, now=now)
+    _update_grant(tx, code.grant_id, connected_at=now)
+    return _issue_tokens(tx, code.grant_id, client, code.grant, code.grant.scopes, lifetimes, now=now)
 
 
-def read_refresh(
-    tx: Tx, refresh_token: str, client: Client, *, address: str | None = None, now: datetime
-) -> Family | Ended | None:
+def read_refresh_token(
+    tx: Tx, refresh_token: str, client: OAuthClient, *, address: str | None = None, now: datetime
+) -> TokenFamily | TokenReuse | None:
     """Its family, if the token is this client's, in time and unused. One that was used already ends the
     family: looked at before anything else."""
     if not token_format.is_of_kind(refresh_token, "refresh"):
         return None
-    row = _shown(tx, refresh_tokens, refresh_token, client)
+    row = _find_secret_row(tx, refresh_tokens, refresh_token, client)
     if row is None:
         return None
     if row.used_at is not None:
-        return _end_shown_again(tx, row.grant_id, client, "reuse", address=address, now=now)
-    if row.expires_at <= now or (leave := _standing(tx, row.grant_id, client)) is None:
+        return _end_reused_family(tx, row.grant_id, client, "reuse", address=address, now=now)
+    if row.expires_at <= now or (grant := _read_current_grant(tx, row.grant_id, client)) is None:
         return None
-    return Family(row.grant_id, client.client_id, leave)
+    return TokenFamily(row.grant_id, client.client_id, grant)
 
 
-def claim_refresh(
+def exchange_refresh_token(
     tx: Tx,
     refresh_token: str,
-    family: Family,
-    client: Client,
+    family: TokenFamily,
+    client: OAuthClient,
     *,
     scopes: frozenset[str] | None,
-    lasting: Lifetimes = USUAL,
+    lifetimes: TokenLifetimes = DEFAULT_LIFETIMES,
     address: str | None = None,
     now: datetime,
-) -> Pair | Ended | None:
+) -> TokenPair | TokenReuse | None:
     """The next tokens. Where another was faster, the family has ended; None: it had before. `scopes` may be
     fewer than the leave's."""
-    if not _lock(tx, family.grant_id):
+    if not _lock_grant(tx, family.grant_id):
         return None
-    if not _claimed(tx, refresh_tokens, token_format.digest(refresh_token), now=now):
-        return _end_shown_again(tx, family.grant_id, client, "reuse", address=address, now=now)
-    soon = now + OVERLAP
+    if not _mark_used(tx, refresh_tokens, token_format.hash_token(refresh_token), now=now):
+        return _end_reused_family(tx, family.grant_id, client, "reuse", address=address, now=now)
+    overlap_end = now + REFRESH_OVERLAP
     tx.execute(
         sa.update(tokens)
-        .where(
-            tokens.c.grant_id == family.grant_id, tokens.c.revoked_at.is_(None), tokens.c.expires_at > soon
-        )
-        .values(expires_at=soon)
+        .where(tokens.c.grant_id == family.grant_id, tokens.c.revoked_at.is_(None), tokens.c.expires_at > overlap_end)
+        .values(expires_at=overlap_end)
     )
-    _touch(tx, family.grant_id, refreshed_at=now)
-    given = narrowest(family.leave.scopes, scopes)
-    return _issue(tx, family.grant_id, client, family.leave, given, lasting, now=now)
+    _update_grant(tx, family.grant_id, refreshed_at=now)
+    granted_scopes = intersect_scopes(family.grant.scopes, scopes)
+    return _issue_tokens(tx, family.grant_id, client, family.grant, granted_scopes, lifetimes, now=now)
 
 
-def revoke(
-    tx: Tx, token: str, client: Client, *, address: str | None = None, now: datetime
+def revoke_app_token(
+    tx: Tx, token: str, client: OAuthClient, *, address: str | None = None, now: datetime
 ) -> Literal["done", "unknown", "another's"]:
     """An access token by itself; a refresh token with its family (RFC 7009)."""
     table = refresh_tokens if token_format.is_of_kind(token, "refresh") else tokens
     row = tx.execute(
         sa.select(oauth_grants.c.id, oauth_grants.c.client_id)
         .join(table, table.c.grant_id == oauth_grants.c.id)
-        .where(table.c.digest == token_format.digest(token))
+        .where(table.c.digest == token_format.hash_token(token))
     ).first()
     if row is None:
         return "unknown"
     if row.client_id != client.id:
         return "another's"
     if table is refresh_tokens:
-        _end_and_note(tx, row.id, client, "app", address=address, now=now)
+        _end_and_record(tx, row.id, client, "app", address=address, now=now)
     else:
         tx.execute(
             sa.update(tokens)
-            .where(tokens.c.digest == token_format.digest(token), tokens.c.revoked_at.is_(None))
+            .where(tokens.c.digest == token_format.hash_token(token), tokens.c.revoked_at.is_(None))
             .values(revoked_at=now)
         )
     return "done"
 
 
-def _end_shown_again(
-    tx: Tx, grant_id: int, client: Client, why: Why, *, address: str | None, now: datetime
-) -> Ended:
-    person_id = _end_and_note(tx, grant_id, client, why, address=address, now=now)
-    return Ended(grant_id, why, person_id)
+def _end_reused_family(
+    tx: Tx, grant_id: int, client: OAuthClient, reason: GrantEndReason, *, address: str | None, now: datetime
+) -> TokenReuse:
+    person_id = _end_and_record(tx, grant_id, client, reason, address=address, now=now)
+    return TokenReuse(grant_id, reason, person_id)
 
 
-def _end_and_note(
-    tx: Tx, grant_id: int, client: Client, why: Why, *, address: str | None, now: datetime
+def _end_and_record(
+    tx: Tx, grant_id: int, client: OAuthClient, reason: GrantEndReason, *, address: str | None, now: datetime
 ) -> int | None:
     """Whose app it was; None: nobody's any more."""
-    if not end(tx, [grant_id], why, now=now):
+    if not end_grants(tx, [grant_id], reason, now=now):
         return None
     row = tx.execute(sa.select(oauth_grants).where(oauth_grants.c.id == grant_id)).one()
     about = {"name": client.name, "id": grant_id}
-    actor = audit_service.app_actor(client.name, address=address)
-    audit_service.note(
-        tx, row.account_id, ACTS[why], actor, about=about, sub_account_id=row.sub_account_id, now=now
+    actor = audit_service.build_app_actor(client.name, address=address)
+    audit_service.record_audit_entry(
+        tx, row.account_id, END_ACTIONS[reason], actor, about=about, sub_account_id=row.sub_account_id, now=now
     )
     return int(row.person_id)
 
 
-def _shown(tx: Tx, table: sa.Table, secret: str, client: Client) -> sa.Row[Any] | None:
+def _find_secret_row(tx: Tx, table: sa.Table, secret: str, client: OAuthClient) -> sa.Row[Any] | None:
     """What is known of a code, or of a refresh token, of this client."""
     return tx.execute(
         sa.select(table)
         .join(oauth_grants, oauth_grants.c.id == table.c.grant_id)
-        .where(table.c.digest == token_format.digest(secret), oauth_grants.c.client_id == client.id)
+        .where(table.c.digest == token_format.hash_token(secret), oauth_grants.c.client_id == client.id)
     ).first()
 
 
-def _standing(tx: Tx, grant_id: int, client: Client) -> Leave | None:
+def _read_current_grant(tx: Tx, grant_id: int, client: OAuthClient) -> AppGrant | None:
     """The leave as it holds today: while the person is in the account, and in that sub account, which is
     still there, with what their role and the client's registration still allow."""
     row = tx.execute(
         sa.select(
-            *(oauth_grants.c[field.name] for field in fields(Leave)),
+            *(oauth_grants.c[field.name] for field in fields(AppGrant)),
             memberships.c.role,
             memberships.c.sub_account_id.label("limited_to"),
         )
@@ -285,30 +287,24 @@ def _standing(tx: Tx, grant_id: int, client: Client) -> Leave | None:
             ),
         )
         .outerjoin(sub_accounts, sub_accounts.c.id == oauth_grants.c.sub_account_id)
-        .where(
-            oauth_grants.c.id == grant_id,
-            oauth_grants.c.ended_at.is_(None),
-            sub_accounts.c.deleted_at.is_(None),
-        )
+        .where(oauth_grants.c.id == grant_id, oauth_grants.c.ended_at.is_(None), sub_accounts.c.deleted_at.is_(None))
     ).first()
     if row is None or (row.limited_to is not None and row.limited_to != row.sub_account_id):
         return None
-    given = None if row.scopes is None else frozenset(row.scopes)
-    scopes = narrowest(given, client.scopes, scopes_of(row.role))
+    granted_scopes = None if row.scopes is None else frozenset(row.scopes)
+    scopes = intersect_scopes(granted_scopes, client.scopes, get_role_scopes(row.role))
     if scopes == frozenset():
         return None
-    return Leave(row.account_id, row.sub_account_id, row.mode, row.person_id, scopes)
+    return AppGrant(row.account_id, row.sub_account_id, row.mode, row.person_id, scopes)
 
 
-def _lock(tx: Tx, grant_id: int) -> bool:
+def _lock_grant(tx: Tx, grant_id: int) -> bool:
     """Hold the leave until this transaction ends; whether it is in force."""
-    row = tx.execute(
-        sa.select(oauth_grants.c.ended_by).where(oauth_grants.c.id == grant_id).with_for_update()
-    ).first()
+    row = tx.execute(sa.select(oauth_grants.c.ended_by).where(oauth_grants.c.id == grant_id).with_for_update()).first()
     return row is not None and row.ended_by is None
 
 
-def _claimed(tx: Tx, table: sa.Table, digest: bytes, *, now: datetime) -> bool:
+def _mark_used(tx: Tx, table: sa.Table, digest: bytes, *, now: datetime) -> bool:
     return bool(
         tx.execute(
             sa.update(table).where(table.c.digest == digest, table.c.used_at.is_(None)).values(used_at=now)
@@ -316,44 +312,44 @@ def _claimed(tx: Tx, table: sa.Table, digest: bytes, *, now: datetime) -> bool:
     )
 
 
-def _touch(tx: Tx, grant_id: int, **moments: datetime) -> None:
-    tx.execute(sa.update(oauth_grants).where(oauth_grants.c.id == grant_id).values(**moments))
+def _update_grant(tx: Tx, grant_id: int, **timestamps: datetime) -> None:
+    tx.execute(sa.update(oauth_grants).where(oauth_grants.c.id == grant_id).values(**timestamps))
 
 
-def _issue(
+def _issue_tokens(
     tx: Tx,
     grant_id: int,
-    client: Client,
-    leave: Leave,
+    client: OAuthClient,
+    grant: AppGrant,
     scopes: frozenset[str] | None,
-    lasting: Lifetimes,
+    lifetimes: TokenLifetimes,
     *,
     now: datetime,
-) -> Pair:
-    _, access = insert_token(
+) -> TokenPair:
+    _, access_token = insert_token(
         tx,
-        leave.account_id,
+        grant.account_id,
         name=client.name,
-        mode=leave.mode,
-        scopes=_listed(scopes),
-        sub_account_id=leave.sub_account_id,
-        person_id=leave.person_id,
+        mode=grant.mode,
+        scopes=_sort_scopes(scopes),
+        sub_account_id=grant.sub_account_id,
+        person_id=grant.person_id,
         grant_id=grant_id,
-        expires_at=now + lasting.access,
+        expires_at=now + lifetimes.access,
         now=now,
     )
-    refresh = token_format.mint("refresh", secrets.token_bytes(24))
+    refresh_token = token_format.mint_secret("refresh", secrets.token_bytes(24))
     tx.execute(
         sa.insert(refresh_tokens).values(
-            digest=token_format.digest(refresh),
+            digest=token_format.hash_token(refresh_token),
             grant_id=grant_id,
             created_at=now,
-            expires_at=now + lasting.refresh,
+            expires_at=now + lifetimes.refresh,
         )
     )
-    _touch(tx, grant_id, lapses_at=now + max(lasting.access, lasting.refresh))
-    return Pair(access, refresh, int(lasting.access.total_seconds()))
+    _update_grant(tx, grant_id, lapses_at=now + max(lifetimes.access, lifetimes.refresh))
+    return TokenPair(access_token, refresh_token, int(lifetimes.access.total_seconds()))
 
 
-def _listed(scopes: frozenset[str] | None) -> list[str] | None:
+def _sort_scopes(scopes: frozenset[str] | None) -> list[str] | None:
     return None if scopes is None else [scope for scope in SCOPES if scope in scopes]

@@ -29,16 +29,16 @@ def insert_token(
 ) -> tuple[int, str]:
     """A new token's id and the token itself, readable here and never again: only its digest is kept, and the
     last letters by which its owner tells it. Everything is taken as good: whoever calls has looked at it."""
-    token = token_format.mint("live" if mode == "live" else "test", secrets.token_bytes(TOKEN_BYTES))
-    made = tx.execute(
+    token = token_format.mint_secret("live" if mode == "live" else "test", secrets.token_bytes(TOKEN_BYTES))
+    result = tx.execute(
         sa.insert(tokens)
         .values(
             account_id=account_id,
             sub_account_id=sub_account_id,
             name=name,
             mode=mode,
-            digest=token_format.digest(token),
-            hint=token_format.hint_of(token),
+            digest=token_format.hash_token(token),
+            hint=token_format.secret_hint(token),
             scopes=None if scopes is None else list(scopes),
             person_id=person_id,
             grant_id=grant_id,
@@ -48,4 +48,4 @@ def insert_token(
         )
         .returning(tokens.c.id)
     )
-    return int(made.scalar_one()), token
+    return int(result.scalar_one()), token

@@ -5,7 +5,7 @@ from typing import Final
 
 from quillpost.accounts.models import SCOPES
 
-WORDS: Final[Mapping[str, str]] = {
+SCOPE_LABELS: Final[Mapping[str, str]] = {
     "send:read": "See your automations and what they would send",
     "send:write": "Send mail, by itself or by automations, and pay for it from your credit",
     "orders:read": "See your orders, whom they went to and how far each piece has come",
@@ -21,19 +21,19 @@ WORDS: Final[Mapping[str, str]] = {
 }
 """A sentence for each scope, without its full stop, in the order in which scopes are listed everywhere."""
 
-EVERYTHING = "Everything that this account can do by the API"
+ALL_SCOPES_LABEL = "Everything that this account can do by the API"
 
 
-def in_words(scopes: Collection[str] | None) -> list[str]:
+def describe_scopes(scopes: Collection[str] | None) -> list[str]:
     """A sentence for each; without any limit one that says so."""
-    return [EVERYTHING] if scopes is None else [WORDS[scope] for scope in in_order(scopes)]
+    return [ALL_SCOPES_LABEL] if scopes is None else [SCOPE_LABELS[scope] for scope in sort_scopes(scopes)]
 
 
-def in_order(scopes: Collection[str]) -> list[str]:
+def sort_scopes(scopes: Collection[str]) -> list[str]:
     """The known ones among these, once each, in the order of all lists."""
     return [scope for scope in SCOPES if scope in scopes]
 
 
-def named(scopes: Sequence[str] | None) -> str:
+def format_scopes(scopes: Sequence[str] | None) -> str:
     """For a narrow column: the scopes themselves."""
-    return "everything" if scopes is None else ", ".join(in_order(scopes))
+    return "everything" if scopes is None else ", ".join(sort_scopes(scopes))

@@ -5,20 +5,20 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from quillpost.accounts.audit.service import Actor, note
+from quillpost.accounts.audit.service import Actor, record_audit_entry
 from quillpost.accounts.models import Role
 from quillpost.accounts.oauth import apps
 from quillpost.accounts.service import require_owner
-from quillpost.accounts.sub_accounts import lock_place
+from quillpost.accounts.sub_accounts import share_lock_sub_account
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import emails, invitations
-from quillpost.accounts.users.memberships import lock_account, require_place
+from quillpost.accounts.users.memberships import lock_account, validate_membership
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import sub_accounts, tokens
 from quillpost.core.database.tables.users import memberships, people, sessions
 from quillpost.core.errors import NotFound, Refused
 
-LAST_OWNER = "An account keeps at least one owner: make somebody else an owner first."
+LAST_OWNER_ERROR = "An account keeps at least one owner: make somebody else an owner first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,16 @@ def list_members(tx: Tx, account_id: int) -> list[Member]:
     """Takes the worker's transaction: when somebody was last seen is in no account's rows. That is, seen
     here: what they do in another account is not this one's to know."""
     m, p, s = memberships.c, people.c, sessions.c
-    own = memberships.alias()
-    first = sa.select(sa.func.min(own.c.id)).where(own.c.person_id == s.person_id).scalar_subquery()
-    seen = sa.select(sa.func.max(s.seen_at)).where(
-        s.person_id == p.id, ~s.awaits_code, sa.func.coalesce(s.membership_id, first) == m.id
+    person_memberships = memberships.alias()
+    first_membership_id = (
+        sa.select(sa.func.min(person_memberships.c.id))
+        .where(person_memberships.c.person_id == s.person_id)
+        .scalar_subquery()
     )
-    found = tx.execute(
+    last_seen_query = sa.select(sa.func.max(s.seen_at)).where(
+        s.person_id == p.id, ~s.awaits_code, sa.func.coalesce(s.membership_id, first_membership_id) == m.id
+    )
+    rows = tx.execute(
         sa.select(
             m.id,
             p.id,
@@ -54,29 +58,20 @@ def list_members(tx: Tx, account_id: int) -> list[Member]:
             m.sub_account_id,
             sub_accounts.c.title,
             p.totp_since.is_not(None),
-            seen.scalar_subquery(),
+            last_seen_query.scalar_subquery(),
             m.created_at,
         )
         .select_from(
-            memberships.join(people, p.id == m.person_id).outerjoin(
-                sub_accounts, sub_accounts.c.id == m.sub_account_id
-            )
+            memberships.join(people, p.id == m.person_id).outerjoin(sub_accounts, sub_accounts.c.id == m.sub_account_id)
         )
         .where(m.account_id == account_id)
         .order_by(m.id)
     )
-    return [Member(*row) for row in found]
+    return [Member(*row) for row in rows]
 
 
-def change(
-    tx: Tx,
-    account_id: int,
-    membership_id: int,
-    *,
-    role: Role,
-    sub_account_id: int | None,
-    actor: Actor,
-    now: datetime,
+def update_member(
+    tx: Tx, account_id: int, membership_id: int, *, role: Role, sub_account_id: int | None, actor: Actor, now: datetime
 ) -> None:
     """Another role, or another sub account. Whatever acts for that person in this account ends: apps,
     tokens of pages, and the tokens and invitations that they made. `NotFound` for another account's;
@@ -84,35 +79,33 @@ def change(
     the worker's transaction."""
     account = lock_account(tx, account_id)
     require_owner(tx, account_id, actor)
-    require_place(tx, account, role=role, sub_account_id=sub_account_id)
-    member = _locked(tx, account_id, membership_id)
+    validate_membership(tx, account, role=role, sub_account_id=sub_account_id)
+    member = _lock_membership(tx, account_id, membership_id)
     if (member.role, member.sub_account_id) == (role, sub_account_id):
         return
     if role != "owner":
-        _keep_an_owner(tx, account_id, member)
+        _require_other_owner(tx, account_id, member)
     tx.execute(
-        sa.update(memberships)
-        .where(memberships.c.id == membership_id)
-        .values(role=role, sub_account_id=sub_account_id)
+        sa.update(memberships).where(memberships.c.id == membership_id).values(role=role, sub_account_id=sub_account_id)
     )
-    _end_all(tx, account_id, member.person_id, now)
+    _end_access(tx, account_id, member.person_id, now)
     about = {"email": member.email, "role": role}
-    note(tx, account_id, "person.changed", actor, about=about, sub_account_id=sub_account_id, now=now)
+    record_audit_entry(tx, account_id, "person.changed", actor, about=about, sub_account_id=sub_account_id, now=now)
 
 
-def remove(tx: Tx, account_id: int, membership_id: int, actor: Actor, *, now: datetime) -> None:
+def remove_member(tx: Tx, account_id: int, membership_id: int, actor: Actor, *, now: datetime) -> None:
     """Out of the account, with their apps, and the tokens and invitations that they made; told by e-mail,
     unless they leave by themselves. Whoever is in no other account is forgotten. `Refused` for the last
     owner, `Forbidden` for whoever is no owner. Takes the worker's transaction."""
     lock_account(tx, account_id)
     require_owner(tx, account_id, actor)
-    member = _locked(tx, account_id, membership_id)
-    _keep_an_owner(tx, account_id, member)
+    member = _lock_membership(tx, account_id, membership_id)
+    _require_other_owner(tx, account_id, member)
     if actor.person_id != member.person_id:
-        emails.tell_removed(tx, membership_id, now=now)
+        emails.notify_removed(tx, membership_id, now=now)
     tx.execute(sa.delete(memberships).where(memberships.c.id == membership_id))
-    _end_all(tx, account_id, member.person_id, now)
-    note(
+    _end_access(tx, account_id, member.person_id, now)
+    record_audit_entry(
         tx,
         account_id,
         "person.removed",
@@ -121,50 +114,48 @@ def remove(tx: Tx, account_id: int, membership_id: int, actor: Actor, *, now: da
         sub_account_id=member.sub_account_id,
         now=now,
     )
-    belongs = sa.exists().where(memberships.c.person_id == people.c.id)
-    tx.execute(sa.delete(people).where(people.c.id == member.person_id, ~belongs))
+    has_membership = sa.exists().where(memberships.c.person_id == people.c.id)
+    tx.execute(sa.delete(people).where(people.c.id == member.person_id, ~has_membership))
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _LockedMembership:
     person_id: int
     role: Role
     sub_account_id: int | None
     email: str
 
 
-def _locked(tx: Tx, account_id: int, membership_id: int) -> _Place:
+def _lock_membership(tx: Tx, account_id: int, membership_id: int) -> _LockedMembership:
     """The membership with its person, whom nobody takes out of another account, or puts into one,
     meanwhile. The sub account is taken before it, as by whoever removes that one."""
     m = memberships.c
-    this = m.id == membership_id, m.account_id == account_id
-    if not lock_place(tx, tx.scalar(sa.select(m.sub_account_id).where(*this))):
+    conditions = m.id == membership_id, m.account_id == account_id
+    if not share_lock_sub_account(tx, tx.scalar(sa.select(m.sub_account_id).where(*conditions))):
         raise NotFound
     row = tx.execute(
         sa.select(m.person_id, m.role, m.sub_account_id, people.c.email)
         .join(people, people.c.id == m.person_id)
-        .where(*this)
+        .where(*conditions)
         .with_for_update()
     ).first()
     if row is None:
         raise NotFound
-    return _Place(*row)
+    return _LockedMembership(*row)
 
 
-def _keep_an_owner(tx: Tx, account_id: int, member: _Place) -> None:
+def _require_other_owner(tx: Tx, account_id: int, member: _LockedMembership) -> None:
     m = memberships.c
-    other = sa.select(m.id).where(
-        m.account_id == account_id, m.role == "owner", m.person_id != member.person_id
-    )
-    if member.role == "owner" and tx.execute(other.limit(1)).first() is None:
-        raise Refused(LAST_OWNER)
+    other_owners = sa.select(m.id).where(m.account_id == account_id, m.role == "owner", m.person_id != member.person_id)
+    if member.role == "owner" and tx.execute(other_owners.limit(1)).first() is None:
+        raise Refused(LAST_OWNER_ERROR)
 
 
-def _end_all(tx: Tx, account_id: int, person_id: int, now: datetime) -> None:
-    apps.end_of_person(tx, account_id, person_id, now=now)
-    token_service.revoke_of_person(tx, account_id, person_id, now=now)
-    invitations.end_of_person(tx, account_id, person_id, now=now)
-    of_pages = tokens.c.session_id.is_not(None)
+def _end_access(tx: Tx, account_id: int, person_id: int, now: datetime) -> None:
+    apps.end_person_grants(tx, account_id, person_id, now=now)
+    token_service.revoke_person_tokens(tx, account_id, person_id, now=now)
+    invitations.end_person_invitations(tx, account_id, person_id, now=now)
+    is_page_token = tokens.c.session_id.is_not(None)
     tx.execute(
-        sa.delete(tokens).where(tokens.c.account_id == account_id, tokens.c.person_id == person_id, of_pages)
+        sa.delete(tokens).where(tokens.c.account_id == account_id, tokens.c.person_id == person_id, is_page_token)
     )

@@ -13,27 +13,27 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import JSONB
 
-from quillpost.accounts.audit.service import ACTS, LONGEST_ACTOR, Actor
-from quillpost.accounts.models import network_of
-from quillpost.accounts.tokens.service import revoke_leaked
+from quillpost.accounts.audit.service import ACTION_LABELS, MAX_ACTOR_LENGTH, Actor
+from quillpost.accounts.models import get_network
+from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.accounts.users import rules
-from quillpost.accounts.users.emails import tell_person
+from quillpost.accounts.users.emails import notify_person
 from quillpost.core import tokens
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.users import memberships, people
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Refused
 
 
 def find_person(tx: Tx, email: str) -> int:
     """Whoever signs in with this e-mail. Takes the worker's transaction."""
-    found = tx.execute(
+    person_id = tx.execute(
         sa.select(people.c.id).where(sa.func.lower(people.c.email) == rules.normalize_email(email))
     ).scalar()
-    if found is None:
+    if person_id is None:
         raise Refused(f"Nobody signs in with the e-mail {email}.")
-    return int(found)
+    return int(person_id)
 
 
 def has_second_factor(tx: Tx, person_id: int) -> bool:
@@ -41,7 +41,7 @@ def has_second_factor(tx: Tx, person_id: int) -> bool:
     return since is not None
 
 
-NOTE = sa.text(
+INSERT_ENTRIES = sa.text(
     """
     insert into audit_log (account_id, sub_account_id, act, actor, person_id, about, network, at)
     select m.account_id, m.sub_account_id, :act, :actor, cast(:person_id as bigint), :about, :network, :now
@@ -49,7 +49,7 @@ NOTE = sa.text(
      where m.person_id = :whose
     """
 ).bindparams(sa.bindparam("about", type_=JSONB()))
-NOTE_SELDOM = sa.text(
+INSERT_ENTRIES_THROTTLED = sa.text(
     """
     with counted as materialized (select used from count_call(:key, 60))
     insert into audit_log (account_id, sub_account_id, act, actor, person_id, about, network, at)
@@ -60,61 +60,61 @@ NOTE_SELDOM = sa.text(
 ).bindparams(sa.bindparam("about", type_=JSONB()))
 
 
-def note_own(
+def record_person_entry(
     tx: Tx,
     act: str,
     actor: Actor,
     *,
-    whose: int | None = None,
+    person_id: int | None = None,
     about: Mapping[str, Any] | None = None,
     now: datetime,
 ) -> None:
     """One line in each account of the actor's, or of the person for whom somebody else does it. Takes the
     worker's transaction."""
-    line = _line(act, actor, about, now)
-    tx.execute(NOTE, line if whose is None else line | {"whose": whose})
+    entry = _build_entry(act, actor, about, now)
+    tx.execute(INSERT_ENTRIES, entry if person_id is None else entry | {"whose": person_id})
 
 
-def note_seldom(
+def record_throttled_entry(
     tx: Tx, act: str, actor: Actor, key: str, *, about: Mapping[str, Any] | None = None, now: datetime
 ) -> None:
     """The same at most once a minute for a key, so that nobody fills the log from outside. Of somebody who
     does not exist it notes nothing, with as much work."""
-    tx.execute(NOTE_SELDOM, _line(act, actor, about, now) | {"key": key})
+    tx.execute(INSERT_ENTRIES_THROTTLED, _build_entry(act, actor, about, now) | {"key": key})
 
 
-def _line(act: str, actor: Actor, about: Mapping[str, Any] | None, now: datetime) -> dict[str, Any]:
-    if act not in ACTS:
+def _build_entry(act: str, actor: Actor, about: Mapping[str, Any] | None, now: datetime) -> dict[str, Any]:
+    if act not in ACTION_LABELS:
         raise ValueError(f"{act} is no act of the audit log.")
     return {
         "act": act,
-        "actor": actor.name[:LONGEST_ACTOR],
+        "actor": actor.name[:MAX_ACTOR_LENGTH],
         "person_id": actor.person_id,
         "whose": actor.person_id,
         "about": dict(about or {}),
-        "network": None if actor.address is None else network_of(actor.address),
+        "network": None if actor.address is None else get_network(actor.address),
         "now": now,
     }
 
 
-LASTS = timedelta(days=365)
+BROWSER_TOKEN_LIFETIME = timedelta(days=365)
 NONCE_BYTES = 12
 ID_BYTES, DAY_BYTES, MAC_BYTES = 8, 4, 32
-HEAD_BYTES = ID_BYTES + DAY_BYTES + NONCE_BYTES
+HEADER_BYTES = ID_BYTES + DAY_BYTES + NONCE_BYTES
 
 
-def remember(
-    sealer: Sealer, person_id: int, email: str, *, password_changed_at: datetime | None, now: datetime
+def create_browser_token(
+    encryptor: Encryptor, person_id: int, email: str, *, password_changed_at: datetime | None, now: datetime
 ) -> str:
     """What the browser keeps from now on."""
-    day = (now + LASTS).date().toordinal()
-    head = person_id.to_bytes(ID_BYTES) + day.to_bytes(DAY_BYTES) + secrets.token_bytes(NONCE_BYTES)
-    return tokens.mint("known", head + _macs(sealer, head, email, password_changed_at)[0])
+    day = (now + BROWSER_TOKEN_LIFETIME).date().toordinal()
+    header = person_id.to_bytes(ID_BYTES) + day.to_bytes(DAY_BYTES) + secrets.token_bytes(NONCE_BYTES)
+    return tokens.mint_secret("known", header + _compute_macs(encryptor, header, email, password_changed_at)[0])
 
 
-def identity(
-    sealer: Sealer,
-    known: str | None,
+def identify_browser(
+    encryptor: Encryptor,
+    browser_token: str | None,
     person_id: int,
     email: str,
     *,
@@ -122,28 +122,31 @@ def identity(
     now: datetime,
 ) -> str | None:
     """Which of the person's known browsers it is; none of them, if it was not made for them, or is over."""
-    if known is None or not tokens.is_of_kind(known, "known"):
+    if browser_token is None or not tokens.is_of_kind(browser_token, "known"):
         return None
-    kept = tokens.randomness_of(known, HEAD_BYTES + MAC_BYTES)
-    if kept is None:
+    payload = tokens.decode_randomness(browser_token, HEADER_BYTES + MAC_BYTES)
+    if payload is None:
         return None
-    head, mac = kept[:HEAD_BYTES], kept[HEAD_BYTES:]
-    is_ours = any(hmac.compare_digest(mac, ours) for ours in _macs(sealer, head, email, password_changed_at))
-    day = int.from_bytes(head[ID_BYTES : ID_BYTES + DAY_BYTES])
-    if not is_ours or int.from_bytes(head[:ID_BYTES]) != person_id or day < now.date().toordinal():
+    header, mac = payload[:HEADER_BYTES], payload[HEADER_BYTES:]
+    is_authentic = any(
+        hmac.compare_digest(mac, expected_mac)
+        for expected_mac in _compute_macs(encryptor, header, email, password_changed_at)
+    )
+    day = int.from_bytes(header[ID_BYTES : ID_BYTES + DAY_BYTES])
+    if not is_authentic or int.from_bytes(header[:ID_BYTES]) != person_id or day < now.date().toordinal():
         return None
-    return head[-NONCE_BYTES:].hex()
+    return header[-NONCE_BYTES:].hex()
 
 
-def _macs(sealer: Sealer, head: bytes, email: str, password_changed_at: datetime | None) -> list[bytes]:
+def _compute_macs(encryptor: Encryptor, header: bytes, email: str, password_changed_at: datetime | None) -> list[bytes]:
     """By the current key, and by the former ones: a browser stays known when the key is changed."""
-    changed = "" if password_changed_at is None else f"{password_changed_at.timestamp():.6f}"
-    bound = head + f"{changed}|{email}".encode()
-    return [hmac.digest(key, bound, "sha256") for key in sealer.derive_all("known browsers")]
+    changed_at = "" if password_changed_at is None else f"{password_changed_at.timestamp():.6f}"
+    message = header + f"{changed_at}|{email}".encode()
+    return [hmac.digest(key, message, "sha256") for key in encryptor.derive_keys("known browsers")]
 
 
-SUBJECT = "A token of {account} was found elsewhere and ended"
-WORDS = (
+LEAK_EMAIL_SUBJECT = "A token of {account} was found elsewhere and ended"
+LEAK_EMAIL_TEXT = (
     "Somebody reported a token, or a connected app's, of the account {account} as found where others can "
     "read it. It was ended at once: whatever used it is not let in any more.\n\n"
     "The audit log of your account says which one it was. Make another one for the program that needs it, "
@@ -151,24 +154,26 @@ WORDS = (
 )
 
 
-def end_leaked(tx: Tx, sealer: Sealer, shown: Sequence[str], *, address: str | None, now: datetime) -> int:
+def revoke_and_report_leaked(
+    tx: Tx, encryptor: Encryptor, token_texts: Sequence[str], *, address: str | None, now: datetime
+) -> int:
     """Whoever can show a token may end it: from the next call on it is unknown, and each owner has a letter,
     one a minute at most. How many accounts it concerned. Takes the worker's transaction."""
-    concerned = revoke_leaked(tx, shown, address=address, now=now)
+    account_ids = revoke_leaked_tokens(tx, token_texts, address=address, now=now)
     owners = tx.execute(
         sa.select(memberships.c.person_id, accounts.c.id, accounts.c.name)
         .join(accounts, accounts.c.id == memberships.c.account_id)
-        .where(accounts.c.id.in_(concerned), memberships.c.role == "owner")
+        .where(accounts.c.id.in_(account_ids), memberships.c.role == "owner")
         .order_by(memberships.c.id)
     ).all()
     for person_id, account_id, name in owners:
-        tell_person(
+        notify_person(
             tx,
-            sealer,
+            encryptor,
             person_id,
             key=f"leaked:{account_id}:{now:%Y-%m-%dT%H:%M}",
-            subject=SUBJECT.format(account=name),
-            words=WORDS.format(account=name),
+            subject=LEAK_EMAIL_SUBJECT.format(account=name),
+            text=LEAK_EMAIL_TEXT.format(account=name),
             now=now,
         )
-    return len(concerned)
+    return len(account_ids)

@@ -11,61 +11,65 @@ import sqlalchemy as sa
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.users import people
 from quillpost.core.errors import Invalid
-from quillpost.core.text import one_line
+from quillpost.core.text import to_one_line
 
-LONGEST = 320
-MOST_LOCAL = 64
-UNREADABLE = "\N{REPLACEMENT CHARACTER}"
+MAX_EMAIL_LENGTH = 320
+MAX_LOCAL_PART_LENGTH = 64
+REPLACEMENT_CHARACTER = "\N{REPLACEMENT CHARACTER}"
 # Whether a server takes mail there, only the mail tells. A domain has a dot: `@sms` stands for a telephone.
-ADDRESS = re.compile(r"[^\s<>()\[\],;:\\\"@]+@[^\s<>()\[\],;:\\\"@.]+(\.[^\s<>()\[\],;:\\\"@.]+)+")
+EMAIL_PATTERN = re.compile(r"[^\s<>()\[\],;:\\\"@]+@[^\s<>()\[\],;:\\\"@.]+(\.[^\s<>()\[\],;:\\\"@.]+)+")
 
 
 def normalize_email(email: str) -> str:
     """As it is compared and kept: without spaces around it, in small letters, nothing in it that no database
     would take."""
-    return "".join(each if each.isprintable() else UNREADABLE for each in email.strip().lower())
+    return "".join(char if char.isprintable() else REPLACEMENT_CHARACTER for char in email.strip().lower())
 
 
-def email_error(email: str) -> str | None:
+def find_email_error(email: str) -> str | None:
     """What is wrong with it, in a sentence."""
     if not email:
         return "Give an e-mail address."
-    if len(email) > LONGEST:
-        return f"An e-mail address has at most {LONGEST} characters."
+    if len(email) > MAX_EMAIL_LENGTH:
+        return f"An e-mail address has at most {MAX_EMAIL_LENGTH} characters."
     local = email.rpartition("@")[0]
-    if len(local) > MOST_LOCAL or UNREADABLE in normalize_email(email) or not ADDRESS.fullmatch(email):
+    if (
+        len(local) > MAX_LOCAL_PART_LENGTH
+        or REPLACEMENT_CHARACTER in normalize_email(email)
+        or not EMAIL_PATTERN.fullmatch(email)
+    ):
         return "This is not an e-mail address."
     return None
 
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 def normalize_name(name: str) -> str:
     """As it is kept: one line."""
-    return one_line(name, most=LONGEST_NAME + 1)
+    return to_one_line(name, max_length=MAX_NAME_LENGTH + 1)
 
 
-def name_error(name: str) -> str | None:
+def find_name_error(name: str) -> str | None:
     """What is wrong with a plain name, in a sentence."""
     if not name:
         return "Give your name."
-    if len(name) > LONGEST_NAME:
-        return f"A name has at most {LONGEST_NAME} characters."
+    if len(name) > MAX_NAME_LENGTH:
+        return f"A name has at most {MAX_NAME_LENGTH} characters."
     return None
 
 
-def rename(tx: Tx, person_id: int, name: str, *, now: datetime) -> None:
+def rename_person(tx: Tx, person_id: int, name: str, *, now: datetime) -> None:
     """`Invalid` (name) for none, or one that is too long. Takes the worker's transaction."""
-    called = normalize_name(name)
-    if fault := name_error(called):
-        raise Invalid({"name": [fault]})
-    tx.execute(sa.update(people).where(people.c.id == person_id).values(name=called, updated_at=now))
+    normalized_name = normalize_name(name)
+    if error := find_name_error(normalized_name):
+        raise Invalid({"name": [error]})
+    tx.execute(sa.update(people).where(people.c.id == person_id).values(name=normalized_name, updated_at=now))
 
 
-WORDS = Path(__file__).with_name("common_words.txt")
+COMMON_WORDS_FILE = Path(__file__).with_name("common_words.txt")
 
-RUNS = (
+KEYBOARD_RUNS = (
     "abcdefghijklmnopqrstuvwxyz",
     "01234567890123456789",
     "qwertyuiop",
@@ -82,85 +86,91 @@ RUNS = (
 )
 """Along the alphabet, and along the rows and columns of keyboards."""
 
-SHORTEST_RUN = 4
-FEWEST_LETTERS = 4
+MIN_RUN_LENGTH = 4
+MIN_DISTINCT_CHARS = 4
 """A password of fewer different characters is a pattern."""
-SHORTEST_NAME = 4
-MOST_TRIMMINGS = 8
+MIN_NAME_LENGTH = 4
+MAX_NON_LETTERS = 8
 """With more figures and signs than that around it, even an obvious word is hard to guess."""
 
-DISGUISES = str.maketrans("013457@$!|", "oieastasil")
-NOT_LETTERS = re.compile(r"[^a-z]+")
-AROUND = re.compile(r"^[^a-z]+|[^a-z]+$")
+LOOKALIKES = str.maketrans("013457@$!|", "oieastasil")
+NON_LETTERS_PATTERN = re.compile(r"[^a-z]+")
+OUTER_NON_LETTERS_PATTERN = re.compile(r"^[^a-z]+|[^a-z]+$")
 
 
-def is_common(password: str) -> bool:
-    small = password.casefold()
-    if len(set(small)) < FEWEST_LETTERS or _is_run(small):
+def is_common_password(password: str) -> bool:
+    lowercase = password.casefold()
+    if len(set(lowercase)) < MIN_DISTINCT_CHARS or _is_run(lowercase):
         return True
-    return any(_is_made_of(each, _words()) for each in _undressed(small))
+    return any(_consists_of(candidate, _load_common_words()) for candidate in _generate_candidates(lowercase))
 
 
-def is_about(password: str, *, email: str, name: str) -> bool:
+def is_personal_password(password: str, *, email: str, name: str) -> bool:
     """Whether little more than the person's own e-mail or name is in it."""
     local, _, domain = email.casefold().partition("@")
-    told = {email.casefold(), local, domain, domain.partition(".")[0], name.casefold()}
-    told |= set(re.split(r"[\s.+_-]+", f"{local} {name.casefold()}"))
-    own = frozenset(NOT_LETTERS.sub("", each) for each in told)
-    own = frozenset(each for each in own if len(each) >= SHORTEST_NAME)
-    small = password.casefold()
-    return small == email.casefold() or any(_is_made_of(each, own) for each in _undressed(small))
+    personal_texts = {email.casefold(), local, domain, domain.partition(".")[0], name.casefold()}
+    personal_texts |= set(re.split(r"[\s.+_-]+", f"{local} {name.casefold()}"))
+    personal_words = frozenset(NON_LETTERS_PATTERN.sub("", each) for each in personal_texts)
+    personal_words = frozenset(each for each in personal_words if len(each) >= MIN_NAME_LENGTH)
+    lowercase = password.casefold()
+    return lowercase == email.casefold() or any(
+        _consists_of(each, personal_words) for each in _generate_candidates(lowercase)
+    )
 
 
-def _undressed(small: str) -> Iterator[str]:
+def _generate_candidates(lowercase: str) -> Iterator[str]:
     """The words that may be meant: without what is put around and between letters, and with figures and signs
     read as the letters that they resemble."""
-    for read in (small, small.translate(DISGUISES), AROUND.sub("", small).translate(DISGUISES)):
-        letters = NOT_LETTERS.sub("", read)
-        if len(small) - len(letters) <= MOST_TRIMMINGS:
+    for variant in (
+        lowercase,
+        lowercase.translate(LOOKALIKES),
+        OUTER_NON_LETTERS_PATTERN.sub("", lowercase).translate(LOOKALIKES),
+    ):
+        letters = NON_LETTERS_PATTERN.sub("", variant)
+        if len(lowercase) - len(letters) <= MAX_NON_LETTERS:
             yield letters
 
 
-def _is_made_of(letters: str, words: frozenset[str]) -> bool:
+def _consists_of(letters: str, words: frozenset[str]) -> bool:
     """Whether it is one of the words, or two of them, or one again and again."""
     return letters in words or any(
-        letters[:end] in words and (letters[end:] in words or letters == _again(letters[:end], letters))
+        letters[:end] in words and (letters[end:] in words or letters == _repeat_to_length(letters[:end], letters))
         for end in range(2, len(letters))
     )
 
 
-def _again(piece: str, whole: str) -> str:
-    return (piece * len(whole))[: len(whole)]
+def _repeat_to_length(fragment: str, full_text: str) -> str:
+    return (fragment * len(full_text))[: len(full_text)]
 
 
-def _is_run(small: str) -> bool:
+def _is_run(lowercase: str) -> bool:
     """Whether it is nothing but pieces of runs, forward or backward, or one piece again and again."""
-    at = 0
-    while at < len(small):
-        length = max(_run_at(small, at, run) for run in _both_ways())
-        if length < SHORTEST_RUN:
-            return _repeats(small)
-        at += length
+    index = 0
+    while index < len(lowercase):
+        length = max(_measure_run(lowercase, index, run) for run in _list_runs())
+        if length < MIN_RUN_LENGTH:
+            return _is_repetition(lowercase)
+        index += length
     return True
 
 
-def _run_at(small: str, at: int, run: str) -> int:
+def _measure_run(lowercase: str, index: int, run: str) -> int:
     length = 0
-    while at + length < len(small) and small[at : at + length + 1] in run:
+    while index + length < len(lowercase) and lowercase[index : index + length + 1] in run:
         length += 1
     return length
 
 
-def _repeats(small: str) -> bool:
+def _is_repetition(lowercase: str) -> bool:
     """Whether a piece of at most four characters is all that it consists of."""
-    return any(small == _again(small[:width], small) for width in range(1, 5))
+    return any(lowercase == _repeat_to_length(lowercase[:width], lowercase) for width in range(1, 5))
 
 
 @cache
-def _both_ways() -> tuple[str, ...]:
-    return tuple(each for run in RUNS for each in (run, run[::-1]))
+def _list_runs() -> tuple[str, ...]:
+    return tuple(direction for run in KEYBOARD_RUNS for direction in (run, run[::-1]))
 
 
 @cache
-def _words() -> frozenset[str]:
-    return frozenset(WORDS.read_text(encoding="ascii").split())
+def _load_common_words() -> frozenset[str]:
+    return frozenset(COMMON_WORDS_FILE.read_text(encoding="ascii").split())

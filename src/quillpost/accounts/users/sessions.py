@@ -9,8 +9,8 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import Caller, Role, network_of, scopes_of
-from quillpost.accounts.sub_accounts import lock_place
+from quillpost.accounts.models import Caller, Role, get_network, get_role_scopes
+from quillpost.accounts.sub_accounts import share_lock_sub_account
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Database, Tenant, Tx
@@ -18,21 +18,21 @@ from quillpost.core.database.tables.base import tokens
 from quillpost.core.database.tables.users import memberships, sessions
 from quillpost.core.errors import NotFound
 
-LASTS = timedelta(days=30)
-IDLE = timedelta(days=7)
+SESSION_LIFETIME = timedelta(days=30)
+IDLE_TIMEOUT = timedelta(days=7)
 """A session ends after the first at the latest, and after the second without a visit."""
-CODE_WITHIN = timedelta(minutes=10)
+CODE_TIMEOUT = timedelta(minutes=10)
 """How long one that waits for the second factor waits."""
-CONFIRMED_FOR = timedelta(minutes=30)
+CONFIRMATION_LIFETIME = timedelta(minutes=30)
 """How long after a password was given the most sensitive acts need it not again."""
-PAGE_TOKEN_LASTS = timedelta(minutes=15)
-SEEN_EVERY = timedelta(minutes=1)
-LONGEST_BROWSER = 300
-RUNNING: Final = ("owner", "operator")
+PAGE_TOKEN_LIFETIME = timedelta(minutes=15)
+SEEN_UPDATE_INTERVAL = timedelta(minutes=1)
+MAX_BROWSER_LENGTH = 300
+OPERATOR_ROLES: Final = ("owner", "operator")
 """Who of an operator's account runs the service."""
 
 # Who they are, and all that they belong to, by one statement; whether they were seen lately is noted with it.
-FIND = sa.text(
+FIND_SESSION = sa.text(
     """
     with found as (
         select * from sessions
@@ -53,7 +53,7 @@ FIND = sa.text(
     """
 )
 # Nobody ends the session, or changes what its reader may do, before the token is there to be ended too.
-STILL_HERE = sa.text(
+LOCK_SESSION_MEMBERSHIP = sa.text(
     """
     select from sessions s join memberships m on m.person_id = s.person_id
      where s.id = :session_id and m.id = :membership_id and m.role = :role
@@ -63,7 +63,7 @@ STILL_HERE = sa.text(
 )
 
 # Where those sessions are by now that are still in force: nobody is noted as seen by that.
-WHERE = sa.text(
+READ_SESSION_STATES = sa.text(
     """
     select s.id as session_id, m.id as membership_id, m.role, m.sub_account_id,
            case when a.test_mode then 'test' else s.mode end as mode, a.is_operator
@@ -79,7 +79,7 @@ WHERE = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Belonging:
+class UserMembership:
     """An account that a person is in."""
 
     membership_id: int
@@ -93,15 +93,15 @@ class Belonging:
 
 
 @dataclass(frozen=True, slots=True)
-class SignedIn:
+class SignedInUser:
     """Who reads a page: a person, in one of their accounts."""
 
     session_id: int
     person_id: int
     email: str
     name: str
-    here: Belonging
-    elsewhere: Sequence[Belonging]
+    here: UserMembership
+    elsewhere: Sequence[UserMembership]
     mode: str
     has_second_factor: bool
     confirmed_at: datetime
@@ -119,8 +119,10 @@ class SignedIn:
     @property
     def is_operator(self) -> bool:
         """Whether they run the service, and not only an account of it."""
-        here = self.here
-        return here.is_operator_account and here.role in RUNNING and here.sub_account_id is None
+        membership = self.here
+        return (
+            membership.is_operator_account and membership.role in OPERATOR_ROLES and membership.sub_account_id is None
+        )
 
     @property
     def caller(self) -> Caller:
@@ -130,7 +132,7 @@ class SignedIn:
             account_id=self.here.account_id,
             mode=self.mode,
             sub_account_id=self.here.sub_account_id,
-            scopes=scopes_of(self.here.role),
+            scopes=get_role_scopes(self.here.role),
             person_id=self.person_id,
             is_operator=self.is_operator,
         )
@@ -151,23 +153,23 @@ class Session:
     seen_at: datetime
 
 
-def open_session(
+def create_session(
     tx: Tx, person_id: int, *, awaits_code: bool, address: str | None, browser: str | None, now: datetime
 ) -> str:
     """A new session; its cookie's value, readable here and never again. Takes the worker's transaction."""
-    cookie = token_format.mint("session", secrets.token_bytes(32))
+    cookie = token_format.mint_secret("session", secrets.token_bytes(32))
     tx.execute(
         sa.insert(sessions).values(
-            digest=token_format.digest(cookie),
+            digest=token_format.hash_token(cookie),
             person_id=person_id,
             mode="test",
             awaits_code=awaits_code,
-            network=None if address is None else network_of(address),
-            browser=None if browser is None else browser[:LONGEST_BROWSER],
+            network=None if address is None else get_network(address),
+            browser=None if browser is None else browser[:MAX_BROWSER_LENGTH],
             created_at=now,
             confirmed_at=now,
             seen_at=now,
-            expires_at=now + (CODE_WITHIN if awaits_code else LASTS),
+            expires_at=now + (CODE_TIMEOUT if awaits_code else SESSION_LIFETIME),
         )
     )
     return cookie
@@ -176,66 +178,70 @@ def open_session(
 def renew_session(tx: Tx, session_id: int) -> str:
     """Another cookie for the same session; the one before opens nothing any more, and the tokens of its pages
     end. The cookie of a session that has ended meanwhile opens nothing. Takes the worker's transaction."""
-    cookie = token_format.mint("session", secrets.token_bytes(32))
-    tx.execute(
-        sa.update(sessions).where(sessions.c.id == session_id).values(digest=token_format.digest(cookie))
-    )
+    cookie = token_format.mint_secret("session", secrets.token_bytes(32))
+    tx.execute(sa.update(sessions).where(sessions.c.id == session_id).values(digest=token_format.hash_token(cookie)))
     tx.execute(sa.delete(tokens).where(tokens.c.session_id == session_id))
     return cookie
 
 
-def find_session(db: Database, cookie: str, *, address: str | None, now: datetime) -> SignedIn | None:
+def find_session(db: Database, cookie: str, *, address: str | None, now: datetime) -> SignedInUser | None:
     """Who is signed in with this cookie; nobody, if it has ended, still awaits a code, or the person is in no
     account any more. Noted as seen at most once a minute."""
     if not token_format.is_of_kind(cookie, "session"):
         return None
-    asked = {
-        "digest": token_format.digest(cookie),
+    params = {
+        "digest": token_format.hash_token(cookie),
         "now": now,
-        "idle_since": now - IDLE,
-        "seen_before": now - SEEN_EVERY,
-        "network": None if address is None else network_of(address),
+        "idle_since": now - IDLE_TIMEOUT,
+        "seen_before": now - SEEN_UPDATE_INTERVAL,
+        "network": None if address is None else get_network(address),
     }
-    with db.work() as tx:
-        rows = tx.execute(FIND, asked).all()
+    with db.system_transaction() as tx:
+        rows = tx.execute(FIND_SESSION, params).all()
     if not rows:
         return None
-    here = next((row for row in rows if row.membership_id == row.looked_at), rows[0])
-    return SignedIn(
-        session_id=here.session_id,
-        person_id=here.person_id,
-        email=here.email,
-        name=here.name,
-        here=_belonging(here),
-        elsewhere=[_belonging(row) for row in rows if row is not here],
-        mode="test" if here.test_mode else here.mode,
-        has_second_factor=here.has_second_factor,
-        confirmed_at=here.confirmed_at,
+    current = next((row for row in rows if row.membership_id == row.looked_at), rows[0])
+    return SignedInUser(
+        session_id=current.session_id,
+        person_id=current.person_id,
+        email=current.email,
+        name=current.name,
+        here=_build_membership(current),
+        elsewhere=[_build_membership(row) for row in rows if row is not current],
+        mode="test" if current.test_mode else current.mode,
+        has_second_factor=current.has_second_factor,
+        confirmed_at=current.confirmed_at,
         address=address,
     )
 
 
-def still_there(tx: Tx, readers: Sequence[SignedIn], *, now: datetime) -> list[bool]:
+def check_still_signed_in(tx: Tx, users: Sequence[SignedInUser], *, now: datetime) -> list[bool]:
     """Of each whether they are still signed in by the same session, look at the same account and mode, and
     may do there what they could. Takes the worker's transaction."""
-    asked = {"ids": [who.session_id for who in readers], "now": now, "idle_since": now - IDLE}
-    found = {row.session_id: tuple(row)[1:] for row in tx.execute(WHERE, asked)}
-    return [found.get(who.session_id) == _standing(who) for who in readers]
+    params = {"ids": [who.session_id for who in users], "now": now, "idle_since": now - IDLE_TIMEOUT}
+    states = {row.session_id: tuple(row)[1:] for row in tx.execute(READ_SESSION_STATES, params)}
+    return [states.get(who.session_id) == _get_session_state(who) for who in users]
 
 
-def _standing(who: SignedIn) -> tuple[Any, ...]:
-    here = who.here
-    return here.membership_id, here.role, here.sub_account_id, who.mode, here.is_operator_account
+def _get_session_state(user: SignedInUser) -> tuple[Any, ...]:
+    membership = user.here
+    return (
+        membership.membership_id,
+        membership.role,
+        membership.sub_account_id,
+        user.mode,
+        membership.is_operator_account,
+    )
 
 
-def awaiting_code(db: Database, cookie: str, *, now: datetime) -> int | None:
+def find_person_awaiting_code(db: Database, cookie: str, *, now: datetime) -> int | None:
     """The person who has given the password with this cookie and still owes the second factor."""
     if not token_format.is_of_kind(cookie, "session"):
         return None
-    with db.work() as tx:
+    with db.system_transaction() as tx:
         return tx.scalar(
             sa.select(sessions.c.person_id).where(
-                sessions.c.digest == token_format.digest(cookie),
+                sessions.c.digest == token_format.hash_token(cookie),
                 sessions.c.awaits_code,
                 sessions.c.expires_at > now,
             )
@@ -244,88 +250,93 @@ def awaiting_code(db: Database, cookie: str, *, now: datetime) -> int | None:
 
 def end_session(tx: Tx, cookie: str) -> None:
     """Sign out: the session is gone, and with it the tokens of its pages."""
-    tx.execute(sa.delete(sessions).where(sessions.c.digest == token_format.digest(cookie)))
+    tx.execute(sa.delete(sessions).where(sessions.c.digest == token_format.hash_token(cookie)))
 
 
-def end_sessions(tx: Tx, person_id: int, *, but: int | None = None, only: int | None = None) -> int:
+def end_sessions(tx: Tx, person_id: int, *, except_id: int | None = None, only_id: int | None = None) -> int:
     """End all of a person's sessions, all but one, or only that one; how many there were."""
-    which = [sessions.c.person_id == person_id]
-    if but is not None:
-        which.append(sessions.c.id != but)
-    if only is not None:
-        which.append(sessions.c.id == only)
-    return tx.execute(sa.delete(sessions).where(*which)).rowcount
+    conditions = [sessions.c.person_id == person_id]
+    if except_id is not None:
+        conditions.append(sessions.c.id != except_id)
+    if only_id is not None:
+        conditions.append(sessions.c.id == only_id)
+    return tx.execute(sa.delete(sessions).where(*conditions)).rowcount
 
 
 def list_sessions(tx: Tx, person_id: int, *, now: datetime) -> list[Session]:
     """Those that are in force, the one seen last first. Takes the worker's transaction."""
     c = sessions.c
-    found = tx.execute(
+    rows = tx.execute(
         sa.select(c.id, c.network, c.browser, c.created_at, c.seen_at)
-        .where(c.person_id == person_id, ~c.awaits_code, c.expires_at > now, c.seen_at > now - IDLE)
+        .where(c.person_id == person_id, ~c.awaits_code, c.expires_at > now, c.seen_at > now - IDLE_TIMEOUT)
         .order_by(c.seen_at.desc(), c.id.desc())
     )
-    return [Session(*row) for row in found]
+    return [Session(*row) for row in rows]
 
 
-def switch(tx: Tx, who: SignedIn, *, membership_id: int | None = None, mode: str | None = None) -> None:
+def switch_account(tx: Tx, user: SignedInUser, *, membership_id: int | None = None, mode: str | None = None) -> None:
     """Look at another of one's accounts, or at the other mode. An account that is not theirs: `NotFound`.
     Takes the worker's transaction. The tokens of pages that looked at another account end."""
     changes: dict[str, Any] = {} if mode is None else {"mode": "live" if mode == "live" else "test"}
     if membership_id is not None:
-        is_theirs = sa.select(memberships.c.id).where(
-            memberships.c.id == membership_id, memberships.c.person_id == who.person_id
+        membership_query = sa.select(memberships.c.id).where(
+            memberships.c.id == membership_id, memberships.c.person_id == user.person_id
         )
-        if tx.execute(is_theirs).first() is None:
+        if tx.execute(membership_query).first() is None:
             raise NotFound
         changes["membership_id"] = membership_id
     if changes:
-        tx.execute(sa.update(sessions).where(sessions.c.id == who.session_id).values(**changes))
-    if membership_id not in (None, who.here.membership_id):
-        tx.execute(sa.delete(tokens).where(tokens.c.session_id == who.session_id))
+        tx.execute(sa.update(sessions).where(sessions.c.id == user.session_id).values(**changes))
+    if membership_id not in (None, user.here.membership_id):
+        tx.execute(sa.delete(tokens).where(tokens.c.session_id == user.session_id))
 
 
-def confirm(tx: Tx, session_id: int, *, now: datetime) -> None:
+def confirm_session(tx: Tx, session_id: int, *, now: datetime) -> None:
     """The password was given again."""
     tx.execute(sa.update(sessions).where(sessions.c.id == session_id).values(confirmed_at=now))
 
 
-def page_token(tx: Tx, who: SignedIn, *, now: datetime) -> tuple[str, int]:
+def create_page_token(tx: Tx, user: SignedInUser, *, now: datetime) -> tuple[str, int]:
     """A token with which a page of ours calls the API for its reader, in the session's account and mode,
     with what their role allows, and the seconds that it is good for (15 minutes). It ends with the
     session, and is on no list of tokens. Takes the worker's transaction."""
     # The sub account before the membership, as whoever removes it takes them.
-    if not lock_place(tx, who.here.sub_account_id):
+    if not share_lock_sub_account(tx, user.here.sub_account_id):
         raise NotFound
-    if tx.execute(STILL_HERE, {"session_id": who.session_id, **_as_seen(who.here)}).first() is None:
+    if (
+        tx.execute(
+            LOCK_SESSION_MEMBERSHIP, {"session_id": user.session_id, **_build_membership_params(user.here)}
+        ).first()
+        is None
+    ):
         raise NotFound
-    tx.execute(sa.delete(tokens).where(tokens.c.session_id == who.session_id, tokens.c.expires_at <= now))
-    allowed = scopes_of(who.here.role)
+    tx.execute(sa.delete(tokens).where(tokens.c.session_id == user.session_id, tokens.c.expires_at <= now))
+    allowed_scopes = get_role_scopes(user.here.role)
     _, token = insert_token(
         tx,
-        who.here.account_id,
+        user.here.account_id,
         name="a page of ours",
-        mode=who.mode,
-        scopes=None if allowed is None else sorted(allowed),
-        sub_account_id=who.here.sub_account_id,
-        person_id=who.person_id,
-        session_id=who.session_id,
-        expires_at=now + PAGE_TOKEN_LASTS,
+        mode=user.mode,
+        scopes=None if allowed_scopes is None else sorted(allowed_scopes),
+        sub_account_id=user.here.sub_account_id,
+        person_id=user.person_id,
+        session_id=user.session_id,
+        expires_at=now + PAGE_TOKEN_LIFETIME,
         now=now,
     )
-    return token, int(PAGE_TOKEN_LASTS.total_seconds())
+    return token, int(PAGE_TOKEN_LIFETIME.total_seconds())
 
 
-def _as_seen(here: Belonging) -> dict[str, Any]:
+def _build_membership_params(membership: UserMembership) -> dict[str, Any]:
     return {
-        "membership_id": here.membership_id,
-        "role": here.role,
-        "sub_account_id": here.sub_account_id,
+        "membership_id": membership.membership_id,
+        "role": membership.role,
+        "sub_account_id": membership.sub_account_id,
     }
 
 
-def _belonging(row: sa.Row[Any]) -> Belonging:
-    return Belonging(
+def _build_membership(row: sa.Row[Any]) -> UserMembership:
+    return UserMembership(
         membership_id=row.membership_id,
         account_id=row.account_id,
         account_name=row.account_name,

@@ -7,25 +7,25 @@ from typing import Literal
 import sqlalchemy as sa
 
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.users import emails as letters
+from quillpost.accounts.users import emails as user_emails
 from quillpost.accounts.users import queries, rate_limits, rules, second_factor
 from quillpost.accounts.users.passwords import Hasher
-from quillpost.accounts.users.queries import note_own, note_seldom
-from quillpost.accounts.users.rate_limits import Bucket, Spent
-from quillpost.accounts.users.sessions import open_session
+from quillpost.accounts.users.queries import record_person_entry, record_throttled_entry
+from quillpost.accounts.users.rate_limits import FullBucketCache, RateLimitBucket
+from quillpost.accounts.users.sessions import create_session
 from quillpost.core import tokens
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.users import people, sessions
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Throttled
 
-Outcome = Literal["in", "code", "wrong", "throttled"]
+SignInOutcome = Literal["in", "code", "wrong", "throttled"]
 
-MOST_CODES = 5
+MAX_WRONG_CODES = 5
 """Wrong codes for one session that awaits one."""
 
 # Somebody who is in no account has nothing to sign in to.
-FIND = sa.text(
+FIND_PERSON = sa.text(
     """
     select p.id, p.email, p.password_hash, p.password_changed_at,
            p.totp_since is not null as has_second_factor
@@ -34,7 +34,7 @@ FIND = sa.text(
     """
 )
 # The person first, then the session: in the order of whoever sets another password.
-HALF_OPEN = sa.text(
+LOCK_PENDING_SESSION = sa.text(
     """
     with person as materialized (
         select p.id, p.email, p.password_changed_at from people p
@@ -50,37 +50,37 @@ HALF_OPEN = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class SignInResult:
     """What came of it. `cookie` is set where it is "in" (a whole session) or "code" (one that awaits the
-    second factor); `known` is set with "in": what the browser keeps to be told from strangers who guess."""
+    second factor); `browser_token` is set with "in": what the browser keeps to be told from strangers who guess."""
 
-    outcome: Outcome
+    outcome: SignInOutcome
     cookie: str | None = None
-    known: str | None = None
+    browser_token: str | None = None
     retry_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Visitor:
+class SignInVisitor:
     """Whoever tries: where from, with which browser, and what it kept from an earlier sign-in."""
 
     address: str
     browser: str | None = None
-    known: str | None = None
+    browser_token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class SignInContext:
     """All that signing in takes."""
 
     db: Database
     hasher: Hasher
-    sealer: Sealer
-    spent: Spent = field(default_factory=Spent)
+    encryptor: Encryptor
+    full_buckets: FullBucketCache = field(default_factory=FullBucketCache)
 
 
 @dataclass(frozen=True, slots=True)
-class _Somebody:
+class _SignInPerson:
     """Whom an e-mail stands for: nobody, perhaps, who is treated alike."""
 
     email: str
@@ -89,166 +89,182 @@ class _Somebody:
     password_changed_at: datetime | None = None
     has_second_factor: bool = False
 
-    def actor(self, visitor: "Visitor") -> Actor:
+    def build_actor(self, visitor: "SignInVisitor") -> Actor:
         return Actor(self.email, person_id=self.id, address=visitor.address)
 
-    def buckets(self, means: "Means", visitor: "Visitor", now: datetime) -> list[Bucket]:
+    def get_buckets(self, context: "SignInContext", visitor: "SignInVisitor", now: datetime) -> list[RateLimitBucket]:
         """Where this attempt counts: a browser that is known for them counts by itself alone."""
-        browser = self.id and queries.identity(
-            means.sealer,
-            visitor.known,
+        browser = self.id and queries.identify_browser(
+            context.encryptor,
+            visitor.browser_token,
             self.id,
             self.email,
             password_changed_at=self.password_changed_at,
             now=now,
         )
-        return rate_limits.of_browser(browser) if browser else rate_limits.of_email(self.email)
+        return rate_limits.get_browser_buckets(browser) if browser else rate_limits.get_email_buckets(self.email)
 
-    def known(self, means: "Means", now: datetime) -> str:
+    def create_browser_token(self, context: "SignInContext", now: datetime) -> str:
         assert self.id is not None
-        return queries.remember(
-            means.sealer, self.id, self.email, password_changed_at=self.password_changed_at, now=now
+        return queries.create_browser_token(
+            context.encryptor, self.id, self.email, password_changed_at=self.password_changed_at, now=now
         )
 
 
-def sign_in(means: Means, email: str, password: str, visitor: Visitor, *, now: datetime) -> Attempt:
+def sign_in(
+    context: SignInContext, email: str, password: str, visitor: SignInVisitor, *, now: datetime
+) -> SignInResult:
     """Whether nobody has this e-mail, or the password is another: the answer, the words and the work are
     the same. Attempts are counted before the password is looked at: by e-mail for browsers that are not
     known for it (10 in 15 minutes, 50 a day), by known browser, and by network."""
-    given = rules.normalize_email(email)[: rules.LONGEST]
-    strangers = rate_limits.of_email(given)
-    if visitor.known is None and (wait := means.spent.wait(strangers)):
-        return Attempt("throttled", retry_after=wait)
-    with means.db.work() as tx:
-        row = tx.execute(FIND, {"email": given}).first()
-        who = _Somebody(given) if row is None else _Somebody(**row._asdict() | {"email": given})
-        buckets = who.buckets(means, visitor, now)
-        network = rate_limits.of_network(visitor.address) if buckets == strangers else []
-        counted = rate_limits.count(tx, [*buckets, *network])
-        if counted.is_crossing:
-            _note_refusal(tx, who, visitor, why="too many attempts", now=now)
-    if full := counted.wait_for(strangers):
-        means.spent.note(strangers, full)
-    if counted.wait:
-        return Attempt("throttled", retry_after=counted.wait)
+    normalized_email = rules.normalize_email(email)[: rules.MAX_EMAIL_LENGTH]
+    email_buckets = rate_limits.get_email_buckets(normalized_email)
+    if visitor.browser_token is None and (wait := context.full_buckets.get_wait_seconds(email_buckets)):
+        return SignInResult("throttled", retry_after=wait)
+    with context.db.system_transaction() as tx:
+        row = tx.execute(FIND_PERSON, {"email": normalized_email}).first()
+        who = (
+            _SignInPerson(normalized_email)
+            if row is None
+            else _SignInPerson(**row._asdict() | {"email": normalized_email})
+        )
+        buckets = who.get_buckets(context, visitor, now)
+        network = rate_limits.get_network_buckets(visitor.address) if buckets == email_buckets else []
+        attempts = rate_limits.count_attempt(tx, [*buckets, *network])
+        if attempts.is_first_excess:
+            _record_refusal(tx, who, visitor, reason="too many attempts", now=now)
+    if blocked_seconds := attempts.get_wait_seconds(email_buckets):
+        context.full_buckets.add(email_buckets, blocked_seconds)
+    if attempts.wait_seconds:
+        return SignInResult("throttled", retry_after=attempts.wait_seconds)
     try:
-        is_right = means.hasher.matches(who.password_hash, password)
-        anew = _made_anew(means.hasher, who, password) if is_right else None
-    except Throttled as crowd:
-        return Attempt("throttled", retry_after=crowd.retry_after)
-    with means.db.work() as tx:
-        if not is_right or who.id is None:
-            _note_refusal(tx, who, visitor, why="wrong password", now=now)
-            return Attempt("wrong")
-        if not _is_still(tx, who):
-            return Attempt("wrong")
-        rate_limits.forget(tx, buckets)
-        rate_limits.take_back(tx, network)
-        if anew is not None:
-            tx.execute(sa.update(people).where(people.c.id == who.id).values(password_hash=anew))
-        return _let_in(tx, means, who, visitor, now)
+        is_correct = context.hasher.matches(who.password_hash, password)
+        new_hash = _rehash_if_outdated(context.hasher, who, password) if is_correct else None
+    except Throttled as error:
+        return SignInResult("throttled", retry_after=error.retry_after)
+    with context.db.system_transaction() as tx:
+        if not is_correct or who.id is None:
+            _record_refusal(tx, who, visitor, reason="wrong password", now=now)
+            return SignInResult("wrong")
+        if not _lock_unchanged_password(tx, who):
+            return SignInResult("wrong")
+        rate_limits.reset_attempts(tx, buckets)
+        rate_limits.undo_attempt(tx, network)
+        if new_hash is not None:
+            tx.execute(sa.update(people).where(people.c.id == who.id).values(password_hash=new_hash))
+        return _start_session(tx, context, who, visitor, now)
 
 
-def give_code(means: Means, cookie: str, code: str, visitor: Visitor, *, now: datetime) -> Attempt:
+def submit_code(
+    context: SignInContext, cookie: str, code: str, visitor: SignInVisitor, *, now: datetime
+) -> SignInResult:
     """The second factor, or a recovery code, for the session that awaits it. Another session begins: the
     cookie of the half-open one is worth nothing any more. After five wrong codes that one ends ("wrong",
     without cookie)."""
-    with means.db.work() as tx:
-        found = _half_open(tx, cookie, now)
-        if found is None:
-            return Attempt("wrong")
-        session_id, who = found
+    with context.db.system_transaction() as tx:
+        pending = _lock_pending_session(tx, cookie, now)
+        if pending is None:
+            return SignInResult("wrong")
+        session_id, who = pending
         assert who.id is not None
-        counted = rate_limits.count(tx, rate_limits.of_person(who.id, "code"))
-        if counted.wait:
-            if counted.is_crossing:
-                _note_refusal(tx, who, visitor, why="too many codes", now=now)
-            return Attempt("throttled", cookie=cookie, retry_after=counted.wait)
-        how = second_factor.use(tx, means.sealer, who.id, code, now=now)
-        if how is None:
-            _note_refusal(tx, who, visitor, why="wrong code", now=now)
-            return Attempt("wrong", cookie=cookie if _may_try_again(tx, session_id) else None)
-        if how == "recovery":
-            note_own(tx, "second_factor.recovered", who.actor(visitor), now=now)
-            letters.tell_recovery_code_used(tx, who.id, left=second_factor.left(tx, who.id), now=now)
-        rate_limits.forget(tx, rate_limits.of_person(who.id, "code"))
+        attempts = rate_limits.count_attempt(tx, rate_limits.get_person_buckets(who.id, "code"))
+        if attempts.wait_seconds:
+            if attempts.is_first_excess:
+                _record_refusal(tx, who, visitor, reason="too many codes", now=now)
+            return SignInResult("throttled", cookie=cookie, retry_after=attempts.wait_seconds)
+        method = second_factor.use_code(tx, context.encryptor, who.id, code, now=now)
+        if method is None:
+            _record_refusal(tx, who, visitor, reason="wrong code", now=now)
+            return SignInResult("wrong", cookie=cookie if _can_retry_code(tx, session_id) else None)
+        if method == "recovery":
+            record_person_entry(tx, "second_factor.recovered", who.build_actor(visitor), now=now)
+            user_emails.notify_recovery_code_used(
+                tx, who.id, remaining=second_factor.count_recovery_codes(tx, who.id), now=now
+            )
+        rate_limits.reset_attempts(tx, rate_limits.get_person_buckets(who.id, "code"))
         tx.execute(sa.delete(sessions).where(sessions.c.id == session_id))
-        return _let_in(tx, means, who, visitor, now, is_whole=True)
+        return _start_session(tx, context, who, visitor, now, has_given_code=True)
 
 
-def confirm_password(means: Means, person_id: int, password: str, visitor: Visitor) -> Outcome:
+def confirm_password(context: SignInContext, person_id: int, password: str, visitor: SignInVisitor) -> SignInOutcome:
     """Whether somebody who is signed in is still the one: "in", "wrong" or "throttled"."""
-    buckets, network = rate_limits.of_person(person_id, "confirm"), rate_limits.of_network(visitor.address)
-    with means.db.work() as tx:
-        kept = tx.scalar(sa.select(people.c.password_hash).where(people.c.id == person_id))
-        wait = rate_limits.count(tx, [*buckets, *network]).wait
+    buckets, network = (
+        rate_limits.get_person_buckets(person_id, "confirm"),
+        rate_limits.get_network_buckets(visitor.address),
+    )
+    with context.db.system_transaction() as tx:
+        password_hash = tx.scalar(sa.select(people.c.password_hash).where(people.c.id == person_id))
+        wait = rate_limits.count_attempt(tx, [*buckets, *network]).wait_seconds
     if wait:
         return "throttled"
     try:
-        is_right = means.hasher.matches(kept, password)
+        is_correct = context.hasher.matches(password_hash, password)
     except Throttled:
         return "throttled"
-    if not is_right:
+    if not is_correct:
         return "wrong"
-    with means.db.work() as tx:
-        rate_limits.forget(tx, buckets)
-        rate_limits.take_back(tx, network)
+    with context.db.system_transaction() as tx:
+        rate_limits.reset_attempts(tx, buckets)
+        rate_limits.undo_attempt(tx, network)
     return "in"
 
 
-def _let_in(
-    tx: Tx, means: Means, who: _Somebody, visitor: Visitor, now: datetime, *, is_whole: bool = False
-) -> Attempt:
+def _start_session(
+    tx: Tx,
+    context: SignInContext,
+    who: _SignInPerson,
+    visitor: SignInVisitor,
+    now: datetime,
+    *,
+    has_given_code: bool = False,
+) -> SignInResult:
     """A new session: whole, or one that awaits the code. Nothing that the browser showed before is used
     again."""
     assert who.id is not None
-    awaits_code = who.has_second_factor and not is_whole
-    cookie = open_session(
+    awaits_code = who.has_second_factor and not has_given_code
+    cookie = create_session(
         tx, who.id, awaits_code=awaits_code, address=visitor.address, browser=visitor.browser, now=now
     )
     if awaits_code:
-        return Attempt("code", cookie=cookie)
-    note_own(tx, "sign_in", who.actor(visitor), now=now)
-    return Attempt("in", cookie=cookie, known=who.known(means, now))
+        return SignInResult("code", cookie=cookie)
+    record_person_entry(tx, "sign_in", who.build_actor(visitor), now=now)
+    return SignInResult("in", cookie=cookie, browser_token=who.create_browser_token(context, now))
 
 
-def _is_still(tx: Tx, who: _Somebody) -> bool:
+def _lock_unchanged_password(tx: Tx, who: _SignInPerson) -> bool:
     """Whether that is their password still, until this transaction ends: whoever changes it meanwhile ends
     all sessions, and this one too."""
     c = people.c
-    same = sa.select(c.id).where(c.id == who.id, c.password_hash == who.password_hash)
-    return tx.execute(same.with_for_update(key_share=True)).first() is not None
+    query = sa.select(c.id).where(c.id == who.id, c.password_hash == who.password_hash)
+    return tx.execute(query.with_for_update(key_share=True)).first() is not None
 
 
-def _half_open(tx: Tx, cookie: str, now: datetime) -> tuple[int, _Somebody] | None:
+def _lock_pending_session(tx: Tx, cookie: str, now: datetime) -> tuple[int, _SignInPerson] | None:
     """The session that awaits a code, and whose it is. Whoever comes for the same person meanwhile waits."""
     if not tokens.is_of_kind(cookie, "session"):
         return None
-    row = tx.execute(HALF_OPEN, {"digest": tokens.digest(cookie), "now": now}).first()
+    row = tx.execute(LOCK_PENDING_SESSION, {"digest": tokens.hash_token(cookie), "now": now}).first()
     if row is None:
         return None
-    return row.session_id, _Somebody(
-        rules.normalize_email(row.email),
-        row.id,
-        password_changed_at=row.password_changed_at,
-        has_second_factor=True,
+    return row.session_id, _SignInPerson(
+        rules.normalize_email(row.email), row.id, password_changed_at=row.password_changed_at, has_second_factor=True
     )
 
 
-def _may_try_again(tx: Tx, session_id: int) -> bool:
+def _can_retry_code(tx: Tx, session_id: int) -> bool:
     """One more wrong code for this session: after so many it ends."""
-    tried = Bucket(f"sign-in:session:{session_id}", MOST_CODES - 1, rate_limits.QUARTER)
-    if not rate_limits.count(tx, [tried]).wait:
+    bucket = RateLimitBucket(f"sign-in:session:{session_id}", MAX_WRONG_CODES - 1, rate_limits.QUARTER_HOUR)
+    if not rate_limits.count_attempt(tx, [bucket]).wait_seconds:
         return True
     tx.execute(sa.delete(sessions).where(sessions.c.id == session_id))
     return False
 
 
-def _made_anew(hasher: Hasher, who: _Somebody, password: str) -> str | None:
-    outdated = who.password_hash is not None and hasher.is_outdated(who.password_hash)
-    return hasher.hash(password) if outdated else None
+def _rehash_if_outdated(hasher: Hasher, who: _SignInPerson, password: str) -> str | None:
+    is_outdated = who.password_hash is not None and hasher.is_outdated(who.password_hash)
+    return hasher.hash(password) if is_outdated else None
 
 
-def _note_refusal(tx: Tx, who: _Somebody, visitor: Visitor, *, why: str, now: datetime) -> None:
-    key = f"refused:{rate_limits.of_email(who.email)[0].key}"
-    note_seldom(tx, "sign_in.refused", who.actor(visitor), key, about={"why": why}, now=now)
+def _record_refusal(tx: Tx, who: _SignInPerson, visitor: SignInVisitor, *, reason: str, now: datetime) -> None:
+    key = f"refused:{rate_limits.get_email_buckets(who.email)[0].key}"
+    record_throttled_entry(tx, "sign_in.refused", who.build_actor(visitor), key, about={"why": reason}, now=now)

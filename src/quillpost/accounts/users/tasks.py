@@ -4,15 +4,15 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from quillpost.accounts.users.sessions import IDLE
+from quillpost.accounts.users.sessions import IDLE_TIMEOUT
 from quillpost.core.database import Database
 
-KEPT = timedelta(days=30)
+RETENTION_PERIOD = timedelta(days=30)
 """How long what is over is still there to be looked up, or to be told from what never was."""
-NEVER_CONNECTED = timedelta(days=1)
-STEP = 1_000
+UNUSED_GRANT_RETENTION = timedelta(days=1)
+BATCH_SIZE = 1_000
 
-FORGET = {
+EXPIRED_CONDITIONS = {
     "sessions": "expires_at < :now or seen_at < :idle",
     "password_resets": "expires_at < :before",
     "invitations": "least(expires_at, accepted_at, revoked_at) < :before",
@@ -25,21 +25,21 @@ FORGET = {
 }
 
 
-def forget_ended(db: Database, *, now: datetime) -> None:
+def delete_expired_access(db: Database, *, now: datetime) -> None:
     """A job: a thousand rows at a time, so that nobody waits for it. One that comes again finds nothing."""
-    asked = {
+    params = {
         "now": now,
-        "idle": now - IDLE,
-        "before": now - KEPT,
-        "unconnected": now - NEVER_CONNECTED,
-        "step": STEP,
+        "idle": now - IDLE_TIMEOUT,
+        "before": now - RETENTION_PERIOD,
+        "unconnected": now - UNUSED_GRANT_RETENTION,
+        "step": BATCH_SIZE,
     }
-    for table, over in FORGET.items():
-        forget = sa.text(
-            f"delete from {table} where ctid = any(array(select ctid from {table} where {over} limit :step))"
+    for table, condition in EXPIRED_CONDITIONS.items():
+        statement = sa.text(
+            f"delete from {table} where ctid = any(array(select ctid from {table} where {condition} limit :step))"
         )
-        needed = {name: asked[name] for name in ("step", *asked) if f":{name}" in str(forget)}
+        statement_params = {name: params[name] for name in ("step", *params) if f":{name}" in str(statement)}
         while True:
-            with db.work() as tx:
-                if tx.execute(forget, needed).rowcount < STEP:
+            with db.system_transaction() as tx:
+                if tx.execute(statement, statement_params).rowcount < BATCH_SIZE:
                     break

@@ -11,70 +11,76 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing.prices import tariff_on
+from quillpost.accounts.billing.prices import read_tariff
 from quillpost.app import bootstrap, runtime
-from quillpost.app.environments import hook_secrets, live_carrier, partner_shown, reach, zone_of
-from quillpost.app.outbound import allowed_places
-from quillpost.app.readiness import live_readiness
-from quillpost.cli.doctor.models import Finding
+from quillpost.app.environments import (
+    build_live_carrier,
+    ping_print_partner,
+    read_partner_name,
+    read_print_webhook_secrets,
+    read_time_zone,
+)
+from quillpost.app.outbound import read_allowed_addresses
+from quillpost.app.readiness import check_live_readiness
+from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import (
     check_addresses,
-    check_cards,
     check_clock,
-    check_issuer,
+    check_giftcard_issuer,
+    check_giftcards,
     check_key,
-    check_mail,
-    check_notices,
-    check_people,
+    check_mail_server,
+    check_notifications,
     check_sign_in,
-    check_texts,
+    check_text_messages,
+    check_users,
     check_verifier,
 )
-from quillpost.cli.progress import DIRECT
+from quillpost.cli.progress import DIRECT_OPENER
 from quillpost.core.database import Tx
-from quillpost.core.database.embedded.binaries import OLDEST_MAJOR
-from quillpost.core.database.engine import administrator
-from quillpost.core.database.schema import WORKER, state
+from quillpost.core.database.embedded.binaries import MIN_MAJOR_VERSION
+from quillpost.core.database.engine import create_admin_engine
+from quillpost.core.database.schema import WORKER_ROLE, read_schema_state
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.paging import PageRequest
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.partners import is_another
+from quillpost.fulfillment.partners import is_other_partner
 from quillpost.fulfillment.ports import PartnerDown
-from quillpost.fulfillment.print_room.queries import BatchFilter, list_batches
-from quillpost.fulfillment.queries import Batch
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.print_room.queries import BatchQuery, list_batches
+from quillpost.fulfillment.queries import ProductionBatch
+from quillpost.fulfillment.rules import batch_reference
 from quillpost.fulfillment.tracking.ports import CarrierDown
 from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
-from quillpost.rendering.renderer import Studio
+from quillpost.rendering.renderer import Renderer
 from quillpost.web.assets import missing_packages
 
 GIGABYTE = 10**9
-LITTLE_DISK, TOO_LITTLE_DISK = 2 * GIGABYTE, GIGABYTE // 5
-LONG_WAIT_MINUTES = 5
-MOST_NAMED = 5
+LOW_DISK_BYTES, MIN_DISK_BYTES = 2 * GIGABYTE, GIGABYTE // 5
+LATE_JOB_MINUTES = 5
+MAX_NAMED = 5
 HTTP_SECONDS = 3
 
-JOBS = sa.text(
+COUNT_JOBS = sa.text(
     """select count(*) filter (where status = 'failed') as failed,
               count(*) filter (where status = 'todo' and coalesce(scheduled_at, now())
                                < now() - make_interval(mins => :minutes)) as late,
               string_agg(distinct task_name, ', ') filter (where status = 'failed') as failed_names
          from procrastinate_jobs"""
 )
-WORKERS = sa.text(
+COUNT_LIVE_WORKERS = sa.text(
     "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :s)"
 )
 
 
-def is_new(settings: Settings) -> bool:
+def is_new_installation(settings: Settings) -> bool:
     """Whether nothing was ever started here. A check-up does not create what it came to look at."""
     return settings.database_url is None and not (settings.home / "postgres").exists()
 
 
-def without_database(settings: Settings) -> Iterator[Finding]:
+def check_without_database(settings: Settings) -> Iterator[DoctorFinding]:
     """All that can be seen before the database is asked."""
     yield check_home(settings)
     yield check_files(settings)
@@ -82,313 +88,315 @@ def without_database(settings: Settings) -> Iterator[Finding]:
     yield check_scripts(settings)
     yield check_port(settings)
     yield check_sign_in(settings)
-    yield check_old_fields(settings)
-    yield from check_press(settings)
+    yield check_legacy_fields(settings)
+    yield from check_production_settings(settings)
     yield from check_readiness(settings)
-    yield from check_printer(settings)
+    yield from check_print_partner(settings)
     yield from check_carrier(settings)
-    yield from check_mail(settings)
-    yield check_texts(settings)
+    yield from check_mail_server(settings)
+    yield check_text_messages(settings)
     yield check_verifier(settings)
-    yield check_issuer(settings)
+    yield check_giftcard_issuer(settings)
 
 
-def check_home(settings: Settings) -> Finding:
+def check_home(settings: Settings) -> DoctorFinding:
     home = settings.home.absolute()
-    place = next(folder for folder in (home, *home.parents) if folder.exists())
+    existing_folder = next(folder for folder in (home, *home.parents) if folder.exists())
     try:
-        free = shutil.disk_usage(place).free
+        free_bytes = shutil.disk_usage(existing_folder).free
         if home.exists():
             probe = home / f".doctor-{secrets.token_hex(8)}"
             probe.touch(mode=0o600)
             probe.unlink()
-    except OSError as fault:
+    except OSError as error:
         advice = "Give this user the right to write there, or set QUILLPOST_HOME to another folder."
-        return Finding("home", "broken", f"{home} cannot be written: {fault.strerror}", advice)
-    what = f"{home}, {free / GIGABYTE:,.1f} GB free"
-    if free < TOO_LITTLE_DISK:
-        return Finding("home", "broken", what, "Make room on this disk.")
-    if free < LITTLE_DISK:
-        return Finding("home", "warning", what, "Make room on this disk soon.")
+        return DoctorFinding("home", "broken", f"{home} cannot be written: {error.strerror}", advice)
+    message = f"{home}, {free_bytes / GIGABYTE:,.1f} GB free"
+    if free_bytes < MIN_DISK_BYTES:
+        return DoctorFinding("home", "broken", message, "Make room on this disk.")
+    if free_bytes < LOW_DISK_BYTES:
+        return DoctorFinding("home", "warning", message, "Make room on this disk soon.")
     if not home.exists():
-        return Finding("home", "warning", f"{home} is not there yet", "`quillpost serve` makes it.")
-    return Finding("home", "ok", what)
+        return DoctorFinding("home", "warning", f"{home} is not there yet", "`quillpost serve` makes it.")
+    return DoctorFinding("home", "ok", message)
 
 
-def check_files(settings: Settings) -> Finding:
+def check_files(settings: Settings) -> DoctorFinding:
     """Write, read and delete one small file, as every order will."""
-    place = f"bucket {settings.files_bucket}" if settings.files_bucket else "folder in the home"
+    location = f"bucket {settings.files_bucket}" if settings.files_bucket else "folder in the home"
     if settings.files_bucket is None and not settings.home.exists():
-        return Finding("files", "warning", "there is no folder yet", "`quillpost serve` makes it.")
+        return DoctorFinding("files", "warning", "there is no folder yet", "`quillpost serve` makes it.")
     key, data = f"doctor/{secrets.token_hex(8)}", secrets.token_bytes(32)
     advice = "Look at the QUILLPOST_FILES_* settings, the rights and the network."
     try:
-        store = runtime.file_store(settings)
+        store = runtime.build_file_store(settings)
         store.put(key, data)
         is_same = store.get(key) == data
         store.delete(key)
-    except QuillpostError as fault:
-        return Finding("files", "broken", f"{place}: {fault.message}", advice)
+    except QuillpostError as error:
+        return DoctorFinding("files", "broken", f"{location}: {error.message}", advice)
     if not is_same:
-        return Finding("files", "broken", f"{place}: a file came back changed", advice)
-    return Finding("files", "ok", f"{place}: written, read and deleted")
+        return DoctorFinding("files", "broken", f"{location}: a file came back changed", advice)
+    return DoctorFinding("files", "ok", f"{location}: written, read and deleted")
 
 
-def check_fonts(settings: Settings) -> Finding:
+def check_fonts(settings: Settings) -> DoctorFinding:
     try:
-        hands = bootstrap.hands(settings)
-        count, waiting = len(hands.styles), len(hands.unprepared())
-    except (LookupError, OSError) as missing:
-        return Finding("fonts", "broken", f"no hand can write: {missing}", "Run `make setup` again.")
+        hands = bootstrap.build_hands(settings)
+        count, unprepared_count = len(hands.styles), len(hands.unprepared_faces())
+    except (LookupError, OSError) as error:
+        return DoctorFinding("fonts", "broken", f"no hand can write: {error}", "Run `make setup` again.")
     if not count:
-        return Finding("fonts", "broken", "no hand is installed", "Run `make setup` again.")
-    later = f"; {waiting} faces are prepared when they are first needed" if waiting else ""
-    return Finding("fonts", "ok", f"{count} hands{later}")
+        return DoctorFinding("fonts", "broken", "no hand is installed", "Run `make setup` again.")
+    unprepared_text = f"; {unprepared_count} faces are prepared when they are first needed" if unprepared_count else ""
+    return DoctorFinding("fonts", "ok", f"{count} hands{unprepared_text}")
 
 
-def check_scripts(settings: Settings) -> Finding:
+def check_scripts(settings: Settings) -> DoctorFinding:
     """Pages do their work without them, but nothing on them is live."""
-    if missing := missing_packages(bootstrap.npm_packages(settings)):
+    if missing := missing_packages(bootstrap.find_npm_packages(settings)):
         advice = "Run `make setup` again, or set QUILLPOST_FONT_PACKAGES to a node_modules folder with them."
-        return Finding("scripts", "warning", f"pages are without {', '.join(missing)}", advice)
-    return Finding("scripts", "ok", "the scripts of our pages are installed")
+        return DoctorFinding("scripts", "warning", f"pages are without {', '.join(missing)}", advice)
+    return DoctorFinding("scripts", "ok", "the scripts of our pages are installed")
 
 
-def check_port(settings: Settings) -> Finding:
-    where = f"{settings.port} on {settings.host}"
-    if service_answers(settings):
-        return Finding("port", "ok", f"{where}: Quillpost runs there")
+def check_port(settings: Settings) -> DoctorFinding:
+    address = f"{settings.port} on {settings.host}"
+    if is_service_running(settings):
+        return DoctorFinding("port", "ok", f"{address}: Quillpost runs there")
     with socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((settings.host, settings.port))
-        except OSError as taken:
-            return Finding(
+        except OSError as error:
+            return DoctorFinding(
                 "port",
                 "broken",
-                f"{where}: {taken.strerror}",
+                f"{address}: {error.strerror}",
                 "Stop what uses it, or set QUILLPOST_PORT and QUILLPOST_HOST to what is free.",
             )
-    return Finding("port", "ok", f"{where}: free")
+    return DoctorFinding("port", "ok", f"{address}: free")
 
 
-def service_answers(settings: Settings) -> bool:
+def is_service_running(settings: Settings) -> bool:
     """Whether it is a Quillpost that listens on our port."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{settings.port}/health"  # noqa: S104
     try:
-        with DIRECT.open(url, timeout=HTTP_SECONDS) as answer:
-            is_known = "X-Request-Id" in answer.headers
-            return is_known and "database" in json.loads(answer.read(1_000))
+        with DIRECT_OPENER.open(url, timeout=HTTP_SECONDS) as response:
+            has_request_id = "X-Request-Id" in response.headers
+            return has_request_id and "database" in json.loads(response.read(1_000))
     except (OSError, ValueError):
         return False
 
 
-def check_old_fields(settings: Settings) -> Finding:
+def check_legacy_fields(settings: Settings) -> DoctorFinding:
     """Published gift-card clients send a name that the specification does not have."""
     if settings.legacy_fields:
-        return Finding("old fields", "ok", "giftcard_amount_in_cents is taken: QUILLPOST_LEGACY_FIELDS is on")
-    what = "giftcard_amount_in_cents is refused; QUILLPOST_LEGACY_FIELDS=true takes it from older clients"
-    return Finding("old fields", "ok", what)
+        return DoctorFinding("old fields", "ok", "giftcard_amount_in_cents is taken: QUILLPOST_LEGACY_FIELDS is on")
+    message = "giftcard_amount_in_cents is refused; QUILLPOST_LEGACY_FIELDS=true takes it from older clients"
+    return DoctorFinding("old fields", "ok", message)
 
 
-def check_press(settings: Settings) -> Iterator[Finding]:
+def check_production_settings(settings: Settings) -> Iterator[DoctorFinding]:
     """What the service does not start with when it is wrong: each by itself, so that all of it is told."""
-    for subject, read, used in (
-        ("templates", bootstrap.pieces_of, settings.templates or "as shipped"),
-        ("output profile", bootstrap.intent_of, settings.output_profile or "sRGB"),
-        ("time zone", zone_of, settings.timezone),
-        ("allowed hosts", allowed_places, settings.allowed_hosts or "none"),
+    for subject, read_setting, value in (
+        ("templates", bootstrap.load_product_layouts, settings.templates or "as shipped"),
+        ("output profile", bootstrap.load_output_intent, settings.output_profile or "sRGB"),
+        ("time zone", read_time_zone, settings.timezone),
+        ("allowed hosts", read_allowed_addresses, settings.allowed_hosts or "none"),
     ):
         try:
-            read(settings)
-        except NotReady as fault:
-            yield Finding(subject, "broken", fault.message, "Correct it: nothing starts until then.")
+            read_setting(settings)
+        except NotReady as error:
+            yield DoctorFinding(subject, "broken", error.message, "Correct it: nothing starts until then.")
         else:
-            yield Finding(subject, "ok", str(used))
+            yield DoctorFinding(subject, "ok", str(value))
     if settings.allow_private_urls:
-        what = "every private address: QUILLPOST_ALLOW_PRIVATE_URLS is on"
+        message = "every private address: QUILLPOST_ALLOW_PRIVATE_URLS is on"
         advice = "It is for development alone: name single places in QUILLPOST_ALLOWED_HOSTS instead."
-        yield Finding("guard", "warning", f"callers may send us to {what}", advice)
+        yield DoctorFinding("guard", "warning", f"callers may send us to {message}", advice)
 
 
-def check_readiness(settings: Settings) -> Iterator[Finding]:
+def check_readiness(settings: Settings) -> Iterator[DoctorFinding]:
     """What keeps live orders from paper; testing mode works without any of it."""
-    gaps = live_readiness(settings, _studio(settings)).gaps
+    gaps = check_live_readiness(settings, _create_renderer(settings)).gaps
     for gap in gaps:
-        yield Finding("live mail", "warning", gap, "Set it before you send live mail.")
+        yield DoctorFinding("live mail", "warning", gap, "Set it before you send live mail.")
     if not gaps:
-        yield Finding("live mail", "ok", "nothing is missing")
+        yield DoctorFinding("live mail", "ok", "nothing is missing")
 
 
-def _studio(settings: Settings) -> Studio:
+def _create_renderer(settings: Settings) -> Renderer:
     """Where texts can be laid out: on the shipped pieces if the operator's cannot be used, and with no folder
     to keep faces in, as there may be no home yet."""
-    here = settings.model_copy(update={"faces_folder": Path(os.devnull), "output_profile": None})
+    check_settings = settings.model_copy(update={"faces_folder": Path(os.devnull), "output_profile": None})
     try:
-        return bootstrap.studio(here)
+        return bootstrap.build_renderer(check_settings)
     except NotReady:
-        return bootstrap.studio(here.model_copy(update={"templates": None}))
+        return bootstrap.build_renderer(check_settings.model_copy(update={"templates": None}))
 
 
-def check_printer(settings: Settings) -> Iterator[Finding]:
+def check_print_partner(settings: Settings) -> Iterator[DoctorFinding]:
     """Whether the partner that is named can be used; that none is named, readiness tells."""
     try:
-        hook_secrets(settings)
+        read_print_webhook_secrets(settings)
         if settings.print_partner is None or not settings.home.exists():
             return
-        where = reach(settings, runtime.file_store(settings))
-    except QuillpostError as fault:
-        yield Finding("print partner", "broken", fault.message, "Look at the QUILLPOST_PRINT_* settings.")
-    except PartnerDown as down:
-        yield Finding("print partner", "warning", str(down), "Batches wait until it is back.")
+        location = ping_print_partner(settings, runtime.build_file_store(settings))
+    except QuillpostError as error:
+        yield DoctorFinding("print partner", "broken", error.message, "Look at the QUILLPOST_PRINT_* settings.")
+    except PartnerDown as outage:
+        yield DoctorFinding("print partner", "warning", str(outage), "Batches wait until it is back.")
     else:
-        yield Finding("print partner", "ok", where)
+        yield DoctorFinding("print partner", "ok", location)
 
 
-def check_carrier(settings: Settings) -> Iterator[Finding]:
+def check_carrier(settings: Settings) -> Iterator[DoctorFinding]:
     """Whether files of scans can be fetched, and which could not be read."""
     if not settings.home.exists() and settings.files_bucket is None:
         return
     try:
-        refused = live_carrier(settings, runtime.file_store(settings)).set_aside()
-    except QuillpostError as fault:
-        yield Finding("carrier", "broken", fault.message, "Look at the QUILLPOST_CARRIER_* settings.")
-    except CarrierDown as down:
-        yield Finding("carrier", "warning", str(down), "Pieces are not followed until it is back.")
+        refused_files = build_live_carrier(settings, runtime.build_file_store(settings)).set_aside()
+    except QuillpostError as error:
+        yield DoctorFinding("carrier", "broken", error.message, "Look at the QUILLPOST_CARRIER_* settings.")
+    except CarrierDown as outage:
+        yield DoctorFinding("carrier", "warning", str(outage), "Pieces are not followed until it is back.")
     else:
-        if not refused:
-            yield Finding("carrier", "ok", "every file of scans could be read")
+        if not refused_files:
+            yield DoctorFinding("carrier", "ok", "every file of scans could be read")
             return
-        named = "; ".join(f"{file.name}: {file.reason}" for file in refused[:MOST_NAMED])
+        examples = "; ".join(f"{file.name}: {file.reason}" for file in refused_files[:MAX_NAMED])
         advice = "Look at them in the folder `refused`, and remove them."
-        yield Finding("carrier", "warning", f"{len(refused)} files set aside. {named}", advice)
+        yield DoctorFinding("carrier", "warning", f"{len(refused_files)} files set aside. {examples}", advice)
 
 
-def with_database(settings: Settings, conninfo: str, *, now: datetime) -> Iterator[Finding]:
+def check_with_database(settings: Settings, conninfo: str, *, now: datetime) -> Iterator[DoctorFinding]:
     """All that the database can tell; of one at another schema no more than that."""
-    engine = administrator(conninfo)
+    engine = create_admin_engine(conninfo)
     try:
         with engine.connect() as tx:
             yield check_version(tx)
             schema = check_schema(tx)
             yield schema
-            if schema.verdict != "ok":
+            if schema.status != "ok":
                 return
-            tx.execute(sa.text(f"set local role {WORKER}"))
+            tx.execute(sa.text(f"set local role {WORKER_ROLE}"))
             yield from check_key(settings, tx)
             yield check_clock(tx, now=runtime.now())
             yield check_prices(tx, now=now)
             yield check_workers(tx, settings)
             yield check_jobs(tx)
             yield check_batches(tx, settings)
-            yield check_paused(tx)
+            yield check_paused_orders(tx)
             yield check_webhooks(tx)
-            yield check_notices(tx, now=now)
-            yield check_people(tx, settings, now=now)
+            yield check_notifications(tx, now=now)
+            yield check_users(tx, settings, now=now)
             yield check_addresses(tx)
-            yield from check_cards(tx, settings, now=now)
-    except sa.exc.DBAPIError as fault:
-        reason = str(fault.orig).strip().splitlines()[0]
-        yield Finding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")
+            yield from check_giftcards(tx, settings, now=now)
+    except sa.exc.DBAPIError as error:
+        reason = str(error.orig).strip().splitlines()[0]
+        yield DoctorFinding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")
     finally:
         engine.dispose()
 
 
-def check_version(tx: Tx) -> Finding:
+def check_version(tx: Tx) -> DoctorFinding:
     version = str(tx.execute(sa.text("show server_version")).scalar_one())
-    kind = f"PostgreSQL {version} answers"
-    if int(version.partition(".")[0]) < OLDEST_MAJOR:
-        return Finding("database", "warning", kind, f"Quillpost is tested on {OLDEST_MAJOR} and newer.")
-    return Finding("database", "ok", kind)
+    version_text = f"PostgreSQL {version} answers"
+    if int(version.partition(".")[0]) < MIN_MAJOR_VERSION:
+        return DoctorFinding(
+            "database", "warning", version_text, f"Quillpost is tested on {MIN_MAJOR_VERSION} and newer."
+        )
+    return DoctorFinding("database", "ok", version_text)
 
 
-def check_schema(tx: Tx) -> Finding:
-    found = state(tx)
-    match found.verdict:
+def check_schema(tx: Tx) -> DoctorFinding:
+    schema = read_schema_state(tx)
+    match schema.status:
         case "current":
-            return Finding("schema", "ok", f"{found.found}, as this release needs it")
+            return DoctorFinding("schema", "ok", f"{schema.revision}, as this release needs it")
         case "empty":
-            return Finding("schema", "warning", "the database is empty", "`quillpost serve` fills it.")
+            return DoctorFinding("schema", "warning", "the database is empty", "`quillpost serve` fills it.")
         case "older":
-            what = f"{found.found} is older than {found.needed}"
-            return Finding("schema", "broken", what, "Take a backup, then run `quillpost migrate`.")
+            message = f"{schema.revision} is older than {schema.required_revision}"
+            return DoctorFinding("schema", "broken", message, "Take a backup, then run `quillpost migrate`.")
         case "newer":
-            what = f"{found.found} is newer than {found.needed}"
-            return Finding("schema", "broken", what, "Run the release that wrote it, or a later one.")
+            message = f"{schema.revision} is newer than {schema.required_revision}"
+            return DoctorFinding("schema", "broken", message, "Run the release that wrote it, or a later one.")
 
 
-def check_prices(tx: Tx, *, now: datetime) -> Finding:
-    without = [
-        shown
-        for (kind, size), shown in DISPLAY_TYPES.items()
-        if tariff_on(tx, type=kind, size=size, mail_class="first", on=now.date()).unit_cents("US") is None
+def check_prices(tx: Tx, *, now: datetime) -> DoctorFinding:
+    unpriced = [
+        label
+        for (kind, size), label in DISPLAY_TYPES.items()
+        if read_tariff(tx, type=kind, size=size, mail_class="first", on=now.date()).unit_cents("US") is None
     ]
-    if without:
+    if unpriced:
         advice = "Run `quillpost migrate`, which loads the shipped prices, or enter your own."
-        return Finding("prices", "broken", f"none in force for {', '.join(without)}", advice)
-    return Finding("prices", "ok", f"in force today for {', '.join(DISPLAY_TYPES.values())}")
+        return DoctorFinding("prices", "broken", f"none in force for {', '.join(unpriced)}", advice)
+    return DoctorFinding("prices", "ok", f"in force today for {', '.join(DISPLAY_TYPES.values())}")
 
 
-def check_workers(tx: Tx, settings: Settings) -> Finding:
-    alive = tx.execute(WORKERS, {"s": settings.job_stall_seconds}).scalar_one()
+def check_workers(tx: Tx, settings: Settings) -> DoctorFinding:
+    alive = tx.execute(COUNT_LIVE_WORKERS, {"s": settings.job_stall_seconds}).scalar_one()
     if alive:
-        return Finding("workers", "ok", "they are at work")
-    if service_answers(settings):
-        return Finding("workers", "broken", "the service runs, its work does not", "Start `quillpost work`.")
-    return Finding("workers", "warning", "none at work", "Start `quillpost serve`, or `quillpost work`.")
+        return DoctorFinding("workers", "ok", "they are at work")
+    if is_service_running(settings):
+        return DoctorFinding("workers", "broken", "the service runs, its work does not", "Start `quillpost work`.")
+    return DoctorFinding("workers", "warning", "none at work", "Start `quillpost serve`, or `quillpost work`.")
 
 
-def check_jobs(tx: Tx) -> Finding:
-    found = tx.execute(JOBS, {"minutes": LONG_WAIT_MINUTES}).one()
-    complaints = []
-    if found.failed:
-        complaints.append(f"{found.failed} failed ({found.failed_names})")
-    if found.late:
-        complaints.append(f"{found.late} wait for more than {LONG_WAIT_MINUTES} minutes")
-    if complaints:
+def check_jobs(tx: Tx) -> DoctorFinding:
+    counts = tx.execute(COUNT_JOBS, {"minutes": LATE_JOB_MINUTES}).one()
+    problems = []
+    if counts.failed:
+        problems.append(f"{counts.failed} failed ({counts.failed_names})")
+    if counts.late:
+        problems.append(f"{counts.late} wait for more than {LATE_JOB_MINUTES} minutes")
+    if problems:
         advice = "Read the service's log for the reason; see that workers run."
-        return Finding("jobs", "warning", "; ".join(complaints), advice)
-    return Finding("jobs", "ok", "none failed, none late")
+        return DoctorFinding("jobs", "warning", "; ".join(problems), advice)
+    return DoctorFinding("jobs", "ok", "none failed, none late")
 
 
-def check_batches(tx: Tx, settings: Settings) -> Finding:
-    page = list_batches(tx, PageRequest(per_page=MOST_NAMED), BatchFilter(is_open=True, in_trouble=True))
+def check_batches(tx: Tx, settings: Settings) -> DoctorFinding:
+    page = list_batches(tx, PageRequest(per_page=MAX_NAMED), BatchQuery(is_open=True, has_error=True))
     if page.total:
-        named = "; ".join(f"{reference(batch.id)}: {batch.trouble}" for batch in page.rows)
+        examples = "; ".join(f"{batch_reference(batch.id)}: {batch.trouble}" for batch in page.rows)
         advice = "`quillpost print list --trouble` shows them"
-        if page.total > (elsewhere := sum(_is_elsewhere(batch, settings) for batch in page.rows)):
-            which = "the others again" if elsewhere else "again"
-            advice += f", `quillpost print retry BATCH` tries {which}"
-        return Finding("batches", "warning", f"{page.total} in trouble. {named}", f"{advice}.")
-    return Finding("batches", "ok", "none in trouble")
+        if page.total > (former_partner_count := sum(_is_with_former_partner(batch, settings) for batch in page.rows)):
+            retry_target = "the others again" if former_partner_count else "again"
+            advice += f", `quillpost print retry BATCH` tries {retry_target}"
+        return DoctorFinding("batches", "warning", f"{page.total} in trouble. {examples}", f"{advice}.")
+    return DoctorFinding("batches", "ok", "none in trouble")
 
 
-def _is_elsewhere(batch: Batch, settings: Settings) -> bool:
+def _is_with_former_partner(batch: ProductionBatch, settings: Settings) -> bool:
     """With a former partner, or offered to one: its trouble says what to do, and trying again is in vain."""
-    return batch.mode == "live" and is_another(batch.partner, partner_shown(settings))
+    return batch.mode == "live" and is_other_partner(batch.partner, read_partner_name(settings))
 
 
-def check_paused(tx: Tx) -> Finding:
-    paused = orders.c.status == OrderStatus.PAUSED.value
-    by_mode = sa.select(orders.c.mode, sa.func.count().label("held")).where(paused).group_by(orders.c.mode)
-    found = tx.execute(by_mode.order_by(orders.c.mode)).all()
-    if found:
-        what = ", ".join(f"{row.held} {row.mode}" for row in found)
-        oldest = tx.execute(sa.select(orders.c.id).where(paused).order_by(orders.c.id).limit(MOST_NAMED))
-        named = ", ".join(map(str, oldest.scalars()))
+def check_paused_orders(tx: Tx) -> DoctorFinding:
+    is_paused = orders.c.status == OrderStatus.PAUSED.value
+    by_mode = sa.select(orders.c.mode, sa.func.count().label("held")).where(is_paused).group_by(orders.c.mode)
+    rows = tx.execute(by_mode.order_by(orders.c.mode)).all()
+    if rows:
+        message = ", ".join(f"{row.held} {row.mode}" for row in rows)
+        oldest = tx.execute(sa.select(orders.c.id).where(is_paused).order_by(orders.c.id).limit(MAX_NAMED))
+        examples = ", ".join(map(str, oldest.scalars()))
         advice = "`quillpost print held` says why (`--mode test`: of test orders); release or refuse each."
-        return Finding("paused", "warning", f"{what} orders wait for an operator, first {named}", advice)
-    return Finding("paused", "ok", "no order waits for an operator")
+        return DoctorFinding("paused", "warning", f"{message} orders wait for an operator, first {examples}", advice)
+    return DoctorFinding("paused", "ok", "no order waits for an operator")
 
 
-def check_webhooks(tx: Tx) -> Finding:
+def check_webhooks(tx: Tx) -> DoctorFinding:
     """By number, not by address: an address may hold a secret."""
     rows = tx.execute(
         sa.select(webhooks.c.id).where(webhooks.c.status.in_(("failing", "disabled"))).order_by(webhooks.c.id)
     )
     failing = [str(number) for number in rows.scalars()]
     if failing:
-        what = f"{len(failing)} cannot be reached: {', '.join(failing[:10])}"
-        return Finding("webhooks", "warning", what, "Tell their owners, who can see why in the deliveries.")
-    return Finding("webhooks", "ok", "every endpoint answers")
+        message = f"{len(failing)} cannot be reached: {', '.join(failing[:10])}"
+        return DoctorFinding("webhooks", "warning", message, "Tell their owners, who can see why in the deliveries.")
+    return DoctorFinding("webhooks", "ok", "every endpoint answers")

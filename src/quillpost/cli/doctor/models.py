@@ -5,10 +5,10 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One line of the doctor's table."""
 
     subject: str
-    verdict: Literal["ok", "warning", "broken"]
-    what: str
+    status: Literal["ok", "warning", "broken"]
+    message: str
     advice: str = ""

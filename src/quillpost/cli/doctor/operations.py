@@ -8,70 +8,70 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.app import runtime
-from quillpost.app.bootstrap import smtp, texts, verifier_of
-from quillpost.app.environments import house_of
-from quillpost.app.runtime import public_base
-from quillpost.cli.doctor.models import Finding
-from quillpost.cli.print_files import counted
+from quillpost.app.bootstrap import build_sms_notifier, build_smtp_notifier, build_verifier
+from quillpost.app.environments import build_live_giftcard_issuer
+from quillpost.app.runtime import read_base_url
+from quillpost.cli.doctor.models import DoctorFinding
+from quillpost.cli.print_files import format_count
 from quillpost.core.database import Tx
-from quillpost.core.database.encrypted_columns import any_value, is_any_left
+from quillpost.core.database.encrypted_columns import has_outdated_values, read_any_value
 from quillpost.core.database.tables.addresses import address_passes
-from quillpost.core.encryption import SealBroken
+from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import NotReady, QuillpostError
-from quillpost.core.hosts import is_this_machine
+from quillpost.core.hosts import is_loopback_host
 from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.files import BatchStore, all_secret
+from quillpost.fulfillment.files import BatchFileStorage, list_all_secret_files
 from quillpost.notifications.ports import NotifierDown
 from quillpost.orders.giftcards import brands, stock
 from quillpost.orders.giftcards.ports import IssuerDown
-from quillpost.orders.giftcards.stock import GOOD_FOR
-from quillpost.privacy.key_rotation import COLUMNS, FILES, count_files
+from quillpost.orders.giftcards.stock import MIN_VALIDITY
+from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_files_by_key
 from quillpost.recipients.rejudging import ADDRESS_RULES, NAMES
 
-CORRECT_IT = "Correct it: nothing starts until then."
+CORRECT_SETTING_ADVICE = "Correct it: nothing starts until then."
 
 
-def check_verifier(settings: Settings) -> Finding:
+def check_verifier(settings: Settings) -> DoctorFinding:
     """Whether the settings fit together. Asking costs, so nobody does."""
     try:
-        verifier = verifier_of(settings)
-    except NotReady as fault:
-        return Finding("verifier", "broken", fault.message, CORRECT_IT)
+        verifier = build_verifier(settings)
+    except NotReady as error:
+        return DoctorFinding("verifier", "broken", error.message, CORRECT_SETTING_ADVICE)
     if verifier is None:
-        return Finding("verifier", "ok", "there is none: addresses are judged by our own tables")
-    return Finding("verifier", "ok", "its settings fit together")
+        return DoctorFinding("verifier", "ok", "there is none: addresses are judged by our own tables")
+    return DoctorFinding("verifier", "ok", "its settings fit together")
 
 
-def check_addresses(tx: Tx) -> Finding:
+def check_addresses(tx: Tx) -> DoctorFinding:
     """What stops the verifier, and how far judging old rows by new rules has come."""
     passes = {row.name: row for row in tx.execute(sa.select(address_passes))}
-    asking = passes.pop("verify", None)
-    if asking is not None and asking.trouble:
-        since, trouble = asking.trouble_at.strftime("%Y-%m-%d %H:%M"), asking.trouble
+    verification = passes.pop("verify", None)
+    if verification is not None and verification.trouble:
+        since, error = verification.trouble_at.strftime("%Y-%m-%d %H:%M"), verification.trouble
         advice = "Mail goes on with our own verdicts. Look at QUILLPOST_VERIFIER and the service behind it."
-        return Finding("addresses", "warning", f"not verified since {since}: {trouble}", advice)
-    todo = [said for name in sorted(NAMES) if (said := _left(name, passes.get(name)))]
-    if todo:
-        what = f"those of an older release are judged again; {', '.join(todo)}"
-        return Finding("addresses", "ok", what)
-    return Finding("addresses", "ok", "all are judged by the rules of this release")
+        return DoctorFinding("addresses", "warning", f"not verified since {since}: {error}", advice)
+    remaining = [label for name in sorted(NAMES) if (label := _remaining_label(name, passes.get(name)))]
+    if remaining:
+        message = f"those of an older release are judged again; {', '.join(remaining)}"
+        return DoctorFinding("addresses", "ok", message)
+    return DoctorFinding("addresses", "ok", "all are judged by the rules of this release")
 
 
-def _left(name: str, row: sa.Row[Any] | None) -> str | None:
+def _remaining_label(name: str, row: sa.Row[Any] | None) -> str | None:
     if row is None or row.rules != ADDRESS_RULES:
         return f"{name}: not begun"
     return None if row.done_at is not None else f"{name} to {row.until_id:,}: at {row.last_id:,}"
 
 
-TOLD_WITHIN = timedelta(hours=1)
+ISSUER_NOTICE_PERIOD = timedelta(hours=1)
 """Issuers hear of a void card within minutes, while they can be reached."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 # Orders that have ended wait for nothing; those on hold do, once they are released.
-SHORT = sa.text(
+SELECT_STOCK_SHORTAGES = sa.text(
     """
     with waiting as (
         select o.giftcard_brand as brand, o.giftcard_amount as cents, count(*) as wanted
@@ -90,14 +90,14 @@ SHORT = sa.text(
     """
 )
 
-SET_ASIDE = sa.text(
+COUNT_SET_ASIDE = sa.text(
     """
     select count(*) from giftcard_stock
      where mode = 'live' and taken_by is null and set_aside_at is not null
     """
 )
 
-UNTOLD = sa.text(
+COUNT_UNREPORTED_VOIDS = sa.text(
     """
     select issuer, count(*) as cards from giftcards
      where status = 'void' and issuer is not null and given_back_at is null and voided_at < :long_ago
@@ -106,71 +106,71 @@ UNTOLD = sa.text(
 )
 
 
-def check_issuer(settings: Settings) -> Finding:
+def check_giftcard_issuer(settings: Settings) -> DoctorFinding:
     """Whether the house that issues live cards lets us in, and knows what we pay from. Nothing is bought."""
-    look = "Look at the QUILLPOST_GIFTCARDS settings."
+    advice = "Look at the QUILLPOST_GIFTCARDS settings."
     try:
-        house = house_of(settings)
-        if house is None:
-            return Finding("gift cards", "ok", "live ones are your own: `quillpost giftcards stock`")
-        return Finding("gift cards", "ok", house.reach())
-    except NotReady as fault:
-        return Finding("gift cards", "broken", fault.message, look)
-    except IssuerDown as down:
-        return Finding("gift cards", "warning", str(down), f"Pieces wait until it is back. {look}")
+        issuer = build_live_giftcard_issuer(settings)
+        if issuer is None:
+            return DoctorFinding("gift cards", "ok", "live ones are your own: `quillpost giftcards stock`")
+        return DoctorFinding("gift cards", "ok", issuer.check_connection())
+    except NotReady as error:
+        return DoctorFinding("gift cards", "broken", error.message, advice)
+    except IssuerDown as outage:
+        return DoctorFinding("gift cards", "warning", str(outage), f"Pieces wait until it is back. {advice}")
 
 
-def _check_brands(tx: Tx, settings: Settings, *, now: datetime) -> Finding:
+def _check_brands(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
     """Whether live mail can bring what is offered: senders choose without knowing who issues it."""
-    offered = brands.offered(tx)
+    offered_brands = brands.list_offered_brands(tx)
     if settings.giftcards is None:
-        there = {shelf.brand for shelf in stock.count_stock(tx, now=now) if shelf.free}
-        without = [brand.code for brand in offered if brand.code not in there]
-        lack, do = "no card is free", "Load some with `quillpost giftcards load`"
+        stocked = {storage.brand for storage in stock.count_stock(tx, now=now) if storage.free}
+        unavailable = [brand.code for brand in offered_brands if brand.code not in stocked]
+        problem, remedy = "no card is free", "Load some with `quillpost giftcards load`"
     else:
-        without = [brand.code for brand in offered if brand.issuer_code is None]
-        lack, do = "no issuer code is known", "Say it with `quillpost giftcards brand`"
-    if not without:
-        return Finding("gift card brands", "ok", f"{len(offered)} offered, and live mail can bring each")
-    named = ", ".join(without[:MOST_NAMED])
-    what = f"of {len(without)} of the {len(offered)} that are offered {lack}. First {named}"
-    return Finding("gift card brands", "warning", what, f"{do}, or `quillpost giftcards retire` them.")
+        unavailable = [brand.code for brand in offered_brands if brand.issuer_code is None]
+        problem, remedy = "no issuer code is known", "Say it with `quillpost giftcards brand`"
+    if not unavailable:
+        return DoctorFinding("gift card brands", "ok", f"{len(offered_brands)} offered, and live mail can bring each")
+    examples = ", ".join(unavailable[:MAX_NAMED])
+    message = f"of {len(unavailable)} of the {len(offered_brands)} that are offered {problem}. First {examples}"
+    return DoctorFinding("gift card brands", "warning", message, f"{remedy}, or `quillpost giftcards retire` them.")
 
 
-def check_cards(tx: Tx, settings: Settings, *, now: datetime) -> Iterator[Finding]:
+def check_giftcards(tx: Tx, settings: Settings, *, now: datetime) -> Iterator[DoctorFinding]:
     """Brands of which there are no cards, cards that pieces wait for, and void ones that their issuer has not
     heard of."""
     yield _check_brands(tx, settings, now=now)
-    short = []
+    shortages = []
     if settings.giftcards is None:
-        short = list(tx.execute(SHORT, {"good_on": (now + GOOD_FOR).date()}))
-    if short:
-        kinds = [f"{row.brand} over {dollars(row.cents)}: {row.wanted - row.free:,}" for row in short]
-        named = "; ".join(kinds[:MOST_NAMED])
+        shortages = list(tx.execute(SELECT_STOCK_SHORTAGES, {"good_on": (now + MIN_VALIDITY).date()}))
+    if shortages:
+        labels = [f"{row.brand} over {format_dollars(row.cents)}: {row.wanted - row.free:,}" for row in shortages]
+        examples = "; ".join(labels[:MAX_NAMED])
         advice = "Load them with `quillpost giftcards load`, or name an issuer in QUILLPOST_GIFTCARDS."
-        yield Finding(
-            "gift card stock", "warning", f"pieces wait for more cards than there are. {named}", advice
+        yield DoctorFinding(
+            "gift card stock", "warning", f"pieces wait for more cards than there are. {examples}", advice
         )
-    if set_aside := int(tx.execute(SET_ASIDE).scalar_one()):
-        yield Finding(
+    if set_aside_count := int(tx.execute(COUNT_SET_ASIDE).scalar_one()):
+        yield DoctorFinding(
             "restored gift cards",
             "warning",
-            f"{set_aside:,} in stock are set aside, as they may have been mailed since the backup",
+            f"{set_aside_count:,} in stock are set aside, as they may have been mailed since the backup",
             "See Backups in docs/operate.md, then `quillpost giftcards release-stock`.",
         )
-    untold = list(tx.execute(UNTOLD, {"long_ago": now - TOLD_WITHIN}))
-    if untold:
-        named = ", ".join(f"{row.cards:,} of {row.issuer}" for row in untold)
+    unreported = list(tx.execute(COUNT_UNREPORTED_VOIDS, {"long_ago": now - ISSUER_NOTICE_PERIOD}))
+    if unreported:
+        examples = ", ".join(f"{row.cards:,} of {row.issuer}" for row in unreported)
         advice = "See that workers run, and that QUILLPOST_GIFTCARDS names who issued them."
-        yield Finding("void gift cards", "warning", f"not given back yet: {named}", advice)
-    if not short and not untold:
-        yield Finding("gift card stock", "ok", "no piece waits for a card that is not there")
+        yield DoctorFinding("void gift cards", "warning", f"not given back yet: {examples}", advice)
+    if not shortages and not unreported:
+        yield DoctorFinding("gift card stock", "ok", "no piece waits for a card that is not there")
 
 
-LATE = timedelta(minutes=5)
-LATELY = timedelta(days=1)
+LATE_AFTER = timedelta(minutes=5)
+RECENT_PERIOD = timedelta(days=1)
 
-WAITING = sa.text(
+COUNT_WAITING_NOTIFICATIONS = sa.text(
     """
     select count(*) filter (where status = 'pending' and channel = 'mail'
                               and (error is not null or next_at < :late)) as mails,
@@ -183,56 +183,56 @@ WAITING = sa.text(
 )
 
 
-def check_mail(settings: Settings) -> Iterator[Finding]:
+def check_mail_server(settings: Settings) -> Iterator[DoctorFinding]:
     """Whether the settings fit together, and the mail server lets us in."""
     try:
-        server = smtp(settings)
-    except NotReady as fault:
-        yield Finding("mail server", "broken", fault.message, CORRECT_IT)
+        server = build_smtp_notifier(settings)
+    except NotReady as error:
+        yield DoctorFinding("mail server", "broken", error.message, CORRECT_SETTING_ADVICE)
         return
     if server is None:
-        what = "there is none: e-mails are written to the standard output"
-        yield Finding("mail server", "warning", what, "Set QUILLPOST_SMTP before anyone counts on them.")
+        message = "there is none: e-mails are written to the standard output"
+        yield DoctorFinding("mail server", "warning", message, "Set QUILLPOST_SMTP before anyone counts on them.")
         return
     try:
-        asyncio.run(server.knock())
-    except NotifierDown as down:
-        yield Finding("mail server", "warning", str(down), "E-mails wait until it is back.")
+        asyncio.run(server.check_connection())
+    except NotifierDown as outage:
+        yield DoctorFinding("mail server", "warning", str(outage), "E-mails wait until it is back.")
     else:
-        yield Finding("mail server", "ok", "it lets us in")
+        yield DoctorFinding("mail server", "ok", "it lets us in")
 
 
-def check_texts(settings: Settings) -> Finding:
+def check_text_messages(settings: Settings) -> DoctorFinding:
     """Whether there is a service for text messages that can be asked. Asking costs, so nobody does."""
     try:
-        service = texts(settings)
-    except NotReady as fault:
-        return Finding("text messages", "broken", fault.message, CORRECT_IT)
+        service = build_sms_notifier(settings)
+    except NotReady as error:
+        return DoctorFinding("text messages", "broken", error.message, CORRECT_SETTING_ADVICE)
     if service is None:
-        what = "there is no service: they are written to the standard output"
-        return Finding("text messages", "warning", what, "Set QUILLPOST_SMS before anyone counts on them.")
-    return Finding("text messages", "ok", "the settings of their service fit together")
+        message = "there is no service: they are written to the standard output"
+        return DoctorFinding("text messages", "warning", message, "Set QUILLPOST_SMS before anyone counts on them.")
+    return DoctorFinding("text messages", "ok", "the settings of their service fit together")
 
 
-def check_notices(tx: Tx, *, now: datetime) -> Finding:
+def check_notifications(tx: Tx, *, now: datetime) -> DoctorFinding:
     """What waits although its time has come, and what failed for good of late."""
-    found = tx.execute(WAITING, {"late": now - LATE, "lately": now - LATELY}).one()
-    complaints = [
-        f"{count} {what}"
-        for count, what in (
-            (found.mails, "e-mails wait"),
-            (found.texts, "text messages wait"),
-            (found.failed, "could not be sent since yesterday"),
+    counts = tx.execute(COUNT_WAITING_NOTIFICATIONS, {"late": now - LATE_AFTER, "lately": now - RECENT_PERIOD}).one()
+    problems = [
+        f"{count} {label}"
+        for count, label in (
+            (counts.mails, "e-mails wait"),
+            (counts.texts, "text messages wait"),
+            (counts.failed, "could not be sent since yesterday"),
         )
         if count
     ]
-    if complaints:
+    if problems:
         advice = "The reasons are in the table `notices`, column `error`; see that workers run."
-        return Finding("notices", "warning", "; ".join(complaints), advice)
-    return Finding("notices", "ok", "none waits")
+        return DoctorFinding("notices", "warning", "; ".join(problems), advice)
+    return DoctorFinding("notices", "ok", "none waits")
 
 
-PEOPLE = sa.text(
+COUNT_USERS = sa.text(
     """
     select (select count(*) from people where password_hash is not null) as people,
            (select count(*) from accounts) as accounts,
@@ -244,97 +244,103 @@ PEOPLE = sa.text(
 )
 
 
-def check_sign_in(settings: Settings) -> Finding:
+def check_sign_in(settings: Settings) -> DoctorFinding:
     """Whether passwords and tokens travel sealed. On this machine alone nobody listens on the way."""
-    base = public_base(settings)
-    parts = urlsplit(base)
+    base_url = read_base_url(settings)
+    parts = urlsplit(base_url)
     if parts.scheme == "https" and not settings.trusted_proxies:
-        what = f"no proxy is trusted in front of {base}: cookies are not Secure, and limits see one network"
-        return Finding("sign-in", "warning", what, "Set QUILLPOST_TRUSTED_PROXIES to its address.")
-    if parts.scheme == "https" or is_this_machine(parts.hostname or ""):
-        return Finding("sign-in", "ok", f"at {base}/sign-in")
-    what = f"{base} is not https: passwords, cookies and tokens can be read on the way there"
-    return Finding(
-        "sign-in", "warning", what, "Put a proxy with a certificate in front, and set QUILLPOST_BASE_URL."
+        message = f"no proxy is trusted in front of {base_url}: cookies are not Secure, and limits see one network"
+        return DoctorFinding("sign-in", "warning", message, "Set QUILLPOST_TRUSTED_PROXIES to its address.")
+    if parts.scheme == "https" or is_loopback_host(parts.hostname or ""):
+        return DoctorFinding("sign-in", "ok", f"at {base_url}/sign-in")
+    message = f"{base_url} is not https: passwords, cookies and tokens can be read on the way there"
+    return DoctorFinding(
+        "sign-in", "warning", message, "Put a proxy with a certificate in front, and set QUILLPOST_BASE_URL."
     )
 
 
-def check_people(tx: Tx, settings: Settings, *, now: datetime) -> Finding:
-    found = tx.execute(PEOPLE, {"now": now}).one()
-    if found.invited and settings.smtp is None:
-        what = f"{counted(found.invited, 'invitation')} cannot be brought: there is no mail server"
+def check_users(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
+    counts = tx.execute(COUNT_USERS, {"now": now}).one()
+    if counts.invited and settings.smtp is None:
+        message = f"{format_count(counts.invited, 'invitation')} cannot be brought: there is no mail server"
         advice = "Set QUILLPOST_SMTP, or hand the links over: `quillpost people invite` prints them."
-        return Finding("people", "warning", what, advice)
-    what = "1 person signs in" if found.people == 1 else f"{found.people:,} people sign in"
-    if found.deserted:
-        what += f"; {found.deserted} of {found.accounts} accounts have nobody: `quillpost people invite`"
-    return Finding("people", "ok", what)
+        return DoctorFinding("people", "warning", message, advice)
+    message = "1 person signs in" if counts.people == 1 else f"{counts.people:,} people sign in"
+    if counts.deserted:
+        message += f"; {counts.deserted} of {counts.accounts} accounts have nobody: `quillpost people invite`"
+    return DoctorFinding("people", "ok", message)
 
 
-A_LITTLE = timedelta(seconds=2)
-TOO_MUCH = timedelta(seconds=20)
+OK_CLOCK_SKEW = timedelta(seconds=2)
+MAX_CLOCK_SKEW = timedelta(seconds=20)
 """Pumps and workers lease what they do for a minute, each by its own clock."""
 
-ADVICE = "Let every machine keep its clock by NTP."
+CLOCK_ADVICE = "Let every machine keep its clock by NTP."
 
 
-def check_clock(tx: Tx, *, now: datetime) -> Finding:
+def check_clock(tx: Tx, *, now: datetime) -> DoctorFinding:
     """Machines that disagree about the time would take work from each other that is still being done."""
-    apart = tx.execute(sa.text("select clock_timestamp()")).scalar_one() - now
-    seconds = abs(apart.total_seconds())
-    if abs(apart) <= A_LITTLE:
-        return Finding("clock", "ok", "it agrees with the database's")
-    what = f"{seconds:,.0f} seconds {'behind' if apart > timedelta(0) else 'ahead of'} the database's"
-    return Finding("clock", "broken" if abs(apart) > TOO_MUCH else "warning", what, ADVICE)
+    skew = tx.execute(sa.text("select clock_timestamp()")).scalar_one() - now
+    seconds = abs(skew.total_seconds())
+    if abs(skew) <= OK_CLOCK_SKEW:
+        return DoctorFinding("clock", "ok", "it agrees with the database's")
+    message = f"{seconds:,.0f} seconds {'behind' if skew > timedelta(0) else 'ahead of'} the database's"
+    return DoctorFinding("clock", "broken" if abs(skew) > MAX_CLOCK_SKEW else "warning", message, CLOCK_ADVICE)
 
 
-BRING_KEY_BACK = "Bring back the key of this database: FILE.key of its last backup."
+RESTORE_KEY_ADVICE = "Bring back the key of this database: FILE.key of its last backup."
 
 
-def check_key(settings: Settings, tx: Tx) -> Iterator[Finding]:
+def check_key(settings: Settings, tx: Tx) -> Iterator[DoctorFinding]:
     """Present, closed to others, and those that sealed what is in the database."""
     file = KeyFile(runtime.key_path(settings.home))
     path = file.path
-    sealed = [found for column in COLUMNS if (found := any_value(tx, column)) is not None]
+    encrypted_values = [
+        encrypted_value for column in ENCRYPTED_COLUMNS if (encrypted_value := read_any_value(tx, column)) is not None
+    ]
     if settings.secret_key is None and not path.exists():
-        yield _missing_key(is_needed=bool(sealed))
+        yield _missing_key_finding(is_needed=bool(encrypted_values))
         return
-    if settings.secret_key is None and file.is_open_to_others:
-        yield Finding("secret key", "broken", f"others may use {path}", f"Run chmod 600 {path}.")
+    if settings.secret_key is None and file.is_accessible_to_others:
+        yield DoctorFinding("secret key", "broken", f"others may use {path}", f"Run chmod 600 {path}.")
     try:
-        sealer = runtime.sealer_of(settings)
-        for context, value in sealed:
-            sealer.open(value, context=context)
-    except QuillpostError as fault:
-        yield Finding("secret key", "broken", fault.message, BRING_KEY_BACK)
-    except SealBroken:
-        what = "it does not open the secrets in this database"
-        yield Finding("secret key", "broken", what, BRING_KEY_BACK)
+        encryptor = runtime.build_encryptor(settings)
+        for context, value in encrypted_values:
+            encryptor.decrypt(value, context=context)
+    except QuillpostError as error:
+        yield DoctorFinding("secret key", "broken", error.message, RESTORE_KEY_ADVICE)
+    except DecryptionFailed:
+        message = "it does not open the secrets in this database"
+        yield DoctorFinding("secret key", "broken", message, RESTORE_KEY_ADVICE)
     else:
-        place = "QUILLPOST_SECRET_KEY" if settings.secret_key else str(path)
-        if len(sealer.ids) > 1:
-            yield _several_keys(tx, BatchStore(runtime.file_store(settings), sealer), place)
+        location = "QUILLPOST_SECRET_KEY" if settings.secret_key else str(path)
+        if len(encryptor.key_ids) > 1:
+            yield _check_several_keys(tx, BatchFileStorage(runtime.build_file_store(settings), encryptor), location)
         else:
-            yield Finding("secret key", "ok", place)
+            yield DoctorFinding("secret key", "ok", location)
 
 
-def _several_keys(tx: Tx, files: BatchStore, place: str) -> Finding:
-    sealer = files.sealer
-    left = [str(column) for column in COLUMNS if is_any_left(tx, column, sealer.mark)]
+def _check_several_keys(tx: Tx, files: BatchFileStorage, location: str) -> DoctorFinding:
+    encryptor = files.encryptor
+    outdated = [
+        str(column) for column in ENCRYPTED_COLUMNS if has_outdated_values(tx, column, encryptor.current_header)
+    ]
     try:
-        if count_files(files, all_secret(tx)).keys() - {sealer.current}:
-            left.append(FILES)
-    except QuillpostError as fault:
-        what = f"nobody can tell which key the {FILES} need: {fault.message}"
-        return Finding("secret key", "warning", what, "Bring the file store back.")
-    if not left:
-        return Finding("secret key", "ok", f"{place}, with {len(sealer.ids)} keys: all is under the first")
-    what = f"there are {len(sealer.ids)} keys, and {', '.join(left)} still need a former one"
-    return Finding("secret key", "warning", what, "`quillpost keys list` says what to do next.")
+        if count_files_by_key(files, list_all_secret_files(tx)).keys() - {encryptor.current_key_id}:
+            outdated.append(PRINT_FILES)
+    except QuillpostError as error:
+        message = f"nobody can tell which key the {PRINT_FILES} need: {error.message}"
+        return DoctorFinding("secret key", "warning", message, "Bring the file store back.")
+    if not outdated:
+        return DoctorFinding(
+            "secret key", "ok", f"{location}, with {len(encryptor.key_ids)} keys: all is under the first"
+        )
+    message = f"there are {len(encryptor.key_ids)} keys, and {', '.join(outdated)} still need a former one"
+    return DoctorFinding("secret key", "warning", message, "`quillpost keys list` says what to do next.")
 
 
-def _missing_key(*, is_needed: bool) -> Finding:
+def _missing_key_finding(*, is_needed: bool) -> DoctorFinding:
     if is_needed:
-        what = "it is gone, and this database has secrets that only it opens"
-        return Finding("secret key", "broken", what, BRING_KEY_BACK)
-    return Finding("secret key", "warning", "there is none yet", "`quillpost serve` makes it.")
+        message = "it is gone, and this database has secrets that only it opens"
+        return DoctorFinding("secret key", "broken", message, RESTORE_KEY_ADVICE)
+    return DoctorFinding("secret key", "warning", "there is none yet", "`quillpost serve` makes it.")

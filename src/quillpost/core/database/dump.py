@@ -11,15 +11,15 @@ from typing import IO
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from quillpost.core.database.embedded.binaries import Binaries
-from quillpost.core.database.engine import administrator
-from quillpost.core.database.schema import OWNER, create_roles
+from quillpost.core.database.embedded.binaries import PostgresBinaries
+from quillpost.core.database.engine import create_admin_engine
+from quillpost.core.database.schema import OWNER_ROLE, create_roles
 from quillpost.core.errors import NotReady
 
-PIECE_BYTES = 4_000_000
-WORTHLESS = "rate_windows"  # who called in the last minute, in a table that a crash may empty anyway
-STAGING = "import_staging_*"  # people on their way into a list: their file is read anew
-COUNTED = ("accounts", "orders", "items", "giftcards", "giftcard_stock", "facts", "files", "webhooks")
+CHUNK_BYTES = 4_000_000
+TABLE_WITHOUT_DATA = "rate_windows"  # who called in the last minute, in a table that a crash may empty anyway
+STAGING_TABLES = "import_staging_*"  # people on their way into a list: their file is read anew
+COUNTED_TABLES = ("accounts", "orders", "items", "giftcards", "giftcard_stock", "facts", "files", "webhooks")
 
 # What was given out after a backup is on paper, though a restored database does not know of it. It goes on
 # so far behind that the two cannot meet:
@@ -28,41 +28,41 @@ COUNTED = ("accounts", "orders", "items", "giftcards", "giftcard_stock", "facts"
 # - One of six digits has a billion: 10,000,000 are ten orders to a million people, and a hundredth of all.
 # - Mailers that had no pieces yet may be of either kind: both moves in one.
 # - A batch for each minute would make 1,440 a day: 10,000 are a week.
-NINE_DIGITS_ON, SIX_DIGITS_ON = 100_000, 10_000_000
-EITHER_ON = SIX_DIGITS_ON + NINE_DIGITS_ON
-BATCHES_ON = 10_000
+NINE_DIGIT_SKIP, SIX_DIGIT_SKIP = 100_000, 10_000_000
+UNKNOWN_MAILER_SKIP = SIX_DIGIT_SKIP + NINE_DIGIT_SKIP
+BATCH_SKIP = 10_000
 
-PASS_BY_BATCHES = f"""
+SKIP_BATCH_NUMBERS = f"""
     select setval(pg_get_serial_sequence('batches', 'id'),
-                  nextval(pg_get_serial_sequence('batches', 'id')) + {BATCHES_ON})
+                  nextval(pg_get_serial_sequence('batches', 'id')) + {BATCH_SKIP})
 """
-PASS_BY_SERIALS = f"""
+SKIP_SERIALS = f"""
     do $$
     declare
         first bigint;
     begin
         if to_regclass('mailers') is not null then
             update mailers set next_serial = next_serial
-                + case length(mailer_id) when 9 then {NINE_DIGITS_ON} else {SIX_DIGITS_ON} end;
+                + case length(mailer_id) when 9 then {NINE_DIGIT_SKIP} else {SIX_DIGIT_SKIP} end;
             execute (select 'select ' || column_default from information_schema.columns
                       where (table_name, column_name) = ('mailers', 'next_serial')) into first;
             execute format('alter table mailers alter column next_serial set default %s',
-                           first + {EITHER_ON});
+                           first + {UNKNOWN_MAILER_SKIP});
         else  -- a release that counted all mailers' pieces together, in a sequence that begins anew
-            perform setval('mail_serials', (last_value + {EITHER_ON}) % 999999999 + 1) from mail_serials;
+            perform setval('mail_serials', (last_value + {UNKNOWN_MAILER_SKIP}) % 999999999 + 1) from mail_serials;
         end if;
     end $$
 """
 
 # A card of the operator's own that was free then may be in the mail by now, and one that a piece had may have
 # come back and gone to another: none is given before the operator says so.
-HAS_CARDS = "select to_regclass('giftcard_stock') is not null"
-SET_CARDS_ASIDE = "update giftcard_stock set set_aside_at = now() where mode = 'live'"
-CARDS_SET_ASIDE = "select count(*) from giftcard_stock where set_aside_at is not null and taken_by is null"
+HAS_GIFTCARD_STOCK = "select to_regclass('giftcard_stock') is not null"
+SET_ASIDE_GIFTCARDS = "update giftcard_stock set set_aside_at = now() where mode = 'live'"
+COUNT_SET_ASIDE_GIFTCARDS = "select count(*) from giftcard_stock where set_aside_at is not null and taken_by is null"
 
 # Who was signed in when the backup was made may have signed out since, or been shown the door. With a session
 # go the tokens of its pages.
-END_SESSIONS = """
+DELETE_SESSIONS = """
     do $$
     begin
         if to_regclass('sessions') is not null then
@@ -81,7 +81,7 @@ HAS_RELATIONS = """
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DatabaseSnapshot:
     """One moment of the database, which `pg_dump` can see too for as long as it is held."""
 
     name: str
@@ -91,115 +91,115 @@ class Snapshot:
 
 
 @contextmanager
-def held_snapshot(conninfo: str) -> Iterator[Snapshot]:
+def hold_snapshot(conninfo: str) -> Iterator[DatabaseSnapshot]:
     """The database as it is now, while the service goes on writing to it."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.read_only = True
         connection.execute("set local idle_in_transaction_session_timeout = 0")
-        connection.execute(f"set local role {OWNER}")
+        connection.execute(f"set local role {OWNER_ROLE}")
         # Deliveries lie in a table a day, and old days are dropped. What the snapshot knows must be there
         # until `pg_dump` comes to it, which may be long after: so the days are locked first, and all of them.
         connection.execute("lock table deliveries in access share mode")
-        yield Snapshot(
-            name=str(_value(connection, "select pg_export_snapshot()")),
-            schema=str(_value(connection, "select version_num from alembic_version")),
-            last_batch=_number(connection, "select coalesce(max(id), 0) from batches"),
-            counts=_counts(connection),
+        yield DatabaseSnapshot(
+            name=str(_query_value(connection, "select pg_export_snapshot()")),
+            schema=str(_query_value(connection, "select version_num from alembic_version")),
+            last_batch=_query_number(connection, "select coalesce(max(id), 0) from batches"),
+            counts=_count_rows(connection),
         )
 
 
-def dumped(binaries: Binaries, conninfo: str, snapshot: Snapshot) -> Iterator[bytes]:
+def dump_database(binaries: PostgresBinaries, conninfo: str, snapshot: DatabaseSnapshot) -> Iterator[bytes]:
     """The snapshot in PostgreSQL's custom format, piece by piece."""
     command = [
-        binaries.program("pg_dump"),
+        binaries.program_path("pg_dump"),
         "--format=custom",
         "--compress=none",  # the archive around it compresses
-        f"--role={OWNER}",  # whom row-level security does not filter
+        f"--role={OWNER_ROLE}",  # whom row-level security does not filter
         f"--snapshot={snapshot.name}",
-        f"--exclude-table-data={WORTHLESS}",
-        f"--exclude-table={STAGING}",
+        f"--exclude-table-data={TABLE_WITHOUT_DATA}",
+        f"--exclude-table={STAGING_TABLES}",
     ]
-    with _running(command, conninfo, stdout=subprocess.PIPE) as program:
+    with _run_program(command, conninfo, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
-        while piece := program.stdout.read(PIECE_BYTES):
-            yield piece
+        while chunk := program.stdout.read(CHUNK_BYTES):
+            yield chunk
 
 
-def is_blank(conninfo: str) -> bool:
+def is_database_empty(conninfo: str) -> bool:
     """Whether there is nothing at all in the database, of ours or of anyone."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
-        return not _value(connection, HAS_RELATIONS)
+        return not _query_value(connection, HAS_RELATIONS)
 
 
-def load(binaries: Binaries, conninfo: str, pieces: Iterable[bytes]) -> None:
+def restore_database(binaries: PostgresBinaries, conninfo: str, chunks: Iterable[bytes]) -> None:
     """Fill a blank database with what was dumped, in one transaction: all of it, or nothing."""
-    engine = administrator(conninfo)
+    engine = create_admin_engine(conninfo)
     try:
         with engine.begin() as connection:
             create_roles(connection)
     finally:
         engine.dispose()
-    command = [binaries.program("pg_restore"), "--single-transaction", "--exit-on-error"]
-    with _running(command, conninfo, stdin=subprocess.PIPE) as program:
+    command = [binaries.program_path("pg_restore"), "--single-transaction", "--exit-on-error"]
+    with _run_program(command, conninfo, stdin=subprocess.PIPE) as program:
         assert program.stdin is not None
         # A program that gives up closes the pipe; what it says then is the better explanation.
         with suppress(BrokenPipeError):
-            for piece in pieces:
-                program.stdin.write(piece)
+            for chunk in chunks:
+                program.stdin.write(chunk)
             program.stdin.close()
 
 
-def pass_by_given_out(conninfo: str) -> int:
+def skip_issued_numbers(conninfo: str) -> int:
     """Leave out the barcodes and batch numbers that were given out since the backup: they are in the mail.
     Gift cards in stock may be, too: they are set aside, and it is said how many that are."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
-        connection.execute(f"set local role {OWNER}")
-        connection.execute(PASS_BY_BATCHES)
-        connection.execute(PASS_BY_SERIALS)
-        if not _value(connection, HAS_CARDS):
+        connection.execute(f"set local role {OWNER_ROLE}")
+        connection.execute(SKIP_BATCH_NUMBERS)
+        connection.execute(SKIP_SERIALS)
+        if not _query_value(connection, HAS_GIFTCARD_STOCK):
             return 0
-        connection.execute(SET_CARDS_ASIDE)
-        return _number(connection, CARDS_SET_ASIDE)
+        connection.execute(SET_ASIDE_GIFTCARDS)
+        return _query_number(connection, COUNT_SET_ASIDE_GIFTCARDS)
 
 
-def end_sessions(conninfo: str) -> None:
+def delete_sessions(conninfo: str) -> None:
     """Nobody is signed in to a restored service, and no link that sets a password is good any more."""
     with psycopg.connect(conninfo, connect_timeout=5) as connection:
-        connection.execute(f"set local role {OWNER}")
-        connection.execute(END_SESSIONS)
+        connection.execute(f"set local role {OWNER_ROLE}")
+        connection.execute(DELETE_SESSIONS)
 
 
 @contextmanager
-def _running(
+def _run_program(
     command: list[str], conninfo: str, *, stdin: int | None = None, stdout: int | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """The program at work on the database; `NotReady` with its own words when it fails."""
-    target, password = _without_password(conninfo)
-    with tempfile.TemporaryFile() as complaints:
+    target, password = _split_password(conninfo)
+    with tempfile.TemporaryFile() as error_output:
         try:
             program = subprocess.Popen(
                 [*command, f"--dbname={target}"],
                 stdin=stdin or subprocess.DEVNULL,
                 stdout=stdout or subprocess.DEVNULL,
-                stderr=complaints,
+                stderr=error_output,
                 env=os.environ | {"LC_ALL": "C"} | password,
             )
-        except OSError as fault:
-            raise NotReady(f"PostgreSQL's program {command[0]} cannot run: {fault.strerror}.") from None
+        except OSError as error:
+            raise NotReady(f"PostgreSQL's program {command[0]} cannot run: {error.strerror}.") from None
         try:
             yield program
-            code = program.wait()
+            exit_code = program.wait()
         except BaseException:
             program.kill()
             raise
         finally:
-            _close(program)
-        if code != 0:
-            raise NotReady(f"The database could not be copied: {_first_fault(complaints)}.")
+            _close_pipes(program)
+        if exit_code != 0:
+            raise NotReady(f"The database could not be copied: {_first_error(error_output)}.")
 
 
-def _close(program: subprocess.Popen[bytes]) -> None:
+def _close_pipes(program: subprocess.Popen[bytes]) -> None:
     for pipe in (program.stdin, program.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):
@@ -207,31 +207,33 @@ def _close(program: subprocess.Popen[bytes]) -> None:
     program.wait()
 
 
-def _without_password(conninfo: str) -> tuple[str, dict[str, str]]:
+def _split_password(conninfo: str) -> tuple[str, dict[str, str]]:
     """Command lines are visible to everyone on the machine, an environment is not."""
-    words = conninfo_to_dict(conninfo)
-    password = words.pop("password", None)
-    return make_conninfo("", **words), {} if password is None else {"PGPASSWORD": str(password)}
+    conninfo_params = conninfo_to_dict(conninfo)
+    password = conninfo_params.pop("password", None)
+    return make_conninfo("", **conninfo_params), {} if password is None else {"PGPASSWORD": str(password)}
 
 
-def _first_fault(complaints: IO[bytes]) -> str:
-    complaints.seek(0)
-    lines = complaints.read(20_000).decode(errors="replace").splitlines()
-    faults = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
-    return (faults or lines or ["PostgreSQL's program ended without a word"])[0].rstrip(".")
+def _first_error(error_output: IO[bytes]) -> str:
+    error_output.seek(0)
+    lines = error_output.read(20_000).decode(errors="replace").splitlines()
+    errors = [line.partition("error:")[2].strip() for line in lines if "error:" in line]
+    return (errors or lines or ["PostgreSQL's program ended without a word"])[0].rstrip(".")
 
 
-def _counts(connection: psycopg.Connection) -> Mapping[str, int]:
+def _count_rows(connection: psycopg.Connection) -> Mapping[str, int]:
     """How many rows there are of what people ask for; an older schema may not have all of it."""
-    there = [name for name in COUNTED if _value(connection, f"select to_regclass('{name}')") is not None]
-    return {name: _number(connection, f"select count(*) from {name}") for name in there}
+    existing_tables = [
+        name for name in COUNTED_TABLES if _query_value(connection, f"select to_regclass('{name}')") is not None
+    ]
+    return {name: _query_number(connection, f"select count(*) from {name}") for name in existing_tables}
 
 
-def _value(connection: psycopg.Connection, query: str) -> object:
+def _query_value(connection: psycopg.Connection, query: str) -> object:
     row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]
 
 
-def _number(connection: psycopg.Connection, query: str) -> int:
-    return int(str(_value(connection, query)))
+def _query_number(connection: psycopg.Connection, query: str) -> int:
+    return int(str(_query_value(connection, query)))

@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
 from quillpost.core.database.engine import Database, Tx
-from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 
-AT_ONCE = 1_000
-LONGEST_WAIT = "5s"
+BATCH_SIZE = 1_000
+LOCK_TIMEOUT = "5s"
 
-SEALED_COLUMNS = sa.text(
+FIND_ENCRYPTED_COLUMNS = sa.text(
     r"""select c.relname as table_name, a.attname as column_name
           from pg_class c join pg_attribute a on a.attrelid = c.oid
          where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
@@ -28,14 +28,14 @@ SEALED_COLUMNS = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class SealedColumn:
-    """Where secrets lie sealed, and what each is bound to. `context` is told the values of `bound_to`."""
+class EncryptedColumn:
+    """Where secrets lie sealed, and what each is bound to. `context` is told the values of `context_columns`."""
 
     table: sa.Table
     name: str
     context: Callable[..., str]
-    bound_to: Sequence[str]
-    only: sa.ColumnElement[bool] | None = None
+    context_columns: Sequence[str]
+    condition: sa.ColumnElement[bool] | None = None
     """Which rows are sealed, where others hold the same column in clear."""
 
     @property
@@ -43,161 +43,179 @@ class SealedColumn:
         return self.table.c[self.name]
 
     @property
-    def keys(self) -> list[sa.Column[Any]]:
+    def primary_key(self) -> list[sa.Column[Any]]:
         return list(self.table.primary_key.columns)
 
     @property
-    def is_sealed(self) -> sa.ColumnElement[bool]:
+    def is_encrypted(self) -> sa.ColumnElement[bool]:
         """An empty value is none, and one byte names no key."""
-        filled = sa.func.length(self.column) > 1
-        return filled if self.only is None else sa.and_(filled, self.only)
+        is_filled = sa.func.length(self.column) > 1
+        return is_filled if self.condition is None else sa.and_(is_filled, self.condition)
 
     def __str__(self) -> str:
         return f"{self.table.name}.{self.name}"
 
 
 @dataclass(slots=True)
-class Done:
+class RotationCount:
     """What became of the values that were met under another key."""
 
-    renewed: int = 0
-    passed_by: int = 0
+    reencrypted: int = 0
+    skipped: int = 0
     """Changed or held by somebody else at that moment."""
-    broken: int = 0
+    failed: int = 0
     """Opened by no key that we have, and left as they are."""
 
 
-def count_by_key(tx: Tx, sealed: SealedColumn) -> Mapping[str, int]:
+def count_by_key(tx: Tx, encrypted_column: EncryptedColumn) -> Mapping[str, int]:
     """How many values there are under each key, by its id."""
-    named = sa.func.substring(sealed.column, 3, sa.func.get_byte(sealed.column, 1)).label("named")
-    found = tx.execute(sa.select(named, sa.func.count()).where(sealed.is_sealed).group_by(named))
-    return {bytes(key).decode("ascii", "replace"): count for key, count in found}
+    key_id = sa.func.substring(encrypted_column.column, 3, sa.func.get_byte(encrypted_column.column, 1)).label("named")
+    rows = tx.execute(sa.select(key_id, sa.func.count()).where(encrypted_column.is_encrypted).group_by(key_id))
+    return {bytes(key).decode("ascii", "replace"): count for key, count in rows}
 
 
-def any_value(tx: Tx, sealed: SealedColumn) -> tuple[str, bytes] | None:
+def read_any_value(tx: Tx, encrypted_column: EncryptedColumn) -> tuple[str, bytes] | None:
     """One of the values, and its context."""
-    row = tx.execute(_wanted(sealed).limit(1)).first()
-    return None if row is None else (_context(sealed, row), bytes(row.value))
+    row = tx.execute(_select_values(encrypted_column).limit(1)).first()
+    return None if row is None else (_build_context(encrypted_column, row), bytes(row.value))
 
 
-def is_any_left(tx: Tx, sealed: SealedColumn, mark: bytes) -> bool:
+def has_outdated_values(tx: Tx, encrypted_column: EncryptedColumn, key_prefix: bytes) -> bool:
     """Whether a value does not begin with the mark of the current key."""
-    return tx.execute(_wanted(sealed).where(_is_other(sealed, mark)).limit(1)).first() is not None
+    return (
+        tx.execute(
+            _select_values(encrypted_column).where(_has_other_key(encrypted_column, key_prefix)).limit(1)
+        ).first()
+        is not None
+    )
 
 
-def reseal(db: Database, sealer: Sealer, sealed: SealedColumn) -> Iterator[Done]:
+def reencrypt(db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn) -> Iterator[RotationCount]:
     """Every value that is under another key, from the first row to the last; what was done, a batch each."""
     after: Sequence[Any] | None = None
     while True:
-        with db.work() as tx:
-            rows = tx.execute(_next(sealed, sealer.mark, after)).all()
+        with db.system_transaction() as tx:
+            rows = tx.execute(_select_next(encrypted_column, encryptor.current_header, after)).all()
         if not rows:
             return
-        yield _reseal(db, sealer, sealed, rows, waits=False)
-        after = _key(sealed, rows[-1])
+        yield _reencrypt_rows(db, encryptor, encrypted_column, rows, wait=False)
+        after = _get_primary_key(encrypted_column, rows[-1])
 
 
-def reseal_held(db: Database, sealer: Sealer, sealed: SealedColumn) -> Iterator[Done]:
+def reencrypt_locked(db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn) -> Iterator[RotationCount]:
     """The same for those that others held: one by one, waiting for each."""
     after: Sequence[Any] | None = None
     while True:
-        with db.work() as tx:
-            row = tx.execute(_next(sealed, sealer.mark, after).limit(1)).first()
+        with db.system_transaction() as tx:
+            row = tx.execute(_select_next(encrypted_column, encryptor.current_header, after).limit(1)).first()
         if row is None:
             return
-        yield _reseal(db, sealer, sealed, [row], waits=True)
-        after = _key(sealed, row)
+        yield _reencrypt_rows(db, encryptor, encrypted_column, [row], wait=True)
+        after = _get_primary_key(encrypted_column, row)
 
 
-def is_anything_sealed(tx: Tx) -> bool:
+def has_encrypted_values(tx: Tx) -> bool:
     """Whether there are secrets that need a key, in a database of whichever release. What is kept for a day
     at most is not looked at."""
-    looks = [
+    checks = [
         f"exists (select from {row.table_name} where length({row.column_name}) > 1)"
-        for row in tx.execute(SEALED_COLUMNS)
+        for row in tx.execute(FIND_ENCRYPTED_COLUMNS)
     ]
-    return bool(looks) and bool(tx.scalar(sa.text(f"select {' or '.join(looks)}")))
+    return bool(checks) and bool(tx.scalar(sa.text(f"select {' or '.join(checks)}")))
 
 
 def wait_for_writers(db: Database, table: sa.Table) -> bool:
     """Until everyone who has written to the table by now is done; False: somebody takes long."""
     try:
-        with db.work() as tx:
-            tx.execute(sa.text(f"set local lock_timeout = '{LONGEST_WAIT}'"))
+        with db.system_transaction() as tx:
+            tx.execute(sa.text(f"set local lock_timeout = '{LOCK_TIMEOUT}'"))
             tx.execute(sa.text(f"lock table {table.name} in share mode"))
     except Unavailable:
         return False
     return True
 
 
-def _reseal(
-    db: Database, sealer: Sealer, sealed: SealedColumn, rows: Sequence[sa.Row[Any]], *, waits: bool
-) -> Done:
-    done = Done()
+def _reencrypt_rows(
+    db: Database, encryptor: Encryptor, encrypted_column: EncryptedColumn, rows: Sequence[sa.Row[Any]], *, wait: bool
+) -> RotationCount:
+    count = RotationCount()
     keys: list[Sequence[Any]] = []
-    old: list[bytes] = []
-    new: list[bytes] = []
+    old_values: list[bytes] = []
+    new_values: list[bytes] = []
     for row in rows:
-        context, value = _context(sealed, row), bytes(row.value)
+        context, value = _build_context(encrypted_column, row), bytes(row.value)
         try:
-            new.append(sealer.seal(sealer.open(value, context=context), context=context))
-        except SealBroken:
-            done.broken += 1
+            new_values.append(encryptor.encrypt(encryptor.decrypt(value, context=context), context=context))
+        except DecryptionFailed:
+            count.failed += 1
             continue
-        old.append(value)
-        keys.append(_key(sealed, row))
+        old_values.append(value)
+        keys.append(_get_primary_key(encrypted_column, row))
     if keys:
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             columns = {f"key{n}": list(values) for n, values in enumerate(zip(*keys, strict=True))}
-            written = tx.execute(_swap(sealed, waits=waits), columns | {"old": old, "new": new})
-        done.renewed = written.rowcount
-        done.passed_by = len(keys) - written.rowcount
-    return done
+            result = tx.execute(
+                _build_update(encrypted_column, wait=wait), columns | {"old": old_values, "new": new_values}
+            )
+        count.reencrypted = result.rowcount
+        count.skipped = len(keys) - result.rowcount
+    return count
 
 
-def _wanted(sealed: SealedColumn) -> sa.Select[Any]:
+def _select_values(encrypted_column: EncryptedColumn) -> sa.Select[Any]:
     """Rows: first their primary key, then what their seal is bound to, at last their `value`."""
-    keys = [column.label(f"key{n}") for n, column in enumerate(sealed.keys)]
-    bound = [sealed.table.c[name].label(f"bound{n}") for n, name in enumerate(sealed.bound_to)]
-    return sa.select(*keys, *bound, sealed.column.label("value")).where(sealed.is_sealed)
+    keys = [column.label(f"key{n}") for n, column in enumerate(encrypted_column.primary_key)]
+    context_columns = [
+        encrypted_column.table.c[name].label(f"bound{n}") for n, name in enumerate(encrypted_column.context_columns)
+    ]
+    return sa.select(*keys, *context_columns, encrypted_column.column.label("value")).where(
+        encrypted_column.is_encrypted
+    )
 
 
-def _next(sealed: SealedColumn, mark: bytes, after: Sequence[Any] | None) -> sa.Select[Any]:
-    wanted = _wanted(sealed).where(_is_other(sealed, mark)).order_by(*sealed.keys).limit(AT_ONCE)
+def _select_next(encrypted_column: EncryptedColumn, key_prefix: bytes, after: Sequence[Any] | None) -> sa.Select[Any]:
+    query = (
+        _select_values(encrypted_column)
+        .where(_has_other_key(encrypted_column, key_prefix))
+        .order_by(*encrypted_column.primary_key)
+        .limit(BATCH_SIZE)
+    )
     if after is None:
-        return wanted
-    given = [sa.literal(value, column.type) for value, column in zip(after, sealed.keys, strict=True)]
-    return wanted.where(sa.tuple_(*sealed.keys) > sa.tuple_(*given))
+        return query
+    last_key = [
+        sa.literal(value, column.type) for value, column in zip(after, encrypted_column.primary_key, strict=True)
+    ]
+    return query.where(sa.tuple_(*encrypted_column.primary_key) > sa.tuple_(*last_key))
 
 
-def _is_other(sealed: SealedColumn, mark: bytes) -> sa.ColumnElement[bool]:
-    return sa.func.substring(sealed.column, 1, len(mark)) != sa.literal(mark, BYTEA())
+def _has_other_key(encrypted_column: EncryptedColumn, key_prefix: bytes) -> sa.ColumnElement[bool]:
+    return sa.func.substring(encrypted_column.column, 1, len(key_prefix)) != sa.literal(key_prefix, BYTEA())
 
 
-def _swap(sealed: SealedColumn, *, waits: bool) -> sa.TextClause:
+def _build_update(encrypted_column: EncryptedColumn, *, wait: bool) -> sa.TextClause:
     """Rows are taken in the order of their keys, and those that others hold are passed by: nobody waits for
     us and we for them."""
-    names = [column.name for column in sealed.keys]
-    kinds = [column.type.compile() for column in sealed.keys]
-    given = ", ".join(f"cast(:key{n} as {kind}[])" for n, kind in enumerate(kinds))
+    names = [column.name for column in encrypted_column.primary_key]
+    types = [column.type.compile() for column in encrypted_column.primary_key]
+    arrays = ", ".join(f"cast(:key{n} as {type_name}[])" for n, type_name in enumerate(types))
     statement = f"""
         with given as (
-            select * from unnest({given}, :old, :new) as g ({", ".join(names)}, old_value, new_value)),
+            select * from unnest({arrays}, :old, :new) as g ({", ".join(names)}, old_value, new_value)),
         mine as (
-            select g.* from {sealed.table.name} t join given g using ({", ".join(names)})
-             where t.{sealed.name} = g.old_value
+            select g.* from {encrypted_column.table.name} t join given g using ({", ".join(names)})
+             where t.{encrypted_column.name} = g.old_value
              order by {", ".join(f"t.{name}" for name in names)}
-               for no key update of t{"" if waits else " skip locked"})
-        update {sealed.table.name} t set {sealed.name} = m.new_value
+               for no key update of t{"" if wait else " skip locked"})
+        update {encrypted_column.table.name} t set {encrypted_column.name} = m.new_value
           from mine m where {" and ".join(f"t.{name} = m.{name}" for name in names)}
     """
-    many = ARRAY(BYTEA())
-    return sa.text(statement).bindparams(sa.bindparam("old", type_=many), sa.bindparam("new", type_=many))
+    bytes_array = ARRAY(BYTEA())
+    return sa.text(statement).bindparams(sa.bindparam("old", type_=bytes_array), sa.bindparam("new", type_=bytes_array))
 
 
-def _key(sealed: SealedColumn, row: sa.Row[Any]) -> Sequence[Any]:
-    return tuple(row)[: len(sealed.keys)]
+def _get_primary_key(encrypted_column: EncryptedColumn, row: sa.Row[Any]) -> Sequence[Any]:
+    return tuple(row)[: len(encrypted_column.primary_key)]
 
 
-def _context(sealed: SealedColumn, row: sa.Row[Any]) -> str:
-    return sealed.context(*tuple(row)[len(sealed.keys) : -1])
+def _build_context(encrypted_column: EncryptedColumn, row: sa.Row[Any]) -> str:
+    return encrypted_column.context(*tuple(row)[len(encrypted_column.primary_key) : -1])

@@ -15,8 +15,8 @@ import structlog
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from quillpost.core.errors import NotReady, Unavailable
-from quillpost.core.locks import SessionLocks
-from quillpost.core.shutdown import may_commit
+from quillpost.core.locks import AdvisoryLocks
+from quillpost.core.shutdown import require_commit_allowed
 
 log = structlog.get_logger(__name__)
 
@@ -33,7 +33,7 @@ class Tenant:
     mode: str | None = None
 
 
-BECOME = sa.text(
+SET_TENANT = sa.text(
     """select set_config('app.account_id', :account, true),
               set_config('app.sub_account_id', :sub_account, true),
               set_config('app.mode', :mode, true)"""
@@ -43,46 +43,46 @@ BECOME = sa.text(
 class Database:
     """Two doors into one database: as a tenant, whose rows the server filters, or as the worker."""
 
-    def __init__(self, conninfo: str, *, own_logins: bool = False, connections: int = 20) -> None:
-        """With `own_logins` each role logs in as itself, and cannot become another."""
+    def __init__(self, conninfo: str, *, has_own_logins: bool = False, connections: int = 20) -> None:
+        """With `has_own_logins` each role logs in as itself, and cannot become another."""
         self.conninfo = conninfo
-        self.worker_conninfo = as_role(conninfo, "quillpost_worker", own_login=own_logins)
-        app_conninfo = as_role(conninfo, "quillpost_app", own_login=own_logins)
-        self._app = _engine(app_conninfo, connections=connections)
-        self._worker = _engine(self.worker_conninfo, connections=connections)
-        self._at_once = self._app.execution_options(isolation_level="AUTOCOMMIT")
-        self.locks = SessionLocks(app_conninfo)
+        self.worker_conninfo = conninfo_for_role(conninfo, "quillpost_worker", has_own_login=has_own_logins)
+        app_conninfo = conninfo_for_role(conninfo, "quillpost_app", has_own_login=has_own_logins)
+        self._app = _create_engine(app_conninfo, connections=connections)
+        self._worker = _create_engine(self.worker_conninfo, connections=connections)
+        self._autocommit = self._app.execution_options(isolation_level="AUTOCOMMIT")
+        self.locks = AdvisoryLocks(app_conninfo)
 
     @contextmanager
-    def transaction(self, who: Tenant) -> Iterator[Tx]:
+    def transaction(self, tenant: Tenant) -> Iterator[Tx]:
         """A transaction for one account; row-level security hides everyone else's rows."""
-        with _begun(self._app) as tx:
+        with _begin_transaction(self._app) as tx:
             tx.execute(
-                BECOME,
+                SET_TENANT,
                 {
-                    "account": str(who.account_id),
-                    "sub_account": "" if who.sub_account_id is None else str(who.sub_account_id),
-                    "mode": who.mode or "",
+                    "account": str(tenant.account_id),
+                    "sub_account": "" if tenant.sub_account_id is None else str(tenant.sub_account_id),
+                    "mode": tenant.mode or "",
                 },
             )
             yield tx
 
     @contextmanager
-    def anonymous(self) -> Iterator[Tx]:
+    def anonymous_transaction(self) -> Iterator[Tx]:
         """A transaction before anyone is known: it sees no tenant's row."""
-        with _begun(self._app) as tx:
+        with _begin_transaction(self._app) as tx:
             yield tx
 
-    def at_once(self, statement: sa.TextClause, values: Mapping[str, object]) -> sa.Row[Any] | None:
+    def execute_autocommit(self, statement: sa.TextClause, values: Mapping[str, object]) -> sa.Row[Any] | None:
         """The same for one statement, which is a transaction by itself: begun and committed by no word of its
         own. Its first row."""
-        with _begun(self._at_once) as tx:
+        with _begin_transaction(self._autocommit) as tx:
             return tx.execute(statement, values).first()
 
     @contextmanager
-    def work(self) -> Iterator[Tx]:
+    def system_transaction(self) -> Iterator[Tx]:
         """A transaction of the service itself, across all accounts."""
-        with _begun(self._worker) as tx:
+        with _begin_transaction(self._worker) as tx:
             yield tx
 
     def close(self) -> None:
@@ -91,38 +91,38 @@ class Database:
         self._worker.dispose()
 
 
-BROKEN = sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError
+CONNECTION_ERRORS = sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError
 
 
 @contextmanager
-def _begun(engine: sa.Engine) -> Iterator[Tx]:
+def _begin_transaction(engine: sa.Engine) -> Iterator[Tx]:
     try:
         with engine.begin() as tx:
             yield tx
-            may_commit()
-    except (*BROKEN, psycopg.OperationalError, psycopg.InterfaceError) as broken:
+            require_commit_allowed()
+    except (*CONNECTION_ERRORS, psycopg.OperationalError, psycopg.InterfaceError) as error:
         # Not only a server that is gone: a deadlock, or a disk that is full, is told to callers alike.
-        state = getattr(getattr(broken, "orig", broken), "sqlstate", None)
-        log.warning("database.refused", state=state, error=type(broken).__name__)
-        raise Unavailable("The database does not answer. Try again shortly.") from broken
+        state = getattr(getattr(error, "orig", error), "sqlstate", None)
+        log.warning("database.refused", state=state, error=type(error).__name__)
+        raise Unavailable("The database does not answer. Try again shortly.") from error
 
 
-def driver(tx: Tx) -> psycopg.Connection:
+def driver_connection(tx: Tx) -> psycopg.Connection:
     """The psycopg connection beneath, for COPY and for deferring jobs."""
-    raw = tx.connection.driver_connection
-    assert isinstance(raw, psycopg.Connection)
-    return raw
+    connection = tx.connection.driver_connection
+    assert isinstance(connection, psycopg.Connection)
+    return connection
 
 
-def administrator(conninfo: str) -> sa.Engine:
+def create_admin_engine(conninfo: str) -> sa.Engine:
     """An engine in the login's own role, for migrations."""
-    return sa.create_engine("postgresql+psycopg://", creator=_connector(conninfo), poolclass=sa.NullPool)
+    return sa.create_engine("postgresql+psycopg://", creator=_connection_factory(conninfo), poolclass=sa.NullPool)
 
 
-def as_role(conninfo: str, role: str, *, own_login: bool = False) -> str:
+def conninfo_for_role(conninfo: str, role: str, *, has_own_login: bool = False) -> str:
     """The same connection string for one role: as its own login, or as a session that starts, and RESETs,
     in the role."""
-    if own_login:
+    if has_own_login:
         return make_conninfo(conninfo, user=role)
     options = str(conninfo_to_dict(conninfo).get("options") or "")
     return make_conninfo(conninfo, options=f"{options} -c role={role}".strip())
@@ -132,19 +132,19 @@ def require_reachable(conninfo: str) -> None:
     """Raise one clear sentence when nobody answers there."""
     try:
         psycopg.connect(conninfo, connect_timeout=5).close()
-    except psycopg.Error as refused:
-        reason = str(refused).strip().splitlines()[0]
+    except psycopg.Error as error:
+        reason = str(error).strip().splitlines()[0]
         raise NotReady(f"The database of QUILLPOST_DATABASE_URL cannot be reached: {reason}") from None
 
 
-def _connector(conninfo: str) -> Callable[[], psycopg.Connection]:
+def _connection_factory(conninfo: str) -> Callable[[], psycopg.Connection]:
     return lambda: psycopg.connect(conninfo, connect_timeout=5)
 
 
-def _engine(conninfo: str, *, connections: int) -> sa.Engine:
+def _create_engine(conninfo: str, *, connections: int) -> sa.Engine:
     return sa.create_engine(
         "postgresql+psycopg://",
-        creator=_connector(conninfo),
+        creator=_connection_factory(conninfo),
         pool_size=connections,
         max_overflow=0,
         pool_timeout=10,
@@ -153,67 +153,67 @@ def _engine(conninfo: str, *, connections: int) -> sa.Engine:
     )
 
 
-_PAST = sa.text(
+_CLEAR_LIMITS = sa.text(
     """select current_setting('app.mode') as mode, current_setting('app.sub_account_id') as sub_account,
               set_config('app.mode', '', true), set_config('app.sub_account_id', '', true)"""
 )
-_BACK = sa.text(
+_RESTORE_LIMITS = sa.text(
     "select set_config('app.mode', :mode, true), set_config('app.sub_account_id', :sub_account, true)"
 )
 
 
 @contextmanager
-def past_the_limits(tx: Tx) -> Iterator[None]:
+def account_wide_access(tx: Tx) -> Iterator[None]:
     """Meanwhile the transaction sees all of the account. A failure ends it anyway."""
-    was = tx.execute(_PAST).one()
+    previous = tx.execute(_CLEAR_LIMITS).one()
     yield
-    tx.execute(_BACK, {"mode": was.mode, "sub_account": was.sub_account})
+    tx.execute(_RESTORE_LIMITS, {"mode": previous.mode, "sub_account": previous.sub_account})
 
 
-BETWEEN_LOOKS = 5.0
+CHECK_INTERVAL_SECONDS = 5.0
 """Seconds, while nobody asks."""
-FRESH = 1.0
+CHECK_VALID_SECONDS = 1.0
 """Seconds for which a look is good: however often somebody asks, the database is bothered no more often."""
-PATIENCE = 3.0
+CONNECT_TIMEOUT_SECONDS = 3.0
 
 
-class DatabaseWatch:
+class DatabaseMonitor:
     """Looks by a connection of its own: that a pool of them is busy proves nothing, and neither does an old
     connection to a server that takes no new ones."""
 
     def __init__(self, conninfo: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._conninfo = conninfo
         self._clock = clock
-        self._answered_at = clock()
-        self._looked_at: float | None = None
+        self._reachable_at = clock()
+        self._checked_at: float | None = None
         self._is_reachable = True
 
-    async def look(self) -> float | None:
+    async def check_downtime(self) -> float | None:
         """None while it answers, else the seconds since it did."""
-        if self._looked_at is None or self._clock() - self._looked_at >= FRESH:
-            self._looked_at = self._clock()
-            self._is_reachable = await self._ask()
+        if self._checked_at is None or self._clock() - self._checked_at >= CHECK_VALID_SECONDS:
+            self._checked_at = self._clock()
+            self._is_reachable = await self._can_connect_in_time()
             if self._is_reachable:
-                self._answered_at = self._clock()
-        return None if self._is_reachable else self._clock() - self._answered_at
+                self._reachable_at = self._clock()
+        return None if self._is_reachable else self._clock() - self._reachable_at
 
     async def run(self) -> None:
         """Look now and then, so that it is known since when."""
         while True:
-            await asyncio.sleep(BETWEEN_LOOKS)
-            await self.look()
+            await asyncio.sleep(CHECK_INTERVAL_SECONDS)
+            await self.check_downtime()
 
-    async def _ask(self) -> bool:
+    async def _can_connect_in_time(self) -> bool:
         # A limiter of its own: where all threads wait for the database, this is still found out.
-        with anyio.move_on_after(PATIENCE):
+        with anyio.move_on_after(CONNECT_TIMEOUT_SECONDS):
             return await anyio.to_thread.run_sync(
-                self._connects, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
+                self._can_connect, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1)
             )
         return False
 
-    def _connects(self) -> bool:
+    def _can_connect(self) -> bool:
         try:
-            psycopg.connect(self._conninfo, connect_timeout=int(PATIENCE)).close()
+            psycopg.connect(self._conninfo, connect_timeout=int(CONNECT_TIMEOUT_SECONDS)).close()
         except psycopg.OperationalError:
             return False
         return True

@@ -7,81 +7,81 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from quillpost.core.database.engine import administrator
+from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.errors import NotReady
 
-OWNER, APP, WORKER = "quillpost_owner", "quillpost_app", "quillpost_worker"
+OWNER_ROLE, APP_ROLE, WORKER_ROLE = "quillpost_owner", "quillpost_app", "quillpost_worker"
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 
 # Two processes that start at once on an empty database take turns.
-MIGRATION_LOCK = 7_125_201
+MIGRATION_LOCK_KEY = 7_125_201
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
     """How the database's revision stands to this release's."""
 
-    verdict: Literal["empty", "current", "older", "newer"]
-    found: str | None
-    needed: str
+    status: Literal["empty", "current", "older", "newer"]
+    revision: str | None
+    required_revision: str
 
 
 @cache
-def revisions() -> list[str]:
+def list_revisions() -> list[str]:
     """Every one that this release knows, in their order: each file of a migration begins with its own."""
-    return sorted(path.name.partition("_")[0] for path in MIGRATIONS.glob("versions/[0-9]*.py"))
+    return sorted(path.name.partition("_")[0] for path in MIGRATIONS_FOLDER.glob("versions/[0-9]*.py"))
 
 
-def needed_revision() -> str:
-    return revisions()[-1]
+def required_revision() -> str:
+    return list_revisions()[-1]
 
 
-def state(connection: sa.Connection) -> SchemaState:
+def read_schema_state(connection: sa.Connection) -> SchemaState:
     """Where the database stands."""
     if connection.scalar(sa.text("select to_regclass('alembic_version')")) is None:
-        return state_of(None)
-    return state_of(connection.scalars(sa.text("select version_num from alembic_version")).one_or_none())
+        return compare_revision(None)
+    return compare_revision(connection.scalars(sa.text("select version_num from alembic_version")).one_or_none())
 
 
-def state_of(found: str | None) -> SchemaState:
+def compare_revision(revision: str | None) -> SchemaState:
     """How a revision, or a database without any, stands to this release's."""
-    needed = needed_revision()
-    if found is None:
-        return SchemaState("empty", None, needed)
-    if found == needed:
-        return SchemaState("current", found, needed)
-    return SchemaState("older" if found in revisions() else "newer", found, needed)
+    required = required_revision()
+    if revision is None:
+        return SchemaState("empty", None, required)
+    if revision == required:
+        return SchemaState("current", revision, required)
+    return SchemaState("older" if revision in list_revisions() else "newer", revision, required)
 
 
-def require_current(found: SchemaState) -> None:
+def require_current(schema: SchemaState) -> None:
     """Raise one clear sentence unless the schema is this release's."""
-    if found.verdict == "older":
+    if schema.status == "older":
         raise NotReady(
-            f"The database schema ({found.found}) is older than this release needs "
-            f"({found.needed}): take a backup, then run `quillpost migrate`."
+            f"The database schema ({schema.revision}) is older than this release needs "
+            f"({schema.required_revision}): take a backup, then run `quillpost migrate`."
         )
-    if found.verdict == "newer":
+    if schema.status == "newer":
         raise NotReady(
-            f"The database schema ({found.found}) is newer than this release knows "
-            f"({found.needed}): run the release that wrote it, or a later one."
+            f"The database schema ({schema.revision}) is newer than this release knows "
+            f"({schema.required_revision}): run the release that wrote it, or a later one."
         )
-    if found.verdict == "empty":
+    if schema.status == "empty":
         raise NotReady("The database is empty: run `quillpost migrate` first.")
 
 
 def migrate(conninfo: str) -> SchemaState:
     """Upgrade to this release's schema, creating roles and everything else where there is nothing."""
-    engine = administrator(conninfo)
+    engine = create_admin_engine(conninfo)
     try:
         with engine.begin() as connection:
-            connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
-            before = state(connection)
-            if before.verdict == "newer":
+            connection.execute(sa.text("select pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK_KEY})
+            before = read_schema_state(connection)
+            if before.status == "newer":
                 require_current(before)
-            if before.verdict != "current":
+            if before.status != "current":
                 create_roles(connection)
-                connection.execute(sa.text(f"set local role {OWNER}"))
+                connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
                 _run_migrations(connection)
         return before
     finally:
@@ -92,7 +92,7 @@ def _run_migrations(connection: sa.Connection) -> None:
     # Here and nowhere else: Alembic is for whoever upgrades, and every other start goes without loading it.
     from quillpost.core.database.migrations.running import upgrade  # noqa: PLC0415
 
-    upgrade(connection, MIGRATIONS)
+    upgrade(connection, MIGRATIONS_FOLDER)
 
 
 def create_roles(connection: sa.Connection) -> None:
@@ -100,10 +100,10 @@ def create_roles(connection: sa.Connection) -> None:
 
     Whoever makes a role may administer it, but use it only after a grant: an ordinary login needs both.
     """
-    for role, kind in ((OWNER, "nologin"), (APP, "login"), (WORKER, "login")):
+    for role, login_option in ((OWNER_ROLE, "nologin"), (APP_ROLE, "login"), (WORKER_ROLE, "login")):
         connection.execute(
             sa.text(
-                f"""do $$ begin create role {role} {kind};
+                f"""do $$ begin create role {role} {login_option};
                 exception when duplicate_object or unique_violation then null; end $$"""
             )
         )
@@ -115,11 +115,11 @@ def create_roles(connection: sa.Connection) -> None:
                 end if; end $$"""
             )
         )
-    connection.execute(sa.text(f"grant usage, create on schema public to {OWNER}"))
+    connection.execute(sa.text(f"grant usage, create on schema public to {OWNER_ROLE}"))
     connection.execute(
         sa.text(
             f"""do $$ begin
-            execute format('grant temporary on database %I to {APP}, {WORKER}', current_database());
+            execute format('grant temporary on database %I to {APP_ROLE}, {WORKER_ROLE}', current_database());
             end $$"""
         )
     )

@@ -13,25 +13,19 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY
 
 from quillpost.core.database.engine import Database, Tx
-from quillpost.core.database.tables.base import (
-    item_search,
-    items,
-    recipient_search,
-    recipients,
-    search_backlog,
-)
+from quillpost.core.database.tables.base import item_search, items, recipient_search, recipients, search_backlog
 from quillpost.core.paging import NEWEST_FIRST, PageRequest, Sorting
 
-LONGEST = 200
-MOST_WORDS = 20
+MAX_QUERY_LENGTH = 200
+MAX_QUERY_WORDS = 20
 """Each is looked up by itself."""
 
-PERSON = ("name", "company", "email", "address", "address2", "city", "province", "postal_code")
-PLAIN = re.compile(r"[a-z0-9]+")
-SHORTER_THAN_ANY_WORD = 90
+SEARCHED_COLUMNS = ("name", "company", "email", "address", "address2", "city", "province", "postal_code")
+PLAIN_WORD_PATTERN = re.compile(r"[a-z0-9]+")
+STORED_WORD_LENGTH = 90
 """Letters of a word that are always kept."""
 
-INDEX = "search.index"
+INDEX_TASK = "search.index"
 """The task that makes the index over what waits for it."""
 
 # One plan for all searches would take a rare word for a frequent one.
@@ -39,93 +33,93 @@ CUSTOM_PLAN = sa.text("set local plan_cache_mode = force_custom_plan")
 
 # The words of a row as it is.
 _RECIPIENT_WORDS = sa.func.recipient_words(
-    *(recipients.c[name] for name in ("account_id", "mailing_list_id", *PERSON))
+    *(recipients.c[name] for name in ("account_id", "mailing_list_id", *SEARCHED_COLUMNS))
 )
-_ITEM_WORDS = sa.func.item_words(*(items.c[name] for name in ("account_id", "mode", "order_id", *PERSON)))
+_ITEM_WORDS = sa.func.item_words(*(items.c[name] for name in ("account_id", "mode", "order_id", *SEARCHED_COLUMNS)))
 
 Condition = sa.ColumnElement[bool]
 
 
-def has_words(search: str, *columns: sa.ColumnElement[Any]) -> Condition:
+def matches_words(search: str, *columns: sa.ColumnElement[Any]) -> Condition:
     """Whether these columns have the words, of a table in which an account has few rows: each is read."""
     words = sa.func.search_vector("", sa.func.concat_ws(" ", *columns))
     return words.bool_op("@@")(sa.func.search_query("", search))
 
 
-def recipients_with_words(search: str, account_id: int, *, list_id: int | None = None) -> sa.CTE:
+def select_matching_recipients(search: str, account_id: int, *, list_id: int | None = None) -> sa.CTE:
     """Those of the account, or of this list of it, who have the words; for the service, on an index.
 
     Whatever else is wanted of them is asked afterwards. Asked at once, PostgreSQL would take an account whose
     first million has just been imported for a small one, and read it from end to end.
     """
-    query = _query(search, f"{account_id}:", list_id and f"@{list_id}")
-    indexed = sa.select(recipient_search.c.recipient_id).where(_has(recipient_search.c.words, query))
-    waiting = _waiting(recipients, account_id, search).where(_has(_RECIPIENT_WORDS, query))
-    ids = _at_once(sa.union_all(indexed, waiting.with_only_columns(recipients.c.id)))
-    kept = ("id", "account_id", "sub_account_id", "mailing_list_id", "email_key", "updated_at")
-    some = sa.select(*(recipients.c[name] for name in kept)).join(ids, ids.c.recipient_id == recipients.c.id)
-    return _at_once(some)
+    query = _build_query(search, f"{account_id}:", list_id and f"@{list_id}")
+    indexed = sa.select(recipient_search.c.recipient_id).where(_matches(recipient_search.c.words, query))
+    unindexed = _select_unindexed(recipients, account_id, search).where(_matches(_RECIPIENT_WORDS, query))
+    ids = _materialize(sa.union_all(indexed, unindexed.with_only_columns(recipients.c.id)))
+    column_names = ("id", "account_id", "sub_account_id", "mailing_list_id", "email_key", "updated_at")
+    matching_rows = sa.select(*(recipients.c[name] for name in column_names)).join(
+        ids, ids.c.recipient_id == recipients.c.id
+    )
+    return _materialize(matching_rows)
 
 
-def items_with_words(search: str, account_id: int, mode: str, *, order_id: int | None = None) -> sa.CTE:
+def select_matching_items(search: str, account_id: int, mode: str, *, order_id: int | None = None) -> sa.CTE:
     """The same of pieces: their `item_id` and `order_id`."""
-    query = _query(search, f"{account_id}{mode}:", order_id and f"#{order_id}")
-    indexed = sa.select(item_search.c.item_id, item_search.c.order_id).where(_has(item_search.c.words, query))
-    waiting = _waiting(items, account_id, search).where(_has(_ITEM_WORDS, query))
-    return _at_once(sa.union_all(indexed, waiting.with_only_columns(items.c.id, items.c.order_id)))
+    query = _build_query(search, f"{account_id}{mode}:", order_id and f"#{order_id}")
+    indexed = sa.select(item_search.c.item_id, item_search.c.order_id).where(_matches(item_search.c.words, query))
+    unindexed = _select_unindexed(items, account_id, search).where(_matches(_ITEM_WORDS, query))
+    return _materialize(sa.union_all(indexed, unindexed.with_only_columns(items.c.id, items.c.order_id)))
 
 
-def index_new(db: Database) -> None:
+def index_backlog(db: Database) -> None:
     """Make the index over what came by the thousand; whatever others have in hand is theirs."""
     indexed = 1
     while indexed:
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             indexed = tx.execute(sa.select(sa.func.index_search_backlog())).scalar_one()
 
 
-def _waiting(table: sa.Table, account_id: int, search: str) -> sa.Select[Any]:
+def _select_unindexed(table: sa.Table, account_id: int, search: str) -> sa.Select[Any]:
     """What has no index yet, and may have the words."""
-    mine = search_backlog.c.kind == table.name, search_backlog.c.account_id == account_id
-    ids = sa.select(sa.func.unnest(search_backlog.c.ids).label("id")).where(*mine).subquery()
-    return sa.select(table.c.id).join(ids, ids.c.id == table.c.id).where(_may_have(search, table))
+    conditions = search_backlog.c.kind == table.name, search_backlog.c.account_id == account_id
+    ids = sa.select(sa.func.unnest(search_backlog.c.ids).label("id")).where(*conditions).subquery()
+    return sa.select(table.c.id).join(ids, ids.c.id == table.c.id).where(_may_match(search, table))
 
 
-def _may_have(search: str, table: sa.Table) -> Condition:
+def _may_match(search: str, table: sa.Table) -> Condition:
     """A look that costs little, before the words of a row are made: what is plain in them stands in it."""
-    parts = {part[:SHORTER_THAN_ANY_WORD] for part in PLAIN.findall(search.lower())}
-    text = sa.func.concat_ws(" ", *(table.c[name] for name in PERSON))
+    parts = {part[:STORED_WORD_LENGTH] for part in PLAIN_WORD_PATTERN.findall(search.lower())}
+    text = sa.func.concat_ws(" ", *(table.c[name] for name in SEARCHED_COLUMNS))
     is_plain = sa.func.octet_length(text) == sa.func.char_length(text)
     has_all = sa.and_(sa.true(), *(sa.func.strpos(sa.func.lower(text), part) > 0 for part in sorted(parts)))
     return sa.or_(has_all, sa.not_(is_plain))
 
 
-def _has(words: sa.ColumnElement[Any], query: sa.ColumnElement[Any]) -> Condition:
+def _matches(words: sa.ColumnElement[Any], query: sa.ColumnElement[Any]) -> Condition:
     return words.bool_op("@@")(query)
 
 
-def _at_once(found: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.CTE:
-    return found.cte().prefix_with("materialized", dialect="postgresql")
+def _materialize(query: sa.Select[Any] | sa.CompoundSelect[Any]) -> sa.CTE:
+    return query.cte().prefix_with("materialized", dialect="postgresql")
 
 
-def _query(search: str, scope: str, place: str | int | None) -> sa.ColumnElement[Any]:
+def _build_query(search: str, scope: str, parent: str | int | None) -> sa.ColumnElement[Any]:
     """As the words are kept: each with whose it is before it, and beside them the list or the order."""
     query = sa.func.search_query(scope, search)
-    return query if not place else query.op("&&")(sa.cast(f"'{place}'", TSQUERY()))
+    return query if not parent else query.op("&&")(sa.cast(f"'{parent}'", TSQUERY()))
 
 
-def found_page(
-    service: Tx, found: sa.Select[Any], asked: PageRequest, *, sorting: Sorting = NEWEST_FIRST
+def read_search_page(
+    tx: Tx, matches: sa.Select[Any], page_request: PageRequest, *, sorting: Sorting = NEWEST_FIRST
 ) -> tuple[list[int], int]:
-    """The ids on the page of all that are `found`, in no order, and how many there are: of one look at the
-    index. `found` has the id and then what the list is sorted by."""
-    rows = _at_once(found)
-    first, *by = rows.c
-    order = [each.desc() if sorting.newest_first else each.asc() for each in (*by, first)]
-    page = sa.select(first).order_by(*order).offset(asked.offset).limit(asked.per_page)
+    """The ids on the page of all that are `matches`, in no order, and how many there are: of one look at the
+    index. `matches` has the id and then what the list is sorted by."""
+    rows = _materialize(matches)
+    id_column, *sort_columns = rows.c
+    order = [each.desc() if sorting.is_newest_first else each.asc() for each in (*sort_columns, id_column)]
+    page = sa.select(id_column).order_by(*order).offset(page_request.offset).limit(page_request.per_page)
     total = sa.select(sa.func.count()).select_from(rows).scalar_subquery()
-    service.execute(CUSTOM_PLAN)
-    row = service.execute(
-        sa.select(sa.func.array(page.scalar_subquery(), type_=ARRAY(sa.BigInteger())), total)
-    )
-    ids, number = row.one()
-    return list(ids), int(number)
+    tx.execute(CUSTOM_PLAN)
+    row = tx.execute(sa.select(sa.func.array(page.scalar_subquery(), type_=ARRAY(sa.BigInteger())), total))
+    ids, count = row.one()
+    return list(ids), int(count)

@@ -1,22 +1,47 @@
 """Work that outlives a request: deferred in the caller's transaction, run by any worker."""
 
 from quillpost.core.jobs.queries import (
-    FailedKind,
-    Queue,
+    FailedTaskCount,
+    QueueStatus,
     StoppedJob,
     are_workers_alive,
-    failed,
-    failed_kinds,
-    queues,
-    retry,
-    retry_kind,
-    stalled,
+    count_failed_by_task,
+    list_failed_jobs,
+    list_queues,
+    list_stalled_jobs,
+    retry_failed_jobs,
+    retry_job,
 )
-from quillpost.core.jobs.service import Task, defer, forget, is_known, is_running, is_waiting, wake
-from quillpost.core.jobs.worker import Pulse, Runner, is_stopping
+from quillpost.core.jobs.service import (
+    Task,
+    delete_jobs,
+    enqueue,
+    enqueue_unique,
+    is_running,
+    is_unfinished,
+    is_waiting,
+)
+from quillpost.core.jobs.worker import JobRunner, WorkerTiming, is_stopping
 
 __all__ = [
-    "FailedKind", "Pulse", "Queue", "Runner", "StoppedJob", "Task",
-    "are_workers_alive", "defer", "failed", "failed_kinds", "forget", "is_known", "is_running", "is_stopping",
-    "is_waiting", "queues", "retry", "retry_kind", "stalled", "wake",
+    "FailedTaskCount",
+    "JobRunner",
+    "QueueStatus",
+    "StoppedJob",
+    "Task",
+    "WorkerTiming",
+    "are_workers_alive",
+    "count_failed_by_task",
+    "delete_jobs",
+    "enqueue",
+    "enqueue_unique",
+    "is_running",
+    "is_stopping",
+    "is_unfinished",
+    "is_waiting",
+    "list_failed_jobs",
+    "list_queues",
+    "list_stalled_jobs",
+    "retry_failed_jobs",
+    "retry_job",
 ]  # fmt: skip

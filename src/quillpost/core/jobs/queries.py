@@ -15,7 +15,7 @@ from quillpost.core.paging import Page, PageRequest
 # Jobs that ended well are many, and stay for days. Said like this, those that did not are in an index.
 _OPEN = "j.status in ('todo', 'doing', 'failed')"
 
-KINDS = sa.text(
+COUNT_FAILED_BY_TASK = sa.text(
     f"""
     select j.task_name as task, count(*) as how_many, max(j.id) as newest,
            (select max(e.at) from procrastinate_events e
@@ -24,7 +24,7 @@ KINDS = sa.text(
      group by j.task_name order by j.task_name
     """
 )
-LISTED = sa.text(
+SELECT_FAILED_PAGE = sa.text(
     f"""
     with page as (
         select j.id, j.task_name as task, j.queue_name as queue, j.args, j.attempts
@@ -36,13 +36,13 @@ LISTED = sa.text(
       from page p order by p.id desc
     """
 )
-COUNTED = sa.text(
+COUNT_FAILED = sa.text(
     f"""
     select count(*) from procrastinate_jobs j
      where {_OPEN} and j.status = 'failed' and j.task_name = coalesce(:task, j.task_name)
     """
 )
-QUEUES = sa.text(
+SELECT_QUEUES = sa.text(
     f"""
     select j.queue_name as name,
            count(*) filter (where j.status = 'todo' and coalesce(j.scheduled_at <= now(), true)) as ready,
@@ -53,7 +53,7 @@ QUEUES = sa.text(
      group by j.queue_name order by j.queue_name
     """
 )
-STALLED = sa.text(
+SELECT_STALLED = sa.text(
     f"""
     select j.id, j.task_name as task, j.queue_name as queue, j.args, j.attempts,
            w.last_heartbeat as failed_at
@@ -63,7 +63,7 @@ STALLED = sa.text(
      order by j.id limit :most
     """
 )
-WORKERS = sa.text(
+COUNT_LIVE_WORKERS = sa.text(
     "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :silent)"
 )
 
@@ -92,14 +92,14 @@ _RETRY = """
     returning j.id
 """
 RETRY_ONE = sa.text(_RETRY.replace("{which}", "j.id = :job_id"))
-RETRY_KIND = sa.text(_RETRY.replace("{which}", "j.task_name = :task"))
-TASK_OF = sa.text("select task_name from procrastinate_jobs where id = :job_id and status = 'failed'")
+RETRY_TASK = sa.text(_RETRY.replace("{which}", "j.task_name = :task"))
+SELECT_FAILED_TASK = sa.text("select task_name from procrastinate_jobs where id = :job_id and status = 'failed'")
 
-MOST_STALLED = 50
+MAX_STALLED = 50
 
 
 @dataclass(frozen=True, slots=True)
-class FailedKind:
+class FailedTaskCount:
     """So many jobs of a task were given up, the last one then."""
 
     task: str
@@ -120,7 +120,7 @@ class StoppedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueueStatus:
     """What waits in it: ready to be taken, since `oldest` at the longest, or for a later time."""
 
     name: str
@@ -130,45 +130,45 @@ class Queue:
     oldest: datetime | None
 
 
-def failed_kinds(tx: Tx) -> list[FailedKind]:
-    return [FailedKind(row.task, row.how_many, row.last_at) for row in tx.execute(KINDS)]
+def count_failed_by_task(tx: Tx) -> list[FailedTaskCount]:
+    return [FailedTaskCount(row.task, row.how_many, row.last_at) for row in tx.execute(COUNT_FAILED_BY_TASK)]
 
 
-def failed(tx: Tx, asked: PageRequest, *, task: str | None = None) -> Page[StoppedJob]:
+def list_failed_jobs(tx: Tx, page_request: PageRequest, *, task: str | None = None) -> Page[StoppedJob]:
     """Those that were given up, of one task or of all, the newest first."""
-    total = int(tx.execute(COUNTED, {"task": task}).scalar_one())
-    rows = tx.execute(LISTED, {"task": task, "skip": asked.offset, "most": asked.per_page})
-    return Page([_stopped(row) for row in rows], total, asked)
+    total = int(tx.execute(COUNT_FAILED, {"task": task}).scalar_one())
+    rows = tx.execute(SELECT_FAILED_PAGE, {"task": task, "skip": page_request.offset, "most": page_request.per_page})
+    return Page([_stopped_job(row) for row in rows], total, page_request)
 
 
-def stalled(tx: Tx, *, silent_seconds: float) -> list[StoppedJob]:
+def list_stalled_jobs(tx: Tx, *, silent_seconds: float) -> list[StoppedJob]:
     """Those at work whose worker has not been heard of for so long, the first of them."""
-    rows = tx.execute(STALLED, {"silent": silent_seconds, "most": MOST_STALLED})
-    return [_stopped(row) for row in rows]
+    rows = tx.execute(SELECT_STALLED, {"silent": silent_seconds, "most": MAX_STALLED})
+    return [_stopped_job(row) for row in rows]
 
 
-def queues(tx: Tx) -> list[Queue]:
-    return [Queue(row.name, row.ready, row.later, row.running, row.oldest) for row in tx.execute(QUEUES)]
+def list_queues(tx: Tx) -> list[QueueStatus]:
+    return [QueueStatus(row.name, row.ready, row.later, row.running, row.oldest) for row in tx.execute(SELECT_QUEUES)]
 
 
 def are_workers_alive(tx: Tx, *, silent_seconds: float) -> bool:
-    return bool(tx.execute(WORKERS, {"silent": silent_seconds}).scalar_one())
+    return bool(tx.execute(COUNT_LIVE_WORKERS, {"silent": silent_seconds}).scalar_one())
 
 
-def retry(tx: Tx, job_id: int) -> str:
+def retry_job(tx: Tx, job_id: int) -> str:
     """Run a job that was given up once more, with all its tries; the name of its task. `NotFound` if it is
     not given up."""
-    task = tx.execute(TASK_OF, {"job_id": job_id}).scalar()
+    task = tx.execute(SELECT_FAILED_TASK, {"job_id": job_id}).scalar()
     if task is None:
         raise NotFound
     tx.execute(RETRY_ONE, {"job_id": job_id})
     return str(task)
 
 
-def retry_kind(tx: Tx, task: str) -> int:
+def retry_failed_jobs(tx: Tx, task: str) -> int:
     """The same for every one of this task; how many run again."""
-    return tx.execute(RETRY_KIND, {"task": task}).rowcount
+    return tx.execute(RETRY_TASK, {"task": task}).rowcount
 
 
-def _stopped(row: sa.Row[Any]) -> StoppedJob:
+def _stopped_job(row: sa.Row[Any]) -> StoppedJob:
     return StoppedJob(row.id, row.task, row.queue, row.args, row.attempts, row.failed_at)

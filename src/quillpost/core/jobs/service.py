@@ -8,78 +8,72 @@ from datetime import datetime, timedelta
 import procrastinate
 import sqlalchemy as sa
 
-from quillpost.core.database import Tx, driver
+from quillpost.core.database import Tx, driver_connection
 
 # Never opened: every job is inserted over the caller's connection.
-_clerk = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
+_app = procrastinate.App(connector=procrastinate.SyncPsycopgConnector())
 
-BOOKED = sa.text(
+SELECT_SCHEDULED = sa.text(
     """select 1 from procrastinate_jobs
         where task_name = :task and status = 'todo' and scheduled_at = :at limit 1"""
 )
 
 
-def _alike(statuses: str, *, do: str) -> sa.TextClause:
+def _jobs_statement(statuses: str, *, action: str) -> sa.TextClause:
     """A statement about jobs of one task and its arguments; written out, the statuses find their index."""
     return sa.text(
-        f"""{do} from procrastinate_jobs
+        f"""{action} from procrastinate_jobs
              where task_name = :task and status in ({statuses}) and args = cast(:args as jsonb)"""
     )
 
 
-WAITING = _alike("'todo'", do="select 1")
-RUNNING = _alike("'doing'", do="select 1")
-KNOWN = _alike("'todo', 'doing', 'failed'", do="select 1")
-FORGET = _alike("'todo', 'failed'", do="delete")
+SELECT_WAITING = _jobs_statement("'todo'", action="select 1")
+SELECT_RUNNING = _jobs_statement("'doing'", action="select 1")
+SELECT_UNFINISHED = _jobs_statement("'todo', 'doing', 'failed'", action="select 1")
+DELETE_NOT_RUNNING = _jobs_statement("'todo', 'failed'", action="delete")
 
 
-def defer(
-    tx: Tx,
-    task: str,
-    *,
-    at: datetime | None = None,
-    queue: str = "default",
-    priority: int = 0,
-    **args: int,
+def enqueue(
+    tx: Tx, task: str, *, at: datetime | None = None, queue: str = "default", priority: int = 0, **args: int
 ) -> None:
     """Run the task once this transaction has committed, not before `at`; those of higher priority first."""
-    _clerk.configure_task(
-        task, allow_unknown=True, connection=driver(tx), queue=queue, schedule_at=at, priority=priority
+    _app.configure_task(
+        task, allow_unknown=True, connection=driver_connection(tx), queue=queue, schedule_at=at, priority=priority
     ).defer(**args)
 
 
-def wake(tx: Tx, task: str, *, at: datetime) -> None:
+def enqueue_unique(tx: Tx, task: str, *, at: datetime) -> None:
     """See that the task runs soon after `at`: one job a second at most, however many ask for it.
 
     A unique lock would make callers wait for each other; instead two that ask at the same moment may
     both book, and the second run finds nothing to do.
     """
     second = at.replace(microsecond=0) + timedelta(seconds=1)
-    if tx.execute(BOOKED, {"task": task, "at": second}).first() is None:
-        defer(tx, task, at=second)
+    if tx.execute(SELECT_SCHEDULED, {"task": task, "at": second}).first() is None:
+        enqueue(tx, task, at=second)
 
 
 def is_waiting(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job is yet to start."""
-    return tx.execute(WAITING, _named(task, args)).first() is not None
+    return tx.execute(SELECT_WAITING, _job_params(task, args)).first() is not None
 
 
 def is_running(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job is at work, or was when its worker died, until others take it over."""
-    return tx.execute(RUNNING, _named(task, args)).first() is not None
+    return tx.execute(SELECT_RUNNING, _job_params(task, args)).first() is not None
 
 
-def is_known(tx: Tx, task: str, **args: int) -> bool:
+def is_unfinished(tx: Tx, task: str, **args: int) -> bool:
     """Whether such a job waits, runs, or was given up and needs a person."""
-    return tx.execute(KNOWN, _named(task, args)).first() is not None
+    return tx.execute(SELECT_UNFINISHED, _job_params(task, args)).first() is not None
 
 
-def forget(tx: Tx, task: str, **args: int) -> None:
+def delete_jobs(tx: Tx, task: str, **args: int) -> None:
     """No such job waits any more, or is known as given up: it can be booked anew."""
-    tx.execute(FORGET, _named(task, args))
+    tx.execute(DELETE_NOT_RUNNING, _job_params(task, args))
 
 
-def _named(task: str, args: Mapping[str, int]) -> dict[str, str]:
+def _job_params(task: str, args: Mapping[str, int]) -> dict[str, str]:
     return {"task": task, "args": json.dumps(dict(args))}
 
 
@@ -87,12 +81,12 @@ def _named(task: str, args: Mapping[str, int]) -> dict[str, str]:
 class Task:
     """Work that may run again after a crash, so it must be an idempotent step.
 
-    `run` takes the arguments that `defer` was given, by name; a periodic task takes none.
-    `every` is a cron line (five fields, or six with seconds first).
+    `run` takes the arguments that `enqueue` was given, by name; a periodic task takes none.
+    `cron` is a cron line (five fields, or six with seconds first).
     """
 
     name: str
     run: Callable[..., None]
     queue: str = "default"
-    every: str | None = None
-    retries: int = 20
+    cron: str | None = None
+    max_retries: int = 20

@@ -8,12 +8,15 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 
-LATE = timedelta(days=2)
+LATE_AFTER = timedelta(days=2)
 """A batch that a printer has for longer than this, and that is not in the mail, is looked at."""
-LOOKED_BACK = timedelta(days=14)
+
+
+LOOKBACK = timedelta(days=14)
 """What is printed or mailed today was made in this time."""
 
-LYING = sa.text(
+
+COUNT_OPEN_BATCHES = sa.text(
     """
     select status, count(*) as batches, sum(item_count - void_count) as pieces, min(created_at) as oldest,
            count(*) filter (where trouble is not null) as in_trouble,
@@ -21,7 +24,9 @@ LYING = sa.text(
       from batches where mode = :mode and status <> 'mailed' group by status
     """
 )
-TODAY = sa.text(
+
+
+COUNT_OUTPUT = sa.text(
     """
     select coalesce(sum(item_count - void_count) filter (where created_at >= :since), 0) as made,
            coalesce(sum(item_count - void_count) filter (where printed_at >= :since), 0) as printed,
@@ -30,10 +35,14 @@ TODAY = sa.text(
       from batches where mode = :mode and created_at >= :looked_back
     """
 )
-HELD = sa.text(
+
+
+COUNT_PAUSED = sa.text(
     "select count(*) from (select 1 from orders where mode = :mode and status = 'paused' limit :most) held"
 )
-HAND_OVERS = sa.text(
+
+
+COUNT_HANDOVERS = sa.text(
     """
     select partner, max(handed_at) as last_at, count(*) filter (where handed_at >= :since) as batches,
            coalesce(sum(item_count) filter (where handed_at >= :since), 0) as pieces
@@ -41,17 +50,21 @@ HAND_OVERS = sa.text(
      group by partner order by max(handed_at) desc limit 10
     """
 )
-STUCK = sa.text(
+
+
+COUNT_STUCK = sa.text(
     """
     select count(*) as batches, min(trouble_at) as since, min(trouble) as trouble
       from batches where mode = :mode and status <> 'mailed' and status = 'composed' and trouble is not null
     """
 )
-MOST_HELD = 1_000
+
+
+MAX_PAUSED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class OpenBatchCount:
     """Batches that stand in one place, on their way to the mail."""
 
     batches: int = 0
@@ -62,7 +75,7 @@ class Lying:
 
 
 @dataclass(frozen=True, slots=True)
-class Today:
+class DailyOutput:
     """In pieces; one that is spoiled does not count, and one that is printed again counts where it is now."""
 
     made: int
@@ -72,7 +85,7 @@ class Today:
 
 
 @dataclass(frozen=True, slots=True)
-class HandOvers:
+class PartnerHandovers:
     """What one partner was given: last, and since yesterday."""
 
     partner: str | None
@@ -82,7 +95,7 @@ class HandOvers:
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
+class StuckBatches:
     """Batches that cannot be handed over, since when, and what is said of the first."""
 
     batches: int
@@ -90,27 +103,27 @@ class Stuck:
     trouble: str | None
 
 
-def lying(tx: Tx, mode: str, *, now: datetime) -> dict[str, Lying]:
+def count_open_batches(tx: Tx, mode: str, *, now: datetime) -> dict[str, OpenBatchCount]:
     """By their status, those that are not in the mail."""
-    rows = tx.execute(LYING, {"mode": mode, "late": now - LATE})
-    return {row.status: Lying(row.batches, row.pieces, row.in_trouble, row.late, row.oldest) for row in rows}
+    rows = tx.execute(COUNT_OPEN_BATCHES, {"mode": mode, "late": now - LATE_AFTER})
+    return {row.status: OpenBatchCount(row.batches, row.pieces, row.in_trouble, row.late, row.oldest) for row in rows}
 
 
-def done_since(tx: Tx, mode: str, *, since: datetime, now: datetime) -> Today:
-    row = tx.execute(TODAY, {"mode": mode, "since": since, "looked_back": now - LOOKED_BACK}).one()
-    return Today(row.made, row.printed, row.mailed, row.batches)
+def count_output_since(tx: Tx, mode: str, *, since: datetime, now: datetime) -> DailyOutput:
+    row = tx.execute(COUNT_OUTPUT, {"mode": mode, "since": since, "looked_back": now - LOOKBACK}).one()
+    return DailyOutput(row.made, row.printed, row.mailed, row.batches)
 
 
-def count_held(tx: Tx, mode: str) -> int:
-    """How many orders are paused; `MOST_HELD` stands for that or more."""
-    return int(tx.execute(HELD, {"mode": mode, "most": MOST_HELD}).scalar_one())
+def count_paused_orders(tx: Tx, mode: str) -> int:
+    """How many orders are paused; `MAX_PAUSED` stands for that or more."""
+    return int(tx.execute(COUNT_PAUSED, {"mode": mode, "most": MAX_PAUSED}).scalar_one())
 
 
-def hand_overs(tx: Tx, mode: str, *, now: datetime) -> Sequence[HandOvers]:
+def list_handovers(tx: Tx, mode: str, *, now: datetime) -> Sequence[PartnerHandovers]:
     """By partner, whoever was given something of late first."""
-    asked = {"mode": mode, "since": now - timedelta(days=1), "looked_back": now - LOOKED_BACK}
-    return [HandOvers(**row._mapping) for row in tx.execute(HAND_OVERS, asked)]
+    params = {"mode": mode, "since": now - timedelta(days=1), "looked_back": now - LOOKBACK}
+    return [PartnerHandovers(**row._mapping) for row in tx.execute(COUNT_HANDOVERS, params)]
 
 
-def stuck(tx: Tx, mode: str) -> Stuck:
-    return Stuck(**tx.execute(STUCK, {"mode": mode}).one()._mapping)
+def read_stuck_batches(tx: Tx, mode: str) -> StuckBatches:
+    return StuckBatches(**tx.execute(COUNT_STUCK, {"mode": mode}).one()._mapping)

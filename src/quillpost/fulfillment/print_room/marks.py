@@ -11,21 +11,21 @@ from typing import Literal
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.environments import Environment
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service
-from quillpost.fulfillment.print_room.queries import find_batch, find_paper, items_at, positions_of
-from quillpost.fulfillment.print_room.service import Deed, Reprinted, nothing_more
-from quillpost.fulfillment.queries import Batch
+from quillpost.fulfillment.print_room.queries import find_batch, find_items_at, find_positions, find_printed_items
+from quillpost.fulfillment.print_room.service import AuditCallback, ReprintResult, write_no_audit
+from quillpost.fulfillment.queries import ProductionBatch
 
-Status = Literal["acknowledged", "printed", "mailed", "spoiled"]
-STATUSES: tuple[Status, ...] = ("acknowledged", "printed", "mailed", "spoiled")
+PrinterStatus = Literal["acknowledged", "printed", "mailed", "spoiled"]
+PRINTER_STATUSES: tuple[PrinterStatus, ...] = ("acknowledged", "printed", "mailed", "spoiled")
 
-MOST_PIECES = 5_000
+MAX_REPRINTED_ITEMS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class SpoiledItem:
     """A piece that cannot be used, by its place in the batch or by its item."""
 
     position: int | None = None
@@ -34,15 +34,15 @@ class Spoiled:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkResult:
     """Of the pieces that were called spoiled, how many fail by it, and how many it changes nothing for."""
 
     spoiled: int
-    passed_over: int
+    skipped: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
+class BatchSelection:
     """Some pieces of a batch: by their positions, from the first to the last, or by their items."""
 
     positions: Sequence[int] = ()
@@ -51,144 +51,154 @@ class Pieces:
     item_ids: Sequence[int] = ()
 
 
-def mark(
+def mark_batch(
     db: Database,
     batch_id: int,
-    status: Status,
+    status: PrinterStatus,
     *,
     at: datetime | None = None,
-    spoiled: Sequence[Spoiled] = (),
+    spoiled: Sequence[SpoiledItem] = (),
     mode: str | None = None,
     by_partner: bool = False,
-    noted: Deed = nothing_more,
+    write_audit: AuditCallback = write_no_audit,
     now: datetime,
-) -> Marked:
-    """Take down how far the batch is; `mode`, only if it is of that mode. What is `noted` about it is
+) -> MarkResult:
+    """Take down how far the batch is; `mode`, only if it is of that mode. What is `write_audit` about it is
     written in the same transaction, unless it was known.
 
     A person is told of a spoiled piece that the carrier has seen, or that was reprinted since. What a partner
     says of it is passed over: refused, the rest of its call would be lost with it.
     """
-    when = at or now
-    with db.work() as tx:
-        _require_sensible(find_batch(tx, batch_id, mode=mode), status, at, spoiled, now=now)
-        found = _spoiled_items(tx, batch_id, spoiled)
-        batch = service.hold(tx, batch_id)
-        fulfillment_queries.take_turns(tx, [batch_id])
+    marked_at = at or now
+    with db.system_transaction() as tx:
+        _require_valid_mark(find_batch(tx, batch_id, mode=mode), status, at, spoiled, now=now)
+        reasons_by_item = _find_spoiled_items(tx, batch_id, spoiled)
+        batch = service.lock_handed_batch(tx, batch_id)
+        fulfillment_queries.lock_batch_orders(tx, [batch_id])
         if not by_partner:
-            _require_in_the_house(tx, batch_id, spoiled, list(found))
+            _require_spoilable(tx, batch_id, spoiled, list(reasons_by_item))
         progress = PrintProgress(
-            acknowledged_at=when if status == "acknowledged" else None,
-            printed_at=when if status == "printed" else None,
-            mailed_at=when if status == "mailed" else None,
-            spoiled=found,
+            acknowledged_at=marked_at if status == "acknowledged" else None,
+            printed_at=marked_at if status == "printed" else None,
+            mailed_at=marked_at if status == "mailed" else None,
+            spoiled=reasons_by_item,
         )
-        failed = service.take(tx, batch, progress, now=now)
-        if failed or fulfillment_queries.read_batch(tx, batch_id) != batch:
-            noted(tx)
-    return Marked(failed, len(found) - failed)
+        failed_count = service.apply_progress(tx, batch, progress, now=now)
+        if failed_count or fulfillment_queries.read_batch(tx, batch_id) != batch:
+            write_audit(tx)
+    return MarkResult(failed_count, len(reasons_by_item) - failed_count)
 
 
-def _require_sensible(
-    batch: Batch, status: Status, at: datetime | None, spoiled: Sequence[Spoiled], *, now: datetime
+def _require_valid_mark(
+    batch: ProductionBatch, status: PrinterStatus, at: datetime | None, spoiled: Sequence[SpoiledItem], *, now: datetime
 ) -> None:
-    faults = {}
+    errors = {}
     if status == "spoiled" and not spoiled:
-        faults["spoiled"] = ["Name the spoiled pieces, by position or item_id."]
+        errors["spoiled"] = ["Name the spoiled pieces, by position or item_id."]
     if at is not None and at > now:
-        faults["at"] = ["This must not lie in the future."]
+        errors["at"] = ["This must not lie in the future."]
     elif at is not None and at < batch.created_at:
-        faults["at"] = ["This is before the batch was made."]
-    if faults:
-        raise Invalid(faults)
+        errors["at"] = ["This is before the batch was made."]
+    if errors:
+        raise Invalid(errors)
 
 
-def _spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[Spoiled]) -> dict[int, str]:
+def _find_spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem]) -> dict[int, str]:
     """The reasons by item; every name that is no piece of the batch is a fault."""
-    at = items_at(tx, batch_id, [one.position for one in spoiled if one.position is not None])
-    known = positions_of(tx, batch_id, [one.item_id for one in spoiled if one.item_id is not None])
-    faults, found = {}, dict[int, str]()
-    for place, one in enumerate(spoiled):
-        item = one.item_id if one.position is None else at.get(one.position)
-        if (one.position is None) == (one.item_id is None):
-            faults[f"spoiled.{place}"] = ["Give either the position of the piece or its item_id."]
-        elif item is None:
-            faults[f"spoiled.{place}.position"] = [_not_there(batch_id, one.position)]
-        elif one.item_id is not None and one.item_id not in known:
-            faults[f"spoiled.{place}.item_id"] = [f"Item {one.item_id} is not in batch {batch_id}."]
+    items_by_position = find_items_at(
+        tx, batch_id, [spoiled_item.position for spoiled_item in spoiled if spoiled_item.position is not None]
+    )
+    positions_by_item = find_positions(
+        tx, batch_id, [spoiled_item.item_id for spoiled_item in spoiled if spoiled_item.item_id is not None]
+    )
+    errors, reasons = {}, dict[int, str]()
+    for index, spoiled_item in enumerate(spoiled):
+        item_id = (
+            spoiled_item.item_id if spoiled_item.position is None else items_by_position.get(spoiled_item.position)
+        )
+        if (spoiled_item.position is None) == (spoiled_item.item_id is None):
+            errors[f"spoiled.{index}"] = ["Give either the position of the piece or its item_id."]
+        elif item_id is None:
+            errors[f"spoiled.{index}.position"] = [_no_position_error(batch_id, spoiled_item.position)]
+        elif spoiled_item.item_id is not None and spoiled_item.item_id not in positions_by_item:
+            errors[f"spoiled.{index}.item_id"] = [f"Item {spoiled_item.item_id} is not in batch {batch_id}."]
         else:
-            found[item] = one.reason or ""
-    if faults:
-        raise Invalid(faults)
-    return found
+            reasons[item_id] = spoiled_item.reason or ""
+    if errors:
+        raise Invalid(errors)
+    return reasons
 
 
-def _require_in_the_house(tx: Tx, batch_id: int, spoiled: Sequence[Spoiled], item_ids: Sequence[int]) -> None:
+def _require_spoilable(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem], item_ids: Sequence[int]) -> None:
     """Nobody moves or reprints them meanwhile: what holds here holds when they are marked."""
-    named = find_paper(tx, batch_id, item_ids=item_ids)
-    why_not = {("position", paper.position): paper.why_not_spoiled for paper in named}
-    why_not |= {("item_id", paper.item_id): paper.why_not_spoiled for paper in named}
-    faults = {}
-    for place, one in enumerate(spoiled):
-        name, number = ("item_id", one.item_id) if one.position is None else ("position", one.position)
-        if number is not None and (told := why_not.get((name, number))) is not None:
-            faults[f"spoiled.{place}.{name}"] = [told]
-    if faults:
-        raise Invalid(faults)
+    printed_items = find_printed_items(tx, batch_id, item_ids=item_ids)
+    errors_by_name = {("position", printed_item.position): printed_item.spoil_error for printed_item in printed_items}
+    errors_by_name |= {("item_id", printed_item.item_id): printed_item.spoil_error for printed_item in printed_items}
+    errors = {}
+    for index, spoiled_item in enumerate(spoiled):
+        name, number = (
+            ("item_id", spoiled_item.item_id) if spoiled_item.position is None else ("position", spoiled_item.position)
+        )
+        if number is not None and (message := errors_by_name.get((name, number))) is not None:
+            errors[f"spoiled.{index}.{name}"] = [message]
+    if errors:
+        raise Invalid(errors)
 
 
-def reprint(
+def reprint_selection(
     db: Database,
-    world: World,
+    environment: Environment,
     batch_id: int,
-    pieces: Pieces,
+    selection: BatchSelection,
     *,
     reason: str,
-    noted: Deed = nothing_more,
+    write_audit: AuditCallback = write_no_audit,
     now: datetime,
-) -> Reprinted:
+) -> ReprintResult:
     """Print these pieces again; all of them must be in the batch."""
     if not reason.strip():
         raise Invalid({"reason": ["Say why they are printed again."]})
-    with db.work() as tx:
-        find_batch(tx, batch_id, mode=world.mode)
-        positions = _positions(tx, batch_id, pieces)
-    return service.reprint(db, world, batch_id, positions=positions, reason=reason, noted=noted, now=now)
+    with db.system_transaction() as tx:
+        find_batch(tx, batch_id, mode=environment.mode)
+        positions = _selected_positions(tx, batch_id, selection)
+    return service.reprint_items(
+        db, environment, batch_id, positions=positions, reason=reason, write_audit=write_audit, now=now
+    )
 
 
-def _positions(tx: Tx, batch_id: int, pieces: Pieces) -> list[int]:
-    is_range = pieces.first is not None or pieces.last is not None
-    if sum((bool(pieces.positions), is_range, bool(pieces.item_ids))) != 1:
-        told = "Say which pieces: by positions, or from one to another, or by item_ids."
-        raise Invalid({"positions": [told]})
-    if pieces.item_ids:
-        known = positions_of(tx, batch_id, pieces.item_ids)
-        for place, item in enumerate(pieces.item_ids):
-            if item not in known:
-                raise Invalid({f"item_ids.{place}": [f"Item {item} is not in batch {batch_id}."]})
-        return sorted(known.values())
+def _selected_positions(tx: Tx, batch_id: int, selection: BatchSelection) -> list[int]:
+    is_range = selection.first is not None or selection.last is not None
+    if sum((bool(selection.positions), is_range, bool(selection.item_ids))) != 1:
+        message = "Say which pieces: by positions, or from one to another, or by item_ids."
+        raise Invalid({"positions": [message]})
+    if selection.item_ids:
+        positions_by_item = find_positions(tx, batch_id, selection.item_ids)
+        for index, item_id in enumerate(selection.item_ids):
+            if item_id not in positions_by_item:
+                raise Invalid({f"item_ids.{index}": [f"Item {item_id} is not in batch {batch_id}."]})
+        return sorted(positions_by_item.values())
     if is_range:
-        return _range(tx, batch_id, pieces.first, pieces.last)
-    there = items_at(tx, batch_id, pieces.positions)
-    for place, position in enumerate(pieces.positions):
-        if position not in there:
-            raise Invalid({f"positions.{place}": [_not_there(batch_id, position)]})
-    return sorted(there)
+        return _range_positions(tx, batch_id, selection.first, selection.last)
+    items_by_position = find_items_at(tx, batch_id, selection.positions)
+    for index, position in enumerate(selection.positions):
+        if position not in items_by_position:
+            raise Invalid({f"positions.{index}": [_no_position_error(batch_id, position)]})
+    return sorted(items_by_position)
 
 
-def _range(tx: Tx, batch_id: int, first: int | None, last: int | None) -> list[int]:
+def _range_positions(tx: Tx, batch_id: int, first: int | None, last: int | None) -> list[int]:
     if first is None or last is None:
         raise Invalid({"from" if first is None else "to": ["Give both: from and to."]})
     if first > last:
         raise Invalid({"to": ["This must not be before from."]})
-    if last - first >= MOST_PIECES:
-        raise Invalid({"to": [f"At most {MOST_PIECES:,} pieces at once, please."]})
-    there = items_at(tx, batch_id, range(first, last + 1))
+    if last - first >= MAX_REPRINTED_ITEMS:
+        raise Invalid({"to": [f"At most {MAX_REPRINTED_ITEMS:,} pieces at once, please."]})
+    items_by_position = find_items_at(tx, batch_id, range(first, last + 1))
     for name, position in (("from", first), ("to", last)):
-        if position not in there:
-            raise Invalid({name: [_not_there(batch_id, position)]})
-    return sorted(there)
+        if position not in items_by_position:
+            raise Invalid({name: [_no_position_error(batch_id, position)]})
+    return sorted(items_by_position)
 
 
-def _not_there(batch_id: int, position: int | None) -> str:
+def _no_position_error(batch_id: int, position: int | None) -> str:
     return f"There is no piece {position} in batch {batch_id}."

@@ -12,19 +12,19 @@ import sqlalchemy as sa
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import batch_files, batches, prints
-from quillpost.core.encryption import SealBroken
+from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.paging import Page, PageRequest, read_page
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.fulfillment.files import BatchStore, place_of
-from quillpost.fulfillment.queries import Batch, read_batch
-from quillpost.fulfillment.rules import reference
-from quillpost.orders.rules import ENDS, ItemStatus
+from quillpost.fulfillment.files import BatchFileStorage, batch_file_key
+from quillpost.fulfillment.queries import ProductionBatch, read_batch
+from quillpost.fulfillment.rules import batch_reference
+from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 
-IN_THE_HOUSE = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})
+BEFORE_MAIL_STATUSES = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})
 """Where the carrier has not seen a piece, it may still be in the print room."""
 
-FIND = sa.text(
+FIND_PRINTED_ITEMS = sa.text(
     """
     select p.position, p.item_id, p.superseded, i.status, i.person_gone_at is not null as is_erased,
            exists (select 1 from giftcards g where g.item_id = p.item_id
@@ -40,89 +40,93 @@ FIND = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
-    """A piece as it lies in a batch. Void, it is printed again in batch `anew`, unless it ended before."""
+class PrintedItem:
+    """A piece as it lies in a batch. Void, it is printed again in batch `reprint_batch_id`, unless it ended before."""
 
     position: int
     item_id: int
     status: ItemStatus
     is_void: bool
-    anew: int | None
+    reprint_batch_id: int | None
     is_erased: bool = False
-    claim_is_gone: bool = False
+    is_claim_deleted: bool = False
     """Of a gift card; it works for whoever has the piece, and cannot be printed again."""
 
     @property
-    def is_in_the_mail(self) -> bool:
+    def is_mailed(self) -> bool:
         """What has failed is no news, and void paper is not what the carrier has."""
-        return not self.is_void and self.status not in (*IN_THE_HOUSE, ItemStatus.FAILED)
+        return not self.is_void and self.status not in (*BEFORE_MAIL_STATUSES, ItemStatus.FAILED)
 
     @property
-    def why_not_spoiled(self) -> str | None:
+    def spoil_error(self) -> str | None:
         """What a person is told who calls it spoiled in vain."""
-        if self.is_void and self.anew is not None:
-            return f"Piece {self.position} was reprinted in {reference(self.anew)}: mark it there."
+        if self.is_void and self.reprint_batch_id is not None:
+            return f"Piece {self.position} was reprinted in {batch_reference(self.reprint_batch_id)}: mark it there."
         if self.is_void:
             return f"Piece {self.position} was to be reprinted, and has ended before ({self.status})."
-        if self.is_in_the_mail:
+        if self.is_mailed:
             return f"Piece {self.position} is in the mail already ({self.status}): it cannot be spoiled."
         return None
 
     @property
-    def why_not_reprinted(self) -> str | None:
-        if self.status in ENDS:
+    def reprint_error(self) -> str | None:
+        if self.status in FINAL_STATUSES:
             return f"Ended already ({self.status})."
-        if self.status not in IN_THE_HOUSE:
+        if self.status not in BEFORE_MAIL_STATUSES:
             return f"In the mail already ({self.status})."
         if self.is_erased:
             return "Its recipient was erased."
-        if self.claim_is_gone:
+        if self.is_claim_deleted:
             return "Its gift card's claim is no longer kept. Take the card back, and reissue it."
         if self.is_void:
-            return f"Reprinted in {reference(self.anew)}." if self.anew else "Reprinted already."
+            return (
+                f"Reprinted in {batch_reference(self.reprint_batch_id)}."
+                if self.reprint_batch_id
+                else "Reprinted already."
+            )
         return None
 
 
-def find_paper(
+def find_printed_items(
     tx: Tx, batch_id: int, *, positions: Sequence[int] = (), item_ids: Sequence[int] = ()
-) -> list[Paper]:
+) -> list[PrintedItem]:
     """These pieces of the batch, each once, by their places; what is not there is left out."""
     if not positions and not item_ids:
         return []
-    asked = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
+    params = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
     return [
-        Paper(
+        PrintedItem(
             position=row.position,
             item_id=row.item_id,
             status=ItemStatus(row.status),
             is_void=row.superseded,
-            anew=row.anew,
+            reprint_batch_id=row.anew,
             is_erased=row.is_erased,
-            claim_is_gone=row.claim_is_gone,
+            is_claim_deleted=row.claim_is_gone,
         )
-        for row in tx.execute(FIND, asked)
+        for row in tx.execute(FIND_PRINTED_ITEMS, params)
     ]
 
 
-STATUSES = ("new", "composed", "handed", "printed", "mailed")
-STATEMENT = "statement.json"
+BATCH_STATUSES = ("new", "composed", "handed", "printed", "mailed")
+STATEMENT_FILE = "statement.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchFilter:
+class BatchQuery:
     """Which batches are wanted; what is not said does not matter. An open one is not in the mail yet."""
 
     mode: str | None = None
     status: str | None = None
     is_open: bool | None = None
-    in_trouble: bool = False
-    piece: str | None = None
-    made_since: datetime | None = None
-    made_before: datetime | None = None
+    has_error: bool = False
+    product_name: str | None = None
+    created_since: datetime | None = None
+    created_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class BatchFile:
+class BatchFileInfo:
     """One that `is_secret` holds the claims of gift cards, and lies sealed in the store."""
 
     name: str
@@ -132,53 +136,53 @@ class BatchFile:
 
     @property
     def content_type(self) -> str:
-        kinds = {"pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "json": "application/json"}
-        return kinds.get(self.name.rpartition(".")[2], "application/octet-stream")
+        types = {"pdf": "application/pdf", "csv": "text/csv; charset=utf-8", "json": "application/json"}
+        return types.get(self.name.rpartition(".")[2], "application/octet-stream")
 
 
 @dataclass(frozen=True, slots=True)
-class BatchShown:
+class BatchDetails:
     """A batch with all that is known of it. `pieces` counts by status those that count here; `void` are those
     that were printed again since, in the batches of `reprints`."""
 
-    batch: Batch
-    files: list[BatchFile]
+    batch: ProductionBatch
+    files: list[BatchFileInfo]
     pieces: dict[str, int]
     void: int
     reprints: list[int]
 
 
-def list_batches(tx: Tx, asked: PageRequest, wanted: BatchFilter) -> Page[Batch]:
+def list_batches(tx: Tx, page_request: PageRequest, filters: BatchQuery) -> Page[ProductionBatch]:
     """Newest first."""
-    conditions = _conditions(wanted)
+    conditions = _filter_conditions(filters)
     total = int(tx.execute(sa.select(sa.func.count()).select_from(batches).where(*conditions)).scalar_one())
-    rows = read_page(tx, batches, conditions, asked, total=total)
-    return Page([Batch.of(row) for row in rows], total, asked)
+    rows = read_page(tx, batches, conditions, page_request, total=total)
+    return Page([ProductionBatch.of(row) for row in rows], total, page_request)
 
 
-def _conditions(wanted: BatchFilter) -> list[sa.ColumnElement[bool]]:
+def _filter_conditions(filters: BatchQuery) -> list[sa.ColumnElement[bool]]:
     conditions = []
-    if wanted.mode is not None:
-        conditions.append(batches.c.mode == wanted.mode)
-    if wanted.status is not None:
-        conditions.append(batches.c.status == wanted.status)
-    if wanted.is_open is True:
+    if filters.mode is not None:
+        conditions.append(batches.c.mode == filters.mode)
+    if filters.status is not None:
+        conditions.append(batches.c.status == filters.status)
+    if filters.is_open is True:
         # What is settled is in the mail; said as well, it is in an index.
         conditions += [batches.c.settled_at.is_(None), batches.c.status != "mailed"]
-    if wanted.is_open is False:
+    if filters.is_open is False:
         conditions.append(batches.c.status == "mailed")
-    if wanted.in_trouble:
+    if filters.has_error:
         conditions.append(batches.c.trouble.is_not(None))
-    if wanted.piece is not None:
-        conditions.append(batches.c.piece == wanted.piece)
-    if wanted.made_since is not None:
-        conditions.append(batches.c.created_at >= wanted.made_since)
-    if wanted.made_before is not None:
-        conditions.append(batches.c.created_at < wanted.made_before)
+    if filters.product_name is not None:
+        conditions.append(batches.c.piece == filters.product_name)
+    if filters.created_since is not None:
+        conditions.append(batches.c.created_at >= filters.created_since)
+    if filters.created_before is not None:
+        conditions.append(batches.c.created_at < filters.created_before)
     return conditions
 
 
-def find_batch(tx: Tx, batch_id: int, *, mode: str | None = None) -> Batch:
+def find_batch(tx: Tx, batch_id: int, *, mode: str | None = None) -> ProductionBatch:
     """The batch, if there is such a one; `mode`, if it is of that mode."""
     batch = read_batch(tx, batch_id)
     if mode is not None and batch.mode != mode:
@@ -186,83 +190,81 @@ def find_batch(tx: Tx, batch_id: int, *, mode: str | None = None) -> Batch:
     return batch
 
 
-def read_batch_shown(tx: Tx, batch_id: int, *, mode: str | None = None) -> BatchShown:
+def read_batch_details(tx: Tx, batch_id: int, *, mode: str | None = None) -> BatchDetails:
     batch = find_batch(tx, batch_id, mode=mode)
-    counted = tx.execute(
+    status_counts = tx.execute(
         sa.select(items.c.status, prints.c.superseded, sa.func.count().label("pieces"))
         .join(items, items.c.id == prints.c.item_id)
         .where(prints.c.batch_id == batch_id)
         .group_by(items.c.status, prints.c.superseded)
     ).all()
-    anew = sa.select(batches.c.id).where(batches.c.reprint_of == batch_id).order_by(batches.c.id)
-    return BatchShown(
+    reprint_ids = sa.select(batches.c.id).where(batches.c.reprint_of == batch_id).order_by(batches.c.id)
+    return BatchDetails(
         batch,
         list_files(tx, batch_id),
-        {row.status: row.pieces for row in sorted(counted) if not row.superseded},
-        sum(row.pieces for row in counted if row.superseded),
-        list(tx.execute(anew).scalars()),
+        {row.status: row.pieces for row in sorted(status_counts) if not row.superseded},
+        sum(row.pieces for row in status_counts if row.superseded),
+        list(tx.execute(reprint_ids).scalars()),
     )
 
 
-def list_files(tx: Tx, batch_id: int) -> list[BatchFile]:
-    rows = tx.execute(
-        sa.select(batch_files).where(batch_files.c.batch_id == batch_id).order_by(batch_files.c.name)
-    )
-    return [BatchFile(row.name, row.size, bytes(row.sha256).hex(), row.is_secret) for row in rows]
+def list_files(tx: Tx, batch_id: int) -> list[BatchFileInfo]:
+    rows = tx.execute(sa.select(batch_files).where(batch_files.c.batch_id == batch_id).order_by(batch_files.c.name))
+    return [BatchFileInfo(row.name, row.size, bytes(row.sha256).hex(), row.is_secret) for row in rows]
 
 
-def find_file(tx: Tx, batch_id: int, name: str) -> BatchFile:
-    file = next((each for each in list_files(tx, batch_id) if each.name == name), None)
+def find_file(tx: Tx, batch_id: int, name: str) -> BatchFileInfo:
+    file = next((candidate for candidate in list_files(tx, batch_id) if candidate.name == name), None)
     if file is None:
         raise NotFound
     return file
 
 
-def read_file(kept: BatchStore, batch_id: int, file: BatchFile) -> bytes:
+def read_file(storage: BatchFileStorage, batch_id: int, file: BatchFileInfo) -> bytes:
     """The file as it was composed. The store may be far: for outside transactions."""
     try:
-        data = kept.get(batch_id, file.name, is_secret=file.is_secret)
+        data = storage.read_file(batch_id, file.name, is_secret=file.is_secret)
     except FileMissing:
         raise NotFound from None
-    except SealBroken:
-        raise _damaged(batch_id, file) from None
+    except DecryptionFailed:
+        raise _damaged_file_error(batch_id, file) from None
     if hashlib.sha256(data).hexdigest() != file.sha256:
-        raise _damaged(batch_id, file)
+        raise _damaged_file_error(batch_id, file)
     return data
 
 
-def _damaged(batch_id: int, file: BatchFile) -> Unavailable:
-    batch = reference(batch_id)
+def _damaged_file_error(batch_id: int, file: BatchFileInfo) -> Unavailable:
+    batch = batch_reference(batch_id)
     return Unavailable(
         f"{file.name} of {batch} is damaged, or sealed with a key that is missing here:"
         f" `quillpost print remake {batch}` makes it again."
     )
 
 
-def read_statement(store: FileStore, shown: BatchShown) -> dict[str, Any] | None:
+def read_statement(store: FileStore, details: BatchDetails) -> dict[str, Any] | None:
     """The mailing statement, once the batch is composed. The store may be far: for outside transactions."""
-    if not any(file.name == STATEMENT for file in shown.files):
+    if not any(file.name == STATEMENT_FILE for file in details.files):
         return None
     try:
-        statement: dict[str, Any] = json.loads(store.get(place_of(shown.batch.id, STATEMENT)))
+        statement: dict[str, Any] = json.loads(store.get(batch_file_key(details.batch.id, STATEMENT_FILE)))
     except FileMissing:
         return None
     return statement
 
 
-def items_at(tx: Tx, batch_id: int, positions: Sequence[int]) -> dict[int, int]:
+def find_items_at(tx: Tx, batch_id: int, positions: Sequence[int]) -> dict[int, int]:
     """Which item lies where in the batch, by the position; what is not there is left out."""
-    at = prints.c.batch_id == batch_id, prints.c.position.in_(positions)
-    return {row.position: row.item_id for row in tx.execute(sa.select(prints).where(*at))}
+    conditions = prints.c.batch_id == batch_id, prints.c.position.in_(positions)
+    return {row.position: row.item_id for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
-def positions_of(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> dict[int, int]:
+def find_positions(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> dict[int, int]:
     """Where in the batch the items lie, by their ids; those that do not are left out."""
-    of = prints.c.batch_id == batch_id, prints.c.item_id.in_(item_ids)
-    return {row.item_id: row.position for row in tx.execute(sa.select(prints).where(*of))}
+    conditions = prints.c.batch_id == batch_id, prints.c.item_id.in_(item_ids)
+    return {row.item_id: row.position for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
-PIECES = sa.text(
+READ_BATCH_ITEMS = sa.text(
     """
     select p.position, p.item_id, p.superseded, p.tracking, i.order_id, i.status, i.failure, i.country,
            i.name, i.company, i.city, i.province, i.postal_code
@@ -274,7 +276,7 @@ PIECES = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class PieceShown:
+class BatchItem:
     """A piece as it lies in a batch."""
 
     position: int
@@ -292,7 +294,9 @@ class PieceShown:
     postal_code: str | None
 
 
-def list_pieces(tx: Tx, batch: Batch, asked: PageRequest) -> Page[PieceShown]:
+def list_batch_items(tx: Tx, batch: ProductionBatch, page_request: PageRequest) -> Page[BatchItem]:
     """By their places, which are counted from one without a gap."""
-    span = {"batch": batch.id, "after": asked.offset, "until": asked.offset + asked.per_page}
-    return Page([PieceShown(**row._mapping) for row in tx.execute(PIECES, span)], batch.item_count, asked)
+    params = {"batch": batch.id, "after": page_request.offset, "until": page_request.offset + page_request.per_page}
+    return Page(
+        [BatchItem(**row._mapping) for row in tx.execute(READ_BATCH_ITEMS, params)], batch.item_count, page_request
+    )

@@ -17,69 +17,69 @@ from psycopg.conninfo import make_conninfo
 
 from quillpost.core.database import Database, Tx
 from quillpost.core.errors import Unavailable
-from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.fulfillment.qr_scans.rules import VisitorKind
 from quillpost.orders import designs
-from quillpost.rendering.models import Addressee, Sender
+from quillpost.rendering.models import Addressee, SenderName
 
 # One text for all of them: the driver writes arrays value by value, which costs ten times as much.
-KEEP = """
+INSERT_SCANS = """
     insert into visit_inbox (item_id, at, kind, agent)
     select (row ->> 0)::bigint, (row ->> 1)::timestamptz, row ->> 2, row ->> 3
       from json_array_elements(%s::json) row
 """
 
-_WORDS = (
+_PERSON_COLUMNS = (
     "name", "company", "address", "address2", "city", "province", "postal_code", "country", "email", "phone",
     "dob", "anniversary",
 )  # fmt: skip
-_CUSTOM = [f"i.custom{n}" for n in range(1, 11)]
+_CUSTOM_COLUMNS = [f"i.custom{n}" for n in range(1, 11)]
 
-LOOK_UP = f"""
+FIND_CODES = f"""
     select i.code, i.id, i.created_at, o.qrcode_url, array[o.sender_name, o.sender_company],
-           array[{", ".join(f"i.{word}::text" for word in _WORDS)}],
-           array[{", ".join(_CUSTOM)}]
+           array[{", ".join(f"i.{word}::text" for word in _PERSON_COLUMNS)}],
+           array[{", ".join(_CUSTOM_COLUMNS)}]
       from items i join orders o on o.id = i.order_id
      where i.code = any(%s) and o.qrcode_url is not null
 """
 
 
-class Coming(NamedTuple):
+class NewScan(NamedTuple):
     """A scan that is not yet counted."""
 
     item_id: int
     at: datetime
-    kind: Kind
+    kind: VisitorKind
     agent: str
 
 
-class Lead(NamedTuple):
+class CodeDestination(NamedTuple):
     """Where a piece's code leads, and since when there is such a piece."""
 
     code: str
     item_id: int
     url: str
-    made_at: datetime
+    created_at: datetime
 
 
-def look_up(connection: psycopg.Connection, codes: Iterable[str]) -> Iterator[Lead]:
+def find_destinations(connection: psycopg.Connection, codes: Iterable[str]) -> Iterator[CodeDestination]:
     """Those of the codes that are on a piece, each with the sender's page in the recipient's words."""
-    for code, item_id, made_at, url, sender, words, custom in connection.execute(LOOK_UP, [list(codes)]):
-        whom = Addressee(**dict(zip(_WORDS, words, strict=True)), custom=tuple(custom))
-        yield Lead(code, item_id, designs.qr_destination(url, whom, Sender(*sender)), made_at)
+    for code, item_id, created_at, url, sender, values, custom in connection.execute(FIND_CODES, [list(codes)]):
+        addressee = Addressee(**dict(zip(_PERSON_COLUMNS, values, strict=True)), custom=tuple(custom))
+        yield CodeDestination(code, item_id, designs.fill_qr_url(url, addressee, SenderName(*sender)), created_at)
 
 
-def keep(connection: psycopg.Connection, coming: Sequence[Coming]) -> None:
-    connection.execute(KEEP, [orjson.dumps([tuple(one) for one in coming]).decode()])
+def insert_scans(connection: psycopg.Connection, scans: Sequence[NewScan]) -> None:
+    connection.execute(INSERT_SCANS, [orjson.dumps([tuple(scan) for scan in scans]).decode()])
 
 
 log = structlog.get_logger(__name__)
 
 # Nobody waits so long for a scan. What would come through later is better not there.
-LIMITS = {"connect_timeout": 3, "tcp_user_timeout": 5_000}
-GIVE_UP = "set statement_timeout = '5s'"
+CONNECTION_LIMITS = {"connect_timeout": 3, "tcp_user_timeout": 5_000}
+SET_STATEMENT_TIMEOUT = "set statement_timeout = '5s'"
 
 
-class Line:
+class ScanConnection:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._connection: psycopg.Connection | None = None
@@ -88,11 +88,11 @@ class Line:
     def open(self) -> Iterator[psycopg.Connection]:
         """Any failure of the database's is `Unavailable`, and the next one starts with a new connection."""
         try:
-            yield self._living()
-        except psycopg.Error as broken:
+            yield self._live_connection()
+        except psycopg.Error as error:
             self.close()
-            log.warning("scans.refused", state=broken.sqlstate, error=type(broken).__name__)
-            raise Unavailable("The database does not answer. Try again shortly.") from broken
+            log.warning("scans.refused", state=error.sqlstate, error=type(error).__name__)
+            raise Unavailable("The database does not answer. Try again shortly.") from error
 
     def close(self) -> None:
         if self._connection is not None:
@@ -100,25 +100,25 @@ class Line:
                 self._connection.close()
             self._connection = None
 
-    def _living(self) -> psycopg.Connection:
-        if self._connection is not None and _has_spoken(self._connection):
+    def _live_connection(self) -> psycopg.Connection:
+        if self._connection is not None and _has_unread_data(self._connection):
             self.close()
         if self._connection is None:
             self._connection = psycopg.connect(
-                make_conninfo(self._db.worker_conninfo, **LIMITS), autocommit=True
+                make_conninfo(self._db.worker_conninfo, **CONNECTION_LIMITS), autocommit=True
             )
-            self._connection.execute(GIVE_UP)
+            self._connection.execute(SET_STATEMENT_TIMEOUT)
         return self._connection
 
 
-def _has_spoken(connection: psycopg.Connection) -> bool:
+def _has_unread_data(connection: psycopg.Connection) -> bool:
     """A server that says something unasked says goodbye: no scan is sent to one that is gone."""
     return connection.closed or bool(select.select([connection.fileno()], [], [], 0)[0])
 
 
 # The rows of the threads are locked, in their order, before the news is numbered. An address that was told a
 # while ago is told at once; one that was told just now, when its quiet time ends.
-WAKE_THREADS = sa.text(
+SCHEDULE_THREADS = sa.text(
     """
     insert into news_threads (order_id, address, due_at)
     select w.order_id, w.address, :now
@@ -135,7 +135,7 @@ WAKE_THREADS = sa.text(
        set due_at = coalesce(news_threads.due_at, greatest(news_threads.quiet_until, excluded.due_at))
     """
 )
-KEEP_NEWS = sa.text(
+INSERT_SCAN_NEWS = sa.text(
     """
     with kept as (
         insert into scan_news (order_id, item_id, at)
@@ -153,9 +153,9 @@ KEEP_NEWS = sa.text(
 )
 
 
-def note(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None:
+def insert_scan_news(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None:
     """These visits are new and counted: whoever their orders name, and has not refused, is to hear of those
     that were persons'. Call it as the worker, in the transaction that counts them."""
-    visits = {"visits": list(visit_ids)}
-    if tx.execute(WAKE_THREADS, {**visits, "now": now}).rowcount:
-        tx.execute(KEEP_NEWS, visits)
+    params = {"visits": list(visit_ids)}
+    if tx.execute(SCHEDULE_THREADS, {**params, "now": now}).rowcount:
+        tx.execute(INSERT_SCAN_NEWS, params)

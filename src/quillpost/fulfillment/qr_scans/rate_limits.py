@@ -5,44 +5,44 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from quillpost.fulfillment.qr_scans.queries import Coming
-from quillpost.fulfillment.qr_scans.rules import Kind
+from quillpost.fulfillment.qr_scans.queries import NewScan
+from quillpost.fulfillment.qr_scans.rules import VisitorKind
 
 log = structlog.get_logger(__name__)
 
-MINUTE = 60.0
-REMEMBERED = 20_000
+WINDOW_SECONDS = 60.0
+MAX_COUNTERS = 20_000
 
 
-class Crowds:
+class ScanRateLimit:
     """For one thread. People and machines are counted apart: what machines do keeps nobody from counting."""
 
-    def __init__(self, most: int, *, ticks: Callable[[], float] = time.monotonic) -> None:
-        self._most = most
-        self._ticks = ticks
-        self._kept: dict[tuple[int, Kind], int] = {}
-        self._ends = 0.0
-        self._is_told = False
+    def __init__(self, max_per_minute: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._max_per_minute = max_per_minute
+        self._monotonic = monotonic
+        self._counts: dict[tuple[int, VisitorKind], int] = {}
+        self._window_ends = 0.0
+        self._is_logged = False
 
-    def admit(self, coming: Iterable[Coming]) -> list[Coming]:
+    def admit(self, scans: Iterable[NewScan]) -> list[NewScan]:
         """Those that are to be kept."""
-        if (now := self._ticks()) >= self._ends:
-            self.forget()
-            self._ends, self._is_told = now + MINUTE, False
+        if (now := self._monotonic()) >= self._window_ends:
+            self.reset()
+            self._window_ends, self._is_logged = now + WINDOW_SECONDS, False
         admitted = []
-        for one in coming:
-            whose = one.item_id, one.kind
-            before = self._kept.get(whose, 0)
-            if before < self._most:
-                self._kept[whose] = before + 1
-                admitted.append(one)
-            elif not self._is_told:
-                log.warning("scans.left_out", item=one.item_id, kind=one.kind)
-                self._is_told = True
-        while len(self._kept) > REMEMBERED:
-            del self._kept[next(iter(self._kept))]
+        for scan in scans:
+            key = scan.item_id, scan.kind
+            count = self._counts.get(key, 0)
+            if count < self._max_per_minute:
+                self._counts[key] = count + 1
+                admitted.append(scan)
+            elif not self._is_logged:
+                log.warning("scans.left_out", item=scan.item_id, kind=scan.kind)
+                self._is_logged = True
+        while len(self._counts) > MAX_COUNTERS:
+            del self._counts[next(iter(self._counts))]
         return admitted
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Begin anew, as where those that were admitted could not be kept after all."""
-        self._kept.clear()
+        self._counts.clear()

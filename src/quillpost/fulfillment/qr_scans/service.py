@@ -21,37 +21,37 @@ import structlog
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.errors import Unavailable
-from quillpost.core.tokens import SPECIMEN_CODE
+from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.fulfillment.qr_scans import queries
-from quillpost.fulfillment.qr_scans.queries import Coming, Line
-from quillpost.fulfillment.qr_scans.rate_limits import Crowds
-from quillpost.fulfillment.qr_scans.rules import CODE, Kind
+from quillpost.fulfillment.qr_scans.queries import NewScan, ScanConnection
+from quillpost.fulfillment.qr_scans.rate_limits import ScanRateLimit
+from quillpost.fulfillment.qr_scans.rules import CODE_PATTERN, VisitorKind
 
 log = structlog.get_logger(__name__)
 
-MOST_AT_ONCE = 500
-MOST_WAITING = 10_000
-PATIENCE_SECONDS = 2.0
+MAX_BATCH_SIZE = 500
+MAX_QUEUE_LENGTH = 10_000
+TIMEOUT_SECONDS = 2.0
 """How long somebody who holds a card waits for us, at most."""
 
-A_CROWD = 4
-GATHERING_SECONDS = 0.003
+BUSY_BATCH_SIZE = 4
+BATCH_WAIT_SECONDS = 0.003
 """Where so many came together, the next are waited for that long: each errand to the database serves more of
 them. Whoever comes alone is seen to at once."""
 
-REMEMBERED = 20_000
-KNOWN_SECONDS = 60.0
-LOST_SECONDS = 10.0
+MAX_CACHED_CODES = 20_000
+TARGET_CACHE_SECONDS = 60.0
+INVALID_CACHE_SECONDS = 10.0
 """A code that was asked for too early, or in vain, is asked for again soon."""
 
-MOST_A_MINUTE = 30
+MAX_PER_MINUTE = 30
 """Scans of one piece that are kept in a minute, of people and of each kind of machine."""
 
-URL_SIGNS = ":/%#?=@[]!$&'()*+,;"
-AWAY = "Your scan could not be noted just now. Scan the code again in a few seconds."
+URL_SAFE_CHARS = ":/%#?=@[]!$&'()*+,;"
+UNAVAILABLE_MESSAGE = "Your scan could not be noted just now. Scan the code again in a few seconds."
 
 
-class Lost(Enum):
+class InvalidCode(Enum):
     """Why a code leads nowhere."""
 
     UNKNOWN = "unknown"
@@ -60,199 +60,208 @@ class Lost(Enum):
     """It is no piece's: a preview carries it."""
 
 
-class Known(NamedTuple):
+class ScanTarget(NamedTuple):
     """The piece that carries the code, and where it leads, as a header has it."""
 
     item_id: int
     location: bytes
 
 
-Found = Known | Lost
+CodeLookup = ScanTarget | InvalidCode
 
 
-class Asked(NamedTuple):
-    """A request that waits. `counts` is false for one that only asks where a code leads."""
+class ScanRequest(NamedTuple):
+    """A request that waits. `is_counted` is false for one that only asks where a code leads."""
 
-    answer: "asyncio.Future[Found]"
+    response: "asyncio.Future[CodeLookup]"
     code: str
-    found: Found | None
+    lookup: CodeLookup | None
     at: datetime
-    kind: Kind
+    kind: VisitorKind
     agent: str
-    counts: bool
+    is_counted: bool
 
 
-class Desk:
+class ScanRecorder:
     def __init__(
         self,
         db: Database,
         clock: Clock,
         *,
-        valid: timedelta | None = None,
-        most_a_minute: int = MOST_A_MINUTE,
-        ticks: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], None] = time.sleep,
+        code_lifetime: timedelta | None = None,
+        max_per_minute: int = MAX_PER_MINUTE,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Codes lead somewhere as long after their piece was made as they are `valid`; else for ever. Of a
-        piece `most_a_minute` are kept; who comes after them is led on."""
-        self._line = Line(db)
+        """Codes lead somewhere as long after their piece was made as they are `code_lifetime`; else for ever. Of a
+        piece `max_per_minute` are kept; who comes after them is led on."""
+        self._connection = ScanConnection(db)
         self._clock = clock
-        self._valid = valid
-        self._ticks = ticks
-        self._crowds = Crowds(most_a_minute, ticks=ticks)
-        self._waiting: SimpleQueue[Asked | None] = SimpleQueue()
-        self._remembered: dict[str, tuple[float, Found]] = {}
+        self._code_lifetime = code_lifetime
+        self._monotonic = monotonic
+        self._rate_limit = ScanRateLimit(max_per_minute, monotonic=monotonic)
+        self._queue: SimpleQueue[ScanRequest | None] = SimpleQueue()
+        self._cache: dict[str, tuple[float, CodeLookup]] = {}
         self._thread: Thread | None = None
-        self._starting = Lock()
-        self._pause = pause
-        self._is_crowded = False
+        self._start_lock = Lock()
+        self._sleep = sleep
+        self._is_busy = False
         self._listeners: list[Callable[[], None]] = []
 
     @contextmanager
-    def heard_by(self, told: Callable[[], None]) -> Iterator[None]:
+    def notify_on_scans(self, listener: Callable[[], None]) -> Iterator[None]:
         """Meanwhile it is called, in the desk's thread, whenever scans have been kept."""
-        self._listeners.append(told)
+        self._listeners.append(listener)
         try:
             yield
         finally:
-            self._listeners.remove(told)
+            self._listeners.remove(listener)
 
-    def recall(self, code: str) -> Found | None:
+    def find_cached(self, code: str) -> CodeLookup | None:
         """What was found of the code a moment ago, or what needs no looking up."""
-        remembered = self._remembered.get(code)
-        if remembered is not None and remembered[0] > self._ticks():
-            return remembered[1]
-        if code == SPECIMEN_CODE:
-            return Lost.SPECIMEN
-        return None if CODE.fullmatch(code) else Lost.UNKNOWN
+        cached = self._cache.get(code)
+        if cached is not None and cached[0] > self._monotonic():
+            return cached[1]
+        if code == PREVIEW_CODE:
+            return InvalidCode.SPECIMEN
+        return None if CODE_PATTERN.fullmatch(code) else InvalidCode.UNKNOWN
 
-    async def follow(self, code: str, found: Found | None, kind: Kind, agent: str, *, counts: bool) -> Found:
+    async def record_scan(
+        self, code: str, lookup: CodeLookup | None, kind: VisitorKind, agent: str, *, is_counted: bool
+    ) -> CodeLookup:
         """Where the code leads, the scan kept; `Unavailable` where that cannot be said in time."""
-        if self._waiting.qsize() > MOST_WAITING:
-            raise Unavailable(AWAY)
+        if self._queue.qsize() > MAX_QUEUE_LENGTH:
+            raise Unavailable(UNAVAILABLE_MESSAGE)
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Found] = loop.create_future()
-        self._waiting.put(Asked(answer, code, found, self._clock(), kind, agent, counts))
+        response: asyncio.Future[CodeLookup] = loop.create_future()
+        self._queue.put(ScanRequest(response, code, lookup, self._clock(), kind, agent, is_counted))
         if self._thread is None:
             self._start()
-        patience = loop.call_later(PATIENCE_SECONDS, _give_up, answer)
+        timeout = loop.call_later(TIMEOUT_SECONDS, _time_out, response)
         try:
-            return await answer
+            return await response
         finally:
-            patience.cancel()
+            timeout.cancel()
 
     def close(self) -> None:
         """Whoever waits is answered first. A scan that comes later opens the desk again."""
-        with self._starting:
+        with self._start_lock:
             thread = self._thread
         if thread is not None:
-            self._waiting.put(None)
+            self._queue.put(None)
             thread.join()
 
     def _start(self) -> None:
-        with self._starting:
+        with self._start_lock:
             if self._thread is None:
-                self._thread = Thread(target=self._serve, name="scans", daemon=True)
+                self._thread = Thread(target=self._run, name="scans", daemon=True)
                 self._thread.start()
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         """Whatever ends this thread, the next scan finds none and starts another."""
         try:
-            while (asked := self._next()) is not None:
-                self._answer([one for one in asked if not one.answer.done()])
+            while (scan_requests := self._next_batch()) is not None:
+                self._process_batch(
+                    [scan_request for scan_request in scan_requests if not scan_request.response.done()]
+                )
         finally:
-            self._line.close()
-            with self._starting:
+            self._connection.close()
+            with self._start_lock:
                 self._thread = None
-            if not self._waiting.empty():
+            if not self._queue.empty():
                 self._start()
 
-    def _next(self) -> list[Asked] | None:
+    def _next_batch(self) -> list[ScanRequest] | None:
         """All who wait, once somebody does; nothing when the desk closes."""
-        if (first := self._waiting.get()) is None:
+        if (first := self._queue.get()) is None:
             return None
-        asked = [first]
-        if self._is_crowded:
-            self._pause(GATHERING_SECONDS)
+        scan_requests = [first]
+        if self._is_busy:
+            self._sleep(BATCH_WAIT_SECONDS)
         with suppress(Empty):
-            while len(asked) < MOST_AT_ONCE:
-                if (one := self._waiting.get_nowait()) is None:
-                    self._waiting.put(None)  # for the next time: these come first
+            while len(scan_requests) < MAX_BATCH_SIZE:
+                if (scan_request := self._queue.get_nowait()) is None:
+                    self._queue.put(None)  # for the next time: these come first
                     break
-                asked.append(one)
-        self._is_crowded = len(asked) >= A_CROWD
-        return asked
+                scan_requests.append(scan_request)
+        self._is_busy = len(scan_requests) >= BUSY_BATCH_SIZE
+        return scan_requests
 
-    def _answer(self, asked: Sequence[Asked]) -> None:
+    def _process_batch(self, scan_requests: Sequence[ScanRequest]) -> None:
         try:
-            kept = self._take_in(asked)
-        except Unavailable as away:
-            self._crowds.forget()
-            _tell(asked, {}, away)
-        except Exception as fault:
-            self._crowds.forget()
-            log.exception("scans.stumbled", scans=len(asked))
-            _tell(asked, {}, fault)
+            scan_count = self._record_batch(scan_requests)
+        except Unavailable as unavailable:
+            self._rate_limit.reset()
+            _respond(scan_requests, {}, unavailable)
+        except Exception as error:
+            self._rate_limit.reset()
+            log.exception("scans.stumbled", scans=len(scan_requests))
+            _respond(scan_requests, {}, error)
         else:
-            if kept:
-                log.info("scans.kept", scans=kept)
-                for told in list(self._listeners):
-                    told()
+            if scan_count:
+                log.info("scans.kept", scans=scan_count)
+                for listener in list(self._listeners):
+                    listener()
 
-    def _take_in(self, asked: Sequence[Asked]) -> int:
+    def _record_batch(self, scan_requests: Sequence[ScanRequest]) -> int:
         """How many scans were kept. Whoever asked is answered when they are."""
-        found = {one.code: one.found for one in asked if one.found is not None}
-        missing = {one.code for one in asked} - found.keys()
-        with self._line.open() as connection:
-            if missing:
-                fresh = {lead.code: self._judge(lead) for lead in queries.look_up(connection, missing)}
-                found |= {code: fresh.get(code, Lost.UNKNOWN) for code in missing}
-            coming = self._crowds.admit(
-                Coming(known.item_id, one.at, one.kind, one.agent)
-                for one in asked
-                if one.counts and isinstance(known := found[one.code], Known)
+        lookups = {
+            scan_request.code: scan_request.lookup for scan_request in scan_requests if scan_request.lookup is not None
+        }
+        missing_codes = {scan_request.code for scan_request in scan_requests} - lookups.keys()
+        with self._connection.open() as connection:
+            if missing_codes:
+                targets = {
+                    destination.code: self._build_target(destination)
+                    for destination in queries.find_destinations(connection, missing_codes)
+                }
+                lookups |= {code: targets.get(code, InvalidCode.UNKNOWN) for code in missing_codes}
+            new_scans = self._rate_limit.admit(
+                NewScan(target.item_id, scan_request.at, scan_request.kind, scan_request.agent)
+                for scan_request in scan_requests
+                if scan_request.is_counted and isinstance(target := lookups[scan_request.code], ScanTarget)
             )
-            if coming:
-                queries.keep(connection, coming)
-        self._remember({code: found[code] for code in missing})
-        _tell(asked, found, None)
-        return len(coming)
+            if new_scans:
+                queries.insert_scans(connection, new_scans)
+        self._cache_lookups({code: lookups[code] for code in missing_codes})
+        _respond(scan_requests, lookups, None)
+        return len(new_scans)
 
-    def _judge(self, lead: queries.Lead) -> Found:
-        if self._valid is not None and lead.made_at + self._valid <= self._clock():
-            return Lost.EXPIRED
-        return Known(lead.item_id, quote(lead.url, safe=URL_SIGNS).encode())
+    def _build_target(self, destination: queries.CodeDestination) -> CodeLookup:
+        if self._code_lifetime is not None and destination.created_at + self._code_lifetime <= self._clock():
+            return InvalidCode.EXPIRED
+        return ScanTarget(destination.item_id, quote(destination.url, safe=URL_SAFE_CHARS).encode())
 
-    def _remember(self, found: dict[str, Found]) -> None:
-        now = self._ticks()
-        for code, one in found.items():
-            self._remembered.pop(code, None)
-            until = now + (KNOWN_SECONDS if isinstance(one, Known) else LOST_SECONDS)
-            self._remembered[code] = until, one
-        while len(self._remembered) > REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
-
-
-def _give_up(answer: "asyncio.Future[Found]") -> None:
-    if not answer.done():
-        answer.set_exception(Unavailable(AWAY))
+    def _cache_lookups(self, lookups: dict[str, CodeLookup]) -> None:
+        now = self._monotonic()
+        for code, lookup in lookups.items():
+            self._cache.pop(code, None)
+            expires_at = now + (TARGET_CACHE_SECONDS if isinstance(lookup, ScanTarget) else INVALID_CACHE_SECONDS)
+            self._cache[code] = expires_at, lookup
+        while len(self._cache) > MAX_CACHED_CODES:
+            del self._cache[next(iter(self._cache))]
 
 
-def _tell(asked: Sequence[Asked], found: dict[str, Found], fault: Exception | None) -> None:
+def _time_out(response: "asyncio.Future[CodeLookup]") -> None:
+    if not response.done():
+        response.set_exception(Unavailable(UNAVAILABLE_MESSAGE))
+
+
+def _respond(scan_requests: Sequence[ScanRequest], lookups: dict[str, CodeLookup], error: Exception | None) -> None:
     """Each in the loop that it waits in; there is more than one where several serve in one process."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Asked]] = defaultdict(list)
-    for one in asked:
-        by_loop[one.answer.get_loop()].append(one)
+    by_loop: dict[asyncio.AbstractEventLoop, list[ScanRequest]] = defaultdict(list)
+    for scan_request in scan_requests:
+        by_loop[scan_request.response.get_loop()].append(scan_request)
 
-    def tell(those: list[Asked]) -> None:
-        for one in those:
-            if one.answer.done():
+    def respond_in_loop(loop_requests: list[ScanRequest]) -> None:
+        for scan_request in loop_requests:
+            if scan_request.response.done():
                 continue
-            if fault is None:
-                one.answer.set_result(found[one.code])
+            if error is None:
+                scan_request.response.set_result(lookups[scan_request.code])
             else:
-                one.answer.set_exception(Unavailable(AWAY))
+                scan_request.response.set_exception(Unavailable(UNAVAILABLE_MESSAGE))
 
-    for loop, those in by_loop.items():
+    for loop, loop_requests in by_loop.items():
         with suppress(RuntimeError):  # nobody waits in a loop that has ended
-            loop.call_soon_threadsafe(tell, those)
+            loop.call_soon_threadsafe(respond_in_loop, loop_requests)

@@ -15,55 +15,55 @@ import structlog
 
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.qr_scans import queries
-from quillpost.fulfillment.qr_scans.service import Desk
+from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.orders.audience import PERSON_COLUMNS
 from quillpost.recipients.lists import service as list_service
 
 # One counts at a time. What another is at is not waited for: it goes on by itself.
-TURN = sa.text("select pg_try_advisory_xact_lock(7125203)")
-NEXT = sa.text("select id from visit_inbox order by id limit :most")
+TRY_LOCK = sa.text("select pg_try_advisory_xact_lock(7125203)")
+READ_INBOX = sa.text("select id from visit_inbox order by id limit :most")
 
-NAMES = {"live": "Scanned QR codes", "test": "Scanned QR codes (testing)"}
+LIST_NAMES = {"live": "Scanned QR codes", "test": "Scanned QR codes (testing)"}
 
 # Of pieces that persons scanned, in whose list their recipients are. A sub account that was removed has none.
-_HOMES = """
+_LIST_OWNERS = """
     select distinct i.account_id, i.sub_account_id, i.mode
       from visit_inbox v join items i on i.id = v.item_id
       left join sub_accounts s on s.id = i.sub_account_id
      where v.id = any(:ids) and v.kind = 'person' and i.address_key is not null and s.deleted_at is null
 """
-_AT_HOME = """l.account_id = h.account_id and l.kept_for = h.mode and not l.is_suppression_list
+_LIST_OF_OWNER = """l.account_id = h.account_id and l.kept_for = h.mode and not l.is_suppression_list
               and coalesce(l.sub_account_id, 0) = coalesce(h.sub_account_id, 0)"""
 
-MAKE_LISTS = sa.text(
+INSERT_LISTS = sa.text(
     f"""
     insert into mailing_lists (account_id, sub_account_id, type, description, kept_for,
                                created_at, updated_at)
     select h.account_id, h.sub_account_id, 'qrscans',
-           case h.mode when 'live' then '{NAMES["live"]}' else '{NAMES["test"]}' end
+           case h.mode when 'live' then '{LIST_NAMES["live"]}' else '{LIST_NAMES["test"]}' end
                || coalesce((select ': ' || left(s.title, 200) from sub_accounts s
                              where s.id = h.sub_account_id), ''),
            h.mode, :now, :now
-      from ({_HOMES}) h
-     where not exists (select from mailing_lists l where {_AT_HOME})
+      from ({_LIST_OWNERS}) h
+     where not exists (select from mailing_lists l where {_LIST_OF_OWNER})
     on conflict do nothing
     returning id
     """
 )
-TAKE_LISTS = sa.text(
+LOCK_LISTS = sa.text(
     f"""
     select id from mailing_lists
      where id in (select list_now(i.mailing_list_id) from visit_inbox v join items i on i.id = v.item_id
                    where v.id = any(:ids)
                   union
-                  select l.id from ({_HOMES}) h join mailing_lists l on {_AT_HOME})
+                  select l.id from ({_LIST_OWNERS}) h join mailing_lists l on {_LIST_OF_OWNER})
      order by id for no key update
     """
 )
-TAKE_ORDERS = sa.text(
+LOCK_ORDERS = sa.text(
     """
     select id from orders
      where id in (select i.order_id from visit_inbox v join items i on i.id = v.item_id
@@ -74,7 +74,7 @@ TAKE_ORDERS = sa.text(
 
 # A piece that is gone takes its scans with it. `nth` numbers the scans of a piece that count: what a machine
 # looked at has the number of the one before it, which nobody asks for.
-COUNT = sa.text(
+COUNT_SCANS = sa.text(
     """
     with taken as (
         delete from visit_inbox where id = any(:ids) returning id, item_id, at, kind, agent),
@@ -123,7 +123,7 @@ COUNT = sa.text(
 
 # Somebody who is on the list stays as they are there. Whoever was bought of a sample is a sample here, too:
 # no live mail goes to them.
-ADD_PEOPLE = sa.text(
+INSERT_RECIPIENTS = sa.text(
     f"""
     insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(PERSON_COLUMNS)},
                             is_sample, created_at, updated_at)
@@ -132,7 +132,7 @@ ADD_PEOPLE = sa.text(
            exists (select from recipients r
                     where r.account_id = h.account_id and r.address_key = h.address_key and r.is_sample),
            :now, :now
-      from visits v join items h on h.id = v.item_id join mailing_lists l on {_AT_HOME}
+      from visits v join items h on h.id = v.item_id join mailing_lists l on {_LIST_OF_OWNER}
      where v.id = any(:visits) and h.address_key is not null
        and not exists (select from recipients r
                         where r.mailing_list_id = l.id and r.address_key = h.address_key)
@@ -141,97 +141,97 @@ ADD_PEOPLE = sa.text(
 )
 
 
-def count(tx: Tx, sealer: Sealer, clock: Clock, *, most: int) -> int:
+def count_scans(tx: Tx, encryptor: Encryptor, clock: Clock, *, limit: int) -> int:
     """How many were taken out of the inbox; none where another counts, or nothing came."""
-    if not tx.execute(TURN).scalar_one():
+    if not tx.execute(TRY_LOCK).scalar_one():
         return 0
-    ids = list(tx.execute(NEXT, {"most": most}).scalars())
+    ids = list(tx.execute(READ_INBOX, {"most": limit}).scalars())
     if not ids:
         return 0
-    these = {"ids": ids}
-    list_service.give_keys(tx, sealer, _take_turns(tx, these, clock))
+    params = {"ids": ids}
+    list_service.assign_keys(tx, encryptor, _lock_lists_and_orders(tx, params, clock))
     # Read when all is in our hands: whoever follows a list by the dates of its changes misses none.
     now = clock()
-    counted = list(tx.execute(COUNT, {**these, "now": now}).scalars())
-    if counted:
-        _tell(tx, counted, now=now)
+    visit_ids = list(tx.execute(COUNT_SCANS, {**params, "now": now}).scalars())
+    if visit_ids:
+        _record_visitors(tx, visit_ids, now=now)
     return len(ids)
 
 
-def _take_turns(tx: Tx, these: dict[str, Any], clock: Clock) -> list[int]:
+def _lock_lists_and_orders(tx: Tx, params: dict[str, Any], clock: Clock) -> list[int]:
     """Take what the count is about into our hands; the lists that were made for it."""
-    making = {**these, "now": clock()}
-    made = list(tx.execute(MAKE_LISTS, making).scalars())
-    tx.execute(TAKE_LISTS, these)
+    insert_params = {**params, "now": clock()}
+    new_list_ids = list(tx.execute(INSERT_LISTS, insert_params).scalars())
+    tx.execute(LOCK_LISTS, params)
     # One that somebody deleted before it was in our hands is made again, and nobody else sees that one yet.
-    made += tx.execute(MAKE_LISTS, making).scalars()
-    tx.execute(TAKE_ORDERS, these)
-    return made
+    new_list_ids += tx.execute(INSERT_LISTS, insert_params).scalars()
+    tx.execute(LOCK_ORDERS, params)
+    return new_list_ids
 
 
-def _tell(tx: Tx, visits: Sequence[int], *, now: datetime) -> None:
-    tx.execute(ADD_PEOPLE, {"visits": list(visits), "now": now})
-    queries.note(tx, visits, now=now)
+def _record_visitors(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None:
+    tx.execute(INSERT_RECIPIENTS, {"visits": list(visit_ids), "now": now})
+    queries.insert_scan_news(tx, visit_ids, now=now)
 
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 2_000
-TOGETHER_SECONDS = 0.05
+SCANS_PER_TRANSACTION = 2_000
+BATCH_WAIT_SECONDS = 0.05
 """Scans that come so soon after one another are counted together."""
 
 IDLE_SECONDS = 1.0
 """How long scans wait at most that another process took in."""
 
-PAUSE_SECONDS = 2.0
+ERROR_PAUSE_SECONDS = 2.0
 
 
-class Tally:
-    def __init__(self, db: Database, sealer: Sealer, desk: Desk, clock: Clock) -> None:
+class ScanCounter:
+    def __init__(self, db: Database, encryptor: Encryptor, recorder: ScanRecorder, clock: Clock) -> None:
         self._db = db
-        self._sealer = sealer
-        self._desk = desk
+        self._encryptor = encryptor
+        self._recorder = recorder
         self._clock = clock
-        self._news = asyncio.Event()
+        self._has_news = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Count until told to stop; what is left then another process counts, or this one when it starts."""
         loop = asyncio.get_running_loop()
 
-        def wake() -> None:
+        def notify() -> None:
             with suppress(RuntimeError):  # a loop that has ended counts nothing any more
-                loop.call_soon_threadsafe(self._news.set)
+                loop.call_soon_threadsafe(self._has_news.set)
 
-        with self._desk.heard_by(wake):
+        with self._recorder.notify_on_scans(notify):
             await self._count_until(stop)
 
     async def _count_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            self._news.clear()
+            self._has_news.clear()
             try:
-                taken = await asyncio.to_thread(self._count)
-            except Unavailable as away:
-                log.warning("scans.waiting", error=away.message)
-                await _wait(stop, PAUSE_SECONDS)
+                scan_count = await asyncio.to_thread(self._count)
+            except Unavailable as error:
+                log.warning("scans.waiting", error=error.message)
+                await _wait(stop, ERROR_PAUSE_SECONDS)
             except Exception:
                 log.exception("scans.not_counted")
-                await _wait(stop, PAUSE_SECONDS)
+                await _wait(stop, ERROR_PAUSE_SECONDS)
             else:
-                if taken < AT_ONCE:
-                    await _wait(stop, IDLE_SECONDS, self._news)
-                    await _wait(stop, TOGETHER_SECONDS)
+                if scan_count < SCANS_PER_TRANSACTION:
+                    await _wait(stop, IDLE_SECONDS, self._has_news)
+                    await _wait(stop, BATCH_WAIT_SECONDS)
 
     def _count(self) -> int:
-        with self._db.work() as tx:
-            taken = count(tx, self._sealer, self._clock, most=AT_ONCE)
-        if taken:
-            log.info("scans.counted", scans=taken)
-        return taken
+        with self._db.system_transaction() as tx:
+            scan_count = count_scans(tx, self._encryptor, self._clock, limit=SCANS_PER_TRANSACTION)
+        if scan_count:
+            log.info("scans.counted", scans=scan_count)
+        return scan_count
 
 
-async def _wait(stop: asyncio.Event, seconds: float, *others: asyncio.Event) -> None:
+async def _wait(stop: asyncio.Event, seconds: float, *events: asyncio.Event) -> None:
     """Until one of them is set, or the time has passed."""
-    waits = [asyncio.create_task(event.wait()) for event in (stop, *others)]
+    waits = [asyncio.create_task(event.wait()) for event in (stop, *events)]
     await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for wait in waits:
         wait.cancel()

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta, timezone
 from operator import itemgetter
 from typing import NamedTuple
 
-from quillpost.fulfillment.tracking.rules import Scan, phase_of, reason_of
+from quillpost.fulfillment.tracking.rules import Scan, choose_reason, parse_phase
 
-TRACKING = (
+TRACKING_COLUMNS = (
     "imbtrackingcode",
     "imb",
     "intelligentmailbarcode",
@@ -21,193 +21,216 @@ TRACKING = (
     "tracking",
     "barcode",
 )
-MOMENT = ("scandatetime", "scandatetimestamp", "scantimestamp", "eventdatetime", "datetime", "timestamp")
-DAY, TIME = ("scandate", "eventdate", "date"), ("scantime", "eventtime", "time")
-PHASE = ("mailphase", "scanmailphase", "mailphasedescription", "phase")
-OPERATION = ("scaneventcode", "operationcode", "scanoperationcode", "opcode", "operation")
-REASON = ("reason", "returnreason", "forwardreason", "reasondescription", "undeliverablereason")
-WORDS = (
+DATETIME_COLUMNS = ("scandatetime", "scandatetimestamp", "scantimestamp", "eventdatetime", "datetime", "timestamp")
+DATE_COLUMNS, TIME_COLUMNS = ("scandate", "eventdate", "date"), ("scantime", "eventtime", "time")
+PHASE_COLUMNS = ("mailphase", "scanmailphase", "mailphasedescription", "phase")
+OPERATION_COLUMNS = ("scaneventcode", "operationcode", "scanoperationcode", "opcode", "operation")
+REASON_COLUMNS = ("reason", "returnreason", "forwardreason", "reasondescription", "undeliverablereason")
+DESCRIPTION_COLUMNS = (
     "handlingeventtype", "handlingeventtypedescription", "scaneventdescription", "scaneventcodedescription",
-    "eventdescription", "operationdescription", "description", "disposition", "action", *REASON,
+    "eventdescription", "operationdescription", "description", "disposition", "action", *REASON_COLUMNS,
 )  # fmt: skip
-FACILITY = ("scanfacilityname", "facilityname", "facility")
-CITY = ("scanfacilitycity", "facilitycity", "city")
-STATE = ("scanfacilitystate", "facilitystate", "state")
-ZIP = ("scanfacilityzip", "scanfacilityzipcode", "facilityzip", "facilityzipcode", "zip")
+FACILITY_COLUMNS = ("scanfacilityname", "facilityname", "facility")
+CITY_COLUMNS = ("scanfacilitycity", "facilitycity", "city")
+STATE_COLUMNS = ("scanfacilitystate", "facilitystate", "state")
+ZIP_COLUMNS = ("scanfacilityzip", "scanfacilityzipcode", "facilityzip", "facilityzipcode", "zip")
 
-LEGACY = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", "imbTrackingCode")
+LEGACY_COLUMNS = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", "imbTrackingCode")
 """The columns of a row without a header, as the postal service's older files have them."""
 
 NOT_LETTERS = re.compile(r"[^a-z]")
-AROUND_DIGITS = re.compile(r"[\s\-'\"=]")
+BARCODE_SEPARATORS = re.compile(r"[\s\-'\"=]")
 BARCODE_LENGTHS = (20, 25, 29, 31)
 SERVICE_TYPES = {"040", "042", "240", "260", "261", "270", "271", "300", "301", "310", "311", "700", "702"}
 """What follows the first two digits on usual mail; ours are 270, 271, 310 and 311."""
 
-LOST = 3
+MAX_LOST_ZEROS = 3
 """Zeros in front that a barcode loses at most as a number: two digits, and one of the service type."""
 
-SHORTEST = 20 - LOST
-AMERICAN = re.compile(
+MIN_BARCODE_DIGITS = 20 - MAX_LOST_ZEROS
+US_DATETIME = re.compile(
     r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d*)?)?\s*([AaPp][Mm])?)?\s*(\S*)"
 )
-OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
-ZONES = {"Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6,
+UTC_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+ZONE_HOURS = {"Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6,
          "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10}  # fmt: skip
-OLDEST, NEWEST = 2000, 2100
-LONGEST_PLACE, LONGEST_REASON = 200, 200
-MOST_MEANINGS = 10_000
+MIN_YEAR, MAX_YEAR = 2000, 2100
+MAX_LOCATION_LENGTH, MAX_REASON_LENGTH = 200, 200
+MAX_CACHED_MEANINGS = 10_000
 
-Row = Mapping[str, object]
+ScanRow = Mapping[str, object]
 
 
-class Unreadable(Exception):
+class UnreadableScan(Exception):
     """Why a row is no scan, as a sentence."""
 
 
-class Meaning(NamedTuple):
+class ScanMeaning(NamedTuple):
     """What a row says beside whose it is and when."""
 
     phase: str
-    place: str | None
+    location: str | None
     reason: str | None
 
 
-class Columns:
+class ScanColumns:
     """Where each thing is told in rows with these columns, the best place first."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        plain: dict[str, str] = {}
+        names_by_letters: dict[str, str] = {}
         for name in names:
-            plain.setdefault(NOT_LETTERS.sub("", name.lower()), name)
+            names_by_letters.setdefault(NOT_LETTERS.sub("", name.lower()), name)
 
-        def where(known: Iterable[str]) -> tuple[str, ...]:
-            return tuple(plain[each] for each in known if each in plain)
+        def find_columns(aliases: Iterable[str]) -> tuple[str, ...]:
+            return tuple(names_by_letters[alias] for alias in aliases if alias in names_by_letters)
 
-        self.tracking, self.moment = where(TRACKING), where(MOMENT)
-        self.day, self.time = where(DAY), where(TIME)
-        self.phase, self.operation, self.words = where(PHASE), where(OPERATION), where(WORDS)
-        self.reason = where(REASON)
-        self.facility, self.city, self.state, self.zip = map(where, (FACILITY, CITY, STATE, ZIP))
+        self.tracking_columns, self.datetime_columns = (find_columns(TRACKING_COLUMNS), find_columns(DATETIME_COLUMNS))
+        self.date_columns, self.time_columns = find_columns(DATE_COLUMNS), find_columns(TIME_COLUMNS)
+        self.phase_columns, self.operation_columns, self.description_columns = (
+            find_columns(PHASE_COLUMNS),
+            find_columns(OPERATION_COLUMNS),
+            find_columns(DESCRIPTION_COLUMNS),
+        )
+        self.reason_columns = find_columns(REASON_COLUMNS)
+        self.facility_columns, self.city_columns, self.state_columns, self.zip_columns = map(
+            find_columns, (FACILITY_COLUMNS, CITY_COLUMNS, STATE_COLUMNS, ZIP_COLUMNS)
+        )
         # A million rows say few different things: each is thought about once.
-        told = where((*PHASE, *OPERATION, *WORDS, *FACILITY, *CITY, *STATE, *ZIP)) or ("",)
-        self._told = itemgetter(*told) if told != ("",) else lambda _: None
-        self._known: dict[object, Meaning] = {}
+        meaning_columns = find_columns(
+            (
+                *PHASE_COLUMNS,
+                *OPERATION_COLUMNS,
+                *DESCRIPTION_COLUMNS,
+                *FACILITY_COLUMNS,
+                *CITY_COLUMNS,
+                *STATE_COLUMNS,
+                *ZIP_COLUMNS,
+            )
+        ) or ("",)
+        self._meaning_key = itemgetter(*meaning_columns) if meaning_columns != ("",) else lambda _: None
+        self._meanings: dict[object, ScanMeaning] = {}
 
     @property
-    def can_be_scans(self) -> bool:
-        return bool(self.tracking and (self.moment or self.day))
+    def has_scan_columns(self) -> bool:
+        return bool(self.tracking_columns and (self.datetime_columns or self.date_columns))
 
-    def meaning(self, row: Row) -> Meaning:
-        told = self._told(row)
-        known = self._known.get(told)
-        if known is None:
-            if len(self._known) >= MOST_MEANINGS:
-                self._known.clear()
-            known = self._known[told] = self._think(row)
-        return known
+    def read_meaning(self, row: ScanRow) -> ScanMeaning:
+        key = self._meaning_key(row)
+        meaning = self._meanings.get(key)
+        if meaning is None:
+            if len(self._meanings) >= MAX_CACHED_MEANINGS:
+                self._meanings.clear()
+            meaning = self._meanings[key] = self._parse_meaning(row)
+        return meaning
 
-    def _think(self, row: Row) -> Meaning:
-        words = " ".join(filter(None, (_said(row, name) for name in self.words)))
-        phase = phase_of(_told(row, self.phase), _told(row, self.operation), words)
-        reason = reason_of(phase, _told(row, self.reason)[:LONGEST_REASON])
-        where = [_told(row, names) for names in (self.facility, self.city, self.state, self.zip)]
-        return Meaning(phase, place(*where), reason)
-
-
-def scan_of(row: Row, columns: Columns, raw: str) -> Scan:
-    """The scan that the row tells of, or `Unreadable`."""
-    tracking = barcode(_told(row, columns.tracking))
-    when = _told(row, columns.moment)
-    if not when and columns.day:
-        when = f"{_told(row, columns.day)} {_told(row, columns.time)}".strip()
-    phase, where, reason = columns.meaning(row)
-    return Scan(tracking, phase, moment(when), raw, where, reason)
+    def _parse_meaning(self, row: ScanRow) -> ScanMeaning:
+        description = " ".join(filter(None, (_text_value(row, name) for name in self.description_columns)))
+        phase = parse_phase(
+            _first_value(row, self.phase_columns), _first_value(row, self.operation_columns), description
+        )
+        reason = choose_reason(phase, _first_value(row, self.reason_columns)[:MAX_REASON_LENGTH])
+        location_values = [
+            _first_value(row, names)
+            for names in (self.facility_columns, self.city_columns, self.state_columns, self.zip_columns)
+        ]
+        return ScanMeaning(phase, format_location(*location_values), reason)
 
 
-def _told(row: Row, names: tuple[str, ...]) -> str:
+def parse_scan(row: ScanRow, columns: ScanColumns, raw: str) -> Scan:
+    """The scan that the row tells of, or `UnreadableScan`."""
+    tracking = parse_barcode(_first_value(row, columns.tracking_columns))
+    datetime_text = _first_value(row, columns.datetime_columns)
+    if not datetime_text and columns.date_columns:
+        datetime_text = f"{_first_value(row, columns.date_columns)} {_first_value(row, columns.time_columns)}".strip()
+    phase, location, reason = columns.read_meaning(row)
+    return Scan(tracking, phase, parse_datetime(datetime_text), raw, location, reason)
+
+
+def _first_value(row: ScanRow, names: tuple[str, ...]) -> str:
     """The first of these columns that says anything."""
     for name in names:
-        if said := _said(row, name):
-            return said
+        if value := _text_value(row, name):
+            return value
     return ""
 
 
-def _said(row: Row, name: str) -> str:
+def _text_value(row: ScanRow, name: str) -> str:
     value = row.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 
-def barcode(text: str) -> str:
+def parse_barcode(text: str) -> str:
     """The 20 digits of a piece's own; what may follow is where it goes."""
     if not text:
-        raise Unreadable("it has no barcode")
-    digits = text if text.isdigit() else AROUND_DIGITS.sub("", text)
-    whole = _with_zeros(digits) if digits.isascii() and digits.isdigit() else None
-    if whole is None:
-        raise Unreadable("its barcode is not 20 or 31 digits")
-    return whole[:20]
+        raise UnreadableScan("it has no barcode")
+    digits = text if text.isdigit() else BARCODE_SEPARATORS.sub("", text)
+    padded = _restore_zeros(digits) if digits.isascii() and digits.isdigit() else None
+    if padded is None:
+        raise UnreadableScan("its barcode is not 20 or 31 digits")
+    return padded[:20]
 
 
-def _with_zeros(digits: str) -> str | None:
+def _restore_zeros(digits: str) -> str | None:
     """The barcode with the zeros in front that it loses where somebody takes it for a number.
 
     29 digits may be a whole one or what is left of 31: the service type tells.
     """
-    has = len(digits)
-    longer = [digits.zfill(length) for length in BARCODE_LENGTHS if 0 < length - has <= LOST]
+    length = len(digits)
+    candidates = [
+        digits.zfill(full_length) for full_length in BARCODE_LENGTHS if 0 < full_length - length <= MAX_LOST_ZEROS
+    ]
     if digits[0] == "0":  # none was lost
-        longer = []
-    for each in longer:
-        if each[:2] == "00" and each[2:5] in SERVICE_TYPES:
-            return each
-    if has in BARCODE_LENGTHS:
+        candidates = []
+    for candidate in candidates:
+        if candidate[:2] == "00" and candidate[2:5] in SERVICE_TYPES:
+            return candidate
+    if length in BARCODE_LENGTHS:
         return digits
     # Of a type that we do not know, no more than the first two digits.
-    return next((each for each in longer if len(each) - has < LOST), None)
+    return next((candidate for candidate in candidates if len(candidate) - length < MAX_LOST_ZEROS), None)
 
 
-def moment(text: str) -> datetime:
+def parse_datetime(text: str) -> datetime:
     """When it was. A time without a zone is taken as UTC: the carrier does not say whose it is."""
     if not text:
-        raise Unreadable("it has no time")
+        raise UnreadableScan("it has no time")
     try:
-        found = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
-        found = _american(text)
-    if not OLDEST <= found.year <= NEWEST:
-        raise Unreadable(f"its time is not between {OLDEST} and {NEWEST}")
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        parsed = _parse_us_datetime(text)
+    if not MIN_YEAR <= parsed.year <= MAX_YEAR:
+        raise UnreadableScan(f"its time is not between {MIN_YEAR} and {MAX_YEAR}")
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
-def _american(text: str) -> datetime:
-    parts = AMERICAN.fullmatch(text)
+def _parse_us_datetime(text: str) -> datetime:
+    parts = US_DATETIME.fullmatch(text)
     if parts is None:
-        raise Unreadable("its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00")
+        raise UnreadableScan("its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00")
     month, day, year, hour, minute, second = (int(part or 0) for part in parts.groups()[:6])
-    half = (parts[7] or "").lower()
+    meridiem = (parts[7] or "").lower()
     try:
-        if half and not 1 <= hour <= 12:
+        if meridiem and not 1 <= hour <= 12:
             raise ValueError
-        hour = hour % 12 + (12 if half == "pm" else 0) if half else hour
-        return datetime(year, month, day, hour, minute, second, tzinfo=_zone(parts[8].upper()))
+        hour = hour % 12 + (12 if meridiem == "pm" else 0) if meridiem else hour
+        return datetime(year, month, day, hour, minute, second, tzinfo=_parse_zone(parts[8].upper()))
     except ValueError:
-        raise Unreadable("its time does not exist") from None
+        raise UnreadableScan("its time does not exist") from None
 
 
-def _zone(text: str) -> timezone:
-    if offset := OFFSET.fullmatch(text):
+def _parse_zone(text: str) -> timezone:
+    if offset := UTC_OFFSET.fullmatch(text):
         sign = -1 if offset[1] == "-" else 1
         return timezone(sign * timedelta(hours=int(offset[2]), minutes=int(offset[3])))
-    if text and text not in ZONES:
-        raise Unreadable(f"its time is in a zone that nobody knows: {text[:10]}")
-    return timezone(timedelta(hours=ZONES.get(text, 0)))
+    if text and text not in ZONE_HOURS:
+        raise UnreadableScan(f"its time is in a zone that nobody knows: {text[:10]}")
+    return timezone(timedelta(hours=ZONE_HOURS.get(text, 0)))
 
 
-def place(facility: str, city: str, state: str, zip_code: str) -> str | None:
+def format_location(facility: str, city: str, state: str, zip_code: str) -> str | None:
     """Where it was, as a person reads it: `Austin P&DC, Austin, TX 78710`."""
-    town = city.title() if city.isupper() else city
+    city_name = city.title() if city.isupper() else city
     region = f"{state.upper()} {zip_code}".strip()
-    if region == zip_code and zip_code and not (facility or town):
-        return f"ZIP {zip_code}"[:LONGEST_PLACE]
-    return ", ".join(filter(None, (facility, town, region)))[:LONGEST_PLACE] or None
+    if region == zip_code and zip_code and not (facility or city_name):
+        return f"ZIP {zip_code}"[:MAX_LOCATION_LENGTH]
+    return ", ".join(filter(None, (facility, city_name, region)))[:MAX_LOCATION_LENGTH] or None

@@ -6,54 +6,54 @@ from io import BytesIO
 from itertools import chain
 from typing import BinaryIO
 
-from quillpost.fulfillment.tracking.fields import Columns, Unreadable, scan_of
-from quillpost.fulfillment.tracking.json_rows import json_rows
-from quillpost.fulfillment.tracking.rows import BadRow, NotScans, csv_rows, pieces_of
+from quillpost.fulfillment.tracking.fields import ScanColumns, UnreadableScan, parse_scan
+from quillpost.fulfillment.tracking.json_rows import read_json_rows
+from quillpost.fulfillment.tracking.rows import BadScanRow, InvalidScanFile, read_csv_rows, read_text_chunks
 from quillpost.fulfillment.tracking.rules import Scan
 
-__all__ = ["BadRow", "NotScans", "read", "read_bytes"]
+__all__ = ["BadScanRow", "InvalidScanFile", "read_scans", "read_scans_from_bytes"]
 
-MOST_SHAPES = 100
+MAX_COLUMN_SETS = 100
 """Sets of columns that are remembered; a file has one, or a few."""
 
 
-def read(source: BinaryIO, *, json_alone: bool = False) -> Iterator[Scan | BadRow]:
+def read_scans(source: BinaryIO, *, json_only: bool = False) -> Iterator[Scan | BadScanRow]:
     """Each row of the file, as a scan or as one that is not; `NotScans` as soon as that is certain."""
-    pieces = pieces_of(source)
-    begun = ""
-    for piece in pieces:
-        begun += piece
-        if begun.strip():
+    chunks = read_text_chunks(source)
+    beginning = ""
+    for chunk in chunks:
+        beginning += chunk
+        if beginning.strip():
             break
-    is_json = begun.lstrip()[:1] in ("{", "[")
-    if json_alone and not is_json:
-        raise NotScans("This is not JSON: send an object with an array of events, or the array alone.")
-    rows = (json_rows if is_json else csv_rows)(chain([begun], pieces))
-    shapes: dict[tuple[str, ...], Columns] = {}
-    seen_any, first_bad = False, None
+    is_json = beginning.lstrip()[:1] in ("{", "[")
+    if json_only and not is_json:
+        raise InvalidScanFile("This is not JSON: send an object with an array of events, or the array alone.")
+    rows = (read_json_rows if is_json else read_csv_rows)(chain([beginning], chunks))
+    columns_by_names: dict[tuple[str, ...], ScanColumns] = {}
+    has_scan, first_bad = False, None
     for row in rows:
-        found: Scan | BadRow
-        if isinstance(row, BadRow):
-            found = row
+        result: Scan | BadScanRow
+        if isinstance(row, BadScanRow):
+            result = row
         else:
-            shape = tuple(row.columns)
-            columns = shapes.get(shape)
+            column_names = tuple(row.columns)
+            columns = columns_by_names.get(column_names)
             if columns is None:
-                columns = Columns(shape)
-                if len(shapes) < MOST_SHAPES:
-                    shapes[shape] = columns
+                columns = ScanColumns(column_names)
+                if len(columns_by_names) < MAX_COLUMN_SETS:
+                    columns_by_names[column_names] = columns
             try:
-                found = scan_of(row.columns, columns, row.raw)
-            except Unreadable as fault:
-                found = BadRow(row.row, str(fault))
-        if isinstance(found, BadRow):
-            first_bad = first_bad or found
+                result = parse_scan(row.columns, columns, row.raw)
+            except UnreadableScan as error:
+                result = BadScanRow(row.row, str(error))
+        if isinstance(result, BadScanRow):
+            first_bad = first_bad or result
         else:
-            seen_any = True
-        yield found
-    if first_bad and not seen_any:
-        raise NotScans(f"No row of this file is a scan. Row {first_bad.row}: {first_bad.reason}.")
+            has_scan = True
+        yield result
+    if first_bad and not has_scan:
+        raise InvalidScanFile(f"No row of this file is a scan. Row {first_bad.row}: {first_bad.reason}.")
 
 
-def read_bytes(data: bytes, *, json_alone: bool = False) -> Iterator[Scan | BadRow]:
-    return read(BytesIO(data), json_alone=json_alone)
+def read_scans_from_bytes(data: bytes, *, json_only: bool = False) -> Iterator[Scan | BadScanRow]:
+    return read_scans(BytesIO(data), json_only=json_only)

@@ -5,27 +5,27 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from quillpost.fulfillment.tracking.fields import Columns
-from quillpost.fulfillment.tracking.rows import LONGEST_ROW, BadRow, RawRow
+from quillpost.fulfillment.tracking.fields import ScanColumns
+from quillpost.fulfillment.tracking.rows import MAX_ROW_LENGTH, BadScanRow, RawScanRow
 
-MOST_PAIRS = 31
-EVENTS = "events"
-PAIR = re.compile(r'[ \t\r\n,]*"((?:[^"\\]|\\.){0,200})"\s*:\s*')
-ROWS = re.compile(r"\[(?=\s*\{)")
-NO_ROWS = re.compile(r"\[(?=\s*\])")
+MAX_PAIRS = 31
+EVENTS_KEY = "events"
+PAIR_START = re.compile(r'[ \t\r\n,]*"((?:[^"\\]|\\.){0,200})"\s*:\s*')
+ROW_ARRAY = re.compile(r"\[(?=\s*\{)")
+EMPTY_ARRAY = re.compile(r"\[(?=\s*\])")
 
 # What is passed over is not used: numbers of any length stay text.
-SKIPPING = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
+SKIP_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
-class Opened(NamedTuple):
+class OpenArray(NamedTuple):
     """The first place inside the array, and how many objects are open around it."""
 
-    at: int
+    position: int
     depth: int
 
 
-def find_array(text: str, at: int) -> Opened | None:
+def find_row_array(text: str, position: int) -> OpenArray | None:
     """The rows' array in the object that begins here; None if the object is a row itself, or holds none.
 
     It looks no further than the text that is there. Rows are preferred to an empty array, and what lies in
@@ -33,217 +33,217 @@ def find_array(text: str, at: int) -> Opened | None:
     """
     names: list[str] = []
     values: list[int] = []
-    for name, value in _pairs(text, at):
+    for name, value in _read_pairs(text, position):
         names.append(name)
         values.append(value)
-        if ROWS.match(text, value):
+        if ROW_ARRAY.match(text, value):
             break
-    if Columns(names).can_be_scans:
+    if ScanColumns(names).has_scan_columns:
         return None
-    inner = [pair for value in values if text.startswith("{", value) for pair in _pairs(text, value)]
-    tries = (
-        *((ROWS, 1, value) for value in values),
-        *((ROWS, 2, value) for _, value in inner),
-        *((NO_ROWS, 1, value) for value in values),
+    inner_pairs = [pair for value in values if text.startswith("{", value) for pair in _read_pairs(text, value)]
+    candidates = (
+        *((ROW_ARRAY, 1, value) for value in values),
+        *((ROW_ARRAY, 2, value) for _, value in inner_pairs),
+        *((EMPTY_ARRAY, 1, value) for value in values),
         # An empty array of another name may be anything: such a file is better refused.
-        *((NO_ROWS, 2, value) for name, value in inner if name == EVENTS),
+        *((EMPTY_ARRAY, 2, value) for name, value in inner_pairs if name == EVENTS_KEY),
     )
-    for wanted, depth, value in tries:
-        if found := wanted.match(text, value):
-            return Opened(found.end(), depth)
+    for pattern, depth, value in candidates:
+        if match := pattern.match(text, value):
+            return OpenArray(match.end(), depth)
     return None
 
 
-def _pairs(text: str, at: int) -> Iterator[tuple[str, int]]:
+def _read_pairs(text: str, position: int) -> Iterator[tuple[str, int]]:
     """The names in an object, and where their values begin, as far as values can be passed over."""
-    at += 1
-    for _ in range(MOST_PAIRS):
-        name = PAIR.match(text, at)
+    position += 1
+    for _ in range(MAX_PAIRS):
+        name = PAIR_START.match(text, position)
         if name is None:
             return
         yield name[1], name.end()
         try:
-            _, at = SKIPPING.raw_decode(text, name.end())
+            _, position = SKIP_DECODER.raw_decode(text, name.end())
         except (ValueError, RecursionError):
             return
 
 
-SPACE = re.compile(r"[ \t\r\n,]*")
+WHITESPACE = re.compile(r"[ \t\r\n,]*")
 NEXT_ROW = re.compile(r"\}[ \t\r\n,]*(?=\{)")
-LONGEST_VALUE = 2_000
-LONGEST_NUMBER = 100
-NO_JSON = "it is not valid JSON"
+MAX_VALUE_LENGTH = 2_000
+MAX_NUMBER_LENGTH = 100
+INVALID_JSON = "it is not valid JSON"
 
 
-class Window:
+class TextWindow:
     """The part of the text that is looked at, with at least one row ahead."""
 
-    def __init__(self, pieces: Iterator[str]) -> None:
-        self._pieces = pieces
+    def __init__(self, chunks: Iterator[str]) -> None:
+        self._chunks = chunks
         self._has_more = True
         self.text = ""
-        self.at = 0
+        self.position = 0
 
-    def look(self) -> str:
+    def peek(self) -> str:
         """The next character that is neither space nor comma; nothing at the end."""
         while True:
             self._fill()
-            found = SPACE.match(self.text, self.at)
-            self.at = found.end() if found else self.at
-            if self.at < len(self.text):
+            match = WHITESPACE.match(self.text, self.position)
+            self.position = match.end() if match else self.position
+            if self.position < len(self.text):
                 self._fill()
-                return self.text[self.at]
+                return self.text[self.position]
             if not self._has_more:
                 return ""
 
-    def take(self) -> None:
-        self.at += 1
+    def advance(self) -> None:
+        self.position += 1
 
-    def find_next_row(self) -> bool:
+    def skip_to_next_row(self) -> bool:
         """Go to the next object that follows another."""
         while True:
-            if found := NEXT_ROW.search(self.text, self.at):
-                self.at = found.end()
+            if match := NEXT_ROW.search(self.text, self.position):
+                self.position = match.end()
                 return True
-            self.at = max(self.at, len(self.text) - LONGEST_ROW // 2)
+            self.position = max(self.position, len(self.text) - MAX_ROW_LENGTH // 2)
             if not self._has_more:
                 return False
-            self._fill(2 * LONGEST_ROW)
+            self._fill(2 * MAX_ROW_LENGTH)
 
-    def _fill(self, wanted: int = LONGEST_ROW) -> None:
-        if len(self.text) - self.at >= wanted or not self._has_more:
+    def _fill(self, min_length: int = MAX_ROW_LENGTH) -> None:
+        if len(self.text) - self.position >= min_length or not self._has_more:
             return
-        ahead = [self.text[self.at :]]
-        length = len(ahead[0])
-        while length < wanted and self._has_more:
-            piece = next(self._pieces, None)
-            if piece is None:
+        chunks = [self.text[self.position :]]
+        length = len(chunks[0])
+        while length < min_length and self._has_more:
+            chunk = next(self._chunks, None)
+            if chunk is None:
                 self._has_more = False
             else:
-                ahead.append(piece)
-                length += len(piece)
-        self.text, self.at = "".join(ahead), 0
+                chunks.append(chunk)
+                length += len(chunk)
+        self.text, self.position = "".join(chunks), 0
 
 
-class _Reader:
-    def __init__(self, pieces: Iterator[str]) -> None:
-        self._window = Window(pieces)
+class _JsonReader:
+    def __init__(self, chunks: Iterator[str]) -> None:
+        self._window = TextWindow(chunks)
         self._row = 0
-        self._is_odd = False
+        self._has_odd_number = False
         # Numbers stay as they are written: a barcode has more digits than a number can hold.
         self._decoder = json.JSONDecoder(
-            parse_int=self._whole, parse_float=self._odd, parse_constant=self._odd
+            parse_int=self._parse_integer, parse_float=self._keep_odd_number, parse_constant=self._keep_odd_number
         )
 
-    def _whole(self, text: str) -> str:
-        return text if len(text) <= LONGEST_NUMBER else self._odd(text)
+    def _parse_integer(self, text: str) -> str:
+        return text if len(text) <= MAX_NUMBER_LENGTH else self._keep_odd_number(text)
 
-    def _odd(self, text: str) -> str:
+    def _keep_odd_number(self, text: str) -> str:
         """A number that the database, or whoever reads it from there, may not take."""
-        self._is_odd = True
+        self._has_odd_number = True
         return text
 
-    def rows(self) -> Iterator[RawRow | BadRow]:
+    def read_rows(self) -> Iterator[RawScanRow | BadScanRow]:
         window = self._window
-        window.look()
+        window.peek()
         # What the first object is, the others are: an envelope of rows, or a row itself.
-        is_wrapped = window.text[window.at : window.at + 1] == "{" and self._envelope() is not None
-        while ahead := window.look():
-            if ahead == "[":
-                window.take()
-                yield from self._array()
-            elif ahead != "{":
-                yield BadRow(self._row + 1, "what follows is not JSON")
+        is_wrapped = window.text[window.position : window.position + 1] == "{" and self._find_row_array() is not None
+        while next_char := window.peek():
+            if next_char == "[":
+                window.advance()
+                yield from self._read_array()
+            elif next_char != "{":
+                yield BadScanRow(self._row + 1, "what follows is not JSON")
                 return
-            elif is_wrapped and (inside := self._envelope()):
-                yield from self._wrapped(inside)
+            elif is_wrapped and (row_array := self._find_row_array()):
+                yield from self._read_wrapped_rows(row_array)
             else:
-                yield from self._object()
+                yield from self._read_object()
 
-    def _envelope(self) -> Opened | None:
-        return find_array(self._window.text, self._window.at)
+    def _find_row_array(self) -> OpenArray | None:
+        return find_row_array(self._window.text, self._window.position)
 
-    def _wrapped(self, inside: Opened) -> Iterator[RawRow | BadRow]:
+    def _read_wrapped_rows(self, row_array: OpenArray) -> Iterator[RawScanRow | BadScanRow]:
         """The rows of the array in an object, and past the end of all that is open around it."""
         window = self._window
-        window.at = inside.at
-        yield from self._array()
-        for _ in range(inside.depth):
-            while window.look() not in ("", "}"):
+        window.position = row_array.position
+        yield from self._read_array()
+        for _ in range(row_array.depth):
+            while window.peek() not in ("", "}"):
                 if not self._skip_pair():
                     return
-            window.take()
+            window.advance()
 
     def _skip_pair(self) -> bool:
         """Pass over a key and its value behind the array."""
         window = self._window
-        key = KEY.match(window.text, window.at)
+        key = KEY_START.match(window.text, window.position)
         if key is None:
             return False
-        window.at = key.end()
-        window.look()
-        return self._value() is not None
+        window.position = key.end()
+        window.peek()
+        return self._read_value() is not None
 
-    def _array(self) -> Iterator[RawRow | BadRow]:
+    def _read_array(self) -> Iterator[RawScanRow | BadScanRow]:
         window = self._window
-        while (ahead := window.look()) not in ("", "]"):
-            if ahead == "{":
-                yield from self._object()
+        while (next_char := window.peek()) not in ("", "]"):
+            if next_char == "{":
+                yield from self._read_object()
                 continue
             self._row += 1
-            yield BadRow(self._row, "it is not an object")
-            if self._value() is None and not window.find_next_row():
-                window.at = len(window.text)
-        window.take()
+            yield BadScanRow(self._row, "it is not an object")
+            if self._read_value() is None and not window.skip_to_next_row():
+                window.position = len(window.text)
+        window.advance()
 
-    def _object(self) -> Iterator[RawRow | BadRow]:
+    def _read_object(self) -> Iterator[RawScanRow | BadScanRow]:
         window = self._window
-        start = window.at
+        start = window.position
         self._row += 1
-        found = self._value()
-        if not isinstance(found, dict):
-            yield BadRow(self._row, NO_JSON)
-            if not window.find_next_row():
-                window.at = len(window.text)
+        row = self._read_value()
+        if not isinstance(row, dict):
+            yield BadScanRow(self._row, INVALID_JSON)
+            if not window.skip_to_next_row():
+                window.position = len(window.text)
             return
-        raw = window.text[start : window.at]
-        if len(raw) > LONGEST_ROW:
-            yield BadRow(self._row, f"it is longer than {LONGEST_ROW:,} characters")
+        raw = window.text[start : window.position]
+        if len(raw) > MAX_ROW_LENGTH:
+            yield BadScanRow(self._row, f"it is longer than {MAX_ROW_LENGTH:,} characters")
             return
-        if self._is_odd or "\\u" in raw or raw.find("{", 1) > 0 or "[" in raw:
-            found = {_plain(name): _storable(value) for name, value in found.items()}
-            raw = json.dumps(found, ensure_ascii=False)
-        yield RawRow(self._row, found, raw)
+        if self._has_odd_number or "\\u" in raw or raw.find("{", 1) > 0 or "[" in raw:
+            row = {_strip_unstorable(name): _to_storable(value) for name, value in row.items()}
+            raw = json.dumps(row, ensure_ascii=False)
+        yield RawScanRow(self._row, row, raw)
 
-    def _value(self) -> Any:
+    def _read_value(self) -> Any:
         """The value here, passed over; None if there is none."""
         window = self._window
-        self._is_odd = False
+        self._has_odd_number = False
         try:
-            value, window.at = self._decoder.raw_decode(window.text, window.at)
+            value, window.position = self._decoder.raw_decode(window.text, window.position)
         except (ValueError, RecursionError):
             return None
         return value if value is not None else ""
 
 
-KEY = re.compile(r'[ \t\r\n,]*"(?:[^"\\]|\\.){0,200}"\s*:')
+KEY_START = re.compile(r'[ \t\r\n,]*"(?:[^"\\]|\\.){0,200}"\s*:')
 
 
-def json_rows(pieces: Iterator[str]) -> Iterator[RawRow | BadRow]:
-    return _Reader(pieces).rows()
+def read_json_rows(chunks: Iterator[str]) -> Iterator[RawScanRow | BadScanRow]:
+    return _JsonReader(chunks).read_rows()
 
 
-def _storable(value: object) -> object:
+def _to_storable(value: object) -> object:
     if isinstance(value, str):
-        return _plain(value)
+        return _strip_unstorable(value)
     if value is None or isinstance(value, bool):
         return value
     try:
-        return _plain(json.dumps(value))[:LONGEST_VALUE]
+        return _strip_unstorable(json.dumps(value))[:MAX_VALUE_LENGTH]
     except RecursionError:
         return None
 
 
-def _plain(text: str) -> str:
+def _strip_unstorable(text: str) -> str:
     """Without what no database stores: a NUL, or half a character."""
     return text.replace("\x00", "").encode(errors="replace").decode()

@@ -11,12 +11,12 @@ class CarrierReport:
     """What one poll found: the names of files that are there, in the feed's own words. `expects_more`: there
     are others, or will be soon, so polling again is worth it."""
 
-    names: Sequence[str] = ()
+    file_names: Sequence[str] = ()
     expects_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class RefusedScanFile:
     """A file that nobody could read, and why."""
 
     name: str
@@ -34,7 +34,7 @@ class CarrierFeed(Protocol):
         ...
 
     def fetch(self, name: str) -> bytes:
-        """The file, or `TooMuch`, or `FileBarred`, or `FileMissing`: another poll has settled it."""
+        """The file, or `ScanFileTooLarge`, or `ScanFileForbidden`, or `FileMissing`: another poll has settled it."""
         ...
 
     def settle(self, name: str) -> None:
@@ -45,7 +45,7 @@ class CarrierFeed(Protocol):
         """Set it aside, with the reason beside it, for a person to look at."""
         ...
 
-    def set_aside(self) -> Sequence[SetAside]:
+    def set_aside(self) -> Sequence[RefusedScanFile]:
         """What was refused and is still there, and what waits and may not be read."""
         ...
 
@@ -54,11 +54,11 @@ class CarrierDown(Exception):
     """Why the feed could not be reached, as a sentence for an operator."""
 
 
-class FileBarred(Exception):
+class ScanFileForbidden(Exception):
     """Why a file that is there may not be read, as a sentence. It is tried again; others are read."""
 
 
-class TooMuch(Exception):
+class ScanFileTooLarge(Exception):
     """Why a file is too large to be taken, as a sentence."""
 
 

@@ -9,14 +9,14 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from quillpost.core.database import Tx, driver
-from quillpost.fulfillment.environments import World
-from quillpost.fulfillment.tracking.rules import PHASES, Scan, digest
+from quillpost.core.database import Tx, driver_connection
+from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.tracking.rules import PHASES, Scan, scan_digest
 from quillpost.orders.rules import ItemStatus
 
-FORWARDED = ", ".join(f"'{phase}'" for phase, status in PHASES.items() if status is ItemStatus.RE_ROUTED)
+FORWARDED_PHASES = ", ".join(f"'{phase}'" for phase, status in PHASES.items() if status is ItemStatus.RE_ROUTED)
 
-FAR: Mapping[ItemStatus, int] = {
+STATUS_RANKS: Mapping[ItemStatus, int] = {
     ItemStatus.PROCESSING: 0,
     ItemStatus.PRINTED: 1,
     ItemStatus.IN_TRANSIT: 2,
@@ -27,14 +27,16 @@ FAR: Mapping[ItemStatus, int] = {
     ItemStatus.RETURNED_TO_SENDER: 99,
     ItemStatus.FAILED: 99,
 }
-"""How far each status is on a piece's way. Below `RE_ROUTED` it is the usual way, above are the ends."""
-RE_ROUTED = FAR[ItemStatus.RE_ROUTED]
-RANKS = ", ".join(f"('{status}', {far})" for status, far in FAR.items())
-MEANINGS = ", ".join(
-    f"('{phase}', '{status}', {FAR[status]})" for phase, status in PHASES.items() if FAR[status] < RE_ROUTED
+"""How far each status is on a piece's way. Below `RE_ROUTED_RANK` it is the usual way, above are the ends."""
+RE_ROUTED_RANK = STATUS_RANKS[ItemStatus.RE_ROUTED]
+STATUS_RANK_VALUES = ", ".join(f"('{status}', {far})" for status, far in STATUS_RANKS.items())
+PHASE_VALUES = ", ".join(
+    f"('{phase}', '{status}', {STATUS_RANKS[status]})"
+    for phase, status in PHASES.items()
+    if STATUS_RANKS[status] < RE_ROUTED_RANK
 )
 
-MAKE_TABLES = sa.text(
+CREATE_TEMP_TABLES = sa.text(
     """
     set local work_mem = '64MB';
     create temp table scan_chunk (
@@ -48,14 +50,14 @@ MAKE_TABLES = sa.text(
         previous text, round integer) on commit drop
     """
 )
-COPY = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, day, reason) from stdin"
+COPY_SCANS = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, day, reason) from stdin"
 
 # A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
 # That is told by the batch, which gave the code: an order may be placed a year before it is mailed. The day
 # of grace is for carriers' clocks. Paper that a later edition has replaced speaks for no piece any more, and
 # of a batch that no printer was given there is no paper.
 # Sorted, so that two reports of the same scans meet in the same order.
-KEEP = sa.text(
+INSERT_SCANS = sa.text(
     """
     with kept as (
         insert into carrier_scans (digest, tracking, phase, scanned_at, raw, place, received_at, item_id)
@@ -79,7 +81,7 @@ KEEP = sa.text(
 )
 
 # Whoever moves pieces of these orders waits for us from here on, so what we read of them stays true.
-TAKE_TURNS = sa.text(
+LOCK_ORDERS = sa.text(
     """
     select id from orders
      where id in (select i.order_id from items i join scan_seen s on s.item_id = i.id)
@@ -89,19 +91,19 @@ TAKE_TURNS = sa.text(
 
 # Only what moves a piece: of five scans on the same leg the first one. In a tie the nearer comes first. A
 # delivery that was inferred may turn out to be a return.
-STEPS = sa.text(
+INSERT_STEPS = sa.text(
     f"""
     with looked as materialized (
         select s.*, i.status as previous, i.is_mailed, i.delivery_inferred, far.rank,
-               case when i.delivery_inferred then {FAR[ItemStatus.DELIVERED]}
-                    when stood.rank > {RE_ROUTED} then 100 else stood.rank end as stood,
+               case when i.delivery_inferred then {STATUS_RANKS[ItemStatus.DELIVERED]}
+                    when stood.rank > {RE_ROUTED_RANK} then 100 else stood.rank end as stood,
                i.status = 'Re-routed' or exists (
                    select 1 from carrier_scans c
-                    where c.item_id = s.item_id and c.phase in ({FORWARDED})) as turns
+                    where c.item_id = s.item_id and c.phase in ({FORWARDED_PHASES})) as turns
           from scan_seen s
           join items i on i.id = s.item_id
-          join (values {RANKS}) as far (status, rank) on far.status = s.target
-          join (values {RANKS}) as stood (status, rank) on stood.status = i.status),
+          join (values {STATUS_RANK_VALUES}) as far (status, rank) on far.status = s.target
+          join (values {STATUS_RANK_VALUES}) as stood (status, rank) on stood.status = i.status),
     ahead as (
         select *, max(rank) over (partition by item_id order by at, rank
                                   rows between unbounded preceding and 1 preceding) as reached
@@ -122,24 +124,24 @@ STEPS = sa.text(
 # A piece that was re-routed goes its way again from its latest turn: what was seen before tells nothing any
 # more, and what was seen since and heard of earlier is told again. A turn that is heard of late changes
 # nothing where the piece has come as far again since.
-TURNS = sa.text(
+INSERT_REROUTED_STEPS = sa.text(
     f"""
     with looked as materialized (
         select i.id as item_id, i.status as previous, stood.rank as stood, s.new_turn,
                (select max(c.scanned_at) from carrier_scans c
-                 where c.item_id = i.id and c.phase in ({FORWARDED})
+                 where c.item_id = i.id and c.phase in ({FORWARDED_PHASES})
                    and not exists (select 1 from scan_seen n where n.digest = c.digest)) as old_turn
           from (select item_id, max(at) filter (where target = 'Re-routed') as new_turn
                   from scan_seen group by item_id) s
           join items i on i.id = s.item_id
-          join (values {RANKS}) as stood (status, rank) on stood.status = i.status
+          join (values {STATUS_RANK_VALUES}) as stood (status, rank) on stood.status = i.status
          where i.status = 'Re-routed' or exists (
-                   select 1 from carrier_scans c where c.item_id = i.id and c.phase in ({FORWARDED}))),
+                   select 1 from carrier_scans c where c.item_id = i.id and c.phase in ({FORWARDED_PHASES}))),
     since as materialized (
         select l.item_id, m.status as target, c.scanned_at as at, c.place, m.rank
           from looked l
           join carrier_scans c on c.item_id = l.item_id and c.scanned_at > l.new_turn
-          join (values {MEANINGS}) as m (phase, status, rank) on m.phase = c.phase
+          join (values {PHASE_VALUES}) as m (phase, status, rank) on m.phase = c.phase
          where l.new_turn > coalesce(l.old_turn, '-infinity')
            and not exists (select 1 from scan_seen n where n.digest = c.digest)),
     known as (
@@ -152,10 +154,10 @@ TURNS = sa.text(
         select s.item_id, s.target, s.day, s.reason, s.at, s.place, k.previous, far.rank
           from known k
           join scan_seen s on s.item_id = k.item_id
-          join (values {RANKS}) as far (status, rank) on far.status = s.target
-         where far.rank > {RE_ROUTED}
+          join (values {STATUS_RANK_VALUES}) as far (status, rank) on far.status = s.target
+         where far.rank > {RE_ROUTED_RANK}
             or k.is_turned and s.at > k.old
-            or not k.is_turned and far.rank < {RE_ROUTED} and s.at > greatest(k.old, k.new_turn)
+            or not k.is_turned and far.rank < {RE_ROUTED_RANK} and s.at > greatest(k.old, k.new_turn)
         union all
         select s.item_id, s.target, null, null, s.at, s.place, k.previous, s.rank
           from since s join known k on k.item_id = s.item_id and k.is_turned)
@@ -168,14 +170,14 @@ TURNS = sa.text(
 LAST_ROUND = sa.text("select coalesce(max(round), 0) from scan_steps")
 
 # A delivery that was inferred, and is now seen: nobody is told again, the day is set right.
-CONFIRM = sa.text(
+CONFIRM_DELIVERIES = sa.text(
     """
     update items i set delivery_inferred = false, delivery_date = s.day, updated_at = :now
       from (select item_id, min(day) as day from scan_seen where target = 'Delivered' group by item_id) s
      where i.id = s.item_id and i.status = 'Delivered' and i.delivery_inferred
     """
 )
-MOVED = sa.text(
+COUNT_MOVED = sa.text(
     """
     select i.status, count(*) as n
       from (select distinct item_id, previous from scan_steps) s join items i on i.id = s.item_id
@@ -185,13 +187,13 @@ MOVED = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredScans:
     new: int
-    ours: int
+    matched: int
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class MovePlan:
     """What has to be done beside moving: some were not said to be printed, or to be handed to the carrier, or
     some deliveries were inferred."""
 
@@ -201,55 +203,55 @@ class Outlook:
     rounds: int
 
 
-def keep(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> Kept:
+def insert_scans(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> StoredScans:
     """Store those that are new, each with the piece it means, and note what they say of it."""
-    connection = driver(tx)
-    tx.execute(MAKE_TABLES)
-    with connection.cursor() as cursor, cursor.copy(COPY) as copy:
-        copy.write("".join(map(_line, {digest(scan): scan for scan in scans}.items())))
+    connection = driver_connection(tx)
+    tx.execute(CREATE_TEMP_TABLES)
+    with connection.cursor() as cursor, cursor.copy(COPY_SCANS) as copy:
+        copy.write("".join(map(_copy_row, {scan_digest(scan): scan for scan in scans}.items())))
     connection.execute("analyze scan_chunk (digest, tracking)")
-    row = tx.execute(KEEP, {"now": now}).one()
-    return Kept(row.new, row.ours)
+    row = tx.execute(INSERT_SCANS, {"now": now}).one()
+    return StoredScans(row.new, row.ours)
 
 
-def plan(tx: Tx) -> Outlook:
+def plan_moves(tx: Tx) -> MovePlan:
     """Put what was noted into rounds: each piece's first step, then the second ones."""
-    driver(tx).execute("analyze scan_seen (item_id)")
-    tx.execute(TAKE_TURNS)
-    looked = tx.execute(STEPS).one()
-    if looked.turns:
-        tx.execute(TURNS)
-    driver(tx).execute("analyze scan_steps (item_id, round)")
-    return Outlook(looked.unprinted, looked.unmailed, looked.inferred, tx.execute(LAST_ROUND).scalar_one())
+    driver_connection(tx).execute("analyze scan_seen (item_id)")
+    tx.execute(LOCK_ORDERS)
+    summary = tx.execute(INSERT_STEPS).one()
+    if summary.turns:
+        tx.execute(INSERT_REROUTED_STEPS)
+    driver_connection(tx).execute("analyze scan_steps (item_id, round)")
+    return MovePlan(summary.unprinted, summary.unmailed, summary.inferred, tx.execute(LAST_ROUND).scalar_one())
 
 
 def confirm_deliveries(tx: Tx, *, now: datetime) -> None:
-    tx.execute(CONFIRM, {"now": now})
+    tx.execute(CONFIRM_DELIVERIES, {"now": now})
 
 
-def moved(tx: Tx) -> dict[ItemStatus, int]:
+def count_moved(tx: Tx) -> dict[ItemStatus, int]:
     """How many of the pieces came to stand where."""
-    return {ItemStatus(row.status): row.n for row in tx.execute(MOVED)}
+    return {ItemStatus(row.status): row.n for row in tx.execute(COUNT_MOVED)}
 
 
-def _line(kept: tuple[bytes, Scan]) -> str:
+def _copy_row(keyed_scan: tuple[bytes, Scan]) -> str:
     """A row of COPY's text form."""
-    key, scan = kept
+    digest_bytes, scan = keyed_scan
     status = PHASES.get(scan.phase)
     # The day is the carrier's own, wherever its clock stands.
     day = scan.at.date().isoformat() if status is ItemStatus.DELIVERED else NULL
     # Its offset may be one that PostgreSQL does not take: more than 16 hours, or with parts of a second.
     at = scan.at.astimezone(UTC).isoformat()
     return (
-        f"\\\\x{key.hex()}\t{scan.tracking}\t{_cell(scan.phase)}\t{at}\t{_cell(scan.raw)}"
-        f"\t{_cell(scan.place)}\t{status or NULL}\t{day}\t{_cell(scan.reason)}\n"
+        f"\\\\x{digest_bytes.hex()}\t{scan.tracking}\t{_copy_cell(scan.phase)}\t{at}\t{_copy_cell(scan.raw)}"
+        f"\t{_copy_cell(scan.location)}\t{status or NULL}\t{day}\t{_copy_cell(scan.reason)}\n"
     )
 
 
 NULL = "\\N"
 
 
-def _cell(text: str | None) -> str:
+def _copy_cell(text: str | None) -> str:
     if text is None:
         return NULL
     if "\\" in text:
@@ -259,12 +261,12 @@ def _cell(text: str | None) -> str:
     return text
 
 
-MOST_SCANS = 10_000
+MAX_RECENT_SCANS = 10_000
 SILENT_AFTER = timedelta(days=3)
 """Carriers scan a piece several times in this time: one that tells of none that are in the mail is silent."""
 
 # A barcode holds the mailer's number behind its first five digits; without a number there are no barcodes.
-NEWEST = sa.text(
+READ_RECENT_SCANS = sa.text(
     """
     select max(received_at) as last_at, count(*) filter (where received_at >= :since) as new,
            count(item_id) filter (where received_at >= :since) as ours, min(received_at) as looked_back
@@ -272,17 +274,17 @@ NEWEST = sa.text(
      where :mailer <> '' and substr(tracking, 6, length(:mailer)) = :mailer
     """
 )
-AWAITED = sa.text(
+FIND_OLDEST_MAILED = sa.text(
     """
     select min(mailed_at) from batches
      where mode = :mode and settled_at is null and status = 'mailed' and created_at >= :looked_back
     """
 )
-LOOKED_BACK = timedelta(days=14)
+LOOKBACK = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class CarrierActivity:
     """What was heard of a mode's carrier: at last, and since yesterday how many scans, of which `ours` are of
     pieces that we know. `silent_since` is set where more should have come."""
 
@@ -293,11 +295,17 @@ class Heard:
     silent_since: datetime | None
 
 
-def heard(tx: Tx, world: World, *, now: datetime) -> Heard:
+def read_carrier_activity(tx: Tx, environment: Environment, *, now: datetime) -> CarrierActivity:
     """Looks at the newest scans alone."""
     since = now - timedelta(days=1)
-    row = tx.execute(NEWEST, {"since": since, "most": MOST_SCANS, "mailer": world.mailer_id}).one()
-    mailed = tx.execute(AWAITED, {"mode": world.mode, "looked_back": now - LOOKED_BACK}).scalar()
-    waits_since = None if mailed is None else max(mailed, row.last_at or mailed)
-    is_silent = waits_since is not None and waits_since < now - SILENT_AFTER
-    return Heard(row.last_at, row.new, row.ours, row.new >= MOST_SCANS, waits_since if is_silent else None)
+    row = tx.execute(
+        READ_RECENT_SCANS, {"since": since, "most": MAX_RECENT_SCANS, "mailer": environment.mailer_id}
+    ).one()
+    oldest_mailed_at = tx.execute(
+        FIND_OLDEST_MAILED, {"mode": environment.mode, "looked_back": now - LOOKBACK}
+    ).scalar()
+    waiting_since = None if oldest_mailed_at is None else max(oldest_mailed_at, row.last_at or oldest_mailed_at)
+    is_silent = waiting_since is not None and waiting_since < now - SILENT_AFTER
+    return CarrierActivity(
+        row.last_at, row.new, row.ours, row.new >= MAX_RECENT_SCANS, waiting_since if is_silent else None
+    )

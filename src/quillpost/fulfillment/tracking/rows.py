@@ -10,31 +10,31 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import orjson
 
-from quillpost.fulfillment.tracking.fields import LEGACY, SHORTEST, Columns
+from quillpost.fulfillment.tracking.fields import LEGACY_COLUMNS, MIN_BARCODE_DIGITS, ScanColumns
 
-PIECE_BYTES = 262_144
-LONGEST_ROW = 65_536
+CHUNK_BYTES = 262_144
+MAX_ROW_LENGTH = 65_536
 """Characters. A scan has some hundreds."""
 
-MOST_BYTES = 1_000_000_000
+MAX_FILE_BYTES = 1_000_000_000
 """Of one file when unpacked: some millions of scans."""
 
-GZIP = b"\x1f\x8b"
-MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+GZIP_MAGIC = b"\x1f\x8b"
+BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
-class NotScans(Exception):
+class InvalidScanFile(Exception):
     """Why a file holds no scans, as a sentence."""
 
 
-class BadRow(NamedTuple):
+class BadScanRow(NamedTuple):
     """A row that could not be read: its number in the file, counted from 1, and why."""
 
     row: int
     reason: str
 
 
-class RawRow(NamedTuple):
+class RawScanRow(NamedTuple):
     """What a row says by column, and the same as JSON."""
 
     row: int
@@ -42,99 +42,99 @@ class RawRow(NamedTuple):
     raw: str
 
 
-def pieces_of(source: BinaryIO) -> Iterator[str]:
+def read_text_chunks(source: BinaryIO) -> Iterator[str]:
     """The file's text. Bytes that are no text become question marks; a NUL, which nobody can store, goes."""
-    chunks = _unpacked(source)
+    chunks = _unpack(source)
     first = next(chunks, b"")
-    decoder = codecs.getincrementaldecoder(MARKS.get(first[:2], "utf-8-sig"))("replace")
+    decoder = codecs.getincrementaldecoder(BYTE_ORDER_MARKS.get(first[:2], "utf-8-sig"))("replace")
     total = len(first)
     yield decoder.decode(first).replace("\x00", "")
     for chunk in chunks:
         total += len(chunk)
-        if total > MOST_BYTES:
-            raise NotScans(f"The file is larger than {MOST_BYTES:,} bytes: send it in parts.")
+        if total > MAX_FILE_BYTES:
+            raise InvalidScanFile(f"The file is larger than {MAX_FILE_BYTES:,} bytes: send it in parts.")
         yield decoder.decode(chunk).replace("\x00", "")
     yield decoder.decode(b"", final=True).replace("\x00", "")
 
 
-def _unpacked(source: BinaryIO) -> Iterator[bytes]:
-    first = _read(source)
-    if first[:2] != GZIP:
+def _unpack(source: BinaryIO) -> Iterator[bytes]:
+    first = _read_chunk(source)
+    if first[:2] != GZIP_MAGIC:
         while first:
             yield first
-            first = _read(source)
+            first = _read_chunk(source)
         return
-    yield from _gunzipped(source, first)
+    yield from _gunzip(source, first)
 
 
-def _gunzipped(source: BinaryIO, packed: bytes) -> Iterator[bytes]:
+def _gunzip(source: BinaryIO, packed: bytes) -> Iterator[bytes]:
     """However much a few bytes unfold to, it comes in small pieces. Files may be packed one after another."""
-    inflate = zlib.decompressobj(wbits=31)
+    decompressor = zlib.decompressobj(wbits=31)
     try:
         while packed:
-            yield inflate.decompress(packed, PIECE_BYTES)
-            if inflate.eof:
-                packed = inflate.unused_data or _read(source)
-                if packed[:2] != GZIP:  # what follows is padding
+            yield decompressor.decompress(packed, CHUNK_BYTES)
+            if decompressor.eof:
+                packed = decompressor.unused_data or _read_chunk(source)
+                if packed[:2] != GZIP_MAGIC:  # what follows is padding
                     return
-                inflate = zlib.decompressobj(wbits=31)
+                decompressor = zlib.decompressobj(wbits=31)
             else:
-                packed = inflate.unconsumed_tail or _read(source)
+                packed = decompressor.unconsumed_tail or _read_chunk(source)
     except zlib.error:
-        raise NotScans("The file is packed with gzip, and damaged: send it again.") from None
-    if not inflate.eof:
-        raise NotScans("The file is packed with gzip, and ends too early: send it again.")
+        raise InvalidScanFile("The file is packed with gzip, and damaged: send it again.") from None
+    if not decompressor.eof:
+        raise InvalidScanFile("The file is packed with gzip, and ends too early: send it again.")
 
 
-def _read(source: BinaryIO) -> bytes:
-    return source.read(PIECE_BYTES) or b""
+def _read_chunk(source: BinaryIO) -> bytes:
+    return source.read(CHUNK_BYTES) or b""
 
 
 DELIMITERS = ",;\t|"
-LOOKED_AT = 20
+MAX_HEADER_LINES = 20
 """Lines at the start among which one must be a header or a scan."""
 
-UNKNOWN = (
+UNKNOWN_FORMAT = (
     "This is no file of scans: it is neither JSON with events, nor lines with a header that names a barcode"
     " and a time, nor lines of facility ZIP, operation, time, routing and tracking code."
 )
 
 
-def csv_rows(pieces: Iterator[str]) -> Iterator[RawRow | BadRow]:
-    lines = _lines(pieces)
-    head = list(islice(lines, LOOKED_AT))
-    first = next((line for line in head if line.strip()), "")
-    reader = csv.reader(chain(head, lines), delimiter=max(DELIMITERS, key=first.count))
-    beginning: list[Sequence[str]] = []
-    for number, row in _numbered(reader):
+def read_csv_rows(chunks: Iterator[str]) -> Iterator[RawScanRow | BadScanRow]:
+    lines = _split_lines(chunks)
+    first_lines = list(islice(lines, MAX_HEADER_LINES))
+    first = next((line for line in first_lines if line.strip()), "")
+    reader = csv.reader(chain(first_lines, lines), delimiter=max(DELIMITERS, key=first.count))
+    unrecognized: list[Sequence[str]] = []
+    for number, row in _number_rows(reader):
         if isinstance(row, str) or not any(row):
             continue
-        if not beginning and Columns(row).can_be_scans:
-            yield from _with_names([name.strip() for name in row], reader)
+        if not unrecognized and ScanColumns(row).has_scan_columns:
+            yield from _read_named_rows([name.strip() for name in row], reader)
             return
-        beginning.append(row)
+        unrecognized.append(row)
         if _is_legacy(row):
             for skipped in range(1, number):
-                yield BadRow(skipped, "it is not a scan")
-            yield _raw(number, LEGACY, row)
-            yield from _with_names(LEGACY, reader)
+                yield BadScanRow(skipped, "it is not a scan")
+            yield _build_raw_row(number, LEGACY_COLUMNS, row)
+            yield from _read_named_rows(LEGACY_COLUMNS, reader)
             return
-        if len(beginning) >= LOOKED_AT:
+        if len(unrecognized) >= MAX_HEADER_LINES:
             break
-    if beginning or first:
-        raise NotScans(UNKNOWN)
-    raise NotScans("The file is empty.")
+    if unrecognized or first:
+        raise InvalidScanFile(UNKNOWN_FORMAT)
+    raise InvalidScanFile("The file is empty.")
 
 
 def _is_legacy(row: Sequence[str]) -> bool:
-    if len(row) < len(LEGACY):
+    if len(row) < len(LEGACY_COLUMNS):
         return False
-    zip_code, operation, _, _, tracking = (cell.strip() for cell in row[: len(LEGACY)])
-    is_code = tracking.isdigit() and SHORTEST <= len(tracking) <= 20
+    zip_code, operation, _, _, tracking = (cell.strip() for cell in row[: len(LEGACY_COLUMNS)])
+    is_code = tracking.isdigit() and MIN_BARCODE_DIGITS <= len(tracking) <= 20
     return len(operation) == 3 and operation.isdigit() and zip_code.isdigit() and is_code
 
 
-class _Reader(Protocol):
+class _CsvReader(Protocol):
     """What the standard library's reader is, which has no public name."""
 
     line_num: int
@@ -142,22 +142,22 @@ class _Reader(Protocol):
     def __next__(self) -> list[str]: ...
 
 
-def _with_names(names: Sequence[str], reader: _Reader) -> Iterator[RawRow | BadRow]:
-    for number, row in _numbered(reader):
+def _read_named_rows(names: Sequence[str], reader: _CsvReader) -> Iterator[RawScanRow | BadScanRow]:
+    for number, row in _number_rows(reader):
         if isinstance(row, str):
-            yield BadRow(number, row)
+            yield BadScanRow(number, row)
         elif len(row) > len(names):
-            yield BadRow(number, f"it has {len(row)} columns instead of {len(names)}")
+            yield BadScanRow(number, f"it has {len(row)} columns instead of {len(names)}")
         elif row:
-            yield _raw(number, names, row)
+            yield _build_raw_row(number, names, row)
 
 
-def _raw(number: int, names: Sequence[str], row: Sequence[str]) -> RawRow:
+def _build_raw_row(number: int, names: Sequence[str], row: Sequence[str]) -> RawScanRow:
     columns = dict(zip(names, row, strict=False))
-    return RawRow(number, columns, orjson.dumps(columns).decode())
+    return RawScanRow(number, columns, orjson.dumps(columns).decode())
 
 
-def _numbered(reader: _Reader) -> Iterator[tuple[int, list[str] | str]]:
+def _number_rows(reader: _CsvReader) -> Iterator[tuple[int, list[str] | str]]:
     """Each row with the line it ends on, or with why it cannot be read."""
     while True:
         try:
@@ -168,16 +168,16 @@ def _numbered(reader: _Reader) -> Iterator[tuple[int, list[str] | str]]:
             return
 
 
-def _lines(pieces: Iterator[str]) -> Iterator[str]:
+def _split_lines(chunks: Iterator[str]) -> Iterator[str]:
     """Lines that end somewhere: one that does not is cut, and will not be a scan."""
-    rest = ""
-    for piece in pieces:
+    remainder = ""
+    for chunk in chunks:
         # Unlike `splitlines` it breaks at ends of lines alone, not at form feeds and their like.
-        whole = list(StringIO(rest + piece, newline=""))
-        rest = whole.pop() if whole and not whole[-1].endswith("\n") else ""
-        yield from whole
-        while len(rest) > LONGEST_ROW:
-            yield rest[:LONGEST_ROW] + "\n"
-            rest = rest[LONGEST_ROW:]
-    if rest:
-        yield rest
+        complete_lines = list(StringIO(remainder + chunk, newline=""))
+        remainder = complete_lines.pop() if complete_lines and not complete_lines[-1].endswith("\n") else ""
+        yield from complete_lines
+        while len(remainder) > MAX_ROW_LENGTH:
+            yield remainder[:MAX_ROW_LENGTH] + "\n"
+            remainder = remainder[MAX_ROW_LENGTH:]
+    if remainder:
+        yield remainder

@@ -16,28 +16,28 @@ import structlog
 from quillpost.core import jobs
 from quillpost.core.database import Database
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment.environments import World
+from quillpost.fulfillment.environments import Environment
 from quillpost.fulfillment.tracking import queries, tasks
-from quillpost.fulfillment.tracking.files import BadRow, NotScans, read
-from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierFeed, FileBarred, TooMuch
+from quillpost.fulfillment.tracking.files import BadScanRow, InvalidScanFile, read_scans
+from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierFeed, ScanFileForbidden, ScanFileTooLarge
 from quillpost.fulfillment.tracking.rules import Scan
-from quillpost.orders.mailed_items import Mailing
+from quillpost.orders.mailed_items import MailItemsStatement
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import Moves
+from quillpost.orders.status import MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 
-POLL = "tracking.poll"
-CHUNK = 20_000
+POLL_TASK = "tracking.poll"
+SCANS_PER_TRANSACTION = 20_000
 """Scans that are taken in by one transaction: whole, or after a kill not at all and then again."""
 
-CLOCKS_DIFFER = timedelta(days=1)
+MAX_CLOCK_SKEW = timedelta(days=1)
 """A scan may say so much more than our clock: its time may be a local one without a zone."""
 
-MOST_NAMED = 20
+MAX_LISTED_ROWS = 20
 
 # A piece that the carrier has seen was printed, even if the printer has not said so yet: at the latest then.
-PRINTED = Moves(
+MOVE_TO_PRINTED = MoveItemsStatement(
     """
     select item_id, 'Printed' as target, cast(null as date) as day, cast(null as text) as reason,
            min(at) as seen_at, cast(null as text) as place, false as inferred
@@ -45,8 +45,8 @@ PRINTED = Moves(
     """
 )
 # And it was handed over, even if nobody has said so: the order is mailed before its piece is on its way.
-MAILED = Mailing("select distinct item_id from scan_steps")
-ROUND = Moves(
+MARK_MAILED = MailItemsStatement("select distinct item_id from scan_steps")
+MOVE_ROUND = MoveItemsStatement(
     """
     select item_id, target, day, reason, at as seen_at, place, false as inferred
       from scan_steps where round = :round
@@ -55,115 +55,119 @@ ROUND = Moves(
 
 
 @dataclass(slots=True)
-class TakenIn:
-    """What came of a file, or of several. `refused` names the first rows that could not be read."""
+class ScanImportResult:
+    """What came of a file, or of several. `bad_rows` names the first rows that could not be read."""
 
     rows: int = 0
     new: int = 0
-    ours: int = 0
-    bad: int = 0
+    matched: int = 0
+    bad_count: int = 0
     moved: Counter[ItemStatus] = field(default_factory=Counter)
-    refused: list[BadRow] = field(default_factory=list)
+    bad_rows: list[BadScanRow] = field(default_factory=list)
 
-    def refuse(self, row: BadRow) -> None:
-        self.bad += 1
-        if len(self.refused) < MOST_NAMED:
-            self.refused.append(row)
+    def add_bad_row(self, row: BadScanRow) -> None:
+        self.bad_count += 1
+        if len(self.bad_rows) < MAX_LISTED_ROWS:
+            self.bad_rows.append(row)
 
 
-def poll(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
+def poll_carriers(db: Database, environments: Mapping[str, Environment], *, now: datetime) -> None:
     """Take in what every carrier feed has, and come back soon while there is more to come."""
-    for world in worlds.values():
+    for environment in environments.values():
         try:
-            expects_more = _empty(db, world.carrier, now=now)
-        except CarrierDown as down:
+            expects_more = _import_feed_files(db, environment.carrier, now=now)
+        except CarrierDown as error:
             # The feed is asked again in a minute; the doctor says what is wrong with it.
-            log.warning("tracking.feed_down", mode=world.mode, reason=str(down))
+            log.warning("tracking.feed_down", mode=environment.mode, reason=str(error))
             continue
-        with db.work() as tx:
+        with db.system_transaction() as tx:
             if expects_more:
-                jobs.wake(tx, POLL, at=now + world.poll_every - timedelta(seconds=1))
-            tasks.come_soon(tx, world, now=now)
+                jobs.enqueue_unique(tx, POLL_TASK, at=now + environment.poll_interval - timedelta(seconds=1))
+            tasks.schedule_close(tx, environment, now=now)
 
 
-def _empty(db: Database, feed: CarrierFeed, *, now: datetime) -> bool:
+def _import_feed_files(db: Database, feed: CarrierFeed, *, now: datetime) -> bool:
     """Read every file that is there; whether another poll is worth it."""
     report = feed.poll(now=now)
-    for name in report.names:
+    for name in report.file_names:
         try:
-            taken = take_in(db, BytesIO(feed.fetch(name)), now=now)
+            result = import_scan_file(db, BytesIO(feed.fetch(name)), now=now)
         except FileMissing:  # another poll has settled it since
             continue
-        except FileBarred as reason:  # it stays where it is, and keeps nobody from those behind it
-            log.warning("tracking.file_barred", file=name, reason=str(reason))
+        except ScanFileForbidden as error:  # it stays where it is, and keeps nobody from those behind it
+            log.warning("tracking.file_barred", file=name, reason=str(error))
             continue
-        except (NotScans, TooMuch) as reason:
-            feed.refuse(name, str(reason))
-            log.warning("tracking.file_refused", file=name, reason=str(reason))
+        except (InvalidScanFile, ScanFileTooLarge) as error:
+            feed.refuse(name, str(error))
+            log.warning("tracking.file_refused", file=name, reason=str(error))
             continue
         feed.settle(name)
-        if taken.bad:
-            first = taken.refused[0]
+        if result.bad_count:
+            first_bad = result.bad_rows[0]
             log.warning(
-                "tracking.rows_refused", file=name, rows=taken.bad, row=first.row, reason=first.reason
+                "tracking.rows_refused", file=name, rows=result.bad_count, row=first_bad.row, reason=first_bad.reason
             )
     return report.expects_more
 
 
-def take_in(db: Database, source: BinaryIO, *, now: datetime, into: TakenIn | None = None) -> TakenIn:
-    """Read a carrier's file and store it chunk by chunk, or `NotScans`. Done again, it changes nothing."""
-    taken = into if into is not None else TakenIn()
-    for chunk in _chunks(_scans(read(source), taken, latest=now + CLOCKS_DIFFER)):
+def import_scan_file(
+    db: Database, source: BinaryIO, *, now: datetime, result: ScanImportResult | None = None
+) -> ScanImportResult:
+    """Read a carrier's file and store it chunk by chunk, or `InvalidScanFile`. Done again, it changes nothing."""
+    totals = result if result is not None else ScanImportResult()
+    for chunk in _read_chunks(_valid_scans(read_scans(source), totals, latest=now + MAX_CLOCK_SKEW)):
         try:
-            ingest(db, chunk, now=now, into=taken)
-        except (sa.exc.DataError, psycopg.DataError) as fault:
+            ingest_scans(db, chunk, now=now, result=totals)
+        except (sa.exc.DataError, psycopg.DataError) as error:
             # A fault of ours, which let it pass. It would be the same each time, and hold up all others.
-            raise NotScans(f"The database does not take this file: {_words(fault)}.") from fault
-    return taken
+            raise InvalidScanFile(f"The database does not take this file: {_database_error_text(error)}.") from error
+    return totals
 
 
-def _words(fault: Exception) -> str:
-    told = fault.orig if isinstance(fault, sa.exc.DataError) else fault
-    words = told.diag.message_primary if isinstance(told, psycopg.Error) else None
-    return words or type(fault).__name__
+def _database_error_text(error: Exception) -> str:
+    driver_error = error.orig if isinstance(error, sa.exc.DataError) else error
+    message = driver_error.diag.message_primary if isinstance(driver_error, psycopg.Error) else None
+    return message or type(error).__name__
 
 
-def _chunks(scans: Iterator[Scan]) -> Iterator[list[Scan]]:
+def _read_chunks(scans: Iterator[Scan]) -> Iterator[list[Scan]]:
     """While the database works on one chunk the next is read."""
     with ThreadPoolExecutor(1, thread_name_prefix="scans") as reader:
-        ahead = reader.submit(lambda: list(islice(scans, CHUNK)))
-        while chunk := ahead.result():
-            ahead = reader.submit(lambda: list(islice(scans, CHUNK)))
+        next_chunk = reader.submit(lambda: list(islice(scans, SCANS_PER_TRANSACTION)))
+        while chunk := next_chunk.result():
+            next_chunk = reader.submit(lambda: list(islice(scans, SCANS_PER_TRANSACTION)))
             yield chunk
 
 
-def _scans(rows: Iterable[Scan | BadRow], taken: TakenIn, *, latest: datetime) -> Iterator[Scan]:
+def _valid_scans(rows: Iterable[Scan | BadScanRow], result: ScanImportResult, *, latest: datetime) -> Iterator[Scan]:
     for row in rows:
-        taken.rows += 1
-        if isinstance(row, BadRow):
-            taken.refuse(row)
+        result.rows += 1
+        if isinstance(row, BadScanRow):
+            result.add_bad_row(row)
         elif row.at > latest:
-            taken.refuse(BadRow(taken.rows, "its time lies in the future"))
+            result.add_bad_row(BadScanRow(result.rows, "its time lies in the future"))
         else:
             yield row
 
 
-def ingest(db: Database, scans: Sequence[Scan], *, now: datetime, into: TakenIn | None = None) -> TakenIn:
+def ingest_scans(
+    db: Database, scans: Sequence[Scan], *, now: datetime, result: ScanImportResult | None = None
+) -> ScanImportResult:
     """Keep the scans that are new and move their pieces, in one transaction."""
-    taken = into if into is not None else TakenIn()
-    with db.work() as tx:
-        kept = queries.keep(tx, scans, now=now)
-        if kept.ours:
-            outlook = queries.plan(tx)
-            if outlook.unprinted:
-                PRINTED.run(tx, {}, now=now)
-            if outlook.unmailed:
-                MAILED.run(tx, {}, now=now)
-            for number in range(1, outlook.rounds + 1):
-                ROUND.run(tx, {"round": number}, now=now)
-            if outlook.inferred:
+    totals = result if result is not None else ScanImportResult()
+    with db.system_transaction() as tx:
+        stored = queries.insert_scans(tx, scans, now=now)
+        if stored.matched:
+            plan = queries.plan_moves(tx)
+            if plan.unprinted:
+                MOVE_TO_PRINTED.run(tx, {}, now=now)
+            if plan.unmailed:
+                MARK_MAILED.run(tx, {}, now=now)
+            for round_number in range(1, plan.rounds + 1):
+                MOVE_ROUND.run(tx, {"round": round_number}, now=now)
+            if plan.inferred:
                 queries.confirm_deliveries(tx, now=now)
-            taken.moved.update(queries.moved(tx))
-    taken.new += kept.new
-    taken.ours += kept.ours
-    return taken
+            totals.moved.update(queries.count_moved(tx))
+    totals.new += stored.new
+    totals.matched += stored.matched
+    return totals

@@ -9,25 +9,25 @@ import structlog
 
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
-from quillpost.fulfillment.environments import World
-from quillpost.orders.status import Moves, Stays
+from quillpost.fulfillment.environments import Environment
+from quillpost.orders.status import EndReroutedStatement, MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 
-CLOSE = "tracking.close"
+CLOSE_TASK = "tracking.close"
 AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
-AT_ONCE = 50
+BATCHES_AT_ONCE = 50
 
-LONGEST = timedelta(days=180)
+MAX_TRACKED_TIME = timedelta(days=180)
 """A batch that was mailed so long ago is not looked at any more, whatever became of its last pieces."""
 
 # When the carrier said last where a piece stands, and when it said anything at all of it.
-SINCE = """(select max(coalesce(f.seen_at, f.at)) from facts f
+STATUS_SINCE_SQL = """(select max(coalesce(f.seen_at, f.at)) from facts f
              where f.item_id = i.id and f.kind = 'item.status' and f.current = i.status)"""
-HEARD = "greatest(b.mailed_at, (select max(s.scanned_at) from carrier_scans s where s.item_id = i.id))"
+LAST_HEARD_SQL = "greatest(b.mailed_at, (select max(s.scanned_at) from carrier_scans s where s.item_id = i.id))"
 
 
-class Rule:
+class ClosingRule:
     """What becomes of pieces that stood somewhere for long: `latest` is what must lie before `:before`, and
     `ends` makes of the source of such pieces what ends them.
 
@@ -35,50 +35,57 @@ class Rule:
     can move them: in most hours there are none.
     """
 
-    def __init__(self, statuses: Iterable[str], latest: str, ends: Callable[[str], Moves | Stays]) -> None:
-        pieces = f"""
-            select i.id as item_id, i.status, {SINCE} as since
+    def __init__(
+        self,
+        statuses: Iterable[str],
+        latest_sql: str,
+        build_statement: Callable[[str], MoveItemsStatement | EndReroutedStatement],
+    ) -> None:
+        items_sql = f"""
+            select i.id as item_id, i.status, {STATUS_SINCE_SQL} as since
               from batches b
               join prints p on p.batch_id = b.id and not p.superseded
               join items i on i.id = p.item_id
              where {{which}} and not i.is_over
-               and i.status in ({", ".join(f"'{status}'" for status in statuses)}) and {latest} <= :before
+               and i.status in ({", ".join(f"'{status}'" for status in statuses)}) and {latest_sql} <= :before
         """
-        self._find = sa.text(f"select u.item_id from ({pieces.format(which='b.id = any(:batches)')}) u")
-        self._ends = ends(pieces.format(which="i.id = any(:items)"))
+        self._find_statement = sa.text(f"select u.item_id from ({items_sql.format(which='b.id = any(:batches)')}) u")
+        self._end_statement = build_statement(items_sql.format(which="i.id = any(:items)"))
 
-    def run(self, db: Database, batches: Sequence[int], *, before: datetime, now: datetime) -> int:
+    def run(self, db: Database, batch_ids: Sequence[int], *, before: datetime, now: datetime) -> int:
         """How many pieces ended. A transaction by itself: whoever holds orders must wait for no others."""
-        with db.work() as tx:
-            found = tx.execute(self._find, {"batches": list(batches), "before": before}).scalars().all()
-        if not found:
+        with db.system_transaction() as tx:
+            item_ids = tx.execute(self._find_statement, {"batches": list(batch_ids), "before": before}).scalars().all()
+        if not item_ids:
             return 0
-        with db.work() as tx:
-            return self._ends.run(tx, {"items": list(found), "before": before}, now=now)
+        with db.system_transaction() as tx:
+            return self._end_statement.run(tx, {"items": list(item_ids), "before": before}, now=now)
 
 
-def _inferred(pieces: str) -> Moves:
-    return Moves(
+def _infer_deliveries(items_sql: str) -> MoveItemsStatement:
+    return MoveItemsStatement(
         f"""
         select u.item_id, 'Delivered' as target,
                cast(case u.status when 'Processed for Delivery' then u.since else :now end
                     at time zone 'UTC' as date) as day,
                cast(null as text) as reason, cast(null as timestamptz) as seen_at,
                cast(null as text) as place, true as inferred
-          from ({pieces}) u
+          from ({items_sql}) u
         """
     )
 
 
-def _ended(pieces: str) -> Stays:
-    return Stays(f"select u.item_id from ({pieces}) u")
+def _end_items(items_sql: str) -> EndReroutedStatement:
+    return EndReroutedStatement(f"select u.item_id from ({items_sql}) u")
 
 
-SORTED = Rule(["Processed for Delivery"], SINCE, _inferred)
-UNSEEN = Rule(["Printed", "In Transit", "In Local Area", "Processed for Delivery"], HEARD, _inferred)
-REROUTED = Rule(["Re-routed"], f"greatest({SINCE}, {HEARD})", _ended)
+INFER_SORTED = ClosingRule(["Processed for Delivery"], STATUS_SINCE_SQL, _infer_deliveries)
+INFER_UNSEEN = ClosingRule(
+    ["Printed", "In Transit", "In Local Area", "Processed for Delivery"], LAST_HEARD_SQL, _infer_deliveries
+)
+END_REROUTED = ClosingRule(["Re-routed"], f"greatest({STATUS_SINCE_SQL}, {LAST_HEARD_SQL})", _end_items)
 
-DUE = sa.text(
+FIND_DUE_BATCHES = sa.text(
     """
     select id from batches
      where mode = :mode and settled_at is null and status = 'mailed'
@@ -87,7 +94,7 @@ DUE = sa.text(
     """
 )
 # A look into a batch ends with the first piece that is found on its way.
-SETTLE = sa.text(
+SETTLE_BATCHES = sa.text(
     """
     update batches b set settled_at = :now
      where b.mode = :mode and b.settled_at is null and b.status = 'mailed' and b.mailed_at <= :mailed_before
@@ -97,55 +104,57 @@ SETTLE = sa.text(
               and i.status not in ('Delivered', 'Returned to Sender', 'Failed') limit 1) is null)
     """
 )
-ANY_OPEN = sa.text(
+HAS_OPEN_BATCHES = sa.text(
     "select 1 from batches where mode = :mode and settled_at is null and status = 'mailed' limit 1"
 )
 
 
-def close(db: Database, worlds: Mapping[str, World], *, now: datetime) -> None:
+def close_items(db: Database, environments: Mapping[str, Environment], *, now: datetime) -> None:
     """End what is due in the batches that are in the mail, and settle those of which nothing is left."""
-    for world in worlds.values():
-        inferred = _apply(db, world, SORTED, world.infer_after, now=now)
-        inferred += _apply(db, world, UNSEEN, world.infer_unseen_after, now=now)
-        ended = _apply(db, world, REROUTED, world.reroute_ends, now=now)
+    for environment in environments.values():
+        inferred = _apply_rule(db, environment, INFER_SORTED, environment.infer_delivery_after, now=now)
+        inferred += _apply_rule(db, environment, INFER_UNSEEN, environment.infer_unseen_delivery_after, now=now)
+        ended = _apply_rule(db, environment, END_REROUTED, environment.reroute_timeout, now=now)
         if inferred or ended:
-            log.info("tracking.closed", mode=world.mode, inferred=inferred, ended=ended)
-        with db.work() as tx:
-            _settle(tx, world, now=now)
-        with db.work() as tx:
-            come_soon(tx, world, now=now)
+            log.info("tracking.closed", mode=environment.mode, inferred=inferred, ended=ended)
+        with db.system_transaction() as tx:
+            _settle_batches(tx, environment, now=now)
+        with db.system_transaction() as tx:
+            schedule_close(tx, environment, now=now)
 
 
-def come_soon(tx: Tx, world: World, *, now: datetime) -> None:
+def schedule_close(tx: Tx, environment: Environment, *, now: datetime) -> None:
     """Book the next look where the hour between two is too long: the clock of a world may be fast."""
-    wait = _shortest(world)
-    if wait < AN_HOUR and tx.execute(ANY_OPEN, {"mode": world.mode}).first() is not None:
-        jobs.wake(tx, CLOSE, at=now + wait / 4)
+    wait = _shortest_wait(environment)
+    if wait < AN_HOUR and tx.execute(HAS_OPEN_BATCHES, {"mode": environment.mode}).first() is not None:
+        jobs.enqueue_unique(tx, CLOSE_TASK, at=now + wait / 4)
 
 
-def _shortest(world: World) -> timedelta:
-    waits = (world.infer_after, world.infer_unseen_after, world.reroute_ends)
+def _shortest_wait(environment: Environment) -> timedelta:
+    waits = (environment.infer_delivery_after, environment.infer_unseen_delivery_after, environment.reroute_timeout)
     return min(wait for wait in waits if wait is not None)
 
 
-def _apply(db: Database, world: World, rule: Rule, wait: timedelta | None, *, now: datetime) -> int:
+def _apply_rule(
+    db: Database, environment: Environment, rule: ClosingRule, wait: timedelta | None, *, now: datetime
+) -> int:
     """In batches that were mailed so long ago: a piece of a later one has hardly waited so long."""
     if wait is None:
         return 0
     before, after, ended = now - wait, 0, 0
-    while batches := _due(db, world, before=before, after=after):
-        ended += rule.run(db, batches, before=before, now=now)
-        after = batches[-1]
+    while batch_ids := _find_due_batches(db, environment, before=before, after=after):
+        ended += rule.run(db, batch_ids, before=before, now=now)
+        after = batch_ids[-1]
     return ended
 
 
-def _due(db: Database, world: World, *, before: datetime, after: int) -> list[int]:
-    wanted = {"mode": world.mode, "mailed_before": before, "after": after, "most": AT_ONCE}
-    with db.work() as tx:
-        return list(tx.execute(DUE, wanted).scalars())
+def _find_due_batches(db: Database, environment: Environment, *, before: datetime, after: int) -> list[int]:
+    params = {"mode": environment.mode, "mailed_before": before, "after": after, "most": BATCHES_AT_ONCE}
+    with db.system_transaction() as tx:
+        return list(tx.execute(FIND_DUE_BATCHES, params).scalars())
 
 
-def _settle(tx: Tx, world: World, *, now: datetime) -> None:
-    wait = min(_shortest(world), A_DAY)
-    wanted = {"mode": world.mode, "mailed_before": now - wait, "long_ago": now - LONGEST, "now": now}
-    tx.execute(SETTLE, wanted)
+def _settle_batches(tx: Tx, environment: Environment, *, now: datetime) -> None:
+    wait = min(_shortest_wait(environment), A_DAY)
+    params = {"mode": environment.mode, "mailed_before": now - wait, "long_ago": now - MAX_TRACKED_TIME, "now": now}
+    tx.execute(SETTLE_BATCHES, params)

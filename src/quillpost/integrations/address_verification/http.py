@@ -17,98 +17,98 @@ import aiohttp
 import orjson
 
 from quillpost.core.errors import NotReady
-from quillpost.integrations.http.client import FAILURES, sentence
+from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.recipients.addresses.cities import CODES
+from quillpost.recipients.addresses.cities import STATE_CODES
 from quillpost.recipients.verification.ports import (
-    AddressAnswer,
-    AskedAddress,
-    AskedPerson,
-    Moved,
+    AddressQuery,
+    AddressVerification,
+    ChangeOfAddress,
+    PersonQuery,
     PostalParts,
     VerifierDown,
 )
 
-LONGEST = 300
-DPV = frozenset({"Y", "D", "S", "N"})
-ZIP = re.compile(r"\d{5}(?:-\d{4})?", re.ASCII)
+MAX_TEXT_LENGTH = 300
+DPV_CODES = frozenset({"Y", "D", "S", "N"})
+ZIP_PATTERN = re.compile(r"\d{5}(?:-\d{4})?", re.ASCII)
 
-Answer = TypeVar("Answer")
+ResponseItem = TypeVar("ResponseItem")
 
 
-def read_answers(
-    body: bytes, asked: int, read: Callable[[Mapping[str, Any]], Answer], nothing: Answer
-) -> Sequence[Answer]:
+def read_responses(
+    body: bytes, count: int, read_item: Callable[[Mapping[str, Any]], ResponseItem], missing: ResponseItem
+) -> Sequence[ResponseItem]:
     """One for each question, by its `id`; what is missing, or cannot be understood, is no answer."""
     try:
-        told = orjson.loads(body)
+        payload = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise VerifierDown("The verifier's answer is not JSON.") from None
-    answers = told.get("answers") if isinstance(told, dict) else None
-    if not isinstance(answers, list):
+    items = payload.get("answers") if isinstance(payload, dict) else None
+    if not isinstance(items, list):
         raise VerifierDown("The verifier's answer has no list named answers.")
-    found = [nothing] * asked
-    for answer in answers:
-        place = answer.get("id") if isinstance(answer, dict) else None
-        if type(place) is int and 0 <= place < asked:
-            found[place] = read(answer)
-    return found
+    responses = [missing] * count
+    for item in items:
+        index = item.get("id") if isinstance(item, dict) else None
+        if type(index) is int and 0 <= index < count:
+            responses[index] = read_item(item)
+    return responses
 
 
-def read_answer(answer: Mapping[str, Any]) -> AddressAnswer:
-    dpv = answer.get("dpv")
-    return AddressAnswer(
-        dpv=dpv if isinstance(dpv, str) and dpv in DPV else None,
-        corrected=read_parts(answer.get("address")),
-        moved=_moved(answer.get("moved")),
-        is_vacant=answer.get("vacant") is True,
+def read_verification(item: Mapping[str, Any]) -> AddressVerification:
+    dpv = item.get("dpv")
+    return AddressVerification(
+        dpv=dpv if isinstance(dpv, str) and dpv in DPV_CODES else None,
+        corrected=read_address(item.get("address")),
+        moved=_read_move(item.get("moved")),
+        is_vacant=item.get("vacant") is True,
     )
 
 
-def read_found(answer: Mapping[str, Any]) -> PostalParts | None:
-    return read_parts(answer.get("address"))
+def read_found_address(item: Mapping[str, Any]) -> PostalParts | None:
+    return read_address(item.get("address"))
 
 
-def read_parts(told: object) -> PostalParts | None:
+def read_address(value: object) -> PostalParts | None:
     """A whole address at home, or nothing: half of one is printed nowhere."""
-    if not isinstance(told, dict):
+    if not isinstance(value, dict):
         return None
-    street, second, city, state, code = (
-        _line(told.get(name)) for name in ("address", "address2", "city", "state", "zip")
+    street, second_line, city, state, code = (
+        _read_line(value.get(name)) for name in ("address", "address2", "city", "state", "zip")
     )
-    if not (street and city) or state not in CODES or code is None or not ZIP.fullmatch(code):
+    if not (street and city) or state not in STATE_CODES or code is None or not ZIP_PATTERN.fullmatch(code):
         return None
-    return street, second, city, state, code
+    return street, second_line, city, state, code
 
 
-def _moved(told: object) -> Moved | None:
-    if not isinstance(told, dict):
+def _read_move(value: object) -> ChangeOfAddress | None:
+    if not isinstance(value, dict):
         return None
-    to = read_parts(told.get("address"))
-    if to is None and told.get("address") is not None:
+    new_address = read_address(value.get("address"))
+    if new_address is None and value.get("address") is not None:
         return None  # they have moved somewhere that we cannot read: the old address is as good as before
-    return Moved(to, _day(told.get("date")))
+    return ChangeOfAddress(new_address, _read_date(value.get("date")))
 
 
-def _day(told: object) -> date | None:
+def _read_date(value: object) -> date | None:
     """NCOA knows the month of a move; some services tell the day."""
-    if not isinstance(told, str):
+    if not isinstance(value, str):
         return None
     try:
-        return date.fromisoformat(told if len(told) > len("2026-05") else f"{told}-01")
+        return date.fromisoformat(value if len(value) > len("2026-05") else f"{value}-01")
     except ValueError:
         return None
 
 
-def _line(told: object) -> str | None:
-    if not isinstance(told, str) or len(told) > LONGEST or not told.isprintable():
+def _read_line(value: object) -> str | None:
+    if not isinstance(value, str) or len(value) > MAX_TEXT_LENGTH or not value.isprintable():
         return None
-    return " ".join(told.upper().split()) or None
+    return " ".join(value.upper().split()) or None
 
 
 SETTING = "QUILLPOST_VERIFIER"
-LARGEST_ANSWER = 4_000_000
-NO_ANSWER = AddressAnswer()
+MAX_RESPONSE_BYTES = 4_000_000
+NO_VERIFICATION = AddressVerification()
 
 
 class HttpVerifier:
@@ -119,40 +119,40 @@ class HttpVerifier:
         base_url: str,
         *,
         key: str,
-        appends: bool = False,
+        can_append: bool = False,
         seconds: float = 30.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._base = base_url.rstrip("/")
+        self._base_url = base_url.rstrip("/")
         self._key = key
-        self._appends = appends
+        self._can_append = can_append
         self._seconds = seconds
         self._tls = tls
         # The address is the operator's own setting, not a caller's: it may well be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
     @property
-    def appends(self) -> bool:
-        return self._appends
+    def can_append(self) -> bool:
+        return self._can_append
 
-    def verify(self, asked: Sequence[AskedAddress]) -> Sequence[AddressAnswer]:
+    def verify(self, addresses: Sequence[AddressQuery]) -> Sequence[AddressVerification]:
         questions = [
-            {"id": place, "name": each.name, "company": each.company, **_written(each.parts)}
-            for place, each in enumerate(asked)
+            {"id": index, "name": address.name, "company": address.company, **_address_to_json(address.parts)}
+            for index, address in enumerate(addresses)
         ]
-        body = asyncio.run(self._ask("verify", {"addresses": questions}))
-        return read_answers(body, len(asked), read_answer, NO_ANSWER)
+        body = asyncio.run(self._post("verify", {"addresses": questions}))
+        return read_responses(body, len(addresses), read_verification, NO_VERIFICATION)
 
-    def append(self, asked: Sequence[AskedPerson]) -> Sequence[PostalParts | None]:
+    def append(self, people: Sequence[PersonQuery]) -> Sequence[PostalParts | None]:
         questions = [
-            {"id": place, "name": each.name, "company": each.company, "email": each.email}
-            for place, each in enumerate(asked)
+            {"id": index, "name": person.name, "company": person.company, "email": person.email}
+            for index, person in enumerate(people)
         ]
-        body = asyncio.run(self._ask("append", {"people": questions}))
-        return read_answers(body, len(asked), read_found, None)
+        body = asyncio.run(self._post("append", {"people": questions}))
+        return read_responses(body, len(people), read_found_address, None)
 
-    async def _ask(self, what: str, questions: Mapping[str, object]) -> bytes:
-        url, data = f"{self._base}/{what}", orjson.dumps(questions)
+    async def _post(self, path: str, questions: Mapping[str, object]) -> bytes:
+        url, data = f"{self._base_url}/{path}", orjson.dumps(questions)
         headers = {
             "Authorization": f"Bearer {self._key}",
             "Content-Type": "application/json",
@@ -163,43 +163,43 @@ class HttpVerifier:
                 self._guard.session(seconds=self._seconds, tls=self._tls) as session,
                 session.post(url, data=data, headers=headers, allow_redirects=False) as response,
             ):
-                body = await _read(response)
-        except FAILURES as failure:
-            raise VerifierDown(sentence(failure, url, seconds=self._seconds)) from failure
-        _check(response, body)
+                body = await _read_body(response)
+        except REQUEST_FAILURES as failure:
+            raise VerifierDown(describe_failure(failure, url, seconds=self._seconds)) from failure
+        _check_response(response, body)
         return body
 
 
-def verifier_at(address: str, *, key: str | None, appends: bool) -> HttpVerifier:
+def build_http_verifier(url: str, *, key: str | None, can_append: bool) -> HttpVerifier:
     """The verifier, or `NotReady` with a sentence on what does not fit together. Nobody is called yet."""
     try:
-        parsed = urlsplit(address)
+        parsed = urlsplit(url)
         is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
     except ValueError:
         raise NotReady(f"{SETTING} is not an address that we can read.") from None
-    if parsed.scheme not in ("http", "https") or not is_plain or " " in address or not address.isprintable():
+    if parsed.scheme not in ("http", "https") or not is_plain or " " in url or not url.isprintable():
         raise NotReady(f"{SETTING} must be an address such as https://host/path.")
     if parsed.username is not None or parsed.password is not None:
         raise NotReady(f"{SETTING} must not hold a user or a password: set {SETTING}_KEY instead.")
     if not key:
         raise NotReady(f"{SETTING} is set: {SETTING}_KEY must be set too, to be let in with.")
-    return HttpVerifier(address, key=key, appends=appends)
+    return HttpVerifier(url, key=key, can_append=can_append)
 
 
-def _written(parts: PostalParts) -> dict[str, str | None]:
-    street, second, city, state, code = parts
-    return {"address": street, "address2": second, "city": city, "state": state, "zip": code}
+def _address_to_json(parts: PostalParts) -> dict[str, str | None]:
+    street, second_line, city, state, code = parts
+    return {"address": street, "address2": second_line, "city": city, "state": state, "zip": code}
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     """No more than one byte too many."""
     body = bytearray()
-    while len(body) <= LARGEST_ANSWER and (chunk := await response.content.read(64 * 1024)):
+    while len(body) <= MAX_RESPONSE_BYTES and (chunk := await response.content.read(64 * 1024)):
         body += chunk
     return bytes(body)
 
 
-def _check(response: aiohttp.ClientResponse, body: bytes) -> None:
+def _check_response(response: aiohttp.ClientResponse, body: bytes) -> None:
     """What it says when it refuses is not shown: it may repeat whom it was asked about."""
     host, status = response.url.host, response.status
     if 300 <= status < 400:
@@ -208,5 +208,5 @@ def _check(response: aiohttp.ClientResponse, body: bytes) -> None:
         raise VerifierDown(f"{host} does not let us in, it answered with status {status}: see {SETTING}_KEY.")
     if not 200 <= status < 300:
         raise VerifierDown(f"{host} answered with status {status}.")
-    if len(body) > LARGEST_ANSWER:
-        raise VerifierDown(f"{host} answered with more than {LARGEST_ANSWER:,} bytes.")
+    if len(body) > MAX_RESPONSE_BYTES:
+        raise VerifierDown(f"{host} answered with more than {MAX_RESPONSE_BYTES:,} bytes.")

@@ -16,19 +16,25 @@ from quillpost.fulfillment.tracking.ports import (
     CarrierDown,
     CarrierFeed,
     CarrierReport,
-    FileBarred,
-    SetAside,
-    TooMuch,
+    RefusedScanFile,
+    ScanFileForbidden,
+    ScanFileTooLarge,
 )
-from quillpost.integrations.folders.models import Barred, OpenPlace, Place, PlaceDown, TooLarge
+from quillpost.integrations.folders.models import (
+    FolderDown,
+    FolderFileTooLarge,
+    OpenFolder,
+    RemoteFolder,
+    UnreadableFile,
+)
 
-AT_ONCE = 50
-LARGEST = 100_000_000
-UNFINISHED = (".partial", ".tmp")
-DONE, REFUSED, REASON = "done", "refused", ".reason.txt"
-LONGEST_REASON = 2_000
-MOST_LOOKED_AT = 500
-LONGEST_NAME = 150
+MAX_FILES_PER_POLL = 50
+MAX_FILE_BYTES = 100_000_000
+UNFINISHED_SUFFIXES = (".partial", ".tmp")
+DONE_FOLDER, REFUSED_FOLDER, REASON_SUFFIX = "done", "refused", ".reason.txt"
+MAX_REASON_BYTES = 2_000
+MAX_FILES_CHECKED = 500
+MAX_NAME_LENGTH = 150
 """Leaves room for what is put before and behind it."""
 
 
@@ -39,144 +45,148 @@ class DropFolder:
     next poll.
     """
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, folder: RemoteFolder) -> None:
+        self._folder = folder
         self._sizes: Mapping[str, int] = {}
-        self._barred: set[str] = set()
+        self._unreadable: set[str] = set()
 
     def poll(self, *, now: datetime) -> CarrierReport:  # noqa: ARG002
-        with self._visiting() as visit:
-            sizes = _sizes(visit)
+        with self._open_folder() as folder:
+            sizes = _read_sizes(folder)
         ready = [name for name, size in sizes.items() if self._sizes.get(name) == size]
         self._sizes = sizes
         # However many may not be read, they are not in the way of the others.
-        self._barred &= sizes.keys()
-        ready.sort(key=self._barred.__contains__)
-        return CarrierReport(ready[:AT_ONCE], expects_more=len(sizes) > min(len(ready), AT_ONCE))
+        self._unreadable &= sizes.keys()
+        ready.sort(key=self._unreadable.__contains__)
+        return CarrierReport(ready[:MAX_FILES_PER_POLL], expects_more=len(sizes) > min(len(ready), MAX_FILES_PER_POLL))
 
     def fetch(self, name: str) -> bytes:
-        with self._visiting() as visit:
+        with self._open_folder() as folder:
             try:
-                data = visit.get(name, most_bytes=LARGEST)
-            except TooLarge as large:
-                raise TooMuch(f"{large} Split it, or pack it with gzip.") from None
-            except Barred as barred:
-                self._barred.add(name)
-                raise FileBarred(str(barred)) from None
-        self._barred.discard(name)
+                data = folder.get(name, most_bytes=MAX_FILE_BYTES)
+            except FolderFileTooLarge as failure:
+                raise ScanFileTooLarge(f"{failure} Split it, or pack it with gzip.") from None
+            except UnreadableFile as unreadable:
+                self._unreadable.add(name)
+                raise ScanFileForbidden(str(unreadable)) from None
+        self._unreadable.discard(name)
         if len(data) != self._sizes.get(name, len(data)):
             raise FileMissing(name)  # it has begun to grow again: a later poll takes it
         return data
 
     def settle(self, name: str) -> None:
-        with self._visiting() as visit:
-            _move(visit, name, DONE)
+        with self._open_folder() as folder:
+            _move_file(folder, name, DONE_FOLDER)
 
     def refuse(self, name: str, reason: str) -> None:
-        with self._visiting() as visit:
-            moved = _move(visit, name, REFUSED)
-            if moved is not None:
-                visit.put(moved + REASON, reason.encode())
+        with self._open_folder() as folder:
+            new_name = _move_file(folder, name, REFUSED_FOLDER)
+            if new_name is not None:
+                folder.put(new_name + REASON_SUFFIX, reason.encode())
 
-    def set_aside(self) -> Sequence[SetAside]:
-        with self._visiting() as visit:
-            names = visit.names(REFUSED)
-            refused = [
-                SetAside(name, _reason(visit, name) if name + REASON in names else "")
+    def set_aside(self) -> Sequence[RefusedScanFile]:
+        with self._open_folder() as folder:
+            names = folder.names(REFUSED_FOLDER)
+            refused_files = [
+                RefusedScanFile(name, _read_reason(folder, name) if name + REASON_SUFFIX in names else "")
                 for name in names
-                if not name.endswith(REASON)
+                if not name.endswith(REASON_SUFFIX)
             ]
-            return [*refused, *_barred(visit)]
+            return [*refused_files, *_find_unreadable(folder)]
 
     @contextmanager
-    def _visiting(self) -> Iterator[OpenPlace]:
+    def _open_folder(self) -> Iterator[OpenFolder]:
         try:
-            with self._place.open() as visit:
-                yield visit
-        except PlaceDown as down:
-            raise CarrierDown(f"The carrier's folder {self._place.shown}: {down}") from None
+            with self._folder.open() as folder:
+                yield folder
+        except FolderDown as failure:
+            raise CarrierDown(f"The carrier's folder {self._folder.label}: {failure}") from None
 
 
-def _sizes(visit: OpenPlace) -> dict[str, int]:
+def _read_sizes(folder: OpenFolder) -> dict[str, int]:
     """Of the files that may be whole; folders have none."""
-    wanted = (name for name in visit.names("") if name[0] != "." and len(name) <= LONGEST_NAME)
-    sizes = {name: visit.size(name) for name in wanted if not name.endswith(UNFINISHED)}
+    names = (name for name in folder.names("") if name[0] != "." and len(name) <= MAX_NAME_LENGTH)
+    sizes = {name: folder.size(name) for name in names if not name.endswith(UNFINISHED_SUFFIXES)}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _move(visit: OpenPlace, name: str, folder: str) -> str | None:
+def _move_file(folder: OpenFolder, name: str, target_folder: str) -> str | None:
     """Its new name, which may be numbered: a carrier may use the same one again. None if it has gone."""
     number = 0
     try:
         while True:
-            target = f"{folder}/{name}" if not number else f"{folder}/{number}-{name}"
-            if visit.rename(name, target):
+            target = f"{target_folder}/{name}" if not number else f"{target_folder}/{number}-{name}"
+            if folder.rename(name, target):
                 return target
             number += 1
     except FileMissing:
         return None
 
 
-def _reason(visit: OpenPlace, name: str) -> str:
+def _read_reason(folder: OpenFolder, name: str) -> str:
     try:
-        return visit.get(f"{REFUSED}/{name}{REASON}", most_bytes=LONGEST_REASON).decode(errors="replace")
-    except (FileMissing, TooLarge, Barred):
+        return folder.get(f"{REFUSED_FOLDER}/{name}{REASON_SUFFIX}", most_bytes=MAX_REASON_BYTES).decode(
+            errors="replace"
+        )
+    except (FileMissing, FolderFileTooLarge, UnreadableFile):
         return ""
 
 
-def _barred(visit: OpenPlace) -> Iterator[SetAside]:
+def _find_unreadable(folder: OpenFolder) -> Iterator[RefusedScanFile]:
     """Files that wait and may not be read: a look at the first byte tells."""
-    for name in islice(_sizes(visit), MOST_LOOKED_AT):
+    for name in islice(_read_sizes(folder), MAX_FILES_CHECKED):
         try:
-            visit.get(name, most_bytes=0)
-        except (FileMissing, TooLarge):
+            folder.get(name, most_bytes=0)
+        except (FileMissing, FolderFileTooLarge):
             continue
-        except Barred as barred:
-            yield SetAside(name, f"{barred} Let the service read it.")
+        except UnreadableFile as unreadable:
+            yield RefusedScanFile(name, f"{unreadable} Let the service read it.")
 
 
 """Files of one poll. Others wait for the next, which comes soon."""
 
-REASON_FILE = ".reason.txt"
+INBOX_REASON_SUFFIX = ".reason.txt"
 
 
-class Inbox:
+class StoredInbox:
     """`inbox/` holds what is to be read, `refused/` what could not be, each with a text that says why."""
 
     def __init__(self, store: FileStore, folder: str = "tracking") -> None:
         self._store = store
-        self._inbox, self._refused = f"{folder}/inbox/", f"{folder}/refused/"
+        self._inbox_prefix, self._refused_prefix = f"{folder}/inbox/", f"{folder}/refused/"
 
     def keep(self, data: bytes) -> None:
-        self._store.put(self._inbox + hashlib.sha256(data).hexdigest(), data)
+        self._store.put(self._inbox_prefix + hashlib.sha256(data).hexdigest(), data)
 
     def poll(self, *, now: datetime) -> CarrierReport:  # noqa: ARG002
-        names = [key.removeprefix(self._inbox) for key in self._store.keys(self._inbox)]
-        return CarrierReport(names[:AT_ONCE], expects_more=len(names) > AT_ONCE)
+        names = [key.removeprefix(self._inbox_prefix) for key in self._store.keys(self._inbox_prefix)]
+        return CarrierReport(names[:MAX_FILES_PER_POLL], expects_more=len(names) > MAX_FILES_PER_POLL)
 
     def fetch(self, name: str) -> bytes:
-        return self._store.get(self._inbox + name)
+        return self._store.get(self._inbox_prefix + name)
 
     def settle(self, name: str) -> None:
-        self._store.delete(self._inbox + name)
+        self._store.delete(self._inbox_prefix + name)
 
     def refuse(self, name: str, reason: str) -> None:
         """The reason first: a file without one would be a riddle."""
         try:
-            data = self._store.get(self._inbox + name)
+            data = self._store.get(self._inbox_prefix + name)
         except FileMissing:
             return
-        self._store.put(self._refused + name + REASON_FILE, reason.encode())
-        self._store.put(self._refused + name, data)
-        self._store.delete(self._inbox + name)
+        self._store.put(self._refused_prefix + name + INBOX_REASON_SUFFIX, reason.encode())
+        self._store.put(self._refused_prefix + name, data)
+        self._store.delete(self._inbox_prefix + name)
 
-    def set_aside(self) -> Sequence[SetAside]:
-        names = [key.removeprefix(self._refused) for key in self._store.keys(self._refused)]
-        return [SetAside(name, self._reason(name)) for name in names if not name.endswith(REASON_FILE)]
+    def set_aside(self) -> Sequence[RefusedScanFile]:
+        names = [key.removeprefix(self._refused_prefix) for key in self._store.keys(self._refused_prefix)]
+        return [
+            RefusedScanFile(name, self._read_reason(name)) for name in names if not name.endswith(INBOX_REASON_SUFFIX)
+        ]
 
-    def _reason(self, name: str) -> str:
+    def _read_reason(self, name: str) -> str:
         try:
-            return self._store.get(self._refused + name + REASON_FILE).decode()
+            return self._store.get(self._refused_prefix + name + INBOX_REASON_SUFFIX).decode()
         except FileMissing:
             return ""
 
@@ -184,7 +194,7 @@ class Inbox:
 log = structlog.get_logger(__name__)
 
 
-class SeveralFeeds:
+class CombinedFeed:
     """A file's name begins with its feed's, and a slash."""
 
     def __init__(self, feeds: Mapping[str, CarrierFeed]) -> None:
@@ -193,41 +203,41 @@ class SeveralFeeds:
     def poll(self, *, now: datetime) -> CarrierReport:
         names: list[str] = []
         expects_more = False
-        for feed, report in self._reports(now):
-            names += [f"{feed}/{name}" for name in report.names]
+        for feed, report in self._poll_feeds(now):
+            names += [f"{feed}/{name}" for name in report.file_names]
             expects_more = expects_more or report.expects_more
         return CarrierReport(names, expects_more)
 
     def fetch(self, name: str) -> bytes:
-        feed, own = self._found(name)
-        return feed.fetch(own)
+        feed, file_name = self._find_feed(name)
+        return feed.fetch(file_name)
 
     def settle(self, name: str) -> None:
-        feed, own = self._found(name)
-        feed.settle(own)
+        feed, file_name = self._find_feed(name)
+        feed.settle(file_name)
 
     def refuse(self, name: str, reason: str) -> None:
-        feed, own = self._found(name)
-        feed.refuse(own, reason)
+        feed, file_name = self._find_feed(name)
+        feed.refuse(file_name, reason)
 
-    def set_aside(self) -> Sequence[SetAside]:
-        found: list[SetAside] = []
+    def set_aside(self) -> Sequence[RefusedScanFile]:
+        files: list[RefusedScanFile] = []
         for name, feed in self._feeds.items():
-            found += [SetAside(f"{name}/{each.name}", each.reason) for each in feed.set_aside()]
-        return found
+            files += [RefusedScanFile(f"{name}/{file.name}", file.reason) for file in feed.set_aside()]
+        return files
 
-    def _reports(self, now: datetime) -> list[tuple[str, CarrierReport]]:
-        reports, faults = [], []
+    def _poll_feeds(self, now: datetime) -> list[tuple[str, CarrierReport]]:
+        reports, errors = [], []
         for name, feed in self._feeds.items():
             try:
                 reports.append((name, feed.poll(now=now)))
-            except CarrierDown as down:
-                log.warning("tracking.feed_down", feed=name, reason=str(down))
-                faults.append(down)
-        if faults and not reports:
-            raise faults[0]
+            except CarrierDown as failure:
+                log.warning("tracking.feed_down", feed=name, reason=str(failure))
+                errors.append(failure)
+        if errors and not reports:
+            raise errors[0]
         return reports
 
-    def _found(self, name: str) -> tuple[CarrierFeed, str]:
-        feed, _, own = name.partition("/")
-        return self._feeds[feed], own
+    def _find_feed(self, name: str) -> tuple[CarrierFeed, str]:
+        feed_name, _, file_name = name.partition("/")
+        return self._feeds[feed_name], file_name

@@ -15,165 +15,165 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from quillpost.core.ports import FileStore
-from quillpost.fulfillment.tracking.ports import CarrierReport, SetAside
+from quillpost.fulfillment.tracking.ports import CarrierReport, RefusedScanFile
 
 PRINTER_FAILURE_NAME = "test printer failure"
 
-LAST_SIGHTING = 1.05
+MAX_PACE = 1.05
 """The slowest piece takes so much longer than the journey it is given."""
 
-SLOTS = 10
+REPORTS_PER_JOURNEY = 10
 """Reports of one journey: what is seen in between is told with the next."""
 
 
 @dataclass(frozen=True, slots=True)
-class Leg:
+class JourneyLeg:
     """Where a piece is seen, how far into its journey, and what the carrier calls that."""
 
     share: float
     phase: str
-    words: str = ""
+    description: str = ""
     is_local: bool = True
 
 
-AT_ORIGIN = Leg(0.25, "Phase 1a - Origin Primary Processing", is_local=False)
-NEARBY = Leg(0.5, "Phase 2b - Destination SCF Processing")
-SORTED = Leg(0.75, "Phase 3c - Destination Sequenced Carrier Sortation")
-AT_THE_DOOR = Leg(1.0, "Phase 4c - Delivery")
-FORWARDED = Leg(0.5, "PARS Processing", "Forwarded")
-SENT_BACK = Leg(1.0, "PARS Processing", "Return to sender")
-LOST = Leg(1.0, "Miscellaneous", "Destroyed as dead mail")
+AT_ORIGIN = JourneyLeg(0.25, "Phase 1a - Origin Primary Processing", is_local=False)
+AT_DESTINATION = JourneyLeg(0.5, "Phase 2b - Destination SCF Processing")
+SORTED = JourneyLeg(0.75, "Phase 3c - Destination Sequenced Carrier Sortation")
+DELIVERED = JourneyLeg(1.0, "Phase 4c - Delivery")
+FORWARDED = JourneyLeg(0.5, "PARS Processing", "Forwarded")
+RETURNED_TO_SENDER = JourneyLeg(1.0, "PARS Processing", "Return to sender")
+LOST = JourneyLeg(1.0, "Miscellaneous", "Destroyed as dead mail")
 
-USUAL = (AT_ORIGIN, NEARBY, SORTED, AT_THE_DOOR)
-RETURNED = (AT_ORIGIN, NEARBY, SENT_BACK)
-REROUTED = (
-    AT_ORIGIN, FORWARDED, Leg(0.65, NEARBY.phase), Leg(0.8, SORTED.phase), AT_THE_DOOR,
+USUAL_JOURNEY = (AT_ORIGIN, AT_DESTINATION, SORTED, DELIVERED)
+RETURNED_JOURNEY = (AT_ORIGIN, AT_DESTINATION, RETURNED_TO_SENDER)
+REROUTED_JOURNEY = (
+    AT_ORIGIN, FORWARDED, JourneyLeg(0.65, AT_DESTINATION.phase), JourneyLeg(0.8, SORTED.phase), DELIVERED,
 )  # fmt: skip
-DESTROYED = (AT_ORIGIN, LOST)
-VANISHED = (AT_ORIGIN,)
-BY_NAME: Mapping[str, Sequence[Leg]] = {
-    "test returned": RETURNED,
-    "test rerouted": REROUTED,
-    "test lost": DESTROYED,
+DESTROYED_JOURNEY = (AT_ORIGIN, LOST)
+VANISHED_JOURNEY = (AT_ORIGIN,)
+JOURNEYS_BY_NAME: Mapping[str, Sequence[JourneyLeg]] = {
+    "test returned": RETURNED_JOURNEY,
+    "test rerouted": REROUTED_JOURNEY,
+    "test lost": DESTROYED_JOURNEY,
 }
 
 # Of a hundred pieces that may go wrong, how many go wrong how.
-ENDINGS: Sequence[tuple[float, Sequence[Leg]]] = (
-    (0.05, RETURNED),
-    (0.05, REROUTED),
-    (0.02, DESTROYED),
-    (0.03, VANISHED),
+FAILED_JOURNEYS: Sequence[tuple[float, Sequence[JourneyLeg]]] = (
+    (0.05, RETURNED_JOURNEY),
+    (0.05, REROUTED_JOURNEY),
+    (0.02, DESTROYED_JOURNEY),
+    (0.03, VANISHED_JOURNEY),
 )
-SPOILED = 0.03
+SPOILED_SHARE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class SimulatedScan:
     """A leg as it is told: in which report, and at what share of the journey it was seen."""
 
-    leg: Leg
+    journey_leg: JourneyLeg
     share: float
     slot: int
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
-    """`losses` is the share of scans that is missed, and of those that come twice or late; of the pieces a
+class MailSimulation:
+    """`loss_rate` is the share of scans that is missed, and of those that come twice or late; of the pieces a
     few in a hundred of that share go wrong."""
 
     seed: int = 1
-    losses: float = 0.0
+    loss_rate: float = 0.0
 
-    def spoils(self, piece: Mapping[str, object]) -> bool:
+    def is_spoiled(self, item: Mapping[str, object]) -> bool:
         """Whether the printer spoils it."""
-        if str(piece["name"]).lower() in BY_NAME:
+        if str(item["name"]).lower() in JOURNEYS_BY_NAME:
             return False
-        return self._dice("print", piece).random() < self.losses * SPOILED
+        return self._build_random("print", item).random() < self.loss_rate * SPOILED_SHARE
 
-    def sightings(self, piece: Mapping[str, object]) -> Iterator[Sighting]:
+    def simulate_scans(self, item: Mapping[str, object]) -> Iterator[SimulatedScan]:
         """All that the carrier will tell of a piece."""
-        dice = self._dice("mail", piece)
-        pace = 0.9 + dice.random() * (LAST_SIGHTING - 0.9)
-        legs = BY_NAME.get(str(piece["name"]).lower())
-        is_reserved = legs is not None
-        for leg in legs if legs is not None else self._legs(dice):
+        randomness = self._build_random("mail", item)
+        pace = 0.9 + randomness.random() * (MAX_PACE - 0.9)
+        legs = JOURNEYS_BY_NAME.get(str(item["name"]).lower())
+        is_named_journey = legs is not None
+        for leg in legs if legs is not None else self._choose_legs(randomness):
             share = leg.share * pace
-            slot = _slot(share)
-            if is_reserved or not self.losses:
-                yield Sighting(leg, share, slot)
+            slot = _report_slot(share)
+            if is_named_journey or not self.loss_rate:
+                yield SimulatedScan(leg, share, slot)
                 continue
-            is_missed, is_late, is_twice = (dice.random() < self.losses for _ in range(3))
+            is_missed, is_late, is_repeated = (randomness.random() < self.loss_rate for _ in range(3))
             if not is_missed:
-                yield Sighting(leg, share, min(slot + 2, SLOTS) if is_late else slot)
-                if is_twice:
-                    yield Sighting(leg, share, min(slot + 1, SLOTS))
+                yield SimulatedScan(leg, share, min(slot + 2, REPORTS_PER_JOURNEY) if is_late else slot)
+                if is_repeated:
+                    yield SimulatedScan(leg, share, min(slot + 1, REPORTS_PER_JOURNEY))
 
-    def _legs(self, dice: random.Random) -> Sequence[Leg]:
-        chance = dice.random()
-        for share, legs in ENDINGS:
-            chance -= share * self.losses
+    def _choose_legs(self, randomness: random.Random) -> Sequence[JourneyLeg]:
+        chance = randomness.random()
+        for share, legs in FAILED_JOURNEYS:
+            chance -= share * self.loss_rate
             if chance < 0:
                 return legs
-        return USUAL
+        return USUAL_JOURNEY
 
-    def _dice(self, what: str, piece: Mapping[str, object]) -> random.Random:
-        return random.Random(f"{self.seed}|{what}|{piece['tracking'] or piece['item_id']}")  # noqa: S311
+    def _build_random(self, purpose: str, item: Mapping[str, object]) -> random.Random:
+        return random.Random(f"{self.seed}|{purpose}|{item['tracking'] or item['item_id']}")  # noqa: S311
 
 
-def _slot(share: float) -> int:
+def _report_slot(share: float) -> int:
     """The report with which it is told: the next one, the last at the latest."""
-    return min(int(share / LAST_SIGHTING * SLOTS) + 1, SLOTS)
+    return min(int(share / MAX_PACE * REPORTS_PER_JOURNEY) + 1, REPORTS_PER_JOURNEY)
 
 
-def told_after(slot: int, journey: timedelta) -> timedelta:
+def get_report_delay(slot: int, journey: timedelta) -> timedelta:
     """How long after the mailing a report is made."""
-    return journey * (LAST_SIGHTING * slot / SLOTS)
+    return journey * (MAX_PACE * slot / REPORTS_PER_JOURNEY)
 
 
-def event(
-    piece: Mapping[str, object], sighting: Sighting, *, mailed_at: datetime, journey: timedelta
+def build_scan_event(
+    item: Mapping[str, object], scan: SimulatedScan, *, mailed_at: datetime, journey: timedelta
 ) -> dict[str, str]:
     """The sighting in the postal service's own words."""
-    leg = sighting.leg
-    city = str(piece.get("city") or "") if leg.is_local else "Sandbox"
+    journey_leg = scan.journey_leg
+    city = str(item.get("city") or "") if journey_leg.is_local else "Sandbox"
     return {
-        "imb": str(piece["tracking"]),
-        "mailPhase": leg.phase,
-        "handlingEventTypeDescription": leg.words,
-        "scanDatetime": (mailed_at + journey * sighting.share).isoformat(),
+        "imb": str(item["tracking"]),
+        "mailPhase": journey_leg.phase,
+        "handlingEventTypeDescription": journey_leg.description,
+        "scanDatetime": (mailed_at + journey * scan.share).isoformat(),
         "scanFacilityName": "Simulated P&DC",
         "scanFacilityCity": city,
-        "scanFacilityState": str(piece.get("province") or "") if leg.is_local else "",
-        "scanFacilityZip": str(piece.get("postal_code") or "")[:5] if leg.is_local else "",
+        "scanFacilityState": str(item.get("province") or "") if journey_leg.is_local else "",
+        "scanFacilityZip": str(item.get("postal_code") or "")[:5] if journey_leg.is_local else "",
     }
 
 
-MAILBOX = "sandbox/mailbox/"
-AT_ONCE = 20
-DUE = "%Y%m%dT%H%M%S.%f"
-NAME = re.compile(r"(\d{8}T\d{6}\.\d{6})-.+\.json")
+MAILBOX_PREFIX = "sandbox/mailbox/"
+MAX_REPORTS_PER_POLL = 20
+DUE_FORMAT = "%Y%m%dT%H%M%S.%f"
+REPORT_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6})-.+\.json")
 
 
-class Mailbox:
+class SandboxMailbox:
     """Where the sandbox printer drops its jobs."""
 
-    def __init__(self, store: FileStore, chances: Chances, *, journey: timedelta) -> None:
+    def __init__(self, store: FileStore, simulation: MailSimulation, *, journey: timedelta) -> None:
         self._store = store
-        self._chances = chances
+        self._simulation = simulation
         self._journey = journey
 
-    def drop(self, reference: str, pieces: Iterable[Mapping[str, object]], *, mailed_at: datetime) -> None:
+    def mail_items(self, reference: str, items: Iterable[Mapping[str, object]], *, mailed_at: datetime) -> None:
         """Mail the pieces. Done again with the same moment, it writes the same files."""
         reports: dict[int, list[dict[str, str]]] = defaultdict(list)
-        for piece in pieces:
-            if piece["tracking"]:
-                for sighting in self._chances.sightings(piece):
-                    told = event(piece, sighting, mailed_at=mailed_at, journey=self._journey)
-                    reports[sighting.slot].append(told)
+        for item in items:
+            if item["tracking"]:
+                for scan in self._simulation.simulate_scans(item):
+                    scan_event = build_scan_event(item, scan, mailed_at=mailed_at, journey=self._journey)
+                    reports[scan.slot].append(scan_event)
         for slot, events in sorted(reports.items()):
-            due = (mailed_at + told_after(slot, self._journey)).astimezone(UTC)
+            due = (mailed_at + get_report_delay(slot, self._journey)).astimezone(UTC)
             data = json.dumps({"events": events}, ensure_ascii=False).encode()
-            self._store.put(f"{MAILBOX}{due.strftime(DUE)}-{reference}-{slot}.json", data)
+            self._store.put(f"{MAILBOX_PREFIX}{due.strftime(DUE_FORMAT)}-{reference}-{slot}.json", data)
 
 
 class SandboxCarrier:
@@ -181,21 +181,21 @@ class SandboxCarrier:
         self._store = store
 
     def poll(self, *, now: datetime) -> CarrierReport:
-        today = now.astimezone(UTC).strftime(DUE)
-        names = [key.removeprefix(MAILBOX) for key in self._store.keys(MAILBOX)]
-        names = [name for name in names if NAME.fullmatch(name)]
-        due = [name for name in names if name[: len(today)] <= today][:AT_ONCE]
-        return CarrierReport(due, expects_more=len(names) > len(due))
+        today = now.astimezone(UTC).strftime(DUE_FORMAT)
+        names = [key.removeprefix(MAILBOX_PREFIX) for key in self._store.keys(MAILBOX_PREFIX)]
+        names = [name for name in names if REPORT_NAME.fullmatch(name)]
+        due_names = [name for name in names if name[: len(today)] <= today][:MAX_REPORTS_PER_POLL]
+        return CarrierReport(due_names, expects_more=len(names) > len(due_names))
 
     def fetch(self, name: str) -> bytes:
-        return self._store.get(MAILBOX + name)
+        return self._store.get(MAILBOX_PREFIX + name)
 
     def settle(self, name: str) -> None:
-        self._store.delete(MAILBOX + name)
+        self._store.delete(MAILBOX_PREFIX + name)
 
     def refuse(self, name: str, reason: str) -> None:  # noqa: ARG002
         """It wrote the file itself: a person could do nothing with it."""
-        self._store.delete(MAILBOX + name)
+        self._store.delete(MAILBOX_PREFIX + name)
 
-    def set_aside(self) -> Sequence[SetAside]:
+    def set_aside(self) -> Sequence[RefusedScanFile]:
         return ()

@@ -6,66 +6,72 @@ from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from quillpost.core.errors import NotReady
-from quillpost.core.hosts import is_this_machine
-from quillpost.integrations.email.smtp import MailServer, spelled
-from quillpost.integrations.sms.twilio import TextService
+from quillpost.core.hosts import is_loopback_host
+from quillpost.integrations.email.smtp import MailServer, normalize_address
+from quillpost.integrations.sms.twilio import SmsService
 
-SMTP, SMTP_PASSWORD, SMTP_CA = "QUILLPOST_SMTP", "QUILLPOST_SMTP_PASSWORD", "QUILLPOST_SMTP_CA"
-MAIL_FROM, SMS = "QUILLPOST_MAIL_FROM", "QUILLPOST_SMS"
-WAYS: dict[str, tuple[Literal["tls", "starttls", "plain"], int]] = {
+SMTP_SETTING, SMTP_PASSWORD_SETTING, SMTP_CA_SETTING = (
+    "QUILLPOST_SMTP",
+    "QUILLPOST_SMTP_PASSWORD",
+    "QUILLPOST_SMTP_CA",
+)
+MAIL_FROM_SETTING, SMS_SETTING = "QUILLPOST_MAIL_FROM", "QUILLPOST_SMS"
+SMTP_SCHEMES: dict[str, tuple[Literal["tls", "starttls", "plain"], int]] = {
     "smtps": ("tls", 465),
     "smtp": ("starttls", 587),
     "smtp+plain": ("plain", 25),
 }
 
 
-def mail_server(url: str, *, password: str | None, authorities: Path | None) -> MailServer:
+def parse_mail_server(url: str, *, password: str | None, ca_file: Path | None) -> MailServer:
     """The server, or `NotReady` with a sentence on what does not fit together. Nobody is called yet."""
-    parsed = _split(url, SMTP)
-    if parsed.scheme not in WAYS or not parsed.hostname or parsed.path.strip("/") or parsed.query:
-        raise NotReady(f"{SMTP} must be smtp://user@host:587, smtps://user@host:465 or smtp+plain://host:25.")
+    parsed = _split_url(url, SMTP_SETTING)
+    if parsed.scheme not in SMTP_SCHEMES or not parsed.hostname or parsed.path.strip("/") or parsed.query:
+        raise NotReady(f"{SMTP_SETTING} must be smtp://user@host:587, smtps://user@host:465 or smtp+plain://host:25.")
     if parsed.password is not None:
-        raise NotReady(f"{SMTP} must not hold a password: set {SMTP_PASSWORD}.")
+        raise NotReady(f"{SMTP_SETTING} must not hold a password: set {SMTP_PASSWORD_SETTING}.")
     if (parsed.username is None) != (password is None):
-        raise NotReady(f"{SMTP} must name a user where {SMTP_PASSWORD} is set, and the other way round.")
-    security, port = WAYS[parsed.scheme]
-    if security == "plain" and password is not None and not is_this_machine(parsed.hostname):
-        raise NotReady(f"{SMTP} would send the password unsealed: use smtp:// or smtps://.")
-    if authorities is not None and not authorities.is_file():
-        raise NotReady(f"{SMTP_CA} names {authorities}, which is no file.")
+        raise NotReady(
+            f"{SMTP_SETTING} must name a user where {SMTP_PASSWORD_SETTING} is set, and the other way round."
+        )
+    security, port = SMTP_SCHEMES[parsed.scheme]
+    if security == "plain" and password is not None and not is_loopback_host(parsed.hostname):
+        raise NotReady(f"{SMTP_SETTING} would send the password unsealed: use smtp:// or smtps://.")
+    if ca_file is not None and not ca_file.is_file():
+        raise NotReady(f"{SMTP_CA_SETTING} names {ca_file}, which is no file.")
     user = None if parsed.username is None else unquote(parsed.username)
-    return MailServer(parsed.hostname, parsed.port or port, security, user, password, authorities)
+    return MailServer(parsed.hostname, parsed.port or port, security, user, password, ca_file)
 
 
-def mail_from(given: str | None) -> tuple[str, str]:
+def parse_mail_from(sender: str | None) -> tuple[str, str]:
     """The name and the address that mail comes from."""
-    name, address = parseaddr(given or "")
+    name, address = parseaddr(sender or "")
     try:
-        spelled(address)
+        normalize_address(address)
     except ValueError:
         raise NotReady(
-            f"{MAIL_FROM} must be an address that mail may come from, as Quillpost <mail@example.com>."
+            f"{MAIL_FROM_SETTING} must be an address that mail may come from, as Quillpost <mail@example.com>."
         ) from None
     if not name.isprintable():
-        raise NotReady(f"{MAIL_FROM} must be one line.")
+        raise NotReady(f"{MAIL_FROM_SETTING} must be one line.")
     return name, address
 
 
-def text_service(url: str, *, token: str | None, sender: str | None) -> TextService:
-    parsed = _split(url, SMS)
+def parse_sms_service(url: str, *, token: str | None, sender: str | None) -> SmsService:
+    parsed = _split_url(url, SMS_SETTING)
     if parsed.scheme not in ("http", "https") or not parsed.hostname or not parsed.username or parsed.query:
-        raise NotReady(f"{SMS} must be the service's address with the account's id: https://ID@host.")
+        raise NotReady(f"{SMS_SETTING} must be the service's address with the account's id: https://ID@host.")
     if parsed.password is not None:
-        raise NotReady(f"{SMS} must not hold a password: set {SMS}_TOKEN.")
-    if parsed.scheme == "http" and not is_this_machine(parsed.hostname):
-        raise NotReady(f"{SMS} would send the token unsealed: use https://.")
+        raise NotReady(f"{SMS_SETTING} must not hold a password: set {SMS_SETTING}_TOKEN.")
+    if parsed.scheme == "http" and not is_loopback_host(parsed.hostname):
+        raise NotReady(f"{SMS_SETTING} would send the token unsealed: use https://.")
     if not token or not sender:
-        raise NotReady(f"{SMS} needs {SMS}_TOKEN and {SMS}_FROM.")
+        raise NotReady(f"{SMS_SETTING} needs {SMS_SETTING}_TOKEN and {SMS_SETTING}_FROM.")
     base = f"{parsed.scheme}://{parsed.netloc.rpartition('@')[2]}{parsed.path.rstrip('/')}"
-    return TextService(base, unquote(parsed.username), token, sender)
+    return SmsService(base, unquote(parsed.username), token, sender)
 
 
-def _split(url: str, setting: str) -> SplitResult:
+def _split_url(url: str, setting: str) -> SplitResult:
     try:
         parsed = urlsplit(url)
         is_plain = parsed.port != 0 and url.isprintable() and " " not in url and not parsed.fragment

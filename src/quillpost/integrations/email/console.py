@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-from quillpost.notifications.ports import Message
+from quillpost.notifications.ports import OutgoingMessage
 
 WIDTH = 72
 
@@ -17,7 +17,7 @@ class ConsoleNotifier:
         self._setting = setting
         self._out = out
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: OutgoingMessage) -> None:
         head = f"{self._kind} that would be sent (set {self._setting} to send it) "
         lines = [head.ljust(WIDTH, "-"), f"To: {message.to}"]
         if self._kind == "E-mail":

@@ -18,64 +18,64 @@ import idna
 from aiohttp.abc import AbstractResolver
 
 from quillpost.integrations.http.guard import PooledResolver
-from quillpost.notifications.ports import Message, NeverTaken, NotifierDown, NotTakenNow
+from quillpost.notifications.ports import MessageDeferred, MessageRejected, NotifierDown, OutgoingMessage
 
-LETTERS = 40
-
-
-def identity(key: str) -> str:
-    return hashlib.sha256(key.encode()).hexdigest()[:LETTERS]
+MESSAGE_ID_LENGTH = 40
 
 
-LONGEST = 300
+def build_message_id(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:MESSAGE_ID_LENGTH]
 
 
-def one_line(said: str) -> str:
+MAX_REASON_LENGTH = 300
+
+
+def to_one_line(text: str) -> str:
     """One short line. What no database stores and no console shows is marked: a server that does not speak
     UTF-8 leaves half characters, and JSON may spell a zero."""
-    short = " ".join(said.split())[:LONGEST]
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in short)
+    shortened = " ".join(text.split())[:MAX_REASON_LENGTH]
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in shortened)
 
 
 # At this width no encoded word is longer than the 75 letters that it may have.
-POLICY = SMTP.clone(max_line_length=76)
-MOST_LOCAL, MOST_WHOLE = 64, 254
-NOT_IN_ADDRESSES = frozenset('<>()[],;:\\" \t')
+EMAIL_POLICY = SMTP.clone(max_line_length=76)
+MAX_LOCAL_PART_LENGTH, MAX_ADDRESS_LENGTH = 64, 254
+FORBIDDEN_ADDRESS_CHARACTERS = frozenset('<>()[],;:\\" \t')
 
 
-def spelled(address: str) -> str:
+def normalize_address(address: str) -> str:
     """The address as it goes over the wire, its domain in ASCII; `ValueError` when it is none."""
     local, at, domain = address.rpartition("@")
-    if not (at and 0 < len(local) <= MOST_LOCAL) or not address.isprintable():
+    if not (at and 0 < len(local) <= MAX_LOCAL_PART_LENGTH) or not address.isprintable():
         raise ValueError("This is not an e-mail address.")
-    if "@" in local or NOT_IN_ADDRESSES & set(address):
+    if "@" in local or FORBIDDEN_ADDRESS_CHARACTERS & set(address):
         raise ValueError("This is not an e-mail address.")
-    whole = f"{local}@{idna.encode(domain, uts46=True).decode('ascii')}"
-    if len(whole) > MOST_WHOLE:
+    full_address = f"{local}@{idna.encode(domain, uts46=True).decode('ascii')}"
+    if len(full_address) > MAX_ADDRESS_LENGTH:
         raise ValueError("This e-mail address is too long.")
-    return whole
+    return full_address
 
 
-def mail_of(message: Message, *, sender_name: str, sender: str) -> bytes:
-    """The whole mail, from an address that is `spelled`; `ValueError` where the one that it is for is none,
+def build_mail(message: OutgoingMessage, *, sender_name: str, sender: str) -> bytes:
+    """The whole mail, from an address that is `normalize_address`; `ValueError` where the one that it is for is none,
     or somebody has put a line end into a header."""
-    to = spelled(message.to)
-    whole = {"To": to, "Message-ID": f"<{identity(message.key)}@{sender.rpartition('@')[2]}>"}
-    if message.unsubscribe is not None:
-        whole["List-Unsubscribe"] = f"<{message.unsubscribe}>"
-    mail = EmailMessage(POLICY)
+    to = normalize_address(message.to)
+    unfolded_headers = {"To": to, "Message-ID": f"<{build_message_id(message.key)}@{sender.rpartition('@')[2]}>"}
+    if message.unsubscribe_url is not None:
+        unfolded_headers["List-Unsubscribe"] = f"<{message.unsubscribe_url}>"
+    mail = EmailMessage(EMAIL_POLICY)
     mail["From"] = formataddr((sender_name, sender))
     mail["Subject"] = message.subject
     mail["Date"] = format_datetime(message.at)
     mail["Auto-Submitted"] = "auto-generated"
-    if message.unsubscribe is not None:
+    if message.unsubscribe_url is not None:
         mail["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     mail.set_content(message.text, cte="quoted-printable")
     mail.add_alternative(message.html, subtype="html", cte="quoted-printable")
-    return _unbroken(whole) + bytes(mail)
+    return _format_unfolded_headers(unfolded_headers) + bytes(mail)
 
 
-def _unbroken(headers: Mapping[str, str]) -> bytes:
+def _format_unfolded_headers(headers: Mapping[str, str]) -> bytes:
     """Headers of one word each, which must not be broken over lines or encoded: a mail program would not find
     the link in it."""
     if not all(value.isprintable() and " " not in value for value in headers.values()):
@@ -83,14 +83,14 @@ def _unbroken(headers: Mapping[str, str]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
 
 
-GOODBYE_SECONDS = 2
-FOR_GOOD = 500
-UTF8 = "smtputf8"
+QUIT_TIMEOUT_SECONDS = 2
+PERMANENT_FAILURE_CODE = 500
+UTF8_OPTION = "smtputf8"
 
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where it is and how it is spoken to. `authorities` is a file of certificates to believe instead of the
+    """Where it is and how it is spoken to. `ca_file` is a file of certificates to believe instead of the
     system's own."""
 
     host: str
@@ -98,7 +98,7 @@ class MailServer:
     security: Literal["tls", "starttls", "plain"]
     user: str | None = None
     password: str | None = None
-    authorities: Path | None = None
+    ca_file: Path | None = None
 
 
 class SmtpNotifier:
@@ -115,34 +115,34 @@ class SmtpNotifier:
     ) -> None:
         self._server = server
         self._sender_name = sender_name
-        self._sender = spelled(sender)
+        self._sender = normalize_address(sender)
         self._seconds = seconds
         self._resolver = resolver or PooledResolver()
-        self._tls = ssl.create_default_context(cafile=server.authorities)
+        self._tls = ssl.create_default_context(cafile=server.ca_file)
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: OutgoingMessage) -> None:
         try:
-            mail = mail_of(message, sender_name=self._sender_name, sender=self._sender)
-            to = spelled(message.to)
+            mail = build_mail(message, sender_name=self._sender_name, sender=self._sender)
+            to = normalize_address(message.to)
         except ValueError:
-            raise NeverTaken("This is not an address that mail can be sent to.") from None
-        options = [] if to.isascii() else [UTF8]
-        async with self._connected() as client:
+            raise MessageRejected("This is not an address that mail can be sent to.") from None
+        options = [] if to.isascii() else [UTF8_OPTION]
+        async with self._open_client() as client:
             try:
                 await client.sendmail(self._sender, to, mail, mail_options=options)
             except (aiosmtplib.SMTPException, OSError, ValueError) as failure:
-                raise self._told(failure) from None
+                raise self._to_notifier_error(failure) from None
 
-    async def knock(self) -> None:
+    async def check_connection(self) -> None:
         """See that the server is there and lets us in; else `NotifierDown`."""
-        async with self._connected():
+        async with self._open_client():
             pass
 
     async def close(self) -> None:
         await self._resolver.close()
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[aiosmtplib.SMTP]:
+    async def _open_client(self) -> AsyncIterator[aiosmtplib.SMTP]:
         client = aiosmtplib.SMTP(
             hostname=self._server.host,
             local_hostname=self._sender.rpartition("@")[2],
@@ -156,21 +156,21 @@ class SmtpNotifier:
             try:
                 await client.connect(sock=await self._open_socket())
                 transport = cast(asyncio.WriteTransport | None, client.transport)
-                await self._be_let_in(client)
+                await self._authenticate(client)
             except (aiosmtplib.SMTPException, OSError) as failure:
-                raise NotifierDown(self._reason(failure)) from None
+                raise NotifierDown(self._describe_failure(failure)) from None
             transport = cast(asyncio.WriteTransport | None, client.transport)
             yield client
             # Whether it says goodbye changes nothing: it has taken the mail, or not.
             with suppress(aiosmtplib.SMTPException, OSError):
-                await client.quit(timeout=GOODBYE_SECONDS)
+                await client.quit(timeout=QUIT_TIMEOUT_SECONDS)
         finally:
             client.close()
             if transport is not None:
                 transport.abort()  # whoever says goodbye under a seal would wait for the other side to do so
-            await _settled()
+            await _let_loop_close()
 
-    async def _be_let_in(self, client: aiosmtplib.SMTP) -> None:
+    async def _authenticate(self, client: aiosmtplib.SMTP) -> None:
         if self._server.security == "starttls":
             await client.starttls(tls_context=self._tls)
         if self._server.user is not None and self._server.password is not None:
@@ -179,43 +179,43 @@ class SmtpNotifier:
     async def _open_socket(self) -> socket.socket:
         """Names are looked up on threads of their own: a name server that is silent holds up no job."""
         async with asyncio.timeout(self._seconds):
-            found = await self._resolver.resolve(self._server.host, self._server.port, socket.AF_UNSPEC)
-            for place in found[:-1]:
+            addresses = await self._resolver.resolve(self._server.host, self._server.port, socket.AF_UNSPEC)
+            for address in addresses[:-1]:
                 with suppress(OSError):
-                    return await _dial(place["family"], place["host"], place["port"])
-            return await _dial(found[-1]["family"], found[-1]["host"], found[-1]["port"])
+                    return await _connect_socket(address["family"], address["host"], address["port"])
+            return await _connect_socket(addresses[-1]["family"], addresses[-1]["host"], addresses[-1]["port"])
 
-    def _told(self, failure: Exception) -> Exception:
+    def _to_notifier_error(self, failure: Exception) -> Exception:
         """Which of the three it is that the server has said, or done."""
-        reason = self._reason(failure)
+        reason = self._describe_failure(failure)
         match failure:
             case aiosmtplib.SMTPRecipientsRefused(recipients=[first, *_]):
-                return NeverTaken(reason) if first.code >= FOR_GOOD else NotTakenNow(reason)
-            case aiosmtplib.SMTPSenderRefused() if failure.code >= FOR_GOOD:
+                return MessageRejected(reason) if first.code >= PERMANENT_FAILURE_CODE else MessageDeferred(reason)
+            case aiosmtplib.SMTPSenderRefused() if failure.code >= PERMANENT_FAILURE_CODE:
                 # It would say so of every mail: the operator has to look, and nothing is lost meanwhile.
                 return NotifierDown(reason)
             case aiosmtplib.SMTPResponseException():
-                return NeverTaken(reason) if failure.code >= FOR_GOOD else NotTakenNow(reason)
+                return MessageRejected(reason) if failure.code >= PERMANENT_FAILURE_CODE else MessageDeferred(reason)
             case aiosmtplib.SMTPNotSupported() | ValueError():
-                return NeverTaken(reason)
-        return NotTakenNow(reason)
+                return MessageRejected(reason)
+        return MessageDeferred(reason)
 
-    def _reason(self, failure: Exception) -> str:
+    def _describe_failure(self, failure: Exception) -> str:
         """Names the server and what happened, in its own words where it had some."""
         host = self._server.host
         if isinstance(failure, aiosmtplib.SMTPConnectError) and isinstance(failure.__cause__, Exception):
             failure = failure.__cause__
         match failure:
             case aiosmtplib.SMTPRecipientsRefused(recipients=[first, *_]):
-                return f"{host} does not take mail for this address: {_said(first)}"
+                return f"{host} does not take mail for this address: {_describe_response(first)}"
             case aiosmtplib.SMTPAuthenticationError():
                 return f"{host} does not know this user and password ({failure.code})."
             case aiosmtplib.SMTPSenderRefused():
-                return f"{host} does not take mail from this sender: {_said(failure)}"
+                return f"{host} does not take mail from this sender: {_describe_response(failure)}"
             case aiosmtplib.SMTPResponseException():
-                return f"{host} refused: {_said(failure)}"
+                return f"{host} refused: {_describe_response(failure)}"
             case aiosmtplib.SMTPNotSupported():
-                return f"{host} cannot do what is needed: {one_line(failure.message)}"
+                return f"{host} cannot do what is needed: {to_one_line(failure.message)}"
             case ssl.SSLCertVerificationError():
                 return f"The certificate of {host} could not be verified."
             case ssl.SSLError():
@@ -231,23 +231,23 @@ class SmtpNotifier:
         return f"{host} broke off the connection."
 
 
-async def _dial(family: int, host: str, port: int) -> socket.socket:
-    plug = socket.socket(family, socket.SOCK_STREAM)
-    plug.setblocking(False)
+async def _connect_socket(family: int, host: str, port: int) -> socket.socket:
+    new_socket = socket.socket(family, socket.SOCK_STREAM)
+    new_socket.setblocking(False)
     try:
-        await asyncio.get_running_loop().sock_connect(plug, (host, port))
+        await asyncio.get_running_loop().sock_connect(new_socket, (host, port))
     except BaseException:
-        plug.close()
+        new_socket.close()
         raise
-    return plug
+    return new_socket
 
 
-async def _settled() -> None:
+async def _let_loop_close() -> None:
     """What was closed, or broke off in its greeting, is gone after the loop's next turns: whoever stops the
     loop at once would leave it half open."""
     for _ in range(3):
         await asyncio.sleep(0)
 
 
-def _said(failure: aiosmtplib.SMTPResponseException) -> str:
-    return one_line(f"{failure.code} {failure.message}")
+def _describe_response(failure: aiosmtplib.SMTPResponseException) -> str:
+    return to_one_line(f"{failure.code} {failure.message}")

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-LONGEST_NAME = 200
+MAX_NAME_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True)
-class SftpKeys:
+class SftpCredentials:
     """How we prove who we are, and whom we believe. With a key file, the password is its passphrase."""
 
     key: Path | None = None
@@ -17,20 +17,20 @@ class SftpKeys:
     known_hosts: Path | None = None
 
 
-class PlaceDown(Exception):
+class FolderDown(Exception):
     """Why the place cannot be reached or used now, as a sentence for an operator."""
 
 
-class Barred(PlaceDown):
+class UnreadableFile(FolderDown):
     """Why one file cannot be read, while others may be."""
 
 
-class TooLarge(Exception):
+class FolderFileTooLarge(Exception):
     """A file is larger than the reader takes, as a sentence that names it."""
 
 
-class OpenPlace(Protocol):
-    """One visit. Names are relative, with slashes. Whatever goes wrong on the way is `PlaceDown`."""
+class OpenFolder(Protocol):
+    """One visit. Names are relative, with slashes. Whatever goes wrong on the way is `FolderDown`."""
 
     def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
         """Write a file, whole or not at all, over one that is there. Folders are made.
@@ -41,7 +41,7 @@ class OpenPlace(Protocol):
         ...
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
-        """The bytes, or `FileMissing`, or `TooLarge`, or `Barred`."""
+        """The bytes, or `FileMissing`, or `FolderFileTooLarge`, or `UnreadableFile`."""
         ...
 
     def exists(self, name: str) -> bool:
@@ -71,28 +71,28 @@ class OpenPlace(Protocol):
         ...
 
 
-class Place(Protocol):
+class RemoteFolder(Protocol):
     """Where a folder is and how to get in. It keeps nothing between visits."""
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """How a person calls it; without secrets."""
         ...
 
-    def open(self) -> AbstractContextManager[OpenPlace]: ...
+    def open(self) -> AbstractContextManager[OpenFolder]: ...
 
 
-def is_usable(name: str) -> bool:
+def is_usable_name(name: str) -> bool:
     """Whether the name is one step of a path that every system spells alike."""
-    return 0 < len(name) <= LONGEST_NAME and name.isprintable() and not {"/", "\\"} & {*name} and name != ".."
+    return 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable() and not {"/", "\\"} & {*name} and name != ".."
 
 
 def check_path(name: str) -> str:
     """Names are ours, or came from `names`: a wrong one is a fault in the program."""
-    if not all(is_usable(step) and step != "." for step in name.split("/")):
+    if not all(is_usable_name(step) and step != "." for step in name.split("/")):
         raise ValueError(f"{name!r} is not the name of a file.")
     return name
 
 
-def too_large(name: str, most_bytes: int) -> TooLarge:
-    return TooLarge(f"{name} is larger than {most_bytes:,} bytes.")
+def build_too_large_error(name: str, most_bytes: int) -> FolderFileTooLarge:
+    return FolderFileTooLarge(f"{name} is larger than {most_bytes:,} bytes.")

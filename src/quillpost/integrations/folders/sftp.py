@@ -26,63 +26,63 @@ from cryptography.hazmat.primitives.serialization import (
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileMissing
 from quillpost.integrations.folders.models import (
-    Barred,
-    OpenPlace,
-    PlaceDown,
-    SftpKeys,
+    FolderDown,
+    OpenFolder,
+    SftpCredentials,
+    UnreadableFile,
+    build_too_large_error,
     check_path,
-    is_usable,
-    too_large,
+    is_usable_name,
 )
 
-KEY_KINDS: dict[type, type[paramiko.PKey]] = {
+KEY_CLASSES: dict[type, type[paramiko.PKey]] = {
     Ed25519PrivateKey: paramiko.Ed25519Key,
     EllipticCurvePrivateKey: paramiko.ECDSAKey,
     RSAPrivateKey: paramiko.RSAKey,
 }
 
 
-def known_hosts(keys: SftpKeys) -> Path:
-    if keys.known_hosts is None:
-        raise PlaceDown("QUILLPOST_SFTP_KNOWN_HOSTS is not set: no machine can prove who it is.")
+def check_known_hosts(credentials: SftpCredentials) -> Path:
+    if credentials.known_hosts is None:
+        raise FolderDown("QUILLPOST_SFTP_KNOWN_HOSTS is not set: no machine can prove who it is.")
     try:
-        paramiko.HostKeys(str(keys.known_hosts))
+        paramiko.HostKeys(str(credentials.known_hosts))
     except (OSError, paramiko.SSHException, UnicodeDecodeError):
-        raise PlaceDown(
-            f"QUILLPOST_SFTP_KNOWN_HOSTS names {keys.known_hosts}, which is not a known_hosts file that we"
+        raise FolderDown(
+            f"QUILLPOST_SFTP_KNOWN_HOSTS names {credentials.known_hosts}, which is not a known_hosts file that we"
             " can read."
         ) from None
-    return keys.known_hosts
+    return credentials.known_hosts
 
 
-def private_key(keys: SftpKeys) -> paramiko.PKey | None:
-    if keys.key is None:
-        if keys.password is None:
-            raise PlaceDown("Neither QUILLPOST_SFTP_KEY nor QUILLPOST_SFTP_PASSWORD is set.")
+def load_private_key(credentials: SftpCredentials) -> paramiko.PKey | None:
+    if credentials.key is None:
+        if credentials.password is None:
+            raise FolderDown("Neither QUILLPOST_SFTP_KEY nor QUILLPOST_SFTP_PASSWORD is set.")
         return None
     try:
-        return _loaded(keys.key.read_bytes(), keys.password)
+        return _convert_private_key(credentials.key.read_bytes(), credentials.password)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm, paramiko.SSHException):
-        raise PlaceDown(
-            f"QUILLPOST_SFTP_KEY names {keys.key}, which is not a private key that we can open; its"
+        raise FolderDown(
+            f"QUILLPOST_SFTP_KEY names {credentials.key}, which is not a private key that we can open; its"
             " passphrase, if it has one, is QUILLPOST_SFTP_PASSWORD."
         ) from None
 
 
-def _loaded(data: bytes, passphrase: str | None) -> paramiko.PKey:
+def _convert_private_key(data: bytes, passphrase: str | None) -> paramiko.PKey:
     """Paramiko reads but some forms of keys, and of some only every other one: it is given a plain one."""
     try:
-        key = _opened(data, passphrase)
+        key = _parse_private_key(data, passphrase)
     except TypeError:  # the key needs no passphrase
-        key = _opened(data, None)
-    kind = next((kind for form, kind in KEY_KINDS.items() if isinstance(key, form)), None)
-    if kind is None:
+        key = _parse_private_key(data, None)
+    key_class = next((key_class for key_type, key_class in KEY_CLASSES.items() if isinstance(key, key_type)), None)
+    if key_class is None:
         raise TypeError("Not a kind of key that SSH still uses.")
-    plain = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-    return kind.from_private_key(io.StringIO(plain.decode()))
+    key_bytes = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    return key_class.from_private_key(io.StringIO(key_bytes.decode()))
 
 
-def _opened(data: bytes, passphrase: str | None) -> SSHPrivateKeyTypes | PrivateKeyTypes:
+def _parse_private_key(data: bytes, passphrase: str | None) -> SSHPrivateKeyTypes | PrivateKeyTypes:
     password = None if passphrase is None else passphrase.encode()
     try:
         return load_ssh_private_key(data, password)
@@ -90,47 +90,47 @@ def _opened(data: bytes, passphrase: str | None) -> SSHPrivateKeyTypes | Private
         return load_pem_private_key(data, password)
 
 
-MISSING = {errno.ENOENT, errno.ENOTDIR}
-NOT_ALLOWED = {errno.EACCES, errno.EPERM}
-CHUNK = 1 << 20
+MISSING_ERRORS = {errno.ENOENT, errno.ENOTDIR}
+PERMISSION_ERRORS = {errno.EACCES, errno.EPERM}
+CHUNK_BYTES = 1 << 20
 
 
-class SftpPlace:
+class SftpFolder:
     """`folder` is as the other machine spells it; without a leading slash it is in the user's home."""
 
     def __init__(
-        self, host: str, *, user: str, folder: str, keys: SftpKeys, port: int = 22, seconds: float = 30.0
+        self, host: str, *, user: str, folder: str, credentials: SftpCredentials, port: int = 22, seconds: float = 30.0
     ) -> None:
         self._host, self._port, self._user = host, port, user
         self._folder = PurePosixPath(folder)
-        self._keys = keys
+        self._credentials = credentials
         self._seconds = seconds
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         return f"{self._folder} on {self._host}"
 
     def check(self) -> None:
         """Look at the files of this machine that it takes to get in, or `NotReady`."""
         try:
-            known_hosts(self._keys)
-            private_key(self._keys)
-        except PlaceDown as fault:
-            raise NotReady(str(fault)) from None
+            check_known_hosts(self._credentials)
+            load_private_key(self._credentials)
+        except FolderDown as error:
+            raise NotReady(str(error)) from None
 
     @contextmanager
-    def open(self) -> Iterator[OpenPlace]:
-        key = private_key(self._keys)
-        believed = known_hosts(self._keys)
+    def open(self) -> Iterator[OpenFolder]:
+        key = load_private_key(self._credentials)
+        known_hosts_file = check_known_hosts(self._credentials)
         with paramiko.SSHClient() as client:
-            client.load_system_host_keys(str(believed))
-            client.set_missing_host_key_policy(_NoStrangers())
-            with _speaking(self._host, self._user, self._seconds):
+            client.load_system_host_keys(str(known_hosts_file))
+            client.set_missing_host_key_policy(_RejectUnknownHosts())
+            with _translate_errors(self._host, self._user, self._seconds):
                 client.connect(
                     self._host,
                     self._port,
                     self._user,
-                    password=self._keys.password if key is None else None,
+                    password=self._credentials.password if key is None else None,
                     pkey=key,
                     timeout=self._seconds,
                     banner_timeout=self._seconds,
@@ -140,80 +140,80 @@ class SftpPlace:
                     allow_agent=False,
                     look_for_keys=False,
                 )
-                files = client.open_sftp()
-                channel = files.get_channel()
+                sftp = client.open_sftp()
+                channel = sftp.get_channel()
                 if channel is not None:
                     channel.settimeout(self._seconds)
-            visit = _Visit(files, self._folder, self)
-            visit.find_root()
-            yield visit
+            open_folder = _SftpVisit(sftp, self._folder, self)
+            open_folder.require_root()
+            yield open_folder
 
     @contextmanager
-    def speaking(self) -> Iterator[None]:
-        with _speaking(self._host, self._user, self._seconds):
+    def translate_errors(self) -> Iterator[None]:
+        with _translate_errors(self._host, self._user, self._seconds):
             yield
 
 
-class _Visit:
-    def __init__(self, files: paramiko.SFTPClient, root: PurePosixPath, place: SftpPlace) -> None:
-        self._files = files
+class _SftpVisit:
+    def __init__(self, sftp: paramiko.SFTPClient, root: PurePosixPath, folder: SftpFolder) -> None:
+        self._sftp = sftp
         self._root = root
-        self._place = place
+        self._folder = folder
 
-    def find_root(self) -> None:
-        with self._place.speaking():
+    def require_root(self) -> None:
+        with self._folder.translate_errors():
             if not self._is_folder(str(self._root)):
-                raise PlaceDown(f"There is no folder {self._place.shown}: ask for it to be made.")
+                raise FolderDown(f"There is no folder {self._folder.label}: ask for it to be made.")
 
     def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
         path = self._path(name)
-        draft = str(PurePosixPath(path).with_name(f".{secrets.token_hex(8)}.tmp"))
-        with self._place.speaking():
+        draft_path = str(PurePosixPath(path).with_name(f".{secrets.token_hex(8)}.tmp"))
+        with self._folder.translate_errors():
             self._make_folders(name, mode=0o750 if is_secret else 0o777)
             # It asks for the size that has arrived, and complains of another.
-            self._files.putfo(io.BytesIO(data), draft, file_size=len(data))
+            self._sftp.putfo(io.BytesIO(data), draft_path, file_size=len(data))
             if self._stat(path) is None:
-                self._files.rename(draft, path)
+                self._sftp.rename(draft_path, path)
             else:
-                self._files.posix_rename(draft, path)
+                self._sftp.posix_rename(draft_path, path)
 
     def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
-        with self._place.speaking():
+        with self._folder.translate_errors():
             try:
-                with self._files.open(self._path(name), "rb") as file:
-                    data = _read(file, most_bytes)
-            except OSError as fault:
-                if fault.errno in MISSING:
+                with self._sftp.open(self._path(name), "rb") as file:
+                    data = _read_bounded(file, most_bytes)
+            except OSError as error:
+                if error.errno in MISSING_ERRORS:
                     raise FileMissing(name) from None
-                if fault.errno in NOT_ALLOWED:
-                    raise Barred(f"{self._path(name)} cannot be read: {_words(fault)}.") from fault
+                if error.errno in PERMISSION_ERRORS:
+                    raise UnreadableFile(f"{self._path(name)} cannot be read: {_describe_error(error)}.") from error
                 raise
         if most_bytes is not None and len(data) > most_bytes:
-            raise too_large(name, most_bytes)
+            raise build_too_large_error(name, most_bytes)
         return data
 
     def exists(self, name: str) -> bool:
-        with self._place.speaking():
+        with self._folder.translate_errors():
             return self._stat(self._path(name)) is not None
 
     def size(self, name: str) -> int | None:
-        with self._place.speaking():
-            found = self._stat(self._path(name))
-        return found.st_size if found is not None and stat.S_ISREG(found.st_mode or 0) else None
+        with self._folder.translate_errors():
+            file_status = self._stat(self._path(name))
+        return file_status.st_size if file_status is not None and stat.S_ISREG(file_status.st_mode or 0) else None
 
     def names(self, folder: str) -> list[str]:
-        with self._place.speaking():
+        with self._folder.translate_errors():
             path = self._path(folder)
-            return sorted(filter(is_usable, self._files.listdir(path))) if self._is_folder(path) else []
+            return sorted(filter(is_usable_name, self._sftp.listdir(path))) if self._is_folder(path) else []
 
     def rename(self, old: str, new: str) -> bool:
-        with self._place.speaking():
+        with self._folder.translate_errors():
             if self._stat(self._path(old)) is None:
                 raise FileMissing(old)
             self._make_folders(new)
             try:
                 # This form refuses a name that is taken; the other, posix_rename, does not.
-                self._files.rename(self._path(old), self._path(new))
+                self._sftp.rename(self._path(old), self._path(new))
             except OSError:
                 if self._stat(self._path(new)) is None:
                     raise
@@ -221,19 +221,19 @@ class _Visit:
         return True
 
     def delete(self, name: str) -> None:
-        with self._place.speaking():
+        with self._folder.translate_errors():
             self._delete(self._path(name))
 
     def _delete(self, path: str) -> None:
-        found = self._stat(path)
-        if found is None:
+        file_status = self._stat(path)
+        if file_status is None:
             return
-        if not stat.S_ISDIR(found.st_mode or 0):
-            self._files.remove(path)
+        if not stat.S_ISDIR(file_status.st_mode or 0):
+            self._sftp.remove(path)
             return
-        for inside in self._files.listdir(path):
-            self._delete(f"{path}/{inside}")
-        self._files.rmdir(path)
+        for entry_name in self._sftp.listdir(path):
+            self._delete(f"{path}/{entry_name}")
+        self._sftp.rmdir(path)
 
     def _make_folders(self, name: str, *, mode: int = 0o777) -> None:
         """Above the file, below the root."""
@@ -241,20 +241,20 @@ class _Visit:
             path = str(self._root / parent)
             if not self._is_folder(path):
                 try:
-                    self._files.mkdir(path, mode)
+                    self._sftp.mkdir(path, mode)
                 except OSError:  # another may have made it
                     if not self._is_folder(path):
                         raise
 
     def _is_folder(self, path: str) -> bool:
-        found = self._stat(path, follow=True)
-        return found is not None and stat.S_ISDIR(found.st_mode or 0)
+        file_status = self._stat(path, follow=True)
+        return file_status is not None and stat.S_ISDIR(file_status.st_mode or 0)
 
     def _stat(self, path: str, *, follow: bool = False) -> paramiko.SFTPAttributes | None:
         try:
-            return self._files.stat(path) if follow else self._files.lstat(path)
-        except OSError as fault:
-            if fault.errno in MISSING:
+            return self._sftp.stat(path) if follow else self._sftp.lstat(path)
+        except OSError as error:
+            if error.errno in MISSING_ERRORS:
                 return None
             raise
 
@@ -262,46 +262,44 @@ class _Visit:
         return str(self._root / check_path(name)) if name else str(self._root)
 
 
-class _NoStrangers(paramiko.MissingHostKeyPolicy):
+class _RejectUnknownHosts(paramiko.MissingHostKeyPolicy):
     def missing_host_key(self, client: object, hostname: str, key: object) -> None:  # noqa: ARG002
-        raise PlaceDown(
-            f"{hostname} is not in QUILLPOST_SFTP_KNOWN_HOSTS: add the host key that it told you."
-        )
+        raise FolderDown(f"{hostname} is not in QUILLPOST_SFTP_KNOWN_HOSTS: add the host key that it told you.")
 
 
 @contextmanager
-def _speaking(host: str, user: str, seconds: float) -> Iterator[None]:
+def _translate_errors(host: str, user: str, seconds: float) -> Iterator[None]:
     try:
         yield
     except paramiko.BadHostKeyException:
-        raise PlaceDown(
+        raise FolderDown(
             f"The host key of {host} is not the one in QUILLPOST_SFTP_KNOWN_HOSTS. Nothing was sent: ask its"
             " owner whether the key was changed."
         ) from None
     except paramiko.AuthenticationException:
-        raise PlaceDown(
+        raise FolderDown(
             f"{host} does not let {user} in: look at QUILLPOST_SFTP_KEY and QUILLPOST_SFTP_PASSWORD."
         ) from None
-    except TimeoutError as fault:
-        raise PlaceDown(f"{host} did not answer within {seconds:g} seconds.") from fault
-    except (paramiko.SSHException, EOFError, ConnectionError) as fault:
-        raise PlaceDown(f"{host} closed the connection, or does not speak SFTP.") from fault
-    except OSError as fault:
-        if isinstance(fault, paramiko.ssh_exception.NoValidConnectionsError) or fault.errno is None:
-            raise PlaceDown(f"{host} could not be reached, or refused: {_words(fault)}.") from fault
-        raise PlaceDown(f"{host} refused: {_words(fault)}.") from fault
+    except TimeoutError as error:
+        raise FolderDown(f"{host} did not answer within {seconds:g} seconds.") from error
+    except (paramiko.SSHException, EOFError, ConnectionError) as error:
+        raise FolderDown(f"{host} closed the connection, or does not speak SFTP.") from error
+    except OSError as error:
+        if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError) or error.errno is None:
+            raise FolderDown(f"{host} could not be reached, or refused: {_describe_error(error)}.") from error
+        raise FolderDown(f"{host} refused: {_describe_error(error)}.") from error
 
 
-def _words(fault: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     """On one line, not endless: some of them are the other side's own."""
-    text = " ".join((fault.strerror or str(fault) or type(fault).__name__).split())
+    text = " ".join((error.strerror or str(error) or type(error).__name__).split())
     return text[:200].rstrip(".")
 
 
-def _read(file: paramiko.SFTPFile, most_bytes: int | None) -> bytes:
+def _read_bounded(file: paramiko.SFTPFile, most_bytes: int | None) -> bytes:
     """No more than one byte too many."""
-    left = most_bytes + 1 if most_bytes is not None else None
+    max_read = most_bytes + 1 if most_bytes is not None else None
     data = bytearray()
-    while chunk := file.read(CHUNK if left is None else min(CHUNK, left - len(data))):
+    while chunk := file.read(CHUNK_BYTES if max_read is None else min(CHUNK_BYTES, max_read - len(data))):
         data += chunk
     return bytes(data)

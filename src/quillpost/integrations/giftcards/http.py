@@ -16,243 +16,248 @@ import aiohttp
 import orjson
 import structlog
 
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core import exact_json
 from quillpost.core.errors import NotReady
-from quillpost.core.hosts import is_this_machine
-from quillpost.integrations.http.client import FAILURES, sentence
+from quillpost.core.hosts import is_loopback_host
+from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard, IssuerDown, NoCard
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, IssuerDown
 
 log = structlog.get_logger(__name__)
 
 SETTING = "QUILLPOST_GIFTCARDS"
-LARGEST_ANSWER = 200_000
-LONGEST_SECRET, LONGEST_LINK = 200, 2_048
-MOST_FAILURES = 3
+MAX_RESPONSE_BYTES = 200_000
+MAX_SECRET_LENGTH, MAX_LINK_LENGTH = 200, 2_048
+MAX_FAILURES = 3
 """So many in a row, and the others are left for another time: it is down, and not at odds with one card."""
-MOST_RESTS, LONGEST_REST, USUAL_REST = 5, 30.0, 1.0
+MAX_ATTEMPTS, MAX_WAIT_SECONDS, DEFAULT_WAIT_SECONDS = 5, 30.0, 1.0
 """How often, and for how many seconds, one call waits where it is told that there were too many."""
 
-NO_FUNDS = 402
-MISSING = 404
-CONFLICT = 409
-REFUSALS = (400, CONFLICT, 422)
-TOO_MANY = 429
+NO_FUNDS_STATUS = 402
+NOT_FOUND_STATUS = 404
+CONFLICT_STATUS = 409
+REFUSAL_STATUSES = (400, CONFLICT_STATUS, 422)
+TOO_MANY_STATUS = 429
 MONEY_WORDS = (b"fund", b"balance")
 
 T = TypeVar("T")
-Rest = Callable[[float], Awaitable[None]]
-Outcome = GiftCard | NoCard
+Sleep = Callable[[float], Awaitable[None]]
+CardOutcome = CardSecret | CardNotIssued
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class IssuerResponse:
     """What was said to one request. Of a refusal there is the status alone."""
 
     status: int
-    told: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    payload: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def is_good(self) -> bool:
+    def is_success(self) -> bool:
         return 200 <= self.status < 300
 
 
-class Line:
+class IssuerConnection:
     """An open line to the house: its requests share connections, and end with it."""
 
-    def __init__(self, session: aiohttp.ClientSession, calls: "IssuerCalls") -> None:
-        self._session, self._calls = session, calls
+    def __init__(self, session: aiohttp.ClientSession, client: "IssuerClient") -> None:
+        self._session, self._client = session, client
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
         body: Mapping[str, Any] | None = None,
         *,
         query: Mapping[str, str] | None = None,
-        may_miss: bool = False,
-    ) -> Answer:
+        allow_missing: bool = False,
+    ) -> IssuerResponse:
         """The answer, or that it has no money for us or refuses (`Answer.status`); else `IssuerDown`. So is
-        what is not found, unless it `may_miss`: our address of them is wrong."""
-        for _ in range(MOST_RESTS):
-            status, wait, told = await self._once(method, path, body, query)
-            if may_miss and status == MISSING:
-                return Answer(status)
-            if status != TOO_MANY:
-                return self._judged(status, told)
-            await self._calls.rest(wait)
-        raise IssuerDown(f"{self._calls.host} had too many requests.")
+        what is not found, unless it `allow_missing`: our address of them is wrong."""
+        for _ in range(MAX_ATTEMPTS):
+            status, wait_seconds, response_body = await self._send(method, path, body, query)
+            if allow_missing and status == NOT_FOUND_STATUS:
+                return IssuerResponse(status)
+            if status != TOO_MANY_STATUS:
+                return self._check_response(status, response_body)
+            await self._client.sleep(wait_seconds)
+        raise IssuerDown(f"{self._client.host} had too many requests.")
 
-    async def _once(
+    async def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None, query: Mapping[str, str] | None
     ) -> tuple[int, float, bytes]:
-        url = f"{self._calls.base}/{path}"
+        url = f"{self._client.base_url}/{path}"
         data = None if body is None else orjson.dumps(body)
         try:
             async with self._session.request(
-                method, url, data=data, params=query, headers=self._calls.headers, allow_redirects=False
+                method, url, data=data, params=query, headers=self._client.headers, allow_redirects=False
             ) as response:
-                return response.status, _rest_of(response.headers), await _read(response)
-        except FAILURES as failure:
-            said = sentence(failure, url, seconds=self._calls.seconds)
-        raise IssuerDown(said)  # out here: the failure knows the request, and with it the key
+                return response.status, _read_retry_after(response.headers), await _read_body(response)
+        except REQUEST_FAILURES as failure:
+            reason = describe_failure(failure, url, seconds=self._client.seconds)
+        raise IssuerDown(reason)  # out here: the failure knows the request, and with it the key
 
-    def _judged(self, status: int, body: bytes) -> Answer:
-        host = self._calls.host
+    def _check_response(self, status: int, body: bytes) -> IssuerResponse:
+        host = self._client.host
         if 300 <= status < 400:
             raise IssuerDown(f"{host} redirects to another address: give the final one in {SETTING}.")
         if status in (401, 403):
-            raise IssuerDown(
-                f"{host} does not let us in, it answered with status {status}: see {SETTING}_KEY."
-            )
-        told = _json(body)
-        if status == NO_FUNDS:
-            return Answer(status)
-        if status in REFUSALS and told is not None:  # what is no JSON was said by somebody in between
-            return Answer(NO_FUNDS if _is_about_money(body) else status)
+            raise IssuerDown(f"{host} does not let us in, it answered with status {status}: see {SETTING}_KEY.")
+        payload = _parse_object(body)
+        if status == NO_FUNDS_STATUS:
+            return IssuerResponse(status)
+        if status in REFUSAL_STATUSES and payload is not None:  # what is no JSON was said by somebody in between
+            return IssuerResponse(NO_FUNDS_STATUS if _is_about_money(body) else status)
         if not 200 <= status < 300:
             raise IssuerDown(f"{host} answered with status {status}.")
-        if len(body) > LARGEST_ANSWER:
-            raise IssuerDown(f"{host} answered with more than {LARGEST_ANSWER:,} bytes.")
-        if told is None:
-            raise self.odd()
-        return Answer(status, told)
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise IssuerDown(f"{host} answered with more than {MAX_RESPONSE_BYTES:,} bytes.")
+        if payload is None:
+            raise self.build_invalid_response_error()
+        return IssuerResponse(status, payload)
 
-    def odd(self) -> IssuerDown:
+    def build_invalid_response_error(self) -> IssuerDown:
         """Their answer is something else than what their documentation says."""
-        return IssuerDown(f"{self._calls.host} gave an answer that cannot be read.")
+        return IssuerDown(f"{self._client.host} gave an answer that cannot be read.")
 
 
-class IssuerCalls:
+class IssuerClient:
     """For worker threads: each call runs a short event loop of its own in the calling thread."""
 
     def __init__(
         self,
-        base: str,
+        base_url: str,
         *,
         headers: Mapping[str, str],
-        at_once: int,
+        concurrency: int,
         seconds: float = 30.0,
-        rest: Rest = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self.base, self.seconds, self.rest = base, seconds, rest
-        self.host = urlsplit(base).hostname or base
+        self.base_url, self.seconds, self.sleep = base_url, seconds, sleep
+        self.host = urlsplit(base_url).hostname or base_url
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
-        self._at_once, self._tls = at_once, tls
+        self._concurrency, self._tls = concurrency, tls
         # The address is the operator's own setting, not a caller's: it may well be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
-    def none_of(self, card: CardAsked, answer: Answer) -> NoCard:
+    def explain_no_card(self, card: CardRequest, response: IssuerResponse) -> CardNotIssued:
         """What a refusal means of which no order is found there. The catalogue is the operator's, who can
         mend it, so nobody's piece fails for it."""
-        if answer.status == NO_FUNDS:
-            return NoCard(f"The funds at {self.host} do not cover {card.brand} over {dollars(card.cents)}.")
-        refused = (
-            f"{self.host} refuses {card.brand} over {dollars(card.cents)} under its code {card.product}, with"
-            f" status {answer.status}"
+        if response.status == NO_FUNDS_STATUS:
+            return CardNotIssued(
+                f"The funds at {self.host} do not cover {card.brand} over {format_dollars(card.cents)}."
+            )
+        refusal = (
+            f"{self.host} refuses {card.brand} over {format_dollars(card.cents)} under its code "
+            f"{card.issuer_product}, with"
+            f" status {response.status}"
         )
-        if answer.status == CONFLICT:
-            return NoCard(f"{refused}: it has the order, and does not find it.", "ordered")
-        return NoCard(f"{refused}: see the brand's issuer code and amounts, `quillpost giftcards brands`.")
+        if response.status == CONFLICT_STATUS:
+            return CardNotIssued(f"{refusal}: it has the order, and does not find it.", "ordered")
+        return CardNotIssued(f"{refusal}: see the brand's issuer code and amounts, `quillpost giftcards brands`.")
 
-    def talk(self, talk: Callable[[Line], Coroutine[Any, Any, T]]) -> T:
-        async def over_a_line() -> T:
+    def run_with_connection(self, conversation: Callable[[IssuerConnection], Coroutine[Any, Any, T]]) -> T:
+        async def run_conversation() -> T:
             async with self._guard.session(seconds=self.seconds, tls=self._tls) as session:
-                return await talk(Line(session, self))
+                return await conversation(IssuerConnection(session, self))
 
-        return asyncio.run(over_a_line())
+        return asyncio.run(run_conversation())
 
-    def each(
-        self, asked: Sequence[CardAsked], one: Callable[[Line, CardAsked], Awaitable[Outcome]]
-    ) -> Mapping[str, Outcome]:
+    def issue_cards(
+        self,
+        card_requests: Sequence[CardRequest],
+        issue_one: Callable[[IssuerConnection, CardRequest], Awaitable[CardOutcome]],
+    ) -> Mapping[str, CardOutcome]:
         """What became of each, by its reference. One that fails is left out; all of them: `IssuerDown`."""
 
-        async def all_of_them(line: Line) -> Mapping[str, Outcome]:
-            desk = _Desk(asked)
-            await asyncio.gather(*(desk.serve(line, one) for _ in range(self._at_once)))
-            return desk.found()
+        async def issue_all(connection: IssuerConnection) -> Mapping[str, CardOutcome]:
+            card_queue = _CardQueue(card_requests)
+            await asyncio.gather(*(card_queue.issue_waiting(connection, issue_one) for _ in range(self._concurrency)))
+            return card_queue.get_outcomes()
 
-        return self.talk(all_of_them)
+        return self.run_with_connection(issue_all)
 
 
-class _Desk:
+class _CardQueue:
     """Cards to be asked for, which several serve at once until it is plain that nobody is there."""
 
-    def __init__(self, asked: Sequence[CardAsked]) -> None:
-        self._waiting = deque({card.reference: card for card in asked}.values())
-        self._found: dict[str, Outcome] = {}
-        self._fault: IssuerDown | None = None
+    def __init__(self, card_requests: Sequence[CardRequest]) -> None:
+        self._waiting = deque({card.reference: card for card in card_requests}.values())
+        self._outcomes: dict[str, CardOutcome] = {}
+        self._error: IssuerDown | None = None
         self._failures = 0
 
-    async def serve(self, line: Line, one: Callable[[Line, CardAsked], Awaitable[Outcome]]) -> None:
-        while self._waiting and self._failures < MOST_FAILURES:
+    async def issue_waiting(
+        self, connection: IssuerConnection, issue_one: Callable[[IssuerConnection, CardRequest], Awaitable[CardOutcome]]
+    ) -> None:
+        while self._waiting and self._failures < MAX_FAILURES:
             card = self._waiting.popleft()
             try:
-                self._found[card.reference] = await one(line, card)
+                self._outcomes[card.reference] = await issue_one(connection, card)
                 self._failures = 0
-            except IssuerDown as fault:
-                self._fault = fault
+            except IssuerDown as error:
+                self._error = error
                 self._failures += 1
 
-    def found(self) -> Mapping[str, Outcome]:
-        if self._fault is not None:
-            if not self._found:
-                raise IssuerDown(str(self._fault))
-            log.warning("giftcards_left_out", issued=len(self._found), why=str(self._fault))
-        return self._found
+    def get_outcomes(self) -> Mapping[str, CardOutcome]:
+        if self._error is not None:
+            if not self._outcomes:
+                raise IssuerDown(str(self._error))
+            log.warning("giftcards_left_out", issued=len(self._outcomes), why=str(self._error))
+        return self._outcomes
 
 
-def checked(address: str) -> str:
+def check_url(url: str) -> str:
     """The house's address without a slash at its end, or `NotReady` with what is wrong with it."""
     try:
-        parsed = urlsplit(address)
+        parsed = urlsplit(url)
         is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
     except ValueError:
         is_plain = False
-    if not is_plain or parsed.scheme not in ("http", "https") or not address.isprintable() or " " in address:
+    if not is_plain or parsed.scheme not in ("http", "https") or not url.isprintable() or " " in url:
         raise NotReady(f"{SETTING} must name an address such as https://host.")
     if parsed.username is not None or parsed.password is not None:
         raise NotReady(f"{SETTING} must not hold a user or a password: set {SETTING}_KEY instead.")
-    if parsed.scheme == "http" and not is_this_machine(parsed.hostname or ""):
+    if parsed.scheme == "http" and not is_loopback_host(parsed.hostname or ""):
         raise NotReady(f"{SETTING} must begin with https: our key and the cards go over that line.")
-    return address.rstrip("/")
+    return url.rstrip("/")
 
 
-def text(value: object, *, most: int = LONGEST_SECRET) -> str | None:
+def clean_text(value: object, *, max_length: int = MAX_SECRET_LENGTH) -> str | None:
     """What can be shown to whoever claims the card; anything else is as good as nothing."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    if not isinstance(value, str) or not value.isprintable() or len(value) > most:
+    if not isinstance(value, str) or not value.isprintable() or len(value) > max_length:
         return None
     return value.strip() or None
 
 
-def link(value: object) -> str | None:
+def clean_link(value: object) -> str | None:
     """A page that a browser may be sent to."""
-    given = text(value, most=LONGEST_LINK)
-    return given if given and given.startswith("https://") and " " not in given else None
+    url = clean_text(value, max_length=MAX_LINK_LENGTH)
+    return url if url and url.startswith("https://") and " " not in url else None
 
 
-def day(value: object) -> date | None:
-    given = text(value) or ""
+def parse_date(value: object) -> date | None:
+    date_text = clean_text(value) or ""
     try:
-        return date.fromisoformat(given[:10])
+        return date.fromisoformat(date_text[:10])
     except ValueError:
         return None
 
 
-def is_worth(value: object, cents: int) -> bool:
+def matches_amount(value: object, cents: int) -> bool:
     """Whether it is the amount that was asked for; what is not said is believed."""
     if value is None:
         return True
     return isinstance(value, (int, float)) and not isinstance(value, bool) and round(value * 100) == cents
 
 
-def listed(value: object) -> list[Mapping[str, Any]]:
+def list_objects(value: object) -> list[Mapping[str, Any]]:
     """The objects of a list, where it is one."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _is_about_money(body: bytes) -> bool:
@@ -260,25 +265,29 @@ def _is_about_money(body: bytes) -> bool:
     return any(word in body.lower() for word in MONEY_WORDS)
 
 
-def _json(body: bytes) -> Mapping[str, Any] | None:
+def _parse_object(body: bytes) -> Mapping[str, Any] | None:
     try:
-        told = exact_json.read(body)
-    except exact_json.NotJson:
+        payload = exact_json.parse_json(body)
+    except exact_json.InvalidJson:
         return None
-    return told if isinstance(told, dict) else None
+    return payload if isinstance(payload, dict) else None
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse) -> bytes:
     """No more than one byte too many."""
     body = bytearray()
-    while len(body) <= LARGEST_ANSWER and (
-        chunk := await response.content.read(LARGEST_ANSWER + 1 - len(body))
+    while len(body) <= MAX_RESPONSE_BYTES and (
+        chunk := await response.content.read(MAX_RESPONSE_BYTES + 1 - len(body))
     ):
         body += chunk
     return bytes(body)
 
 
-def _rest_of(headers: Mapping[str, str]) -> float:
+def _read_retry_after(headers: Mapping[str, str]) -> float:
     """What `Retry-After` says in seconds, within reason; dates are not read."""
-    said = headers.get("Retry-After", "").strip()
-    return min(float(said), LONGEST_REST) if said.isascii() and said.isdigit() else USUAL_REST
+    retry_after = headers.get("Retry-After", "").strip()
+    return (
+        min(float(retry_after), MAX_WAIT_SECONDS)
+        if retry_after.isascii() and retry_after.isdigit()
+        else DEFAULT_WAIT_SECONDS
+    )

@@ -8,17 +8,17 @@ import sqlalchemy as sa
 
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard, NoCard
-from quillpost.orders.giftcards.rules import ALPHABET
-from quillpost.orders.giftcards.stock import GOOD_FOR, next_ids
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
+from quillpost.orders.giftcards.rules import CLAIM_ALPHABET
+from quillpost.orders.giftcards.stock import MIN_VALIDITY, reserve_stock_ids
 
 # Two that ask for the same card would each take another one: they take turns. So a card that is free stays
 # so, and one that is locked (it is sealed anew, say) is waited for, in the order of the ids.
-_TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock', 0))")
+_LOCK_STOCK = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock', 0))")
 
-_FREE = sa.text(
+_TAKE_FREE_CARDS = sa.text(
     """
     with wanted as (
         select w.*, row_number() over (partition by brand, cents order by place) as turn
@@ -45,13 +45,13 @@ _FREE = sa.text(
     """
 )
 
-_TAKEN = sa.text(
+_SELECT_TAKEN = sa.text(
     """
     select id, taken_by, card_sealed from giftcard_stock where taken_by = any(cast(:references as uuid[]))
     """
 )
 
-_COUNT = sa.text(
+_COUNT_FREE_CARDS = sa.text(
     """
     select count(*) from giftcard_stock
      where mode = :mode and brand = :brand and cents = :cents and taken_by is null and set_aside_at is null
@@ -59,13 +59,13 @@ _COUNT = sa.text(
     """
 )
 
-_BACK = sa.text(
+_RETURN_CARD = sa.text(
     "update giftcard_stock set taken_by = null, taken_at = null where taken_by = cast(:reference as uuid)"
 )
 
-_GONE = sa.text("delete from giftcard_stock where taken_by = cast(:reference as uuid)")
+_DELETE_CARD = sa.text("delete from giftcard_stock where taken_by = cast(:reference as uuid)")
 
-_MINT = sa.text(
+_INSERT_SANDBOX_CARDS = sa.text(
     """
     insert into giftcard_stock
            (id, mode, brand, cents, card_sealed, expires_on, source, loaded_at, taken_by, taken_at)
@@ -79,8 +79,8 @@ _MINT = sa.text(
     """
 )
 
-SANDBOX = "testing mode"
-SANDBOX_LASTS = timedelta(days=365)
+SANDBOX_SOURCE = "testing mode"
+SANDBOX_LIFETIME = timedelta(days=365)
 
 
 class StockCards:
@@ -89,47 +89,47 @@ class StockCards:
 
     name = "stock"
 
-    def __init__(self, db: Database, sealer: Sealer, *, clock: Clock, mode: str = "live") -> None:
-        self._db, self._sealer, self._clock, self._mode = db, sealer, clock, mode
+    def __init__(self, db: Database, encryptor: Encryptor, *, clock: Clock, mode: str = "live") -> None:
+        self._db, self._sealer, self._clock, self._mode = db, encryptor, clock, mode
 
-    def issue(self, asked: Sequence[CardAsked], *, now: datetime) -> Mapping[str, GiftCard | NoCard]:
-        asked = list({card.reference: card for card in asked}.values())
-        with self._db.work() as tx:
-            tx.execute(_TAKE_TURNS)
-            self._take(tx, asked, now=now)
-            taken = tx.execute(_TAKEN, {"references": [card.reference for card in asked]}).all()
-        known = {
-            str(row.taken_by): issuance.open_card(
+    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardSecret | CardNotIssued]:
+        card_requests = list({card.reference: card for card in card_requests}.values())
+        with self._db.system_transaction() as tx:
+            tx.execute(_LOCK_STOCK)
+            self._take_cards(tx, card_requests, now=now)
+            rows = tx.execute(_SELECT_TAKEN, {"references": [card.reference for card in card_requests]}).all()
+        cards_by_reference = {
+            str(row.taken_by): issuance.decrypt_card(
                 self._sealer, issuance.stock_context(row.id), bytes(row.card_sealed)
             )
-            for row in taken
+            for row in rows
         }
-        return {card.reference: known.get(card.reference, _none_left(card)) for card in asked}
+        return {card.reference: cards_by_reference.get(card.reference, _build_no_card(card)) for card in card_requests}
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         del product
-        kind = {"mode": self._mode, "brand": brand, "cents": cents}
-        with self._db.work() as tx:
-            good_on = (self._clock() + GOOD_FOR).date()
-            return int(tx.execute(_COUNT, kind | {"good_on": good_on}).scalar_one())
+        stock_key = {"mode": self._mode, "brand": brand, "cents": cents}
+        with self._db.system_transaction() as tx:
+            good_on = (self._clock() + MIN_VALIDITY).date()
+            return int(tx.execute(_COUNT_FREE_CARDS, stock_key | {"good_on": good_on}).scalar_one())
 
     def give_back(self, reference: str, *, now: datetime) -> bool:
         """The next piece may have it."""
         del now
-        with self._db.work() as tx:
-            tx.execute(_BACK, {"reference": reference})
+        with self._db.system_transaction() as tx:
+            tx.execute(_RETURN_CARD, {"reference": reference})
         return True
 
-    def _take(self, tx: Tx, asked: Sequence[CardAsked], *, now: datetime) -> None:
+    def _take_cards(self, tx: Tx, card_requests: Sequence[CardRequest], *, now: datetime) -> None:
         """A card for each that has none yet, as far as there are any."""
         tx.execute(
-            _FREE,
+            _TAKE_FREE_CARDS,
             {
-                "references": [card.reference for card in asked],
-                "brands": [card.brand for card in asked],
-                "cents": [card.cents for card in asked],
+                "references": [card.reference for card in card_requests],
+                "brands": [card.brand for card in card_requests],
+                "cents": [card.cents for card in card_requests],
                 "mode": self._mode,
-                "good_on": (now + GOOD_FOR).date(),
+                "good_on": (now + MIN_VALIDITY).date(),
                 "now": now,
             },
         )
@@ -140,8 +140,8 @@ class SandboxCards(StockCards):
 
     name = "sandbox"
 
-    def __init__(self, db: Database, sealer: Sealer, *, clock: Clock) -> None:
-        super().__init__(db, sealer, clock=clock, mode="test")
+    def __init__(self, db: Database, encryptor: Encryptor, *, clock: Clock) -> None:
+        super().__init__(db, encryptor, clock=clock, mode="test")
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         del brand, product, cents
@@ -149,43 +149,43 @@ class SandboxCards(StockCards):
 
     def give_back(self, reference: str, *, now: datetime) -> bool:
         del now
-        with self._db.work() as tx:
-            tx.execute(_GONE, {"reference": reference})
+        with self._db.system_transaction() as tx:
+            tx.execute(_DELETE_CARD, {"reference": reference})
         return True
 
-    def _take(self, tx: Tx, asked: Sequence[CardAsked], *, now: datetime) -> None:
-        known = {
-            str(row.taken_by) for row in tx.execute(_TAKEN, {"references": [c.reference for c in asked]})
+    def _take_cards(self, tx: Tx, card_requests: Sequence[CardRequest], *, now: datetime) -> None:
+        taken_references = {
+            str(row.taken_by) for row in tx.execute(_SELECT_TAKEN, {"references": [c.reference for c in card_requests]})
         }
-        new = [card for card in asked if card.reference not in known]
-        if not new:
+        new_cards = [card for card in card_requests if card.reference not in taken_references]
+        if not new_cards:
             return
-        expires_on = (now + SANDBOX_LASTS).date()
-        ids = next_ids(tx, len(new))
-        sealed = [
-            issuance.seal_card(self._sealer, issuance.stock_context(id_), _made_up(expires_on)) for id_ in ids
+        expires_on = (now + SANDBOX_LIFETIME).date()
+        ids = reserve_stock_ids(tx, len(new_cards))
+        encrypted_cards = [
+            issuance.encrypt_card(self._sealer, issuance.stock_context(id_), _generate_card(expires_on)) for id_ in ids
         ]
         tx.execute(
-            _MINT,
+            _INSERT_SANDBOX_CARDS,
             {
                 "ids": ids,
-                "brands": [card.brand for card in new],
-                "cents": [card.cents for card in new],
-                "sealed": sealed,
-                "references": [card.reference for card in new],
+                "brands": [card.brand for card in new_cards],
+                "cents": [card.cents for card in new_cards],
+                "sealed": encrypted_cards,
+                "references": [card.reference for card in new_cards],
                 "expires_on": expires_on,
-                "source": SANDBOX,
+                "source": SANDBOX_SOURCE,
                 "now": now,
             },
         )
 
 
-def _made_up(expires_on: date) -> GiftCard:
-    letters = "".join(secrets.choice(ALPHABET) for _ in range(12))
-    code = "-".join(("TEST", letters[:4], letters[4:8], letters[8:]))
+def _generate_card(expires_on: date) -> CardSecret:
+    characters = "".join(secrets.choice(CLAIM_ALPHABET) for _ in range(12))
+    code = "-".join(("TEST", characters[:4], characters[4:8], characters[8:]))
     pin = f"{secrets.randbelow(10_000):04d}"
-    return GiftCard(code=code, pin=pin, expires_on=expires_on)
+    return CardSecret(code=code, pin=pin, expires_on=expires_on)
 
 
-def _none_left(card: CardAsked) -> NoCard:
-    return NoCard(f"There are no cards of {card.brand} over {card.cents} cents left.")
+def _build_no_card(card: CardRequest) -> CardNotIssued:
+    return CardNotIssued(f"There are no cards of {card.brand} over {card.cents} cents left.")

@@ -15,24 +15,24 @@ from urllib.parse import quote
 from quillpost.core.errors import NotReady
 from quillpost.integrations.giftcards.http import (
     SETTING,
-    IssuerCalls,
-    Line,
-    Outcome,
-    Rest,
-    checked,
-    day,
-    is_worth,
-    link,
-    listed,
-    text,
+    CardOutcome,
+    IssuerClient,
+    IssuerConnection,
+    Sleep,
+    check_url,
+    clean_link,
+    clean_text,
+    list_objects,
+    matches_amount,
+    parse_date,
 )
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard, NoCard
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 
-AT_ONCE = 1
+MAX_CONCURRENT = 1
 """They take one request in a second."""
 
-PINS = ("pin", "security", "cvv", "access", "challenge")
-LINKS = ("link", "url")
+PIN_LABELS = ("pin", "security", "cvv", "access", "challenge")
+LINK_LABELS = ("link", "url")
 
 
 class TangoCards:
@@ -45,28 +45,28 @@ class TangoCards:
         key: str,
         account: str | None,
         seconds: float = 30.0,
-        rest: Rest = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """The key is the platform's name and key, `NAME:KEY`; the account `CUSTOMER/ACCOUNT`."""
         if ":" not in key:
             raise NotReady(f"{SETTING}_KEY must be the platform's name and its key, as NAME:KEY.")
-        self._customer, sign, self._account = (account or "").partition("/")
-        if not (self._customer and sign and self._account) or "/" in self._account:
+        self._customer, separator, self._account = (account or "").partition("/")
+        if not (self._customer and separator and self._account) or "/" in self._account:
             raise NotReady(f"{SETTING}_ACCOUNT must be the customer and the account, as CUSTOMER/ACCOUNT.")
-        basic = base64.b64encode(key.encode()).decode()
-        self._calls = IssuerCalls(
-            f"{checked(base_url)}/raas/v2",
-            headers={"Authorization": f"Basic {basic}"},
-            at_once=AT_ONCE,
+        credentials = base64.b64encode(key.encode()).decode()
+        self._client = IssuerClient(
+            f"{check_url(base_url)}/raas/v2",
+            headers={"Authorization": f"Basic {credentials}"},
+            concurrency=MAX_CONCURRENT,
             seconds=seconds,
-            rest=rest,
+            sleep=sleep,
             tls=tls,
         )
 
-    def issue(self, asked: Sequence[CardAsked], *, now: datetime) -> Mapping[str, Outcome]:
+    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardOutcome]:
         del now
-        return self._calls.each(asked, self._one)
+        return self._client.issue_cards(card_requests, self._issue_card)
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         del brand, product, cents
@@ -76,80 +76,86 @@ class TangoCards:
         del reference, now
         return False
 
-    def reach(self) -> str:
+    def check_connection(self) -> str:
         """Who answers, in words; `IssuerDown`, or `NotReady` where it does not know the account."""
-        return self._calls.talk(self._greet)
+        return self._client.run_with_connection(self._check_account)
 
-    async def _one(self, line: Line, card: CardAsked) -> Outcome:
-        answer = await line.ask("POST", "orders", self._order(card))
-        order = answer.told if answer.is_good else await self._looked_up(line, card)
+    async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
+        response = await connection.request("POST", "orders", self._build_order(card))
+        order = response.payload if response.is_success else await self._find_order(connection, card)
         if order is None:
-            return self._calls.none_of(card, answer)
-        return await self._card(line, order, card)
+            return self._client.explain_no_card(card, response)
+        return await self._read_card(connection, order, card)
 
-    def _order(self, card: CardAsked) -> Mapping[str, Any]:
+    def _build_order(self, card: CardRequest) -> Mapping[str, Any]:
         return {
             "externalRefID": card.reference,
             "customerIdentifier": self._customer,
             "accountIdentifier": self._account,
-            "utid": card.product,
+            "utid": card.issuer_product,
             "amount": card.cents / 100,
             "sendEmail": False,
             "deliveryMethod": "NONE",
         }
 
-    async def _looked_up(self, line: Line, card: CardAsked) -> Mapping[str, Any] | None:
+    async def _find_order(self, connection: IssuerConnection, card: CardRequest) -> Mapping[str, Any] | None:
         """The order of one that was asked for before, whose answer was lost; it is paid for."""
-        found = await line.ask("GET", "orders", query={"externalRefID": card.reference})
-        if not found.is_good:
-            raise line.odd()
-        orders = listed(found.told.get("orders"))
-        return next((each for each in orders if each.get("externalRefID") == card.reference), None)
+        response = await connection.request("GET", "orders", query={"externalRefID": card.reference})
+        if not response.is_success:
+            raise connection.build_invalid_response_error()
+        orders = list_objects(response.payload.get("orders"))
+        return next((order for order in orders if order.get("externalRefID") == card.reference), None)
 
-    async def _card(self, line: Line, order: Mapping[str, Any], card: CardAsked) -> Outcome:
+    async def _read_card(
+        self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
+    ) -> CardOutcome:
         """Lists of orders leave out what a card is redeemed with: it is asked for by the order's own id."""
-        found = self._redeemed_with(line, order, card)
-        if found is None:
-            id_ = text(order.get("referenceOrderID")) or ""
-            if not id_.replace("-", "").isalnum() or not id_.isascii():
-                raise line.odd()
-            whole = await line.ask("GET", f"orders/{id_}")
-            found = self._redeemed_with(line, whole.told, card)
-        return found or NoCard(f"{self._calls.host} has not made the card yet.", "ordered")
+        gift_card = self._read_order_credentials(connection, order, card)
+        if gift_card is None:
+            order_id = clean_text(order.get("referenceOrderID")) or ""
+            if not order_id.replace("-", "").isalnum() or not order_id.isascii():
+                raise connection.build_invalid_response_error()
+            response = await connection.request("GET", f"orders/{order_id}")
+            gift_card = self._read_order_credentials(connection, response.payload, card)
+        return gift_card or CardNotIssued(f"{self._client.host} has not made the card yet.", "ordered")
 
-    def _redeemed_with(self, line: Line, order: Mapping[str, Any], card: CardAsked) -> GiftCard | None:
+    def _read_order_credentials(
+        self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
+    ) -> CardSecret | None:
         if order.get("externalRefID", card.reference) != card.reference:
-            raise line.odd()
+            raise connection.build_invalid_response_error()
         denomination, reward = order.get("denomination"), order.get("reward")
         value = denomination.get("value") if isinstance(denomination, dict) else None
-        if not is_worth(value, card.cents):
-            raise line.odd()
+        if not matches_amount(value, card.cents):
+            raise connection.build_invalid_response_error()
         return read_credentials(reward) if isinstance(reward, dict) else None
 
-    async def _greet(self, line: Line) -> str:
+    async def _check_account(self, connection: IssuerConnection) -> str:
         path = f"accounts/{quote(self._account, safe='')}"
-        if not (await line.ask("GET", path, may_miss=True)).is_good:
-            raise NotReady(f"{self._calls.host} knows no account {self._account}.")
-        return f"{self._calls.host} lets us in"
+        if not (await connection.request("GET", path, allow_missing=True)).is_success:
+            raise NotReady(f"{self._client.host} knows no account {self._account}.")
+        return f"{self._client.host} lets us in"
 
 
-def read_credentials(reward: Mapping[str, Any]) -> GiftCard | None:
+def read_credentials(reward: Mapping[str, Any]) -> CardSecret | None:
     """What a card is redeemed with, by what they call each part: the names differ from brand to brand."""
-    told = [(each.get("label"), each.get("value")) for each in listed(reward.get("credentialList"))]
-    by_name = reward.get("credentials")
-    if not told and isinstance(by_name, dict):
-        told = list(by_name.items())
+    credentials = [
+        (credential.get("label"), credential.get("value")) for credential in list_objects(reward.get("credentialList"))
+    ]
+    credentials_by_name = reward.get("credentials")
+    if not credentials and isinstance(credentials_by_name, dict):
+        credentials = list(credentials_by_name.items())
     code = pin = url = expires_on = None
-    for label, value in told:
+    for label, value in credentials:
         name = str(label).lower()
-        if any(word in name for word in LINKS) or link(value):
-            url = url or link(value)
+        if any(word in name for word in LINK_LABELS) or clean_link(value):
+            url = url or clean_link(value)
         elif "expir" in name:
-            expires_on = expires_on or day(value)
-        elif any(word in name for word in PINS):
-            pin = pin or text(value)
+            expires_on = expires_on or parse_date(value)
+        elif any(word in name for word in PIN_LABELS):
+            pin = pin or clean_text(value)
         else:
-            code = code or text(value)
+            code = code or clean_text(value)
     if code is None and url is None:
         return None
-    return GiftCard(code=code, pin=pin, url=url, expires_on=expires_on)
+    return CardSecret(code=code, pin=pin, url=url, expires_on=expires_on)

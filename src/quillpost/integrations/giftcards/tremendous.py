@@ -11,25 +11,25 @@ from typing import Any
 
 from quillpost.core.errors import NotReady
 from quillpost.integrations.giftcards.http import (
-    IssuerCalls,
-    Line,
-    Outcome,
-    Rest,
-    checked,
-    is_worth,
-    link,
-    listed,
-    text,
+    CardOutcome,
+    IssuerClient,
+    IssuerConnection,
+    Sleep,
+    check_url,
+    clean_link,
+    clean_text,
+    list_objects,
+    matches_amount,
 )
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard, NoCard
+from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 
-AT_ONCE = 4
+MAX_CONCURRENT = 4
 """They take ten requests in a second."""
-BALANCE = "BALANCE"
-RECIPIENT = "Gift card recipient"
+BALANCE_SOURCE = "BALANCE"
+RECIPIENT_NAME = "Gift card recipient"
 """Whom a piece is for is not told: the link is ours to deliver."""
 
-GONE = {"FAILED", "CANCELED"}
+ENDED_STATUSES = {"FAILED", "CANCELED"}
 
 
 class TremendousCards:
@@ -42,22 +42,22 @@ class TremendousCards:
         key: str,
         funding_source: str | None = None,
         seconds: float = 30.0,
-        rest: Rest = asyncio.sleep,
+        sleep: Sleep = asyncio.sleep,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._funding_source = funding_source or BALANCE
-        self._calls = IssuerCalls(
-            f"{checked(base_url)}/api/v2",
+        self._funding_source = funding_source or BALANCE_SOURCE
+        self._client = IssuerClient(
+            f"{check_url(base_url)}/api/v2",
             headers={"Authorization": f"Bearer {key}"},
-            at_once=AT_ONCE,
+            concurrency=MAX_CONCURRENT,
             seconds=seconds,
-            rest=rest,
+            sleep=sleep,
             tls=tls,
         )
 
-    def issue(self, asked: Sequence[CardAsked], *, now: datetime) -> Mapping[str, Outcome]:
+    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardOutcome]:
         del now
-        return self._calls.each(asked, self._one)
+        return self._client.issue_cards(card_requests, self._issue_card)
 
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         del brand, product, cents
@@ -66,95 +66,99 @@ class TremendousCards:
     def give_back(self, reference: str, *, now: datetime) -> bool:
         """Their documentation lets only a reward be cancelled whose delivery failed: most are not."""
         del now
-        return self._calls.talk(lambda line: self._cancel(line, reference))
+        return self._client.run_with_connection(lambda connection: self._cancel_reward(connection, reference))
 
-    def reach(self) -> str:
+    def check_connection(self) -> str:
         """Who answers, in words; `IssuerDown`, or `NotReady` where it does not know what we pay with."""
-        return self._calls.talk(self._greet)
+        return self._client.run_with_connection(self._check_funding_source)
 
-    async def _one(self, line: Line, card: CardAsked) -> Outcome:
-        answer = await line.ask("POST", "orders", self._order(card))
-        if answer.is_good:
-            order = _object(answer.told, "order")
-        elif (found := await self._looked_up(line, card.reference)) is not None:
-            order = found
+    async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
+        response = await connection.request("POST", "orders", self._build_order(card))
+        if response.is_success:
+            order = _read_object(response.payload, "order")
+        elif (existing_order := await self._find_order(connection, card.reference)) is not None:
+            order = existing_order
         else:
-            return self._calls.none_of(card, answer)
+            return self._client.explain_no_card(card, response)
         if order.get("external_id") != card.reference:
-            raise line.odd()
-        return await self._card(line, order, card)
+            raise connection.build_invalid_response_error()
+        return await self._read_card(connection, order, card)
 
-    def _order(self, card: CardAsked) -> Mapping[str, Any]:
+    def _build_order(self, card: CardRequest) -> Mapping[str, Any]:
         return {
             "external_id": card.reference,
             "payment": {"funding_source_id": self._funding_source},
             "reward": {
                 "value": {"denomination": card.cents / 100, "currency_code": "USD"},
                 "delivery": {"method": "LINK"},
-                "recipient": {"name": RECIPIENT},
-                "products": [card.product],
+                "recipient": {"name": RECIPIENT_NAME},
+                "products": [card.issuer_product],
             },
         }
 
-    async def _card(self, line: Line, order: Mapping[str, Any], card: CardAsked) -> Outcome:
-        status = _status(order)
-        if status in GONE:
-            return NoCard(f"{self._calls.host} says that its order is {status.lower()}.", "never")
+    async def _read_card(
+        self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
+    ) -> CardOutcome:
+        status = _read_status(order)
+        if status in ENDED_STATUSES:
+            return CardNotIssued(f"{self._client.host} says that its order is {status.lower()}.", "never")
         if status != "EXECUTED":
-            return NoCard(f"The order at {self._calls.host} waits to be approved there.", "ordered")
-        rewards = listed(order.get("rewards"))
-        if len(rewards) != 1 or not is_worth(_object(rewards[0], "value").get("denomination"), card.cents):
-            raise line.odd()
-        found = link(_object(rewards[0], "delivery").get("link"))
-        found = found or await self._new_link(line, rewards[0])
-        if found is None:
-            raise line.odd()
-        return GiftCard(url=found)
+            return CardNotIssued(f"The order at {self._client.host} waits to be approved there.", "ordered")
+        rewards = list_objects(order.get("rewards"))
+        if len(rewards) != 1 or not matches_amount(_read_object(rewards[0], "value").get("denomination"), card.cents):
+            raise connection.build_invalid_response_error()
+        url = clean_link(_read_object(rewards[0], "delivery").get("link"))
+        url = url or await self._generate_link(connection, rewards[0])
+        if url is None:
+            raise connection.build_invalid_response_error()
+        return CardSecret(url=url)
 
-    async def _new_link(self, line: Line, reward: Mapping[str, Any]) -> str | None:
-        answer = await line.ask("POST", f"rewards/{_id(line, reward)}/generate_link", {})
-        return link(_object(answer.told, "reward").get("link"))
+    async def _generate_link(self, connection: IssuerConnection, reward: Mapping[str, Any]) -> str | None:
+        response = await connection.request("POST", f"rewards/{_read_reward_id(connection, reward)}/generate_link", {})
+        return clean_link(_read_object(response.payload, "reward").get("link"))
 
-    async def _looked_up(self, line: Line, reference: str) -> Mapping[str, Any] | None:
+    async def _find_order(self, connection: IssuerConnection, reference: str) -> Mapping[str, Any] | None:
         """The order of one that was asked for before, whose answer may have been lost; it is paid for."""
-        found = await line.ask("GET", "orders", query={"external_id": reference})
-        if not found.is_good:
-            raise line.odd()
-        orders = listed(found.told.get("orders"))
-        return next((each for each in orders if each.get("external_id") == reference), None)
+        response = await connection.request("GET", "orders", query={"external_id": reference})
+        if not response.is_success:
+            raise connection.build_invalid_response_error()
+        orders = list_objects(response.payload.get("orders"))
+        return next((order for order in orders if order.get("external_id") == reference), None)
 
-    async def _cancel(self, line: Line, reference: str) -> bool:
-        order = await self._looked_up(line, reference)
-        if order is None or _status(order) in GONE:
+    async def _cancel_reward(self, connection: IssuerConnection, reference: str) -> bool:
+        order = await self._find_order(connection, reference)
+        if order is None or _read_status(order) in ENDED_STATUSES:
             return True
-        rewards = listed(order.get("rewards"))
+        rewards = list_objects(order.get("rewards"))
         if not rewards:
-            raise line.odd()
-        return (await line.ask("POST", f"rewards/{_id(line, rewards[0])}/cancel", {})).is_good
+            raise connection.build_invalid_response_error()
+        return (
+            await connection.request("POST", f"rewards/{_read_reward_id(connection, rewards[0])}/cancel", {})
+        ).is_success
 
-    async def _greet(self, line: Line) -> str:
-        answer = await line.ask("GET", "funding_sources")
-        if not answer.is_good:
-            raise line.odd()
-        sources = listed(answer.told.get("funding_sources"))
-        known = {str(each.get("id")) for each in sources} | {BALANCE}
-        if self._funding_source.upper() not in {each.upper() for each in known}:
-            raise NotReady(f"{self._calls.host} knows no funding source {self._funding_source}.")
-        return f"{self._calls.host} lets us in"
+    async def _check_funding_source(self, connection: IssuerConnection) -> str:
+        response = await connection.request("GET", "funding_sources")
+        if not response.is_success:
+            raise connection.build_invalid_response_error()
+        sources = list_objects(response.payload.get("funding_sources"))
+        source_ids = {str(source.get("id")) for source in sources} | {BALANCE_SOURCE}
+        if self._funding_source.upper() not in {source.upper() for source in source_ids}:
+            raise NotReady(f"{self._client.host} knows no funding source {self._funding_source}.")
+        return f"{self._client.host} lets us in"
 
 
-def _status(order: Mapping[str, Any]) -> str:
+def _read_status(order: Mapping[str, Any]) -> str:
     return str(order.get("status", "")).upper()
 
 
-def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+def _read_object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    member = value.get(name)
+    return member if isinstance(member, dict) else {}
 
 
-def _id(line: Line, reward: Mapping[str, Any]) -> str:
+def _read_reward_id(connection: IssuerConnection, reward: Mapping[str, Any]) -> str:
     """Theirs, as a part of an address."""
-    given = text(reward.get("id")) or ""
-    if not given.isalnum() or not given.isascii():
-        raise line.odd()
-    return given
+    reward_id = clean_text(reward.get("id")) or ""
+    if not reward_id.isalnum() or not reward_id.isascii():
+        raise connection.build_invalid_response_error()
+    return reward_id

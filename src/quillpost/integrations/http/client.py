@@ -11,17 +11,17 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from quillpost.core.ports import Fetched, FetchFailed
+from quillpost.core.ports import FetchedDocument, FetchFailed
 from quillpost.integrations.http.guard import AddressRefused, OutboundGuard
-from quillpost.notifications.ports import PostOutcome
+from quillpost.notifications.ports import PostResult
 
 # Every way that a request through the guarded session can fail because of the other side.
-FAILURES = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
+REQUEST_FAILURES = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
 
 
-def sentence(failure: Exception, url: str, *, seconds: float) -> str:
+def describe_failure(failure: Exception, url: str, *, seconds: float) -> str:
     """Names the server and what happened, never an address that a name led to."""
-    host = _host(url)
+    host = _get_host(url)
     match failure:
         case aiohttp.ClientConnectorError(os_error=AddressRefused()):
             return f"{host} is not a public address."
@@ -45,14 +45,14 @@ def sentence(failure: Exception, url: str, *, seconds: float) -> str:
             return f"{host} could not be asked: the request is not valid."
 
 
-def _host(url: str) -> str:
+def _get_host(url: str) -> str:
     try:
         return URL(url).host or "The server"
     except ValueError:
         return "The server"
 
 
-CHUNK = 64 * 1024
+CHUNK_BYTES = 64 * 1024
 
 
 class GuardedFetcher:
@@ -71,22 +71,22 @@ class GuardedFetcher:
         self._resolver = resolver
         self._tls = tls
 
-    def fetch(self, url: str, *, most_bytes: int) -> Fetched:
-        fault = self._guard.check_url(url)
-        if fault is not None:
-            raise FetchFailed(fault)
+    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
+        error = self._guard.check_url(url)
+        if error is not None:
+            raise FetchFailed(error)
         try:
             return asyncio.run(self._fetch(url, most_bytes))
-        except FAILURES as failure:
-            raise FetchFailed(sentence(failure, url, seconds=self._seconds)) from failure
+        except REQUEST_FAILURES as failure:
+            raise FetchFailed(describe_failure(failure, url, seconds=self._seconds)) from failure
 
-    async def _fetch(self, url: str, most_bytes: int) -> Fetched:
+    async def _fetch(self, url: str, most_bytes: int) -> FetchedDocument:
         async with (
             self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls) as session,
             session.get(url, allow_redirects=False) as response,
         ):
             _check_status(response)
-            return Fetched(response.content_type, await _read(response, most_bytes))
+            return FetchedDocument(response.content_type, await _read_body(response, most_bytes))
 
 
 def _check_status(response: aiohttp.ClientResponse) -> None:
@@ -98,26 +98,26 @@ def _check_status(response: aiohttp.ClientResponse) -> None:
     raise FetchFailed(f"{host} answered with status {status}.")
 
 
-async def _read(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
     """The body after decoding: a small answer that unpacks to a large one is too large as well."""
-    too_large = FetchFailed(f"The file is larger than {_size(most_bytes)}.")
+    too_large = FetchFailed(f"The file is larger than {_format_size(most_bytes)}.")
     if (response.content_length or 0) > most_bytes:
         raise too_large
     body = bytearray()
-    async for chunk in response.content.iter_chunked(CHUNK):
+    async for chunk in response.content.iter_chunked(CHUNK_BYTES):
         body += chunk
         if len(body) > most_bytes:
             raise too_large
     return bytes(body)
 
 
-def _size(count: int) -> str:
-    return f"{count / 1_000_000:g} MB" if count >= 1_000_000 else f"{count:,} bytes"
+def _format_size(byte_count: int) -> str:
+    return f"{byte_count / 1_000_000:g} MB" if byte_count >= 1_000_000 else f"{byte_count:,} bytes"
 
 
-KEPT_CHARACTERS = 2_000
-KEPT_BYTES = 4 * KEPT_CHARACTERS  # no UTF-8 character is longer
-LONGEST_WAIT = 24 * 60 * 60
+MAX_BODY_CHARACTERS = 2_000
+MAX_BODY_BYTES = 4 * MAX_BODY_CHARACTERS  # no UTF-8 character is longer
+MAX_RETRY_SECONDS = 24 * 60 * 60
 
 
 class WebhookPoster:
@@ -137,24 +137,24 @@ class WebhookPoster:
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
         # An address is told of thousands of events; where it leads is judged at each connection.
-        self._fault = lru_cache(maxsize=1_000)(guard.check_destination)
+        self._check_destination = lru_cache(maxsize=1_000)(guard.check_destination)
 
-    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostOutcome:
+    async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
         """Deliver once. Whatever the other side does is an outcome, never an exception."""
-        fault = self._fault(url) if method == "POST" else self._guard.check_destination(url)
-        if fault is not None:
-            return PostOutcome(status=None, error=fault)
+        error = self._check_destination(url) if method == "POST" else self._guard.check_destination(url)
+        if error is not None:
+            return PostResult(status=None, error=error)
         try:
             async with self._open_session().request(
                 method, url, headers=headers, data=body or None, allow_redirects=False
             ) as response:
-                return PostOutcome(
+                return PostResult(
                     status=response.status,
-                    body=await _start_of_body(response),
-                    retry_after=_retry_after(response.headers),
+                    body=await _read_body_start(response),
+                    retry_after=_read_retry_after(response.headers),
                 )
-        except FAILURES as failure:
-            return PostOutcome(status=None, error=sentence(failure, url, seconds=self._seconds))
+        except REQUEST_FAILURES as failure:
+            return PostResult(status=None, error=describe_failure(failure, url, seconds=self._seconds))
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -167,27 +167,27 @@ class WebhookPoster:
         return self._session
 
 
-async def _start_of_body(response: aiohttp.ClientResponse) -> str:
+async def _read_body_start(response: aiohttp.ClientResponse) -> str:
     """As much as the delivery log shows. The status has been given: a body that fails is cut."""
-    kept = bytearray()
+    body = bytearray()
     try:
-        while len(kept) < KEPT_BYTES and (chunk := await response.content.read(KEPT_BYTES)):
-            kept += chunk
-    except FAILURES:
+        while len(body) < MAX_BODY_BYTES and (chunk := await response.content.read(MAX_BODY_BYTES)):
+            body += chunk
+    except REQUEST_FAILURES:
         response.close()
     # PostgreSQL stores every character but this one.
-    return kept.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")[:KEPT_CHARACTERS]
+    return body.decode(errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")[:MAX_BODY_CHARACTERS]
 
 
-def _retry_after(headers: Mapping[str, str]) -> int | None:
+def _read_retry_after(headers: Mapping[str, str]) -> int | None:
     """Seconds to wait; a date is read against the other side's own clock, its `Date`."""
-    given = headers.get("Retry-After", "").strip()
-    if not given:
+    value = headers.get("Retry-After", "").strip()
+    if not value:
         return None
-    if given.isascii() and given.isdigit():
-        return min(int(given[:9]), LONGEST_WAIT)
+    if value.isascii() and value.isdigit():
+        return min(int(value[:9]), MAX_RETRY_SECONDS)
     try:
-        wait = parsedate_to_datetime(given) - parsedate_to_datetime(headers["Date"])
+        wait = parsedate_to_datetime(value) - parsedate_to_datetime(headers["Date"])
     except (ValueError, KeyError, TypeError):  # TypeError: one has a time zone, the other none
         return None
-    return min(max(int(wait.total_seconds()), 0), LONGEST_WAIT)
+    return min(max(int(wait.total_seconds()), 0), MAX_RETRY_SECONDS)

@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from quillpost.core.hosts import fault_of_host
+from quillpost.core.hosts import find_host_error
 
 NOT_PUBLIC_IPV4 = tuple(
     IPv4Network(network)
@@ -68,17 +68,17 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
     return address in GLOBAL_UNICAST and not any(address in network for network in NOT_PUBLIC_IPV6)
 
 
-THREADS = 32
+RESOLVER_THREADS = 32
 
 
 class PooledResolver(AbstractResolver):
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="dns")
+        self._threads = ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="dns")
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await asyncio.get_running_loop().run_in_executor(
+        results = await asyncio.get_running_loop().run_in_executor(
             self._threads, lambda: socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
         )
         return [
@@ -90,7 +90,7 @@ class PooledResolver(AbstractResolver):
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for kind, _, protocol, _, address in found
+            for kind, _, protocol, _, address in results
         ]
 
     async def close(self) -> None:
@@ -102,7 +102,7 @@ if TYPE_CHECKING:  # aiohttp has these types for checkers alone
     from aiohttp.connector import AddrInfoType, Connection
     from aiohttp.tracing import Trace
 
-LONGEST_URL = 2048
+MAX_URL_LENGTH = 2048
 
 # The host and port that the running task is connecting to, as its URL spells them.
 _destination: ContextVar[tuple[str, int] | None] = ContextVar("destination", default=None)
@@ -128,8 +128,8 @@ class OutboundGuard:
 
     def check_url(self, url: str) -> str | None:
         """What is wrong with the URL, as a sentence, or None. Where it leads is judged later."""
-        if len(url) > LONGEST_URL:
-            return f"The URL is longer than {LONGEST_URL} characters."
+        if len(url) > MAX_URL_LENGTH:
+            return f"The URL is longer than {MAX_URL_LENGTH} characters."
         return self.check_destination(url)
 
     def check_destination(self, url: str) -> str | None:
@@ -138,27 +138,23 @@ class OutboundGuard:
             return "The URL must not contain spaces or control characters."
         try:
             parsed = URL(url)
-            host, spelled, port = parsed.host, parsed.raw_host, parsed.port
+            host, raw_host, port = parsed.host, parsed.raw_host, parsed.port
         except ValueError:
             return "This is not a URL that we can read."
         if parsed.scheme not in {"http", "https"}:
             return "The URL must start with http:// or https://."
-        if not host or not spelled or not port:
+        if not host or not raw_host or not port:
             return "The URL names no server."
         if parsed.user is not None or parsed.password is not None:
             return "The URL must not contain a user name or password."
-        if (wrong := fault_of_host(spelled)) is not None:
-            return wrong
+        if (host_error := find_host_error(raw_host)) is not None:
+            return host_error
         if _is_evidently_private(host) and not self._is_exempt((host, port)):
             return f"{host} is not a public address."
         return None
 
     def session(
-        self,
-        *,
-        seconds: float,
-        resolver: AbstractResolver | None = None,
-        tls: ssl.SSLContext | None = None,
+        self, *, seconds: float, resolver: AbstractResolver | None = None, tls: ssl.SSLContext | None = None
     ) -> aiohttp.ClientSession:
         """A session that only reaches allowed addresses and carries nothing from call to call.
 
@@ -187,9 +183,7 @@ class OutboundGuard:
 class _GuardedConnector(aiohttp.TCPConnector):
     """Remembers the destination's name for the socket factory, which sees only its address."""
 
-    def __init__(
-        self, guard: OutboundGuard, resolver: AbstractResolver | None, tls: ssl.SSLContext | None
-    ) -> None:
+    def __init__(self, guard: OutboundGuard, resolver: AbstractResolver | None, tls: ssl.SSLContext | None) -> None:
         super().__init__(
             socket_factory=guard.open_socket,
             resolver=resolver,
@@ -214,11 +208,11 @@ def _is_evidently_private(host: str) -> bool:
     name = host.removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
-    address = _literal(host)
+    address = _parse_ip_address(host)
     return address is not None and not is_public(address)
 
 
-def _literal(host: str) -> IPv4Address | IPv6Address | None:
+def _parse_ip_address(host: str) -> IPv4Address | IPv6Address | None:
     try:
         return ip_address(host)
     except ValueError:

@@ -19,27 +19,27 @@ import orjson
 from quillpost.client import signatures
 from quillpost.core import exact_json
 from quillpost.core.errors import NotReady
-from quillpost.integrations.http.client import FAILURES, sentence
+from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.recipients.leads.ports import Lead, LeadsAsked, LeadsDown, Resident
+from quillpost.recipients.leads.ports import Lead, LeadProviderDown, LeadQuery, Resident
 
 SETTING = "QUILLPOST_LEADS"
 
-BYTES_A_RECORD, BYTES_AT_LEAST = 2_000, 100_000
+MAX_BYTES_PER_RECORD, BASE_RESPONSE_BYTES = 2_000, 100_000
 """What an answer may hold."""
-LONGEST_ID = 200
-LONGEST_TEXT = 300
-MOST_RECORDS = 20_000
+MAX_ID_LENGTH = 200
+MAX_TEXT_LENGTH = 300
+MAX_RECORDS = 20_000
 """That are asked for at once."""
 
-_GIVEN = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
-assert set(_GIVEN) <= {field.name for field in fields(Resident)}
+_RESIDENT_FIELDS = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
+assert set(_RESIDENT_FIELDS) <= {field.name for field in fields(Resident)}
 
 
-class HttpLeads:
+class HttpLeadProvider:
     """For worker threads: each call runs a short event loop of its own in the calling thread."""
 
-    is_told = True
+    needs_purchase_reports = True
 
     def __init__(
         self,
@@ -50,42 +50,35 @@ class HttpLeads:
         seconds: float = 30.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._base = checked(base_url).rstrip("/")
+        self._base_url = check_url(base_url).rstrip("/")
         self._secrets, self._clock, self._seconds, self._tls = list(secrets), clock, seconds, tls
         if not self._secrets:
             raise NotReady(f"{SETTING} is set: {SETTING}_SECRET must be set too, to sign with.")
         # The address is the operator's own setting, not a caller's: it may well be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
-    def search(self, asked: LeadsAsked) -> Sequence[Lead]:
-        count = min(asked.count, MOST_RECORDS)
-        body = orjson.dumps(asdict(asked) | {"count": count, "record_types": list(asked.record_types)})
-        most = BYTES_AT_LEAST + count * BYTES_A_RECORD
-        answer = self._call("search", f"search:{uuid4()}", body, {}, most_bytes=most, now=self._clock())
-        return _records(answer, f"The answer of {self._base}/search", count)
+    def search(self, query: LeadQuery) -> Sequence[Lead]:
+        count = min(query.count, MAX_RECORDS)
+        body = orjson.dumps(asdict(query) | {"count": count, "record_types": list(query.record_types)})
+        max_bytes = BASE_RESPONSE_BYTES + count * MAX_BYTES_PER_RECORD
+        response_body = self._call("search", f"search:{uuid4()}", body, {}, most_bytes=max_bytes, now=self._clock())
+        return _read_records(response_body, f"The answer of {self._base_url}/search", count)
 
-    def bought(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
+    def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
         body = orjson.dumps({"reference": reference, "ids": list(ids)})
-        key = {"Idempotency-Key": reference}
-        self._call("purchases", f"purchase:{reference}", body, key, most_bytes=BYTES_AT_LEAST, now=now)
+        headers = {"Idempotency-Key": reference}
+        self._call("purchases", f"purchase:{reference}", body, headers, most_bytes=BASE_RESPONSE_BYTES, now=now)
 
     def _call(
-        self,
-        path: str,
-        message_id: str,
-        body: bytes,
-        headers: Mapping[str, str],
-        *,
-        most_bytes: int,
-        now: datetime,
+        self, path: str, message_id: str, body: bytes, headers: Mapping[str, str], *, most_bytes: int, now: datetime
     ) -> bytes:
-        signed = signatures.sign(self._secrets, message_id=message_id, at=now, body=body)
-        url = f"{self._base}/{path}"
-        sent = {"Content-Type": "application/json", **headers, **signed}
+        signature_headers = signatures.sign(self._secrets, message_id=message_id, at=now, body=body)
+        url = f"{self._base_url}/{path}"
+        all_headers = {"Content-Type": "application/json", **headers, **signature_headers}
         try:
-            return asyncio.run(self._post(url, sent, body, most_bytes))
-        except FAILURES as failure:
-            raise LeadsDown(sentence(failure, url, seconds=self._seconds)) from failure
+            return asyncio.run(self._post(url, all_headers, body, most_bytes))
+        except REQUEST_FAILURES as failure:
+            raise LeadProviderDown(describe_failure(failure, url, seconds=self._seconds)) from failure
 
     async def _post(self, url: str, headers: Mapping[str, str], body: bytes, most_bytes: int) -> bytes:
         async with (
@@ -94,18 +87,18 @@ class HttpLeads:
         ):
             host = response.url.host
             if not 200 <= response.status < 300:
-                raise LeadsDown(f"{host} answered with status {response.status}.")
-            found = bytearray()
-            while len(found) <= most_bytes and (
-                chunk := await response.content.read(most_bytes + 1 - len(found))
+                raise LeadProviderDown(f"{host} answered with status {response.status}.")
+            response_body = bytearray()
+            while len(response_body) <= most_bytes and (
+                chunk := await response.content.read(most_bytes + 1 - len(response_body))
             ):
-                found += chunk
-            if len(found) > most_bytes:
-                raise LeadsDown(f"{host} answered with more than {most_bytes:,} bytes.")
-            return bytes(found)
+                response_body += chunk
+            if len(response_body) > most_bytes:
+                raise LeadProviderDown(f"{host} answered with more than {most_bytes:,} bytes.")
+            return bytes(response_body)
 
 
-def checked(url: str) -> str:
+def check_url(url: str) -> str:
     """The address, or `NotReady` with what is wrong with it."""
     try:
         parsed = urlsplit(url)
@@ -119,47 +112,47 @@ def checked(url: str) -> str:
     return url
 
 
-def _records(answer: bytes, source: str, count: int) -> list[Lead]:
+def _read_records(response_body: bytes, source: str, count: int) -> list[Lead]:
     """Those of the answer that can be read, or `LeadsDown` where it is something else altogether."""
     try:
-        told = exact_json.read(answer)
-    except exact_json.NotJson as wrong:
-        raise LeadsDown(f"{source} cannot be read: {wrong}") from None
-    records = told.get("records") if isinstance(told, dict) else None
+        payload = exact_json.parse_json(response_body)
+    except exact_json.InvalidJson as failure:
+        raise LeadProviderDown(f"{source} cannot be read: {failure}") from None
+    records = payload.get("records") if isinstance(payload, dict) else None
     if not isinstance(records, list):
-        raise LeadsDown(f'{source} must be an object such as {{"records": []}}.')
-    leads = [_lead(record, source) for record in records[:count]]
+        raise LeadProviderDown(f'{source} must be an object such as {{"records": []}}.')
+    leads = [_read_lead(record, source) for record in records[:count]]
     if len({lead.id for lead in leads}) < len(leads):
-        raise LeadsDown(f"{source} has the same id twice.")
+        raise LeadProviderDown(f"{source} has the same id twice.")
     return leads
 
 
-def _lead(record: Any, source: str) -> Lead:
-    id_ = record.get("id") if isinstance(record, dict) else None
-    id_ = str(id_) if isinstance(id_, int) and not isinstance(id_, bool) else id_
-    if not isinstance(id_, str) or not 0 < len(id_) <= LONGEST_ID or "\0" in id_:
-        raise LeadsDown(f"{source} has a record without an id.")
+def _read_lead(record: Any, source: str) -> Lead:
+    lead_id = record.get("id") if isinstance(record, dict) else None
+    lead_id = str(lead_id) if isinstance(lead_id, int) and not isinstance(lead_id, bool) else lead_id
+    if not isinstance(lead_id, str) or not 0 < len(lead_id) <= MAX_ID_LENGTH or "\0" in lead_id:
+        raise LeadProviderDown(f"{source} has a record without an id.")
     owner = record.get("owner")
-    lives_elsewhere = _resident(owner) if isinstance(owner, dict) else None
-    return Lead(id_, _resident(record), lives_elsewhere, _place(record))
+    absentee_owner = _read_resident(owner) if isinstance(owner, dict) else None
+    return Lead(lead_id, _read_resident(record), absentee_owner, _read_coordinates(record))
 
 
-def _place(record: Mapping[str, Any]) -> tuple[float, float] | None:
+def _read_coordinates(record: Mapping[str, Any]) -> tuple[float, float] | None:
     """Where it is, if the source says so, for a map alone: nothing hangs on it."""
-    told = [record.get(name) for name in ("latitude", "longitude")]
-    numbers = [float(each) for each in told if isinstance(each, (int, float)) and not isinstance(each, bool)]
-    if len(numbers) < len(told) or not (abs(numbers[0]) <= 90 and abs(numbers[1]) <= 180):
+    values = [record.get(name) for name in ("latitude", "longitude")]
+    numbers = [float(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if len(numbers) < len(values) or not (abs(numbers[0]) <= 90 and abs(numbers[1]) <= 180):
         return None
     return numbers[0], numbers[1]
 
 
-def _resident(record: Mapping[str, Any]) -> Resident:
-    given: dict[str, Any] = {name: _text(record.get(name)) for name in _GIVEN}
-    return Resident(**given)
+def _read_resident(record: Mapping[str, Any]) -> Resident:
+    values: dict[str, Any] = {name: _clean_text(record.get(name)) for name in _RESIDENT_FIELDS}
+    return Resident(**values)
 
 
-def _text(value: object) -> str | None:
+def _clean_text(value: object) -> str | None:
     """What is no text, or none that can be printed, is as good as nothing."""
     if not isinstance(value, str) or not value.isprintable():
         return None
-    return value.strip()[:LONGEST_TEXT] or None
+    return value.strip()[:MAX_TEXT_LENGTH] or None

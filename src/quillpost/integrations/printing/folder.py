@@ -19,30 +19,30 @@ from datetime import datetime
 
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
-from quillpost.fulfillment.rules import NOTE_FILE
-from quillpost.integrations.folders.models import OpenPlace
-from quillpost.integrations.folders.objects import StorePlace
-from quillpost.integrations.printing.models import TICKET, JobFolders, laid_out, read_object
+from quillpost.fulfillment.rules import SECRET_FILES_NOTE
+from quillpost.integrations.folders.models import OpenFolder
+from quillpost.integrations.folders.objects import StorageFolder
+from quillpost.integrations.printing.models import TICKET_FILE, JobFolders, build_job_files, read_object
 
 
 class FolderPartner(JobFolders):
     def __init__(self, store: FileStore, folder: str) -> None:
-        super().__init__(StorePlace(store, folder))
+        super().__init__(StorageFolder(store, folder))
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
         """Lay the job out. A job that has its ticket is there already."""
-        with self.visiting() as place:
-            if place.exists(f"{job.reference}/{TICKET}"):
+        with self.open_folder() as folder:
+            if folder.exists(f"{job.reference}/{TICKET_FILE}"):
                 return
-            if job.secret:
-                place.put(f"{job.reference}/{NOTE_FILE}", _note(job).encode())
-            for name, data in laid_out(job, now=now).items():
-                if name not in job.secret:
-                    place.put(f"{job.reference}/{name}", data)
+            if job.secret_names:
+                folder.put(f"{job.reference}/{SECRET_FILES_NOTE}", _build_secret_note(job).encode())
+            for name, data in build_job_files(job, now=now).items():
+                if name not in job.secret_names:
+                    folder.put(f"{job.reference}/{name}", data)
 
 
-def _note(job: PrintJob) -> str:
-    names = ", ".join(sorted(job.secret))
+def _build_secret_note(job: PrintJob) -> str:
+    names = ", ".join(sorted(job.secret_names))
     return (
         f"Not kept here in clear, as it holds the claims of gift cards: {names}\n"
         f"Get it with: quillpost print download {job.reference} --to FOLDER\n"
@@ -51,64 +51,64 @@ def _note(job: PrintJob) -> str:
     )
 
 
-WORK = ".quillpost"
+WORK_FOLDER = ".quillpost"
 CLAIM_FILE = "claim.json"
-LARGEST_CLAIM = 1_000
+MAX_CLAIM_BYTES = 1_000
 PRINT_FILE = "print.pdf"
 
 
 class HotFolder(JobFolders):
     def submit(self, job: PrintJob, *, now: datetime) -> None:
-        with self.visiting() as place:
-            claim = f"{WORK}/{job.reference}.claim"
-            if not place.exists(claim):
-                attempt = _build(place, job, now=now)
+        with self.open_folder() as folder:
+            claim = f"{WORK_FOLDER}/{job.reference}.claim"
+            if not folder.exists(claim):
+                attempt = _write_attempt(folder, job, now=now)
                 # Another attempt may have been faster: then ours is cleaned away below, or was by it.
                 with suppress(FileMissing):
-                    place.rename(f"{WORK}/{attempt}/claim", claim)
-            self._show(place, job, claim)
-            _clean(place, job.reference)
+                    folder.rename(f"{WORK_FOLDER}/{attempt}/claim", claim)
+            self._publish_job(folder, job, claim)
+            _delete_attempts(folder, job.reference)
 
-    def _show(self, place: OpenPlace, job: PrintJob, claim: str) -> None:
+    def _publish_job(self, folder: OpenFolder, job: PrintJob, claim: str) -> None:
         """Give the claimed job its name, unless it has it, or had it."""
         try:
-            written = place.get(f"{claim}/{CLAIM_FILE}", most_bytes=LARGEST_CLAIM)
+            claim_data = folder.get(f"{claim}/{CLAIM_FILE}", most_bytes=MAX_CLAIM_BYTES)
         except FileMissing:
             raise PartnerDown(
-                f"{claim} in {self.shown} has been emptied: remove it if {job.reference} was never printed."
+                f"{claim} in {self.label} has been emptied: remove it if {job.reference} was never printed."
             ) from None
-        told = read_object(written, source=f"{claim} in {self.shown}")
-        if told.get("print_sha256") != _digest(job):
+        claim_values = read_object(claim_data, source=f"{claim} in {self.label}")
+        if claim_values.get("print_sha256") != _digest_print_file(job):
             raise PartnerDown(
-                f"{self.shown} has another job called {job.reference}, which was printed from other"
+                f"{self.label} has another job called {job.reference}, which was printed from other"
                 f" files: give each service a folder of its own, or remove {claim}."
             )
-        hidden = f"{WORK}/{told.get('attempt')}/job"
-        if not place.exists(hidden):
+        hidden_folder = f"{WORK_FOLDER}/{claim_values.get('attempt')}/job"
+        if not folder.exists(hidden_folder):
             return
         try:
-            is_shown = place.rename(hidden, job.reference)
+            is_published = folder.rename(hidden_folder, job.reference)
         except FileMissing:  # another call has done it meanwhile
             return
-        if not is_shown:
-            raise PartnerDown(f"{self.shown} has a folder {job.reference} that is not ours: move it away.")
+        if not is_published:
+            raise PartnerDown(f"{self.label} has a folder {job.reference} that is not ours: move it away.")
 
 
-def _build(place: OpenPlace, job: PrintJob, *, now: datetime) -> str:
+def _write_attempt(folder: OpenFolder, job: PrintJob, *, now: datetime) -> str:
     attempt = f"{job.reference}.{secrets.token_hex(8)}"
-    for name, data in laid_out(job, now=now).items():
-        place.put(f"{WORK}/{attempt}/job/{name}", data, is_secret=bool(job.secret))
-    claim = json.dumps({"attempt": attempt, "print_sha256": _digest(job)}).encode()
-    place.put(f"{WORK}/{attempt}/claim/{CLAIM_FILE}", claim)
+    for name, data in build_job_files(job, now=now).items():
+        folder.put(f"{WORK_FOLDER}/{attempt}/job/{name}", data, is_secret=bool(job.secret_names))
+    claim = json.dumps({"attempt": attempt, "print_sha256": _digest_print_file(job)}).encode()
+    folder.put(f"{WORK_FOLDER}/{attempt}/claim/{CLAIM_FILE}", claim)
     return attempt
 
 
-def _clean(place: OpenPlace, reference: str) -> None:
+def _delete_attempts(folder: OpenFolder, reference: str) -> None:
     """Remove what attempts have left: the one that was shown, and those that died."""
-    for name in place.names(WORK):
+    for name in folder.names(WORK_FOLDER):
         if name.startswith(f"{reference}.") and name != f"{reference}.claim":
-            place.delete(f"{WORK}/{name}")
+            folder.delete(f"{WORK_FOLDER}/{name}")
 
 
-def _digest(job: PrintJob) -> str:
+def _digest_print_file(job: PrintJob) -> str:
     return hashlib.sha256(job.files.get(PRINT_FILE, b"")).hexdigest()

@@ -15,42 +15,42 @@ from quillpost.core import exact_json
 from quillpost.core.ports import FileMissing
 from quillpost.core.tokens import hide_secrets
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
-from quillpost.integrations.folders.models import OpenPlace, Place, PlaceDown, TooLarge
+from quillpost.integrations.folders.models import FolderDown, FolderFileTooLarge, OpenFolder, RemoteFolder
 
-LARGEST_MARK = 2_000_000
+MAX_MARK_BYTES = 2_000_000
 """Bytes: a whole batch spoiled, with a long reason for each piece."""
 
-EARLY = timedelta(days=1)
+MAX_CLOCK_SKEW = timedelta(days=1)
 """Clocks differ, and people write local times; what lies further ahead is a slip."""
 
-LARGEST_ID = 2**63 - 1
-LONGEST_REASON = 200
-EXAMPLE = '{"at": "2026-05-04T12:00:00Z"}'
+MAX_ID = 2**63 - 1
+MAX_REASON_LENGTH = 200
+EXAMPLE_MARK = '{"at": "2026-05-04T12:00:00Z"}'
 
 
 def read_object(data: bytes, *, source: str) -> dict[str, Any]:
     """The JSON object, or `PartnerDown` with a sentence that names the source."""
     try:
-        found = exact_json.read(data)
-    except exact_json.NotJson as wrong:
-        raise _unusable(source, str(wrong)) from None
-    if not isinstance(found, dict):
-        raise _unusable(source, f"It must be an object such as {EXAMPLE}.")
-    return found
+        value = exact_json.parse_json(data)
+    except exact_json.InvalidJson as failure:
+        raise _build_unusable_error(source, str(failure)) from None
+    if not isinstance(value, dict):
+        raise _build_unusable_error(source, f"It must be an object such as {EXAMPLE_MARK}.")
+    return value
 
 
-def read_moment(value: object, *, now: datetime, source: str) -> datetime:
+def read_time(value: object, *, now: datetime, source: str) -> datetime:
     """A time without a zone is UTC."""
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
-        moment = None
-    if moment is None:
-        raise _unusable(source, f"It must say when, as in {EXAMPLE}.")
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    if not datetime.min.replace(tzinfo=UTC) + EARLY < moment <= now + EARLY:
-        raise _unusable(source, "Its time lies in the future.")
-    return moment.astimezone(UTC)
+        time = None
+    if time is None:
+        raise _build_unusable_error(source, f"It must say when, as in {EXAMPLE_MARK}.")
+    time = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    if not datetime.min.replace(tzinfo=UTC) + MAX_CLOCK_SKEW < time <= now + MAX_CLOCK_SKEW:
+        raise _build_unusable_error(source, "Its time lies in the future.")
+    return time.astimezone(UTC)
 
 
 def read_spoiled(value: object, *, source: str) -> dict[int, str]:
@@ -58,123 +58,123 @@ def read_spoiled(value: object, *, source: str) -> dict[int, str]:
     if value is None:
         return {}
     try:
-        return dict(_spoiled(value))
+        return dict(_read_spoiled_items(value))
     except (ValueError, KeyError, TypeError, AttributeError):
         example = '{"17": "Torn"} or [{"item_id": 17, "reason": "Torn"}]'
-        raise _unusable(source, f"Its spoiled pieces must be written as {example}.") from None
+        raise _build_unusable_error(source, f"Its spoiled pieces must be written as {example}.") from None
 
 
-def _spoiled(value: object) -> Iterator[tuple[int, str]]:
+def _read_spoiled_items(value: object) -> Iterator[tuple[int, str]]:
     if isinstance(value, Mapping):
         pairs = list(value.items())
     elif isinstance(value, list):
-        pairs = [(piece["item_id"], piece.get("reason")) for piece in value]
+        pairs = [(item["item_id"], item.get("reason")) for item in value]
     else:
         raise TypeError
-    for item, reason in pairs:
+    for item_value, reason in pairs:
         if not isinstance(reason, str | None):
             raise TypeError
-        yield _item_id(item), one_line(reason or "")
+        yield _read_item_id(item_value), to_one_line(reason or "")
 
 
-def _item_id(value: object) -> int:
+def _read_item_id(value: object) -> int:
     number = int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
-    if type(number) is not int or not 0 < number <= LARGEST_ID:
+    if type(number) is not int or not 0 < number <= MAX_ID:
         raise ValueError
     return number
 
 
-def one_line(text: str, *, longest: int = LONGEST_REASON) -> str:
+def to_one_line(text: str, *, max_length: int = MAX_REASON_LENGTH) -> str:
     """Others' words as we keep and show them: they may quote a file that they were given."""
-    plain = "".join(letter if letter.isprintable() else " " for letter in text[: 10 * longest])
-    return hide_secrets(" ".join(plain.split()))[:longest]
+    printable = "".join(char if char.isprintable() else " " for char in text[: 10 * max_length])
+    return hide_secrets(" ".join(printable.split()))[:max_length]
 
 
-def _unusable(source: str, why: str) -> PartnerDown:
-    return PartnerDown(f"{source} cannot be used: it is put right by writing it again. {why}")
+def _build_unusable_error(source: str, reason: str) -> PartnerDown:
+    return PartnerDown(f"{source} cannot be used: it is put right by writing it again. {reason}")
 
 
-TICKET = "ticket.json"
-ACKNOWLEDGED, PRINTED, MAILED = "acknowledged.json", "printed.json", "mailed.json"
+TICKET_FILE = "ticket.json"
+ACKNOWLEDGED_FILE, PRINTED_FILE, MAILED_FILE = "acknowledged.json", "printed.json", "mailed.json"
 
 
 class JobFolders:
     """The jobs in one place, as every partner that works off folders sees them."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, folder: RemoteFolder) -> None:
+        self._folder = folder
 
     @property
-    def shown(self) -> str:
-        return self._place.shown
+    def label(self) -> str:
+        return self._folder.label
 
     def progress(self, reference: str, *, now: datetime) -> PrintProgress:
-        with self.visiting() as place:
+        with self.open_folder() as folder:
             acknowledged, printed, mailed = (
-                self._mark(place, reference, name) for name in (ACKNOWLEDGED, PRINTED, MAILED)
+                self._read_mark(folder, reference, name) for name in (ACKNOWLEDGED_FILE, PRINTED_FILE, MAILED_FILE)
             )
         return PrintProgress(
-            acknowledged_at=self._moment(acknowledged, reference, ACKNOWLEDGED, now=now),
-            printed_at=self._moment(printed, reference, PRINTED, now=now),
-            mailed_at=self._moment(mailed, reference, MAILED, now=now),
-            spoiled=read_spoiled((printed or {}).get("spoiled"), source=self._named(reference, PRINTED)),
+            acknowledged_at=self._read_mark_time(acknowledged, reference, ACKNOWLEDGED_FILE, now=now),
+            printed_at=self._read_mark_time(printed, reference, PRINTED_FILE, now=now),
+            mailed_at=self._read_mark_time(mailed, reference, MAILED_FILE, now=now),
+            spoiled=read_spoiled((printed or {}).get("spoiled"), source=self._describe_file(reference, PRINTED_FILE)),
         )
 
     def mark_acknowledged(self, reference: str, *, now: datetime) -> None:
-        self._write(reference, ACKNOWLEDGED, {"at": now.isoformat()})
+        self._write_mark(reference, ACKNOWLEDGED_FILE, {"at": now.isoformat()})
 
     def mark_printed(self, reference: str, *, spoiled: Mapping[int, str], now: datetime) -> None:
-        marks = {str(item): why for item, why in spoiled.items()}
-        self._write(reference, PRINTED, {"at": now.isoformat(), "spoiled": marks})
+        reasons = {str(item_id): reason for item_id, reason in spoiled.items()}
+        self._write_mark(reference, PRINTED_FILE, {"at": now.isoformat(), "spoiled": reasons})
 
     def mark_mailed(self, reference: str, *, now: datetime) -> None:
-        self._write(reference, MAILED, {"at": now.isoformat()})
+        self._write_mark(reference, MAILED_FILE, {"at": now.isoformat()})
 
-    def ticket(self, reference: str) -> Mapping[str, object] | None:
-        with self.visiting() as place:
-            return self._mark(place, reference, TICKET)
+    def read_ticket(self, reference: str) -> Mapping[str, object] | None:
+        with self.open_folder() as folder:
+            return self._read_mark(folder, reference, TICKET_FILE)
 
-    def manifest(self, reference: str) -> list[dict[str, object]]:
+    def read_manifest(self, reference: str) -> list[dict[str, object]]:
         """The rows of the manifest, which is our own."""
-        with self.visiting() as place:
+        with self.open_folder() as folder:
             try:
-                data = place.get(f"{reference}/manifest.json")
+                data = folder.get(f"{reference}/manifest.json")
             except FileMissing:
                 return []
-        pieces: list[dict[str, object]] = json.loads(data)["pieces"]
-        return pieces
+        items: list[dict[str, object]] = json.loads(data)["pieces"]
+        return items
 
     @contextmanager
-    def visiting(self) -> Iterator[OpenPlace]:
+    def open_folder(self) -> Iterator[OpenFolder]:
         try:
-            with self._place.open() as place:
-                yield place
-        except (PlaceDown, TooLarge) as fault:
-            raise PartnerDown(str(fault)) from fault
+            with self._folder.open() as folder:
+                yield folder
+        except (FolderDown, FolderFileTooLarge) as error:
+            raise PartnerDown(str(error)) from error
 
-    def _mark(self, place: OpenPlace, reference: str, name: str) -> dict[str, object] | None:
+    def _read_mark(self, folder: OpenFolder, reference: str, name: str) -> dict[str, object] | None:
         try:
-            data = place.get(f"{reference}/{name}", most_bytes=LARGEST_MARK)
+            data = folder.get(f"{reference}/{name}", most_bytes=MAX_MARK_BYTES)
         except FileMissing:
             return None
-        return read_object(data, source=self._named(reference, name))
+        return read_object(data, source=self._describe_file(reference, name))
 
-    def _moment(
+    def _read_mark_time(
         self, mark: Mapping[str, object] | None, reference: str, name: str, *, now: datetime
     ) -> datetime | None:
         if mark is None:
             return None
-        return read_moment(mark.get("at"), now=now, source=self._named(reference, name))
+        return read_time(mark.get("at"), now=now, source=self._describe_file(reference, name))
 
-    def _write(self, reference: str, name: str, value: Mapping[str, object]) -> None:
-        with self.visiting() as place:
-            place.put(f"{reference}/{name}", json.dumps(value, indent=1).encode())
+    def _write_mark(self, reference: str, name: str, value: Mapping[str, object]) -> None:
+        with self.open_folder() as folder:
+            folder.put(f"{reference}/{name}", json.dumps(value, indent=1).encode())
 
-    def _named(self, reference: str, name: str) -> str:
-        return f"{name} of {reference} in {self._place.shown}"
+    def _describe_file(self, reference: str, name: str) -> str:
+        return f"{name} of {reference} in {self._folder.label}"
 
 
-def laid_out(job: PrintJob, *, now: datetime) -> dict[str, bytes]:
+def build_job_files(job: PrintJob, *, now: datetime) -> dict[str, bytes]:
     """Every file of the job in the order in which it is written."""
     ticket = json.dumps({**job.ticket, "submitted_at": now.isoformat()}, ensure_ascii=False, indent=1)
-    return {name: data for name, data in job.files.items() if name != TICKET} | {TICKET: ticket.encode()}
+    return {name: data for name, data in job.files.items() if name != TICKET_FILE} | {TICKET_FILE: ticket.encode()}

@@ -10,28 +10,35 @@ from base64 import b64encode
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from quillpost.integrations.email.smtp import identity, one_line
-from quillpost.notifications.ports import Message, NeverTaken, NotifierDown, NotTakenNow, Poster, PostOutcome
+from quillpost.integrations.email.smtp import build_message_id, to_one_line
+from quillpost.notifications.ports import (
+    MessageDeferred,
+    MessageRejected,
+    NotifierDown,
+    OutgoingMessage,
+    PostResult,
+    WebhookClient,
+)
 
-SERVICE = "MG"
+MESSAGING_SERVICE_PREFIX = "MG"
 """How the id of a messaging service begins, which picks the number that a message comes from."""
 
-TOKEN_IS_WRONG = 401
-CLOSED = {402, 403, 404, 405, 407}
+WRONG_TOKEN_STATUS = 401
+ACCOUNT_ERROR_STATUSES = {402, 403, 404, 405, 407}
 """An account that has no money or may not send, or an address that is not the service's."""
 
-COME_BACK = {408, 425, 429}
+RETRY_STATUSES = {408, 425, 429}
 
-OUR_ACCOUNT = {"10001", "20003", "20005", "20006", "20008", "20404", "30404", "90010"}
-OUR_SENDER = {
+ACCOUNT_ERROR_CODES = {"10001", "20003", "20005", "20006", "20008", "20404", "30404", "90010"}
+SENDER_ERROR_CODES = {
     "21212", "21267", "21401", "21601", "21603", "21606", "21607", "21611", "21659", "21660", "21661",
     "21701", "21703", "21704", "21705", "30127",
 }  # fmt: skip
-OURS = OUR_ACCOUNT | OUR_SENDER
+OPERATOR_ERROR_CODES = ACCOUNT_ERROR_CODES | SENDER_ERROR_CODES
 """Codes of Twilio's for what only the operator can mend. A few of the sender's also mean that it does not
 reach this one country: that message then waits, and those to others go on between."""
 
-THEIRS = {
+MESSAGE_ERROR_CODES = {
     "21211", "21265", "21266", "21408", "21421", "21602", "21604", "21608", "21610", "21612", "21614",
     "21617", "21635",
 }  # fmt: skip
@@ -39,7 +46,7 @@ THEIRS = {
 
 
 @dataclass(frozen=True, slots=True)
-class TextService:
+class SmsService:
     """`sender` is a number, a name, or a messaging service's id."""
 
     base_url: str
@@ -49,60 +56,62 @@ class TextService:
 
 
 class TwilioNotifier:
-    def __init__(self, service: TextService, poster: Poster) -> None:
+    def __init__(self, service: SmsService, poster: WebhookClient) -> None:
         self._service = service
         self._poster = poster
         account = quote(service.account, safe="")
         self._url = f"{service.base_url}/2010-04-01/Accounts/{account}/Messages.json"
-        key = b64encode(f"{service.account}:{service.token}".encode()).decode("ascii")
-        self._authorization = f"Basic {key}"
+        credentials = b64encode(f"{service.account}:{service.token}".encode()).decode("ascii")
+        self._authorization = f"Basic {credentials}"
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: OutgoingMessage) -> None:
         sender = self._service.sender
         form = {
             "To": message.to,
-            "MessagingServiceSid" if sender.startswith(SERVICE) else "From": sender,
+            "MessagingServiceSid" if sender.startswith(MESSAGING_SERVICE_PREFIX) else "From": sender,
             "Body": message.text,
         }
         headers = {
             "Authorization": self._authorization,
             "Content-Type": "application/x-www-form-urlencoded",
             "Accept": "application/json",
-            "Idempotency-Key": identity(message.key),
+            "Idempotency-Key": build_message_id(message.key),
         }
         outcome = await self._poster.post(
             self._url, method="POST", headers=headers, body=urlencode(form).encode("ascii")
         )
-        _check(outcome)
+        _check_outcome(outcome)
 
     async def close(self) -> None:
         await self._poster.close()
 
 
-def _check(outcome: PostOutcome) -> None:
+def _check_outcome(outcome: PostResult) -> None:
     status = outcome.status
     if status is None:
         raise NotifierDown(outcome.error or "The text message service did not answer.")
     if 200 <= status < 300:
         return
-    code, sentence = _read(outcome.body)
-    said = one_line(f"{status} {sentence}")
+    code, sentence = _read_error(outcome.body)
+    reason = to_one_line(f"{status} {sentence}")
     # It would say so of every message: the operator has to look, and nothing is lost meanwhile.
-    if status == TOKEN_IS_WRONG or status < 400 or (status in CLOSED and code not in THEIRS):
-        raise NotifierDown(f"The text message service lets nobody in: {said}")
-    if code in OURS:
-        raise NotifierDown(f"The text message service takes nothing from this sender or account: {said}")
-    if status in COME_BACK or status >= 500:
-        raise NotTakenNow(
-            f"The text message service cannot take it now: {said}", retry_after=outcome.retry_after
-        )
-    raise NeverTaken(f"The text message service refused it: {said}")
+    if (
+        status == WRONG_TOKEN_STATUS
+        or status < 400
+        or (status in ACCOUNT_ERROR_STATUSES and code not in MESSAGE_ERROR_CODES)
+    ):
+        raise NotifierDown(f"The text message service lets nobody in: {reason}")
+    if code in OPERATOR_ERROR_CODES:
+        raise NotifierDown(f"The text message service takes nothing from this sender or account: {reason}")
+    if status in RETRY_STATUSES or status >= 500:
+        raise MessageDeferred(f"The text message service cannot take it now: {reason}", retry_after=outcome.retry_after)
+    raise MessageRejected(f"The text message service refused it: {reason}")
 
 
-def _read(body: str) -> tuple[str, str]:
+def _read_error(body: str) -> tuple[str, str]:
     """The service's code for what is wrong, where it gave one, and its own sentence."""
     try:
-        told = json.loads(body)
-        return str(told.get("code")), str(told["message"])
+        payload = json.loads(body)
+        return str(payload.get("code")), str(payload["message"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return "", body

@@ -27,11 +27,11 @@ class FaceFolder:
     def put(self, key: str, data: bytes) -> None:
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self._folder, prefix=".new-")
+            descriptor, draft_path = tempfile.mkstemp(dir=self._folder, prefix=".new-")
             try:
-                with os.fdopen(handle, "wb") as file:
+                with os.fdopen(descriptor, "wb") as file:
                     file.write(data)
-                Path(name).chmod(0o644)
-                Path(name).replace(self._folder / key)
+                Path(draft_path).chmod(0o644)
+                Path(draft_path).replace(self._folder / key)
             except OSError:
-                Path(name).unlink(missing_ok=True)
+                Path(draft_path).unlink(missing_ok=True)

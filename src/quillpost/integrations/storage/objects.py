@@ -25,30 +25,30 @@ if TYPE_CHECKING:  # obstore has these types for checkers alone
 
 # Names that every store and every file system spells alike. No name starts with a dot, which
 # rules out `.` and `..`; none holds a `#`, which marks a draft.
-SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}"
-KEY = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
-PREFIX = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
-DRAFT = re.compile(rf"{SEGMENT}#[0-9]+")
-LONGEST_KEY = 900
+KEY_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}"
+KEY_PATTERN = re.compile(rf"{KEY_SEGMENT}(?:/{KEY_SEGMENT})*")
+PREFIX_PATTERN = re.compile(rf"(?:{KEY_SEGMENT}/)*(?:{KEY_SEGMENT})?")
+DRAFT_PATTERN = re.compile(rf"{KEY_SEGMENT}#[0-9]+")
+MAX_KEY_LENGTH = 900
 
-RETRY_TIME = timedelta(seconds=15)
-TRANSFER_TIME = timedelta(minutes=2)
+RETRY_TIMEOUT = timedelta(seconds=15)
+TRANSFER_TIMEOUT = timedelta(minutes=2)
 
-READ_AHEAD = 1_000_000
-PARTS_AT_ONCE = 2
+READ_AHEAD_BYTES = 1_000_000
+UPLOAD_CONCURRENCY = 2
 """Parts of a long file that are on their way into a bucket."""
 
 
-def folder_store(path: Path) -> FileStore:
+def build_folder_store(path: Path) -> FileStore:
     """Files in a folder of this machine, which is made for this user alone."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as fault:
-        raise NotReady(f"The file folder {path} cannot be made: {fault.strerror}.") from fault
-    return _FolderFiles(path.resolve())
+    except OSError as error:
+        raise NotReady(f"The file folder {path} cannot be made: {error.strerror}.") from error
+    return _FolderStore(path.resolve())
 
 
-def s3_store(
+def build_s3_store(
     bucket: str,
     *,
     region: str,
@@ -72,89 +72,87 @@ def s3_store(
     store = S3Store(
         bucket,
         config=config,
-        client_options={"allow_http": allow_http, "timeout": TRANSFER_TIME},
-        retry_config={"max_retries": 3, "retry_timeout": RETRY_TIME},
+        client_options={"allow_http": allow_http, "timeout": TRANSFER_TIMEOUT},
+        retry_config={"max_retries": 3, "retry_timeout": RETRY_TIMEOUT},
     )
-    return _Files(store, is_gone=lambda missing: "NoSuchBucket" in str(missing))
+    return _ObjectStore(store, is_storage_missing=lambda missing: "NoSuchBucket" in str(missing))
 
 
-class _Files:
+class _ObjectStore:
     """Files in any store whose writes are whole and lasting by themselves, as those of S3 are.
 
     `is_gone` tells whether it is the whole storage that is missing, not one file.
     """
 
-    def __init__(self, store: LocalStore | S3Store, *, is_gone: Callable[[FileNotFoundError], bool]) -> None:
+    def __init__(self, store: LocalStore | S3Store, *, is_storage_missing: Callable[[FileNotFoundError], bool]) -> None:
         self._store = store
-        self._is_gone = is_gone
+        self._is_storage_missing = is_storage_missing
 
     def put(self, key: str, data: bytes) -> None:
-        _check(KEY, key)
-        with _reaching_storage():
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
             self._store.put(key, data)
 
     def get(self, key: str) -> bytes:
-        _check(KEY, key)
-        with _reaching_storage():
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
             try:
                 return bytes(self._store.get(key).bytes())
             except FileNotFoundError as missing:
-                if self._is_gone(missing):
+                if self._is_storage_missing(missing):
                     raise
                 raise FileMissing(key) from missing
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
-        _check(KEY, key)
-        with _reaching_storage():
-            self._store.put(key, file, max_concurrency=PARTS_AT_ONCE)
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
+            self._store.put(key, file, max_concurrency=UPLOAD_CONCURRENCY)
 
     def open(self, key: str) -> IO[bytes]:
-        _check(KEY, key)
-        with _reaching_storage():
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
             try:
                 source = obstore.open_reader(self._store, key)
             except FileNotFoundError as missing:
-                if self._is_gone(missing):
+                if self._is_storage_missing(missing):
                     raise
                 raise FileMissing(key) from missing
-        return io.BufferedReader(_Remote(source), READ_AHEAD)
+        return io.BufferedReader(_RemoteReader(source), READ_AHEAD_BYTES)
 
     def exists(self, key: str) -> bool:
-        _check(KEY, key)
-        with _reaching_storage():
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
             try:
                 self._store.head(key)
             except FileNotFoundError as missing:
-                if self._is_gone(missing):
+                if self._is_storage_missing(missing):
                     raise
                 return False
         return True
 
     def delete(self, key: str) -> None:
-        _check(KEY, key)
-        with _reaching_storage():
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
             try:
                 self._store.delete(key)
             except FileNotFoundError as missing:
-                if self._is_gone(missing):
+                if self._is_storage_missing(missing):
                     raise
 
     def keys(self, prefix: str) -> Iterator[str]:
-        _check(PREFIX, prefix)
+        _check_key(PREFIX_PATTERN, prefix)
         # obstore's prefixes end at a slash, the port's anywhere: list the folder, then filter.
         folder = prefix.rpartition("/")[0]
-        with _reaching_storage():
-            found = [
-                meta["path"] for chunk in self._store.list(folder or None, chunk_size=1000) for meta in chunk
-            ]
-        return iter(sorted(key for key in found if key.startswith(prefix)))
+        with _translate_errors():
+            keys = [meta["path"] for chunk in self._store.list(folder or None, chunk_size=1000) for meta in chunk]
+        return iter(sorted(key for key in keys if key.startswith(prefix)))
 
     def forget_drafts(self, *, before: datetime) -> int:  # noqa: ARG002
         """Here a write that was not finished leaves nothing."""
         return 0
 
 
-class _FolderFiles(_Files):
+class _FolderStore(_ObjectStore):
     """Reads, lists and deletes with obstore, and writes by itself.
 
     obstore renames a finished draft to its key, but does not flush it first: after a power cut
@@ -162,24 +160,24 @@ class _FolderFiles(_Files):
     """
 
     def __init__(self, root: Path) -> None:
-        super().__init__(LocalStore(root), is_gone=lambda _: not root.is_dir())
+        super().__init__(LocalStore(root), is_storage_missing=lambda _: not root.is_dir())
         self._root = root
 
     def put(self, key: str, data: bytes) -> None:
         self.put_file(key, io.BytesIO(data))
 
     def put_file(self, key: str, file: IO[bytes]) -> None:
-        _check(KEY, key)
+        _check_key(KEY_PATTERN, key)
         path = self._root / key
-        draft = path.with_name(f"{path.name}#{secrets.randbits(63)}")
-        with _reaching_storage():
+        draft_path = path.with_name(f"{path.name}#{secrets.randbits(63)}")
+        with _translate_errors():
             self._check_root()
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                _write(draft, file)
-                draft.replace(path)
+                _write_file(draft_path, file)
+                draft_path.replace(path)
             except OSError:
-                draft.unlink(missing_ok=True)
+                draft_path.unlink(missing_ok=True)
                 raise
             for folder in path.parents:
                 sync_folder(folder)
@@ -187,8 +185,8 @@ class _FolderFiles(_Files):
                     break
 
     def open(self, key: str) -> IO[bytes]:
-        _check(KEY, key)
-        with _reaching_storage():
+        _check_key(KEY_PATTERN, key)
+        with _translate_errors():
             try:
                 return (self._root / key).open("rb")
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as missing:
@@ -196,20 +194,20 @@ class _FolderFiles(_Files):
                 raise FileMissing(key) from missing
 
     def keys(self, prefix: str) -> Iterator[str]:
-        with _reaching_storage():
+        with _translate_errors():
             self._check_root()
         return super().keys(prefix)
 
     def forget_drafts(self, *, before: datetime) -> int:
-        gone = 0
-        with _reaching_storage():
+        deleted_count = 0
+        with _translate_errors():
             for path in self._root.rglob("*#*"):
                 # A writer may finish, or fail, while we look.
                 with suppress(FileNotFoundError):
-                    if DRAFT.fullmatch(path.name) and path.stat().st_mtime < before.timestamp():
+                    if DRAFT_PATTERN.fullmatch(path.name) and path.stat().st_mtime < before.timestamp():
                         path.unlink()
-                        gone += 1
-        return gone
+                        deleted_count += 1
+        return deleted_count
 
     def _check_root(self) -> None:
         """A folder that went away must not look like an empty one, nor be replaced by one."""
@@ -218,20 +216,20 @@ class _FolderFiles(_Files):
 
 
 @contextmanager
-def _reaching_storage() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
-    except (BaseError, OSError) as fault:
-        raise Unavailable("The file storage cannot be used now. Please try again.") from fault
+    except (BaseError, OSError) as error:
+        raise Unavailable("The file storage cannot be used now. Please try again.") from error
 
 
-def _check(form: re.Pattern[str], key: str) -> None:
+def _check_key(pattern: re.Pattern[str], key: str) -> None:
     """Keys are ours, never a caller's: a wrong one is a fault in the program."""
-    if len(key) > LONGEST_KEY or not form.fullmatch(key):
+    if len(key) > MAX_KEY_LENGTH or not pattern.fullmatch(key):
         raise ValueError(f"{key!r} is not a file key.")
 
 
-class _Remote(io.RawIOBase):
+class _RemoteReader(io.RawIOBase):
     """A file of a bucket as Python reads one; a line that breaks is the storage's trouble."""
 
     def __init__(self, source: "ReadableFile") -> None:
@@ -240,15 +238,15 @@ class _Remote(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def readinto(self, into: Any) -> int:
-        with _reaching_storage():
-            piece = bytes(self._source.read(len(into)))
-        into[: len(piece)] = piece
-        return len(piece)
+    def readinto(self, buffer: Any) -> int:
+        with _translate_errors():
+            chunk = bytes(self._source.read(len(buffer)))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
-def _write(path: Path, source: IO[bytes]) -> None:
+def _write_file(path: Path, source: IO[bytes]) -> None:
     with path.open("xb") as file:
-        shutil.copyfileobj(source, file, READ_AHEAD)
+        shutil.copyfileobj(source, file, READ_AHEAD_BYTES)
         file.flush()
         os.fsync(file.fileno())

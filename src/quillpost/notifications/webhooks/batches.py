@@ -3,175 +3,193 @@
 from datetime import datetime, timedelta
 
 from quillpost.notifications.webhooks import outcomes
-from quillpost.notifications.webhooks.claims import Found, Wish
-from quillpost.notifications.webhooks.concurrency import Air, Lane
-from quillpost.notifications.webhooks.leases import Health
-from quillpost.notifications.webhooks.outcomes import Outcome
-from quillpost.notifications.webhooks.payloads import START, Ask, Unspeakable
+from quillpost.notifications.webhooks.claims import StepRequest, StepResult
+from quillpost.notifications.webhooks.concurrency import EndpointQueue, InFlightDeliveries
+from quillpost.notifications.webhooks.leases import EndpointHealth
+from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
+from quillpost.notifications.webhooks.payloads import QUEUE_START, InvalidDelivery, QueueRead
 
-MOST_LANES = 500
-LANES_AT_ONCE = 100
+MAX_QUEUES = 500
+QUEUES_PER_STEP = 100
 """So that pumps which start together share what there is."""
 
-LOOK_EVERY = 0.25
-READ_DRY_EVERY = 0.5
-SWEEP_EVERY = 30.0
+LEASE_CHECK_SECONDS = 0.25
+EXHAUSTED_READ_SECONDS = 0.5
+REWIND_SECONDS = 30.0
 """How often a lane is read from its start: what others wrote down late lies behind the place come to."""
 
-TURN_SECONDS = 10.0
+FAIRNESS_SECONDS = 10.0
 """How long a lane keeps its place while others wait for one."""
 
 
-class Holding:
+class LeaseManager:
     """Moments (`at`) are the event loop's, in seconds; times (`now`) are those that the database has."""
 
-    def __init__(self, air: Air, lease: timedelta) -> None:
-        self._air = air
-        self._lease = lease
-        self._lanes: dict[int, Lane] = {}
-        self._landed: list[Outcome] = []
-        self._looked_at = float("-inf")
-        self._unfinished: set[int] = set()
-        self._may_be_more = True
+    def __init__(self, in_flight: InFlightDeliveries, lease_duration: timedelta) -> None:
+        self._in_flight = in_flight
+        self._lease_duration = lease_duration
+        self._queues: dict[int, EndpointQueue] = {}
+        self._unrecorded_outcomes: list[DeliveryOutcome] = []
+        self._leases_checked_at = float("-inf")
+        self._unfinished_ids: set[int] = set()
+        self._has_more_queues = True
         self.is_busy = True
 
-    def land(self, outcome: Outcome) -> int:
+    def add_outcome(self, outcome: DeliveryOutcome) -> int:
         """To be told with the next wish; how many there are to tell."""
-        self._landed.append(outcome)
-        return len(self._landed)
+        self._unrecorded_outcomes.append(outcome)
+        return len(self._unrecorded_outcomes)
 
-    def expect_more(self) -> None:
+    def expect_deliveries(self) -> None:
         """Something new may wait in any lane."""
-        self._may_be_more = True
+        self._has_more_queues = True
 
-    def wish(self, *, now: datetime, at: float) -> Wish:
-        must_look = self._may_be_more or at - self._looked_at >= LOOK_EVERY
-        if must_look:
-            self._looked_at = at
-            self._let_others_have_a_turn(at)
-        landed, self._landed = self._landed, []
-        over = {
-            (each.due.webhook_id, each.due.stream): lane.held
-            for each in landed
-            if each.is_over and (lane := self._lanes.get(each.due.webhook_id)) and lane.is_open(now)
+    def build_request(self, *, now: datetime, at: float) -> StepRequest:
+        must_check_leases = self._has_more_queues or at - self._leases_checked_at >= LEASE_CHECK_SECONDS
+        if must_check_leases:
+            self._leases_checked_at = at
+            self._yield_for_fairness(at)
+        recorded_outcomes, self._unrecorded_outcomes = self._unrecorded_outcomes, []
+        finished_streams = {
+            (outcome.delivery.webhook_id, outcome.delivery.stream): queue.lease
+            for outcome in recorded_outcomes
+            if outcome.is_final and (queue := self._queues.get(outcome.delivery.webhook_id)) and queue.can_send(now)
         }
-        asks = [
-            self._ask(lane, now, at) for lane in self._lanes.values() if self._is_to_be_read(lane, now, at)
+        reads = [
+            self._build_read(queue, now, at) for queue in self._queues.values() if self._should_read(queue, now, at)
         ]
-        asked = {each.lane.webhook_id for each in asks} | {hook for hook, _ in over}
-        return Wish(
-            outcomes=landed,
-            healths=self._healths(),
-            look_at=list(self._lanes) if must_look else [],
-            renew=[hook for hook, lane in self._lanes.items() if must_look and self._is_soon_over(lane, now)],
-            empty={hook: lane.held.woken for hook, lane in self._lanes.items() if self._is_empty(lane, now)},
-            give_back=[hook for hook, lane in self._lanes.items() if lane.is_yielding and not lane.known],
-            asks=asks,
-            settled=[(held, stream) for (_, stream), held in over.items()],
-            known=[number for hook in asked for number in self._lanes[hook].known],
-            more_lanes=min(MOST_LANES - len(self._lanes), LANES_AT_ONCE) if must_look else 0,
+        read_ids = {outcome.lease.webhook_id for outcome in reads} | {webhook_id for webhook_id, _ in finished_streams}
+        return StepRequest(
+            outcomes=recorded_outcomes,
+            healths=self._changed_healths(),
+            check_ids=list(self._queues) if must_check_leases else [],
+            renew_ids=[
+                webhook_id
+                for webhook_id, queue in self._queues.items()
+                if must_check_leases and self._needs_renewal(queue, now)
+            ],
+            empty_queues={
+                webhook_id: queue.lease.woken
+                for webhook_id, queue in self._queues.items()
+                if self._can_release(queue, now)
+            },
+            release_ids=[
+                webhook_id
+                for webhook_id, queue in self._queues.items()
+                if queue.is_yielding and not queue.unacknowledged_ids
+            ],
+            reads=reads,
+            finished_streams=[(lease, stream) for (_, stream), lease in finished_streams.items()],
+            unacknowledged_ids=[
+                delivery_id for webhook_id in read_ids for delivery_id in self._queues[webhook_id].unacknowledged_ids
+            ],
+            lease_limit=min(MAX_QUEUES - len(self._queues), QUEUES_PER_STEP) if must_check_leases else 0,
         )
 
-    def last_wish(self) -> Wish:
+    def build_final_request(self) -> StepRequest:
         """Tell everything, and let go of everything but what is in the air."""
-        landed, self._landed = self._landed, []
-        at_rest = [hook for hook, lane in self._lanes.items() if not lane.flying]
-        return Wish(outcomes=landed, healths=self._healths(), give_back=at_rest)
+        recorded_outcomes, self._unrecorded_outcomes = self._unrecorded_outcomes, []
+        idle_ids = [webhook_id for webhook_id, queue in self._queues.items() if not queue.in_flight]
+        return StepRequest(outcomes=recorded_outcomes, healths=self._changed_healths(), release_ids=idle_ids)
 
-    def take_back(self, wish: Wish) -> None:
+    def requeue_outcomes(self, step_request: StepRequest) -> None:
         """Nobody heard it: it is said again."""
-        self._landed = [*wish.outcomes, *self._landed]
+        self._unrecorded_outcomes = [*step_request.outcomes, *self._unrecorded_outcomes]
 
-    def put_off(self, wish: Wish, hooks: set[int]) -> None:
+    def requeue_blocked(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
         """What came of attempts there could not be written down: it is said again."""
-        again = [each for each in wish.outcomes if each.due.webhook_id in hooks]
-        self._landed = [*again, *self._landed]
+        blocked_outcomes = [outcome for outcome in step_request.outcomes if outcome.delivery.webhook_id in blocked_ids]
+        self._unrecorded_outcomes = [*blocked_outcomes, *self._unrecorded_outcomes]
 
-    def keep(self, wish: Wish, found: Found, *, at: float) -> None:
+    def apply_result(self, step_request: StepRequest, result: StepResult, *, at: float) -> None:
         """What was told is known now; what was found is there to be sent."""
-        self.put_off(wish, found.put_off)
-        self._forget_told(wish, found.put_off)
-        for hook in wish.look_at:
-            if hook in found.seen:
-                self._air.reassess(self._lanes[hook], found.seen[hook])
+        self.requeue_blocked(step_request, result.blocked_ids)
+        self._acknowledge(step_request, result.blocked_ids)
+        for webhook_id in step_request.check_ids:
+            if webhook_id in result.checked_leases:
+                self._in_flight.update_lease(self._queues[webhook_id], result.checked_leases[webhook_id])
             else:
-                self._lanes.pop(hook).drop_ready()
-        for hook in found.left:
-            self._lanes.pop(hook, None)
-        for hook in set(wish.empty) & set(self._lanes):
-            self._lanes[hook].start_over()
-        for held in found.leased:
-            if held.webhook_id in self._lanes:
-                self._air.reassess(self._lanes[held.webhook_id], held)
+                self._queues.pop(webhook_id).discard_ready()
+        for webhook_id in result.released_ids:
+            self._queues.pop(webhook_id, None)
+        for webhook_id in set(step_request.empty_queues) & set(self._queues):
+            self._queues[webhook_id].rewind()
+        for lease in result.new_leases:
+            if lease.webhook_id in self._queues:
+                self._in_flight.update_lease(self._queues[lease.webhook_id], lease)
             else:
-                self._lanes[held.webhook_id] = Lane(held, since=at)
-        self._unfinished = found.unfinished
-        self._take_in(found)
-        self._may_be_more = 0 < wish.more_lanes == len(found.leased)
-        self._air.queue(self._lanes.values())
-        self.is_busy = self._may_be_more or any(
-            self._is_empty(lane, found.now) or self._is_to_be_read(lane, found.now, at)
-            for lane in self._lanes.values()
+                self._queues[lease.webhook_id] = EndpointQueue(lease, leased_at=at)
+        self._unfinished_ids = result.unfinished_ids
+        self._add_batch(result)
+        self._has_more_queues = 0 < step_request.lease_limit == len(result.new_leases)
+        self._in_flight.schedule_queues(self._queues.values())
+        self.is_busy = self._has_more_queues or any(
+            self._can_release(queue, result.now) or self._should_read(queue, result.now, at)
+            for queue in self._queues.values()
         )
 
-    def _forget_told(self, wish: Wish, put_off: set[int]) -> None:
-        for each in wish.outcomes:
-            lane = self._lanes.get(each.due.webhook_id)
-            if lane and each.due.webhook_id not in put_off:
-                lane.known.discard(each.due.id)
-        for hook, health in wish.healths.items():
-            if hook in self._lanes and hook not in put_off:
-                self._lanes[hook].noted = health
-        for hook, lane in self._lanes.items():
-            lane.hold_up(hook in put_off)
+    def _acknowledge(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
+        for outcome in step_request.outcomes:
+            queue = self._queues.get(outcome.delivery.webhook_id)
+            if queue and outcome.delivery.webhook_id not in blocked_ids:
+                queue.unacknowledged_ids.discard(outcome.delivery.id)
+        for webhook_id, health in step_request.healths.items():
+            if webhook_id in self._queues and webhook_id not in blocked_ids:
+                self._queues[webhook_id].recorded_health = health
+        for webhook_id, queue in self._queues.items():
+            queue.set_blocked(webhook_id in blocked_ids)
 
-    def _take_in(self, found: Found) -> None:
-        for ask in found.asks:
-            if lane := self._lanes.get(ask.lane.webhook_id):
-                places = found.reading.places.get(lane.held.webhook_id, [])
-                lane.come_to(places[-1] if len(places) >= ask.most else None, now=found.now)
-        for due in found.reading.due:
-            lane = self._lanes.get(due.webhook_id)
-            if lane is None or due.id in lane.known:
+    def _add_batch(self, result: StepResult) -> None:
+        for queue_read in result.reads:
+            if queue := self._queues.get(queue_read.lease.webhook_id):
+                cursors = result.batch.cursors.get(queue.lease.webhook_id, [])
+                queue.advance_cursor(cursors[-1] if len(cursors) >= queue_read.limit else None, now=result.now)
+        for delivery in result.batch.deliveries:
+            queue = self._queues.get(delivery.webhook_id)
+            if queue is None or delivery.id in queue.unacknowledged_ids:
                 continue
-            if isinstance(due, Unspeakable):
-                lane.known.add(due.id)
-                self._landed.append(outcomes.give_up(due))
-            elif lane.is_open(found.now) and (due.verb, due.url) == (lane.held.verb, lane.held.url):
-                lane.known.add(due.id)
-                lane.ready.append(due)
+            if isinstance(delivery, InvalidDelivery):
+                queue.unacknowledged_ids.add(delivery.id)
+                self._unrecorded_outcomes.append(outcomes.fail_invalid(delivery))
+            elif queue.can_send(result.now) and (delivery.verb, delivery.url) == (queue.lease.verb, queue.lease.url):
+                queue.unacknowledged_ids.add(delivery.id)
+                queue.ready.append(delivery)
             else:
-                lane.start_over()
+                queue.rewind()
 
-    def _healths(self) -> dict[int, Health]:
-        return {hook: lane.health for hook, lane in self._lanes.items() if lane.health != lane.noted}
+    def _changed_healths(self) -> dict[int, EndpointHealth]:
+        return {
+            webhook_id: queue.health
+            for webhook_id, queue in self._queues.items()
+            if queue.health != queue.recorded_health
+        }
 
-    def _ask(self, lane: Lane, now: datetime, at: float) -> Ask:
-        if at - lane.swept_at >= SWEEP_EVERY:
-            lane.swept_at = at
-            lane.place = START
-        wanted = lane.wanted(now)
-        lane.read_at, lane.started = at, 0
-        return Ask(lane.held, lane.after(now), wanted)
+    def _build_read(self, queue: EndpointQueue, now: datetime, at: float) -> QueueRead:
+        if at - queue.rewound_at >= REWIND_SECONDS:
+            queue.rewound_at = at
+            queue.cursor = QUEUE_START
+        limit = queue.read_limit(now)
+        queue.read_at, queue.started_since_read = at, 0
+        return QueueRead(queue.lease, queue.read_cursor(now), limit)
 
-    def _is_to_be_read(self, lane: Lane, now: datetime, at: float) -> bool:
-        return lane.wanted(now) > 0 and (not lane.is_dry or at - lane.read_at >= READ_DRY_EVERY)
+    def _should_read(self, queue: EndpointQueue, now: datetime, at: float) -> bool:
+        return queue.read_limit(now) > 0 and (not queue.is_exhausted or at - queue.read_at >= EXHAUSTED_READ_SECONDS)
 
-    def _is_empty(self, lane: Lane, now: datetime) -> bool:
+    def _can_release(self, queue: EndpointQueue, now: datetime) -> bool:
         """Whether to leave it: nothing goes out there for now, and all that did has been written down."""
-        if lane.known or lane.is_yielding or lane.health != lane.noted:
+        if queue.unacknowledged_ids or queue.is_yielding or queue.health != queue.recorded_health:
             return False
-        if lane.held.webhook_id in self._unfinished:
+        if queue.lease.webhook_id in self._unfinished_ids:
             return False
-        return lane.is_dry or lane.is_closed or lane.is_resting(now)
+        return queue.is_exhausted or queue.is_closed or queue.is_backing_off(now)
 
-    def _is_soon_over(self, lane: Lane, now: datetime) -> bool:
-        return lane.held.leased_until - now < self._lease / 2
+    def _needs_renewal(self, queue: EndpointQueue, now: datetime) -> bool:
+        return queue.lease.leased_until - now < self._lease_duration / 2
 
-    def _let_others_have_a_turn(self, at: float) -> None:
-        if len(self._lanes) < MOST_LANES:
+    def _yield_for_fairness(self, at: float) -> None:
+        if len(self._queues) < MAX_QUEUES:
             return
-        for lane in self._lanes.values():
-            if at - lane.since >= TURN_SECONDS and not lane.is_yielding:
-                lane.is_yielding = True
-                lane.drop_ready()
+        for queue in self._queues.values():
+            if at - queue.leased_at >= FAIRNESS_SECONDS and not queue.is_yielding:
+                queue.is_yielding = True
+                queue.discard_ready()

@@ -14,32 +14,32 @@ from quillpost.core.database.tables.notifications import deliveries
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 from quillpost.notifications.webhooks import leases, queries, service
-from quillpost.notifications.webhooks.queries import by_index
+from quillpost.notifications.webhooks.queries import force_index_plans
 
-STATUSES = ("pending", "delivered", "failed")
-QUOTED = {status: sa.literal_column(f"'{status}'", sa.Text()) for status in STATUSES}
+DELIVERY_STATUSES = ("pending", "delivered", "failed")
+STATUS_LITERALS = {status: sa.literal_column(f"'{status}'", sa.Text()) for status in DELIVERY_STATUSES}
 """Written out, a status finds the index that has its rows alone."""
 
-MOST = 10_000
+MAX_LISTED = 10_000
 """How many of the newest are looked through; a subscription may have had millions."""
 
-_EARLIER = deliveries.alias()
-_WAITS_FOR = (
-    sa.select(_EARLIER.c.id)
+_EARLIER_DELIVERIES = deliveries.alias()
+_BLOCKING_DELIVERY = (
+    sa.select(_EARLIER_DELIVERIES.c.id)
     .where(
         deliveries.c.status == "pending",
-        _EARLIER.c.webhook_id == deliveries.c.webhook_id,
-        _EARLIER.c.stream == deliveries.c.stream,
-        _EARLIER.c.status == "pending",
-        _EARLIER.c.id < deliveries.c.id,
+        _EARLIER_DELIVERIES.c.webhook_id == deliveries.c.webhook_id,
+        _EARLIER_DELIVERIES.c.stream == deliveries.c.stream,
+        _EARLIER_DELIVERIES.c.status == "pending",
+        _EARLIER_DELIVERIES.c.id < deliveries.c.id,
     )
-    .order_by(_EARLIER.c.id)
+    .order_by(_EARLIER_DELIVERIES.c.id)
     .limit(1)
     .scalar_subquery()
 )
-_REST = sa.text("select lane_rest(:webhook_id)")
+_READ_BACKOFF_END = sa.text("select lane_rest(:webhook_id)")
 
-_LOGGED = [
+_DELIVERY_COLUMNS = [
     deliveries.c[name]
     for name in (
         "id", "event_id", "event_type", "status", "attempts", "body", "response_status", "response_body",
@@ -49,7 +49,7 @@ _LOGGED = [
 
 # What was sent is sent again to the letter, unless it was for another address or another verb. It is the
 # same event, so its receiver can tell the repeat.
-SEND_AGAIN = sa.text(
+INSERT_RESEND = sa.text(
     """
     insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id, event_type,
                             stream, body, status, next_at, created_at)
@@ -63,13 +63,13 @@ SEND_AGAIN = sa.text(
     returning id
     """
 )
-FIRST_IN_LINE = sa.text(
+FRONT_OF_QUEUE_TIME = sa.text(
     """
     select least(min(next_at), :now) - interval '1 millisecond' from deliveries
      where webhook_id = :webhook_id and status = 'pending'
     """
 )
-SENT_AGAIN = sa.text(
+FIND_RESEND = sa.text(
     """
     select a.id from deliveries d
       join deliveries a on a.webhook_id = d.webhook_id and a.stream = d.stream and a.status = 'pending'
@@ -81,15 +81,15 @@ SENT_AGAIN = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """One event on its way to one subscription. `words` is what went out: a POST's body, or a GET's URL."""
+class WebhookDelivery:
+    """One event on its way to one subscription. `payload` is what went out: a POST's body, or a GET's URL."""
 
     id: int
     event_id: UUID
     event_type: str
     status: str
     attempts: int
-    words: str | None
+    payload: str | None
     response_status: int | None
     response_body: str | None
     error: str | None
@@ -101,118 +101,116 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryFilter:
+class DeliveryQuery:
     status: str | None = None
     event_type: str | None = None
 
 
 def list_deliveries(
-    db: Database, tx: Tx, who: Tenant, webhook_id: int, asked: PageRequest, wanted: DeliveryFilter
-) -> tuple[Page[Delivery], bool]:
+    db: Database, tx: Tx, tenant: Tenant, webhook_id: int, page_request: PageRequest, filters: DeliveryQuery
+) -> tuple[Page[WebhookDelivery], bool]:
     """The newest first, and whether there are more than are looked through.
 
     The service finds the rows, in an index that is closed to tenants; they are read as the caller. Whose
     the subscription is must be known already.
     """
-    there = _newest(who, webhook_id, wanted.status)
-    newest = there.limit(MOST).subquery()
-    of_type = [] if wanted.event_type is None else [newest.c.event_type == wanted.event_type]
-    with db.work() as ours:
-        is_truncated = ours.execute(there.offset(MOST).limit(1)).first() is not None
-        total = ours.execute(sa.select(sa.func.count()).select_from(newest).where(*of_type)).scalar_one()
-        found = ours.execute(
+    matching_query = _newest_query(tenant, webhook_id, filters.status)
+    newest = matching_query.limit(MAX_LISTED).subquery()
+    type_conditions = [] if filters.event_type is None else [newest.c.event_type == filters.event_type]
+    with db.system_transaction() as service_tx:
+        is_truncated = service_tx.execute(matching_query.offset(MAX_LISTED).limit(1)).first() is not None
+        total = service_tx.execute(sa.select(sa.func.count()).select_from(newest).where(*type_conditions)).scalar_one()
+        page_ids = service_tx.execute(
             sa.select(newest.c.id)
-            .where(*of_type)
+            .where(*type_conditions)
             .order_by(newest.c.id.desc())
-            .offset(min(asked.offset, MOST))
-            .limit(asked.per_page)
+            .offset(min(page_request.offset, MAX_LISTED))
+            .limit(page_request.per_page)
         ).scalars()
-        ids = list(found)
-    return Page(_read(tx, webhook_id, ids), total, asked), is_truncated
+        ids = list(page_ids)
+    return Page(_read_deliveries(tx, webhook_id, ids), total, page_request), is_truncated
 
 
-def read_delivery(tx: Tx, webhook_id: int, delivery_id: int) -> Delivery:
-    found = _read(tx, webhook_id, [delivery_id])
-    if not found:
+def read_delivery(tx: Tx, webhook_id: int, delivery_id: int) -> WebhookDelivery:
+    matches = _read_deliveries(tx, webhook_id, [delivery_id])
+    if not matches:
         raise NotFound
-    return found[0]
+    return matches[0]
 
 
-def retry(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> Delivery:
+def retry_delivery(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> WebhookDelivery:
     """Have it sent now, before all others that wait: at a receiver that still fails they would close its
     lane again. One that arrived goes again as a delivery of its own, of the same event; where that is on its
     way already, it is not sent a third time."""
-    service.require_awake(queries.read_webhook(tx, webhook_id, locked=True))
-    known = read_delivery(tx, webhook_id, delivery_id)
-    if known.waits_for is not None:
-        raise Refused(
-            f"It waits for delivery {known.waits_for} of the same piece or order: retry that first."
-        )
-    row = {"id": known.id, "created_at": known.created_at}
-    first = tx.execute(FIRST_IN_LINE, {"webhook_id": webhook_id, "now": now}).scalar_one()
-    if known.status == "delivered":
-        under_way = tx.execute(SENT_AGAIN, row).scalar()
-        due = under_way or tx.execute(SEND_AGAIN, row | {"next_at": first, "now": now}).scalar_one()
+    service.require_active(queries.read_webhook(tx, webhook_id, locked=True))
+    delivery = read_delivery(tx, webhook_id, delivery_id)
+    if delivery.waits_for is not None:
+        raise Refused(f"It waits for delivery {delivery.waits_for} of the same piece or order: retry that first.")
+    params = {"id": delivery.id, "created_at": delivery.created_at}
+    front_time = tx.execute(FRONT_OF_QUEUE_TIME, {"webhook_id": webhook_id, "now": now}).scalar_one()
+    if delivery.status == "delivered":
+        resend_id = tx.execute(FIND_RESEND, params).scalar()
+        due_id = resend_id or tx.execute(INSERT_RESEND, params | {"next_at": front_time, "now": now}).scalar_one()
     else:
-        due = known.id
+        due_id = delivery.id
         tx.execute(
             sa.update(deliveries)
             .where(
-                deliveries.c.id == known.id,
-                deliveries.c.created_at == known.created_at,
+                deliveries.c.id == delivery.id,
+                deliveries.c.created_at == delivery.created_at,
                 deliveries.c.status != "delivered",
             )
-            .values(status="pending", next_at=first, extra_tries=deliveries.c.extra_tries + 1)
+            .values(status="pending", next_at=front_time, extra_tries=deliveries.c.extra_tries + 1)
         )
-    leases.wake(tx, webhook_id, at=now, afresh=True)
-    return replace(read_delivery(tx, webhook_id, due), next_at=now)
+    leases.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
+    return replace(read_delivery(tx, webhook_id, due_id), next_at=now)
 
 
-def _newest(who: Tenant, webhook_id: int, status: str | None) -> sa.Select[tuple[int, str]]:
+def _newest_query(tenant: Tenant, webhook_id: int, status: str | None) -> sa.Select[tuple[int, str]]:
     """An index has them in this order. None has the types of events: those are looked at one by one."""
     conditions = [deliveries.c.webhook_id == webhook_id]
-    if who.sub_account_id is not None:
-        conditions.append(deliveries.c.sub_account_id == who.sub_account_id)
+    if tenant.sub_account_id is not None:
+        conditions.append(deliveries.c.sub_account_id == tenant.sub_account_id)
     if status is not None:
-        conditions.append(deliveries.c.status == QUOTED[status])
+        conditions.append(deliveries.c.status == STATUS_LITERALS[status])
     newest = sa.select(deliveries.c.id, deliveries.c.event_type).where(*conditions)
     return newest.order_by(deliveries.c.id.desc())
 
 
-def _read(tx: Tx, webhook_id: int, ids: Sequence[int]) -> list[Delivery]:
+def _read_deliveries(tx: Tx, webhook_id: int, ids: Sequence[int]) -> list[WebhookDelivery]:
     """What waits is tried when its time has come and its receiver is no longer left alone; what waits for
     another delivery has no time of its own."""
     query = (
-        sa.select(*_LOGGED, _WAITS_FOR)
+        sa.select(*_DELIVERY_COLUMNS, _BLOCKING_DELIVERY)
         .where(deliveries.c.webhook_id == webhook_id, deliveries.c.id.in_(ids))
         .order_by(deliveries.c.id.desc())
     )
     rows: Sequence[Any] = tx.execute(query).all()
-    found = [Delivery(*row) for row in rows]
-    rest = tx.execute(_REST, {"webhook_id": webhook_id}).scalar() if found else None
-    return [replace(each, next_at=_next_at(each, rest)) for each in found]
+    read_rows = [WebhookDelivery(*row) for row in rows]
+    backoff_until = tx.execute(_READ_BACKOFF_END, {"webhook_id": webhook_id}).scalar() if read_rows else None
+    return [replace(delivery, next_at=_effective_next_at(delivery, backoff_until)) for delivery in read_rows]
 
 
-def _next_at(delivery: Delivery, rest: datetime | None) -> datetime | None:
+def _effective_next_at(delivery: WebhookDelivery, backoff_until: datetime | None) -> datetime | None:
     if delivery.next_at is None or delivery.waits_for is not None:
         return None
-    return delivery.next_at if rest is None else max(delivery.next_at, rest)
+    return delivery.next_at if backoff_until is None else max(delivery.next_at, backoff_until)
 
 
 log = structlog.get_logger(__name__)
 
-KEPT_DAYS = 30
-DAYS_AHEAD = 7
+RETENTION_DAYS = 30
+PARTITION_DAYS_AHEAD = 7
 """So many are open: a week without a worker is no trouble."""
 
-OPEN = sa.text("select open_delivery_days(:first, :last)")
-DROP = sa.text("select drop_delivery_days(:before)")
-FORGET = sa.text("select forget_deliveries(:before)")
-FORGET_GONE = sa.text("select forget_gone_deliveries(:most)")
-FORGOTTEN_AT_ONCE = 10_000
+OPEN_PARTITIONS = sa.text("select open_delivery_days(:first, :last)")
+DROP_PARTITIONS = sa.text("select drop_delivery_days(:before)")
+DELETE_EXPIRED = sa.text("select forget_deliveries(:before)")
+DELETE_ORPHANED = sa.text("select forget_gone_deliveries(:most)")
+ORPHANED_PER_TRANSACTION = 10_000
 
 
-def keep(db: Database, *, kept_days: int = KEPT_DAYS, now: datetime) -> None:
+def maintain_partitions(db: Database, *, retention_days: int = RETENTION_DAYS, now: datetime) -> None:
     """A job: open the days to come, drop those that are too old, and forget what waited for as long or is
     of subscriptions that are no more.
 
@@ -220,25 +218,27 @@ def keep(db: Database, *, kept_days: int = KEPT_DAYS, now: datetime) -> None:
     keep new days from being opened meanwhile.
     """
     today = now.astimezone(UTC).date()
-    with db.work() as tx:
-        is_open = tx.execute(OPEN, {"first": today, "last": today + timedelta(days=DAYS_AHEAD)}).scalar_one()
-    with db.work() as tx:
-        is_dropped = tx.execute(DROP, {"before": today - timedelta(days=kept_days)}).scalar_one()
-    with db.work() as tx:
-        tx.execute(FORGET, {"before": now - timedelta(days=kept_days)})
-    forget_gone(db)
-    if not (is_open and is_dropped):
-        log.warning("webhooks.days_in_use", opened=is_open, dropped=is_dropped)
+    with db.system_transaction() as tx:
+        are_opened = tx.execute(
+            OPEN_PARTITIONS, {"first": today, "last": today + timedelta(days=PARTITION_DAYS_AHEAD)}
+        ).scalar_one()
+    with db.system_transaction() as tx:
+        are_dropped = tx.execute(DROP_PARTITIONS, {"before": today - timedelta(days=retention_days)}).scalar_one()
+    with db.system_transaction() as tx:
+        tx.execute(DELETE_EXPIRED, {"before": now - timedelta(days=retention_days)})
+    delete_orphaned_deliveries(db)
+    if not (are_opened and are_dropped):
+        log.warning("webhooks.days_in_use", opened=are_opened, dropped=are_dropped)
 
 
-def forget_gone(db: Database) -> None:
+def delete_orphaned_deliveries(db: Database) -> None:
     """Delete what deleted subscriptions were told: in small steps, as that may be millions."""
     while True:
-        with db.work() as tx:
-            if not forget_some(tx):
+        with db.system_transaction() as tx:
+            if not delete_some_orphaned(tx):
                 return
 
 
-def forget_some(tx: Tx) -> int:
-    by_index(tx)
-    return int(tx.execute(FORGET_GONE, {"most": FORGOTTEN_AT_ONCE}).scalar_one())
+def delete_some_orphaned(tx: Tx) -> int:
+    force_index_plans(tx)
+    return int(tx.execute(DELETE_ORPHANED, {"most": ORPHANED_PER_TRANSACTION}).scalar_one())

@@ -17,211 +17,206 @@ from quillpost.client import signatures
 from quillpost.client.signatures import Signer
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
-from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.metrics import WEBHOOK_ATTEMPTS
-from quillpost.notifications.ports import Poster, PostOutcome
+from quillpost.notifications.ports import PostResult, WebhookClient
 from quillpost.notifications.webhooks import claims, fan_out, outcomes, service
-from quillpost.notifications.webhooks.batches import Holding
-from quillpost.notifications.webhooks.concurrency import Air, Lane
-from quillpost.notifications.webhooks.outcomes import Outcome
-from quillpost.notifications.webhooks.payloads import Due
+from quillpost.notifications.webhooks.batches import LeaseManager
+from quillpost.notifications.webhooks.concurrency import EndpointQueue, InFlightDeliveries
+from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
+from quillpost.notifications.webhooks.payloads import DueDelivery
 
 log = structlog.get_logger(__name__)
 
-FACTS_AT_ONCE = 5_000
+FACTS_PER_TRANSACTION = 5_000
 IDLE_SECONDS = 0.5
-PAUSE_SECONDS = 2.0
+ERROR_PAUSE_SECONDS = 2.0
 STEP_SECONDS = 0.03
-ENOUGH = 250
+OUTCOMES_PER_STEP = 250
 """So many outcomes are written down at once; fewer wait for a moment, as more are about to land."""
-LAST_SECONDS = 10.0
+SHUTDOWN_SECONDS = 10.0
 """Less than a process has to end in."""
-LAST_TRIES = 5
-ATTEMPTS = {
+SHUTDOWN_TRIES = 5
+ATTEMPT_COUNTERS = {
     status: WEBHOOK_ATTEMPTS.labels(told)
     for status, told in (("delivered", "delivered"), ("pending", "retried"), ("failed", "failed"))
 }
-SIGNERS = 2_000
+MAX_CACHED_SIGNERS = 2_000
 
 
-class Pump:
+class Dispatcher:
     """`answer_within` is the time a receiver has; a lease lasts well beyond it."""
 
     def __init__(
-        self,
-        db: Database,
-        sealer: Sealer,
-        poster: Poster,
-        clock: Clock,
-        *,
-        answer_within: timedelta,
+        self, db: Database, encryptor: Encryptor, client: WebhookClient, clock: Clock, *, response_timeout: timedelta
     ) -> None:
         self._id = uuid4()
-        self._lease = answer_within * 2 + timedelta(seconds=30)
+        self._lease_duration = response_timeout * 2 + timedelta(seconds=30)
         self._db = db
-        self._sealer = sealer
-        self._poster = poster
+        self._encryptor = encryptor
+        self._client = client
         self._clock = clock
-        self._air = Air()
-        self._holding = Holding(self._air, self._lease)
-        self._flights: set[asyncio.Task[None]] = set()
-        self._stirred, self._many = asyncio.Event(), asyncio.Event()
-        self._is_ending = False
+        self._in_flight = InFlightDeliveries()
+        self._leases = LeaseManager(self._in_flight, self._lease_duration)
+        self._attempts: set[asyncio.Task[None]] = set()
+        self._has_work, self._has_enough_outcomes = asyncio.Event(), asyncio.Event()
+        self._is_stopping = False
         self._signers: dict[tuple[int, bytes], Signer] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until told to stop; what is in the air then is seen home."""
-        fanning_out = asyncio.create_task(self._fan_out_until(stop))
+        fan_out_task = asyncio.create_task(self._fan_out_until(stop))
         while not stop.is_set():
             try:
                 is_busy = await self._step()
-            except Unavailable as away:
-                log.warning("webhooks.waiting", error=away.message)
-                await self._idle(stop, seconds=PAUSE_SECONDS)
+            except Unavailable as error:
+                log.warning("webhooks.waiting", error=error.message)
+                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 # One delivery that cannot be handled must not silence all the others.
                 log.exception("webhooks.stumbled")
-                await self._idle(stop, seconds=PAUSE_SECONDS)
+                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
                 if not is_busy:
-                    await self._idle(stop, seconds=IDLE_SECONDS, until=self._stirred)
+                    await self._idle(stop, seconds=IDLE_SECONDS, until=self._has_work)
                 if not stop.is_set():
-                    await self._idle(stop, seconds=STEP_SECONDS, until=self._many)
-        await fanning_out
-        await self._end()
-        await self._poster.close()
+                    await self._idle(stop, seconds=STEP_SECONDS, until=self._has_enough_outcomes)
+        await fan_out_task
+        await self._shut_down()
+        await self._client.close()
 
     async def _fan_out_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            facts = 0
+            fact_count = 0
             try:
-                facts = await asyncio.to_thread(self._fan_out)
-            except Unavailable as away:
-                log.warning("webhooks.waiting", error=away.message)
-                await self._idle(stop, seconds=PAUSE_SECONDS)
+                fact_count = await asyncio.to_thread(self._fan_out)
+            except Unavailable as error:
+                log.warning("webhooks.waiting", error=error.message)
+                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 log.exception("webhooks.stumbled")
-                await self._idle(stop, seconds=PAUSE_SECONDS)
-            if facts:
-                self._holding.expect_more()
-                self._stirred.set()
-            if facts < FACTS_AT_ONCE:
+                await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
+            if fact_count:
+                self._leases.expect_deliveries()
+                self._has_work.set()
+            if fact_count < FACTS_PER_TRANSACTION:
                 await self._idle(stop, seconds=IDLE_SECONDS)
 
     def _fan_out(self) -> int:
-        with self._db.work() as tx:
-            return fan_out.fan_out(tx, most=FACTS_AT_ONCE, now=self._clock())
+        with self._db.system_transaction() as tx:
+            return fan_out.fan_out_facts(tx, limit=FACTS_PER_TRANSACTION, now=self._clock())
 
     async def _step(self) -> bool:
         """Whether there is more to do at once."""
-        self._stirred.clear()
-        self._many.clear()
-        wish = self._holding.wish(now=self._clock(), at=_beat())
+        self._has_work.clear()
+        self._has_enough_outcomes.clear()
+        step_request = self._leases.build_request(now=self._clock(), at=_loop_time())
         try:
-            found = await asyncio.to_thread(self._ask, wish)
+            result = await asyncio.to_thread(self._run_step, step_request)
         except BaseException:
-            self._holding.take_back(wish)  # to be told again
+            self._leases.requeue_outcomes(step_request)  # to be told again
             raise
-        self._holding.keep(wish, found, at=_beat())
-        self._start_all(self._clock())
-        return self._holding.is_busy
+        self._leases.apply_result(step_request, result, at=_loop_time())
+        self._start_ready(self._clock())
+        return self._leases.is_busy
 
-    def _ask(self, wish: claims.Wish) -> claims.Found:
+    def _run_step(self, step_request: claims.StepRequest) -> claims.StepResult:
         now = self._clock()
-        with self._db.work() as tx:
-            return claims.take(tx, self._id, wish, lease_until=now + self._lease, now=now)
+        with self._db.system_transaction() as tx:
+            return claims.run_step(tx, self._id, step_request, lease_until=now + self._lease_duration, now=now)
 
-    def _start_all(self, now: datetime) -> None:
+    def _start_ready(self, now: datetime) -> None:
         """Send what there is room for."""
-        while taken := self._next(now):
-            flight = asyncio.create_task(self._deliver(*taken, now))
-            self._flights.add(flight)
-            flight.add_done_callback(self._flights.discard)
+        while started := self._next_delivery(now):
+            attempt = asyncio.create_task(self._deliver_until_empty(*started, now))
+            self._attempts.add(attempt)
+            attempt.add_done_callback(self._attempts.discard)
 
-    def _next(self, now: datetime) -> tuple[Lane, Due] | None:
-        return None if self._is_ending else self._air.take(now=now)
+    def _next_delivery(self, now: datetime) -> tuple[EndpointQueue, DueDelivery] | None:
+        return None if self._is_stopping else self._in_flight.start_next(now=now)
 
-    async def _deliver(self, lane: Lane, due: Due, now: datetime) -> None:
+    async def _deliver_until_empty(self, queue: EndpointQueue, delivery: DueDelivery, now: datetime) -> None:
         """One after the other, whichever is next, as long as there are any."""
-        taken: tuple[Lane, Due] | None = lane, due
-        while taken:
-            lane, due = taken
+        started: tuple[EndpointQueue, DueDelivery] | None = queue, delivery
+        while started:
+            queue, delivery = started
             try:
-                answer = await self._attempt(lane, due, now)
-            except Exception as fault:
-                log.exception("webhooks.delivery_stumbled", delivery=due.id)
-                answer = PostOutcome(None, error=f"The delivery could not be made: {type(fault).__name__}.")
+                response = await self._attempt(queue, delivery, now)
+            except Exception as error:
+                log.exception("webhooks.delivery_stumbled", delivery=delivery.id)
+                response = PostResult(None, error=f"The delivery could not be made: {type(error).__name__}.")
             now = self._clock()
-            self._land(lane, outcomes.judge(due, answer, jitter=random.random(), now=now), now)  # noqa: S311
-            taken = self._next(now)
-            if taken:
-                self._start_all(now)  # the window may have grown
+            jitter = random.random()  # noqa: S311 - it spreads retries, it keeps no secret
+            self._complete_delivery(queue, outcomes.decide_outcome(delivery, response, jitter=jitter, now=now), now)
+            started = self._next_delivery(now)
+            if started:
+                self._start_ready(now)  # the window may have grown
 
-    def _land(self, lane: Lane, outcome: Outcome, now: datetime) -> None:
-        self._air.land(lane, outcome, now=now)
-        self._stirred.set()
-        if self._holding.land(outcome) >= ENOUGH:
-            self._many.set()
-        ATTEMPTS[outcome.status].inc()
+    def _complete_delivery(self, queue: EndpointQueue, outcome: DeliveryOutcome, now: datetime) -> None:
+        self._in_flight.complete_delivery(queue, outcome, now=now)
+        self._has_work.set()
+        if self._leases.add_outcome(outcome) >= OUTCOMES_PER_STEP:
+            self._has_enough_outcomes.set()
+        ATTEMPT_COUNTERS[outcome.status].inc()
         if not outcome.is_delivered:
             log.info(
                 "webhook.attempted",
-                delivery=outcome.due.id,
+                delivery=outcome.delivery.id,
                 status=outcome.status,
                 answer=outcome.response_status,
                 error=outcome.error,
             )
 
-    async def _attempt(self, lane: Lane, due: Due, now: datetime) -> PostOutcome:
-        url, body = (due.words, b"") if due.verb == "get" else (due.url, due.words.encode())
+    async def _attempt(self, queue: EndpointQueue, delivery: DueDelivery, now: datetime) -> PostResult:
+        url, body = (delivery.payload, b"") if delivery.verb == "get" else (delivery.url, delivery.payload.encode())
         try:
-            signers = [self._signer(due.webhook_id, sealed) for sealed in lane.held.secrets(now)]
-        except SealBroken:
-            return PostOutcome(None, error="The secret cannot be opened with this installation's key.")
-        headers = signatures.sign_with(signers, message_id=due.event_id, at=now, body=body)
+            signers = [self._signer(delivery.webhook_id, encrypted) for encrypted in queue.lease.signing_secrets(now)]
+        except DecryptionFailed:
+            return PostResult(None, error="The secret cannot be opened with this installation's key.")
+        headers = signatures.sign_with(signers, message_id=delivery.event_id, at=now, body=body)
         headers["content-type"] = "application/json"
-        return await self._poster.post(url, method=due.verb.upper(), headers=headers, body=body)
+        return await self._client.post(url, method=delivery.verb.upper(), headers=headers, body=body)
 
-    def _signer(self, webhook_id: int, sealed: bytes) -> Signer:
+    def _signer(self, webhook_id: int, encrypted: bytes) -> Signer:
         """Secrets that were unsealed a moment ago are not unsealed again."""
-        key = webhook_id, sealed
+        key = webhook_id, encrypted
         if key not in self._signers:
-            if len(self._signers) >= SIGNERS:
+            if len(self._signers) >= MAX_CACHED_SIGNERS:
                 self._signers.clear()
-            self._signers[key] = Signer(service.unseal(self._sealer, webhook_id, sealed))
+            self._signers[key] = Signer(service.decrypt_secret(self._encryptor, webhook_id, encrypted))
         return self._signers[key]
 
-    async def _end(self) -> None:
+    async def _shut_down(self) -> None:
         """What is in the air is waited for, though not for ever, and the lanes are given back. Those whose
         receivers hang stay ours until the lease ends: nobody knows what has arrived there."""
-        self._is_ending = True
-        if self._flights:
-            await asyncio.wait(self._flights, timeout=LAST_SECONDS)
-        for hanging in self._flights:
-            hanging.cancel()
-        for _ in range(LAST_TRIES):
-            wish = self._holding.last_wish()
+        self._is_stopping = True
+        if self._attempts:
+            await asyncio.wait(self._attempts, timeout=SHUTDOWN_SECONDS)
+        for attempt in self._attempts:
+            attempt.cancel()
+        for _ in range(SHUTDOWN_TRIES):
+            step_request = self._leases.build_final_request()
             try:
-                found = await asyncio.to_thread(self._ask, wish)
-            except Unavailable as away:
+                result = await asyncio.to_thread(self._run_step, step_request)
+            except Unavailable as error:
                 # If it stays away, the leases run out, and what was not recorded is sent again.
-                self._holding.take_back(wish)
-                log.warning("webhooks.waiting", error=away.message)
+                self._leases.requeue_outcomes(step_request)
+                log.warning("webhooks.waiting", error=error.message)
             else:
-                if not found.put_off:
+                if not result.blocked_ids:
                     return
-                self._holding.put_off(wish, found.put_off)
-            await asyncio.sleep(PAUSE_SECONDS)
+                self._leases.requeue_blocked(step_request, result.blocked_ids)
+            await asyncio.sleep(ERROR_PAUSE_SECONDS)
 
     async def _idle(self, stop: asyncio.Event, *, seconds: float, until: asyncio.Event | None = None) -> None:
         """Until the stop, or the other event, or a moment has passed."""
-        waits = [asyncio.create_task(each.wait()) for each in (stop, until) if each is not None]
+        waits = [asyncio.create_task(event.wait()) for event in (stop, until) if event is not None]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
 
 
-def _beat() -> float:
+def _loop_time() -> float:
     """A clock for how often something is done, which runs whatever time it is."""
     return asyncio.get_running_loop().time()

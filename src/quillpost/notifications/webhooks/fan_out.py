@@ -8,16 +8,16 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.notifications.webhooks.queries import by_index
+from quillpost.notifications.webhooks.queries import force_index_plans
 
-OWN = """
+OWNER_CONDITION = """
               w.account_id = f.account_id and w.mode = f.mode
           and (w.sub_account_id is null or w.sub_account_id = f.sub_account_id)
 """
 """Whose facts a subscription is about."""
 
 # Delivered tells two things: the status, then the delivery, whose id is derived from the first.
-EVENTS = """
+EVENTS_OF_FACT = """
              select case f.kind when 'order.status' then 'order.status_update'
                                 when 'item.status' then 'order_item.status_update'
                                 when 'item.scan' then 'scans.scan_update' end as event_type, f.event_id
@@ -28,20 +28,20 @@ EVENTS = """
 
 # A list's subscription hears of the orders to that list, and of the pieces that came from it, or from one
 # that was merged into it.
-WANTED = """
+SUBSCRIPTION_CONDITION = """
                (w.type = e.event_type or w.type = '*' and e.event_type is not null)
            and (w.mailing_list_id is null or w.mailing_list_id = any(case
                 when f.item_id is null then (select o.mailing_list_ids from orders o where o.id = f.order_id)
                 else array[(select list_now(i.mailing_list_id) from items i where i.id = f.item_id)] end))
 """
 
-STREAM = "coalesce('item:' || f.item_id, 'order:' || f.order_id)"
+STREAM_KEY = "coalesce('item:' || f.item_id, 'order:' || f.order_id)"
 """Events of one stream keep their order."""
 
 
 # One at a time. An item's later fact commits after the earlier, so a fan-out that sees one sees both; two
 # that run beside each other could number them the wrong way round.
-TURN = sa.text(
+TRY_LOCK = sa.text(
     "select case when exists (select from fact_queue) then pg_try_advisory_xact_lock(7125202) else false end"
 )
 
@@ -50,7 +50,7 @@ TURN = sa.text(
 # delivery, which whoever comes to its lane then fails. What a paused one is to be told lies in its lane until
 # it is resumed. The lanes are locked last, in the order of their ids,
 # and for a moment.
-FAN_OUT = sa.text(
+INSERT_DELIVERIES = sa.text(
     f"""
     with taken as materialized (
         delete from fact_queue
@@ -60,11 +60,11 @@ FAN_OUT = sa.text(
         insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id,
                                 event_type, stream, status, next_at, created_at)
         select f.account_id, f.sub_account_id, f.mode, w.id, f.id, e.event_id, e.event_type,
-               {STREAM}, 'pending', :now, :now
+               {STREAM_KEY}, 'pending', :now, :now
           from facts f
-          join webhooks w on {OWN} and w.status <> 'disabled'
-         cross join lateral ({EVENTS}) e
-         where f.id = any(array(select fact_id from taken)) and {WANTED}
+          join webhooks w on {OWNER_CONDITION} and w.status <> 'disabled'
+         cross join lateral ({EVENTS_OF_FACT}) e
+         where f.id = any(array(select fact_id from taken)) and {SUBSCRIPTION_CONDITION}
          order by f.id, e.event_type desc
         returning webhook_id),
     touched as materialized (
@@ -79,9 +79,9 @@ FAN_OUT = sa.text(
 )
 
 
-def fan_out(tx: Tx, *, most: int, now: datetime) -> int:
+def fan_out_facts(tx: Tx, *, limit: int, now: datetime) -> int:
     """Turn facts that nobody was told of into deliveries; how many facts that were."""
-    if not tx.execute(TURN).scalar_one():
+    if not tx.execute(TRY_LOCK).scalar_one():
         return 0
-    by_index(tx)
-    return int(tx.execute(FAN_OUT, {"most": most, "now": now}).scalar_one())
+    force_index_plans(tx)
+    return int(tx.execute(INSERT_DELIVERIES, {"most": limit, "now": now}).scalar_one())

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from quillpost.core.database import Database, Tx
 from quillpost.core.paging import Page, PageRequest
 
-LATELY = 50
+RECENT_DELIVERIES = 50
 """So many of the newest are looked at."""
 
 # Each one's newest lie at the end of an index, which is closed to tenants.
-_LATELY = sa.text(
+_COUNT_RECENT = sa.text(
     """
     select h.id as webhook_id, count(*) filter (where d.attempts > 0) as tried,
            count(*) filter (where d.attempts > 0 and d.status <> 'delivered') as not_arrived,
@@ -28,7 +28,7 @@ _LATELY = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
+class RecentDeliveryCount:
     """Of the newest that were tried, how many have not arrived, or not yet."""
 
     tried: int = 0
@@ -41,20 +41,20 @@ class Lately:
         return -(-100 * self.not_arrived // self.tried) if self.tried else 0
 
 
-def lately(db: Database, webhook_ids: Sequence[int]) -> Mapping[int, Lately]:
+def count_recent_deliveries(db: Database, webhook_ids: Sequence[int]) -> Mapping[int, RecentDeliveryCount]:
     """Of each of them. Whose they are must be known already."""
     if not webhook_ids:
         return {}
-    with db.work() as tx:
-        rows = tx.execute(_LATELY, {"hooks": list(webhook_ids), "most": LATELY}).all()
-    found = {row.webhook_id: Lately(row.tried, row.not_arrived, row.last_at) for row in rows}
-    return {number: found.get(number, Lately()) for number in webhook_ids}
+    with db.system_transaction() as tx:
+        rows = tx.execute(_COUNT_RECENT, {"hooks": list(webhook_ids), "most": RECENT_DELIVERIES}).all()
+    counts = {row.webhook_id: RecentDeliveryCount(row.tried, row.not_arrived, row.last_at) for row in rows}
+    return {webhook_id: counts.get(webhook_id, RecentDeliveryCount()) for webhook_id in webhook_ids}
 
 
-MOST_WAITING = 1_000
+MAX_BACKLOG = 1_000
 
-COUNTED = sa.text("select count(*) from webhooks where status in ('failing', 'disabled') and mode = :mode")
-LISTED = sa.text(
+COUNT_FAILING = sa.text("select count(*) from webhooks where status in ('failing', 'disabled') and mode = :mode")
+LIST_FAILING = sa.text(
     """
     select w.id, w.account_id, w.url, w.type, w.status, w.failing_since, w.last_error,
            a.name as account_name, a.email as account_email, waits.backlog
@@ -71,9 +71,9 @@ LISTED = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Unwell:
+class FailingWebhook:
     """A subscription that fails, or was switched off. `host` alone: the rest of an address may be a secret.
-    A backlog of `MOST_WAITING` is that or more."""
+    A backlog of `MAX_BACKLOG` is that or more."""
 
     id: int
     account_id: int
@@ -87,15 +87,15 @@ class Unwell:
     backlog: int
 
 
-def count_unwell(tx: Tx, mode: str) -> int:
-    return int(tx.execute(COUNTED, {"mode": mode}).scalar_one())
+def count_failing_webhooks(tx: Tx, mode: str) -> int:
+    return int(tx.execute(COUNT_FAILING, {"mode": mode}).scalar_one())
 
 
-def list_unwell(tx: Tx, mode: str, asked: PageRequest) -> Page[Unwell]:
+def list_failing_webhooks(tx: Tx, mode: str, page_request: PageRequest) -> Page[FailingWebhook]:
     """Of every account, the newest first."""
-    window = {"mode": mode, "skip": asked.offset, "rows": asked.per_page, "most": MOST_WAITING}
+    params = {"mode": mode, "skip": page_request.offset, "rows": page_request.per_page, "most": MAX_BACKLOG}
     rows = [
-        Unwell(
+        FailingWebhook(
             id=row.id,
             account_id=row.account_id,
             account_name=row.account_name,
@@ -107,6 +107,6 @@ def list_unwell(tx: Tx, mode: str, asked: PageRequest) -> Page[Unwell]:
             last_error=row.last_error,
             backlog=row.backlog,
         )
-        for row in tx.execute(LISTED, window)
+        for row in tx.execute(LIST_FAILING, params)
     ]
-    return Page(rows, count_unwell(tx, mode), asked)
+    return Page(rows, count_failing_webhooks(tx, mode), page_request)

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from quillpost.core.database import Tx
 
 # Those that failed lately come after all others.
-LEASE = sa.text(
+LEASE_QUEUES = sa.text(
     """
     with free as materialized (
         select webhook_id from webhook_lanes
@@ -32,7 +32,7 @@ LEASE = sa.text(
 # be seen may have escaped them: the next one looks at once. What else is due waits behind an earlier one of
 # its stream that is to be tried again later. `woken` has changed if more came since they looked; whoever has
 # the lane locked is about to change it.
-LEAVE = sa.text(
+RELEASE_EMPTY_QUEUES = sa.text(
     """
     with empty as materialized (
         select l.webhook_id from webhook_lanes l
@@ -59,7 +59,7 @@ LEAVE = sa.text(
     returning l.webhook_id
     """
 )
-LOOK = sa.text(
+READ_LEASES = sa.text(
     """
     select l.failures, l.troubled_since, l.resting_until, l.webhook_id, l.woken, l.leased_until,
            w.status, w.url, w.verb, w.secret_sealed, w.previous_secret_sealed, w.previous_until
@@ -67,7 +67,7 @@ LOOK = sa.text(
      where l.webhook_id = any(:hooks) and l.leased_by = :pump
     """
 )
-RENEW = sa.text(
+RENEW_LEASES = sa.text(
     """
     with ours as materialized (
         select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
@@ -75,7 +75,7 @@ RENEW = sa.text(
     update webhook_lanes l set leased_until = :until from ours o where l.webhook_id = o.webhook_id
     """
 )
-HAND_BACK = sa.text(
+RELEASE_QUEUES = sa.text(
     """
     with ours as materialized (
         select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
@@ -88,7 +88,7 @@ HAND_BACK = sa.text(
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class EndpointHealth:
     """How a receiver has done lately: its failures in a row, and whether it is left alone for a while."""
 
     failures: int = 0
@@ -96,16 +96,16 @@ class Health:
     resting_until: datetime | None = None
 
 
-HEALTHY = Health()
+HEALTHY_ENDPOINT = EndpointHealth()
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Lease:
     """A lane in its holder's hand, and where it leads."""
 
     webhook_id: int
     woken: int
-    health: Health
+    health: EndpointHealth
     leased_until: datetime
     status: str
     url: str
@@ -115,56 +115,58 @@ class Held:
     previous_until: datetime | None
 
     @property
-    def is_open(self) -> bool:
+    def is_active(self) -> bool:
         return self.status in ("active", "failing")
 
     @property
-    def address(self) -> tuple[str, str, str]:
+    def destination(self) -> tuple[str, str, str]:
         """Whatever was put in words for another address, or is not to go out any more, is read anew."""
         return self.status, self.verb, self.url
 
-    def secrets(self, now: datetime) -> tuple[bytes, ...]:
+    def signing_secrets(self, now: datetime) -> tuple[bytes, ...]:
         """What signs: while a new secret is young, the one before it too."""
         if self.previous_secret_sealed is None or self.previous_until is None or self.previous_until <= now:
             return (self.secret_sealed,)
         return self.secret_sealed, self.previous_secret_sealed
 
 
-def wake(tx: Tx, webhook_id: int, *, at: datetime, afresh: bool = False) -> None:
-    """Have whoever delivers look at the lane at that time. `afresh`, a lane that rests because its receiver
+def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool = False) -> None:
+    """Have whoever delivers look at the lane at that time. `reset_backoff`, a lane that rests because its receiver
     failed rests no longer: whoever asks wants it tried now.
 
     Call it last, after the subscription and its deliveries have been changed.
     """
     tx.execute(
         sa.text("select wake_lane(:webhook_id, :at, :afresh)"),
-        {"webhook_id": webhook_id, "at": at, "afresh": afresh},
+        {"webhook_id": webhook_id, "at": at, "afresh": reset_backoff},
     )
 
 
-def lease(tx: Tx, pump: UUID, *, most: int, until: datetime, now: datetime) -> list[Held]:
+def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, now: datetime) -> list[Lease]:
     """Lanes in which something waits: this pump's alone until the lease ends."""
-    taken = tx.execute(LEASE, {"pump": pump, "most": most, "until": until, "now": now}).scalars().all()
-    return look(tx, pump, taken) if taken else []
+    leased_ids = (
+        tx.execute(LEASE_QUEUES, {"pump": dispatcher_id, "most": limit, "until": until, "now": now}).scalars().all()
+    )
+    return read_leases(tx, dispatcher_id, leased_ids) if leased_ids else []
 
 
-def look(tx: Tx, pump: UUID, hooks: Collection[int]) -> list[Held]:
+def read_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int]) -> list[Lease]:
     """Those of the lanes that are still this pump's, as they are now."""
-    rows = tx.execute(LOOK, {"hooks": list(hooks), "pump": pump})
-    return [Held(row.webhook_id, row.woken, Health(*row[:3]), *row[5:]) for row in rows]
+    rows = tx.execute(READ_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id})
+    return [Lease(row.webhook_id, row.woken, EndpointHealth(*row[:3]), *row[5:]) for row in rows]
 
 
-def renew(tx: Tx, pump: UUID, hooks: Collection[int], *, until: datetime) -> None:
-    tx.execute(RENEW, {"hooks": list(hooks), "pump": pump, "until": until})
+def renew_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, until: datetime) -> None:
+    tx.execute(RENEW_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "until": until})
 
 
-def leave(tx: Tx, pump: UUID, seen: Mapping[int, int], *, now: datetime) -> set[int]:
+def release_empty_queues(tx: Tx, dispatcher_id: UUID, woken_counts: Mapping[int, int], *, now: datetime) -> set[int]:
     """Leave lanes in which nothing is due, each as it was `woken` before that was seen; which ones are left.
     More has come into the others meanwhile."""
-    asked = {"pump": pump, "hooks": list(seen), "seen": list(seen.values()), "now": now}
-    return set(tx.execute(LEAVE, asked).scalars())
+    params = {"pump": dispatcher_id, "hooks": list(woken_counts), "seen": list(woken_counts.values()), "now": now}
+    return set(tx.execute(RELEASE_EMPTY_QUEUES, params).scalars())
 
 
-def hand_back(tx: Tx, pump: UUID, hooks: Collection[int], *, now: datetime) -> set[int]:
+def release_queues(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, now: datetime) -> set[int]:
     """Leave lanes in which something may wait still: the next one looks. Which ones are left."""
-    return set(tx.execute(HAND_BACK, {"hooks": list(hooks), "pump": pump, "now": now}).scalars())
+    return set(tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "now": now}).scalars())

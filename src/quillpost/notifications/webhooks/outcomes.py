@@ -8,26 +8,26 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.core.database import Tx, driver
-from quillpost.notifications.ports import PostOutcome
-from quillpost.notifications.webhooks import failures as failing
+from quillpost.core.database import Tx, driver_connection
+from quillpost.notifications.ports import PostResult
+from quillpost.notifications.webhooks import failures as webhook_failures
 from quillpost.notifications.webhooks import rules
-from quillpost.notifications.webhooks.leases import Health
-from quillpost.notifications.webhooks.payloads import Due, Unspeakable
+from quillpost.notifications.webhooks.leases import EndpointHealth
+from quillpost.notifications.webhooks.payloads import DueDelivery, InvalidDelivery
 
-QUOTED_CHARACTERS = 200
-BUSY = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+MAX_QUOTED_LENGTH = 200
+BUSY_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
 # All subscriptions before all lanes, in the order of their ids: as whoever changes or deletes them does. One
 # that somebody changes now is not waited for: that may take long, and what others' receivers said waits too.
-LOCK = sa.text(
+LOCK_WEBHOOKS = sa.text(
     "select id, verb, url from webhooks where id = any(:hooks) order by id for no key update skip locked"
 )
-OURS = "select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump"
-IS_OURS = sa.text(OURS)
-LOCK_LANES = sa.text(f"{OURS} order by webhook_id for no key update")
+SELECT_LEASED = "select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump"
+FIND_LEASED = sa.text(SELECT_LEASED)
+LOCK_QUEUES = sa.text(f"{SELECT_LEASED} order by webhook_id for no key update")
 # In binary: as text, every quotation mark of every event would be escaped by itself.
-RECORD = """
+UPDATE_DELIVERIES = """
     update deliveries d
        set status = o.status, attempts = d.attempts + o.attempts, body = o.words, next_at = o.next_at,
            response_status = o.response_status, response_body = o.response_body, error = o.error,
@@ -39,7 +39,7 @@ RECORD = """
      where d.id = o.id and d.created_at = o.created_at and d.status = 'pending'
     returning d.id
 """
-COUNT = sa.text(
+UPDATE_WEBHOOKS = sa.text(
     """
     update webhooks w
        set invoke_count = w.invoke_count + n.delivered, last_error = n.error,
@@ -51,7 +51,7 @@ COUNT = sa.text(
      where w.id = n.id
     """
 )
-NOTE = sa.text(
+UPDATE_HEALTH = sa.text(
     """
     update webhook_lanes l
        set failures = n.failures, troubled_since = n.troubled_since, resting_until = n.resting_until
@@ -62,7 +62,7 @@ NOTE = sa.text(
 )
 
 # A receiver that was left alone answers again: what waits for another try need not wait any longer.
-PULL = sa.text(
+RETRY_WAITING_NOW = sa.text(
     """
     update deliveries d set next_at = :now, extra_tries = d.extra_tries + 1
       from webhook_lanes l
@@ -72,16 +72,16 @@ PULL = sa.text(
 )
 
 
-class Outcome(NamedTuple):
+class DeliveryOutcome(NamedTuple):
     """What came of one attempt, or of one that cannot be made, and what follows."""
 
-    due: Due | Unspeakable
+    delivery: DueDelivery | InvalidDelivery
     status: str
     response_status: int | None = None
     response_body: str = ""
     error: str | None = None
     next_at: datetime | None = None
-    rest: int | None = None
+    backoff_seconds: int | None = None
     """For how many seconds the receiver asked to be left alone."""
 
     @property
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
         return self.status == "delivered"
 
     @property
-    def is_over(self) -> bool:
+    def is_final(self) -> bool:
         return self.status != "pending"
 
     @property
@@ -97,148 +97,165 @@ class Outcome(NamedTuple):
         return self.response_status == HTTPStatus.GONE
 
     @property
-    def complaint(self) -> str | None:
+    def error_message(self) -> str | None:
         """What is wrong, in a sentence for the subscription's owner."""
         if self.is_delivered or self.error or self.response_status is None:
             return self.error
-        said = " ".join(self.response_body.split())[:QUOTED_CHARACTERS]
-        return f"The receiver answered {self.response_status}" + (f": {said}" if said else ".")
+        quoted = " ".join(self.response_body.split())[:MAX_QUOTED_LENGTH]
+        return f"The receiver answered {self.response_status}" + (f": {quoted}" if quoted else ".")
 
 
-def judge(due: Due, answer: PostOutcome, *, jitter: float, now: datetime) -> Outcome:
+def decide_outcome(delivery: DueDelivery, response: PostResult, *, jitter: float, now: datetime) -> DeliveryOutcome:
     """Any 2xx is a success, and 410 the end of the subscription; all else is tried again in its time."""
-    delivered = answer.status is not None and 200 <= answer.status < 300
+    is_delivered = response.status is not None and 200 <= response.status < 300
     next_at = None
-    if not delivered and answer.status != HTTPStatus.GONE:
+    if not is_delivered and response.status != HTTPStatus.GONE:
         # A try beside the schedule comes in addition to it: what is left of it stays.
-        failures = max(1, due.attempts + 1 - due.extra_tries)
-        next_at = rules.next_attempt(failures, now=now, jitter=jitter, asked=answer.retry_after)
-    return Outcome(
-        due=due,
-        status="delivered" if delivered else "pending" if next_at else "failed",
-        response_status=answer.status,
-        response_body=answer.body,
-        error=answer.error,
+        failures = max(1, delivery.attempts + 1 - delivery.extra_tries)
+        next_at = rules.next_attempt_at(failures, now=now, jitter=jitter, retry_after=response.retry_after)
+    return DeliveryOutcome(
+        delivery=delivery,
+        status="delivered" if is_delivered else "pending" if next_at else "failed",
+        response_status=response.status,
+        response_body=response.body,
+        error=response.error,
         next_at=next_at,
-        rest=answer.retry_after if answer.status in BUSY else None,
+        backoff_seconds=response.retry_after if response.status in BUSY_STATUSES else None,
     )
 
 
-def give_up(due: Unspeakable) -> Outcome:
-    return Outcome(due, "failed", error=due.error)
+def fail_invalid(delivery: InvalidDelivery) -> DeliveryOutcome:
+    return DeliveryOutcome(delivery, "failed", error=delivery.error)
 
 
-class Recorded(NamedTuple):
-    news: list[Outcome]
-    put_off: set[int]
+class RecordedOutcomes(NamedTuple):
+    recorded: list[DeliveryOutcome]
+    blocked_ids: set[int]
     """The subscriptions that somebody else has in hand: nothing was written down, and is to be told again."""
 
 
-def record(
-    tx: Tx, pump: UUID, outcomes: Sequence[Outcome], healths: Mapping[int, Health], *, now: datetime
-) -> Recorded:
+def record_outcomes(
+    tx: Tx,
+    dispatcher_id: UUID,
+    outcomes: Sequence[DeliveryOutcome],
+    healths: Mapping[int, EndpointHealth],
+    *,
+    now: datetime,
+) -> RecordedOutcomes:
     """Keep what came of attempts, and how their receivers do; which of them were news.
 
     What another has settled already stays as it is, and so does all that is in a lane which is not this
     pump's any more: whoever has it then sends that again.
     """
-    hooks = sorted({each.due.webhook_id for each in outcomes} | set(healths))
-    ours, put_off = _lock(tx, pump, hooks)
-    held = [each for each in outcomes if each.due.webhook_id in ours]
-    new: set[int] = set()
-    if held:
-        recorded = driver(tx).execute(RECORD, _columns(held, ours) | {"now": now}, prepare=True)
-        new = {number for (number,) in recorded}
-    news = [each for each in held if each.due.id in new]
-    noted = {hook: health for hook, health in healths.items() if hook in ours}
-    if noted:
-        _note(tx, pump, noted, now=now)
-    if news:
-        _count(tx, news, now=now)
-    return Recorded(news, put_off)
+    webhook_ids = sorted({outcome.delivery.webhook_id for outcome in outcomes} | set(healths))
+    leased, blocked_ids = _lock_leased(tx, dispatcher_id, webhook_ids)
+    leased_outcomes = [outcome for outcome in outcomes if outcome.delivery.webhook_id in leased]
+    updated_ids: set[int] = set()
+    if leased_outcomes:
+        updated = driver_connection(tx).execute(
+            UPDATE_DELIVERIES, _outcome_columns(leased_outcomes, leased) | {"now": now}, prepare=True
+        )
+        updated_ids = {delivery_id for (delivery_id,) in updated}
+    recorded_outcomes = [outcome for outcome in leased_outcomes if outcome.delivery.id in updated_ids]
+    leased_healths = {webhook_id: health for webhook_id, health in healths.items() if webhook_id in leased}
+    if leased_healths:
+        _record_health(tx, dispatcher_id, leased_healths, now=now)
+    if recorded_outcomes:
+        _update_webhooks(tx, recorded_outcomes, now=now)
+    return RecordedOutcomes(recorded_outcomes, blocked_ids)
 
 
-def _lock(tx: Tx, pump: UUID, hooks: Sequence[int]) -> tuple[dict[int, tuple[str, str]], set[int]]:
+def _lock_leased(
+    tx: Tx, dispatcher_id: UUID, webhook_ids: Sequence[int]
+) -> tuple[dict[int, tuple[str, str]], set[int]]:
     """The subscriptions that are in hand now, with where they lead, and those that somebody else has. Of
     both, those whose lanes are this pump's."""
-    locked = {row.id: (row.verb, row.url) for row in tx.execute(LOCK, {"hooks": hooks})}
-    lanes = tx.execute(LOCK_LANES, {"hooks": list(locked), "pump": pump}).scalars()
-    ours = {hook: locked[hook] for hook in lanes}
-    missing = [hook for hook in hooks if hook not in locked]
+    locked = {row.id: (row.verb, row.url) for row in tx.execute(LOCK_WEBHOOKS, {"hooks": webhook_ids})}
+    leased_ids = tx.execute(LOCK_QUEUES, {"hooks": list(locked), "pump": dispatcher_id}).scalars()
+    leased = {webhook_id: locked[webhook_id] for webhook_id in leased_ids}
+    missing = [webhook_id for webhook_id in webhook_ids if webhook_id not in locked]
     if not missing:
-        return ours, set()
-    return ours, set(tx.execute(IS_OURS, {"hooks": missing, "pump": pump}).scalars())
+        return leased, set()
+    return leased, set(tx.execute(FIND_LEASED, {"hooks": missing, "pump": dispatcher_id}).scalars())
 
 
-def _columns(outcomes: Sequence[Outcome], addresses: Mapping[int, tuple[str, str]]) -> dict[str, object]:
+def _outcome_columns(
+    outcomes: Sequence[DeliveryOutcome], destinations: Mapping[int, tuple[str, str]]
+) -> dict[str, object]:
     return {
-        "ids": [each.due.id for each in outcomes],
-        "created": [each.due.created_at for each in outcomes],
-        "statuses": [each.status for each in outcomes],
-        "attempts": [int(isinstance(each.due, Due)) for each in outcomes],
-        "words": [_kept_words(each, addresses) for each in outcomes],
-        "next_at": [each.next_at for each in outcomes],
-        "response_statuses": [each.response_status for each in outcomes],
-        "response_bodies": [each.response_body for each in outcomes],
-        "errors": [each.error for each in outcomes],
+        "ids": [outcome.delivery.id for outcome in outcomes],
+        "created": [outcome.delivery.created_at for outcome in outcomes],
+        "statuses": [outcome.status for outcome in outcomes],
+        "attempts": [int(isinstance(outcome.delivery, DueDelivery)) for outcome in outcomes],
+        "words": [_payload_to_store(outcome, destinations) for outcome in outcomes],
+        "next_at": [outcome.next_at for outcome in outcomes],
+        "response_statuses": [outcome.response_status for outcome in outcomes],
+        "response_bodies": [outcome.response_body for outcome in outcomes],
+        "errors": [outcome.error for outcome in outcomes],
     }
 
 
-def _kept_words(outcome: Outcome, addresses: Mapping[int, tuple[str, str]]) -> str | None:
+def _payload_to_store(outcome: DeliveryOutcome, destinations: Mapping[int, tuple[str, str]]) -> str | None:
     """What goes out again goes to where the subscription leads now: words for elsewhere are of no use."""
-    due = outcome.due
-    if isinstance(due, Unspeakable):
+    delivery = outcome.delivery
+    if isinstance(delivery, InvalidDelivery):
         return None
-    is_moved = addresses[due.webhook_id] != (due.verb, due.url)
-    return None if is_moved and not outcome.is_over else due.words
+    is_moved = destinations[delivery.webhook_id] != (delivery.verb, delivery.url)
+    return None if is_moved and not outcome.is_final else delivery.payload
 
 
-def _note(tx: Tx, pump: UUID, healths: Mapping[int, Health], *, now: datetime) -> None:
-    healthy = [hook for hook, health in healths.items() if health.failures == 0]
-    if healthy:
-        tx.execute(PULL, {"hooks": healthy, "pump": pump, "broken": rules.BREAKS_AFTER, "now": now})
+def _record_health(tx: Tx, dispatcher_id: UUID, healths: Mapping[int, EndpointHealth], *, now: datetime) -> None:
+    healthy_ids = [webhook_id for webhook_id, health in healths.items() if health.failures == 0]
+    if healthy_ids:
+        tx.execute(
+            RETRY_WAITING_NOW,
+            {"hooks": healthy_ids, "pump": dispatcher_id, "broken": rules.CIRCUIT_BREAKER_FAILURES, "now": now},
+        )
     tx.execute(
-        NOTE,
+        UPDATE_HEALTH,
         {
-            "pump": pump,
+            "pump": dispatcher_id,
             "hooks": list(healths),
-            "failures": [each.failures for each in healths.values()],
-            "troubled": [each.troubled_since for each in healths.values()],
-            "resting": [each.resting_until for each in healths.values()],
+            "failures": [endpoint_health.failures for endpoint_health in healths.values()],
+            "troubled": [endpoint_health.troubled_since for endpoint_health in healths.values()],
+            "resting": [endpoint_health.resting_until for endpoint_health in healths.values()],
         },
     )
 
 
-def _count(tx: Tx, news: Sequence[Outcome], *, now: datetime) -> None:
+def _update_webhooks(tx: Tx, recorded_outcomes: Sequence[DeliveryOutcome], *, now: datetime) -> None:
     """A success counts for the subscription and heals it; after a failure for good it is failing."""
-    delivered: dict[int, int] = {}
-    complaints: dict[int, str | None] = {}
-    failed: dict[int, tuple[str | None, datetime]] = {}
-    gone: set[int] = set()
-    for each in news:
-        if isinstance(each.due, Unspeakable):  # its receiver is not to blame
+    delivered_counts: dict[int, int] = {}
+    error_messages: dict[int, str | None] = {}
+    failures: dict[int, tuple[str | None, datetime]] = {}
+    gone_ids: set[int] = set()
+    for outcome in recorded_outcomes:
+        if isinstance(outcome.delivery, InvalidDelivery):  # its receiver is not to blame
             continue
-        hook = each.due.webhook_id
-        delivered[hook] = delivered.get(hook, 0) + each.is_delivered
-        complaints[hook] = each.complaint
-        if each.is_gone:
-            gone.add(hook)
-        if each.is_delivered:
-            failed.pop(hook, None)
-        elif each.is_over:
-            oldest = min(each.due.created_at, failed[hook][1] if hook in failed else each.due.created_at)
-            failed[hook] = each.complaint, oldest
+        webhook_id = outcome.delivery.webhook_id
+        delivered_counts[webhook_id] = delivered_counts.get(webhook_id, 0) + outcome.is_delivered
+        error_messages[webhook_id] = outcome.error_message
+        if outcome.is_gone:
+            gone_ids.add(webhook_id)
+        if outcome.is_delivered:
+            failures.pop(webhook_id, None)
+        elif outcome.is_final:
+            oldest = min(
+                outcome.delivery.created_at,
+                failures[webhook_id][1] if webhook_id in failures else outcome.delivery.created_at,
+            )
+            failures[webhook_id] = outcome.error_message, oldest
     tx.execute(
-        COUNT,
+        UPDATE_WEBHOOKS,
         {
-            "hooks": list(delivered),
-            "delivered": list(delivered.values()),
-            "errors": [complaints[hook] for hook in delivered],
+            "hooks": list(delivered_counts),
+            "delivered": list(delivered_counts.values()),
+            "errors": [error_messages[webhook_id] for webhook_id in delivered_counts],
         },
     )
-    for hook in sorted(gone | set(failed)):
-        if hook in gone:
-            failing.disable(tx, hook, why=failing.GONE, now=now)
+    for webhook_id in sorted(gone_ids | set(failures)):
+        if webhook_id in gone_ids:
+            webhook_failures.disable_webhook(tx, webhook_id, reason=webhook_failures.GONE_ERROR, now=now)
         else:
-            error, since = failed[hook]
-            failing.mark_failing(tx, hook, error=error, since=since, now=now)
+            error, since = failures[webhook_id]
+            webhook_failures.mark_failing(tx, webhook_id, error=error, since=since, now=now)

@@ -8,32 +8,32 @@ from typing import Any, NamedTuple
 import structlog
 from psycopg.rows import namedtuple_row
 
-from quillpost.core.database import Tx, driver
+from quillpost.core.database import Tx, driver_connection
 from quillpost.notifications.webhooks import rules
-from quillpost.notifications.webhooks.leases import Held
+from quillpost.notifications.webhooks.leases import Lease
 from quillpost.notifications.webhooks.rules import (
-    DELIVERED,
-    EVERY_TYPE,
-    ITEM_STATUS,
-    ORDER_STATUS,
+    ALL_EVENT_TYPES,
+    DELIVERED_EVENT,
+    ITEM_STATUS_EVENT,
+    ORDER_STATUS_EVENT,
     RECIPIENT_KEYS,
-    SCAN,
-    Told,
+    SCAN_EVENT,
+    WebhookEvent,
 )
 from quillpost.orders import designs
-from quillpost.rendering.models import Addressee, Sender
+from quillpost.rendering.models import Addressee, SenderName
 
-NOBODY = 0
+SAMPLE_ID = 0
 
-STATUSES = {
-    ORDER_STATUS: ("reviewing", "processing"),
-    ITEM_STATUS: ("Printed", "In Transit"),
-    DELIVERED: ("Processed for Delivery", "Delivered"),
-    SCAN: (None, "Delivered"),
+SAMPLE_STATUSES = {
+    ORDER_STATUS_EVENT: ("reviewing", "processing"),
+    ITEM_STATUS_EVENT: ("Printed", "In Transit"),
+    DELIVERED_EVENT: ("Processed for Delivery", "Delivered"),
+    SCAN_EVENT: (None, "Delivered"),
 }
 """Where an order or a piece of the sample comes from, and where it is now."""
 
-RECIPIENT: dict[str, Any] = {
+SAMPLE_RECIPIENT: dict[str, Any] = {
     "name": "Jane Doe",
     "company": None,
     "address": "12 Main St",
@@ -49,56 +49,56 @@ RECIPIENT: dict[str, Any] = {
 }
 
 
-def sample_type(subscribed: str) -> str:
+def sample_event_type(subscription_type: str) -> str:
     """The event that a subscription to this type is tried with."""
-    return ORDER_STATUS if subscribed == EVERY_TYPE else subscribed
+    return ORDER_STATUS_EVENT if subscription_type == ALL_EVENT_TYPES else subscription_type
 
 
-def sample(event_type: str, event_id: str, *, sub_account_id: int | None, at: datetime) -> Told:
+def build_sample_event(event_type: str, event_id: str, *, sub_account_id: int | None, at: datetime) -> WebhookEvent:
     """The same moment and id make the same event, however often it is put in words."""
-    previous, current = STATUSES[event_type]
-    return Told(
+    previous, current = SAMPLE_STATUSES[event_type]
+    return WebhookEvent(
         event_type=event_type,
         event_id=event_id,
         at=at,
-        order_id=NOBODY,
+        order_id=SAMPLE_ID,
         sub_account_id=sub_account_id,
         order_status="printing",
         previous=previous,
         current=current,
         metadata='{"customer":"c-1001"}',
-        item=None if event_type == ORDER_STATUS else _item(event_type, at),
-        qrcode_url=None if event_type == ORDER_STATUS else "https://example.com/welcome",
+        item=None if event_type == ORDER_STATUS_EVENT else _build_sample_item(event_type, at),
+        qrcode_url=None if event_type == ORDER_STATUS_EVENT else "https://example.com/welcome",
     )
 
 
-def _item(event_type: str, at: datetime) -> dict[str, Any]:
+def _build_sample_item(event_type: str, at: datetime) -> dict[str, Any]:
     return {
-        "id": NOBODY,
+        "id": SAMPLE_ID,
         "failure": None,
-        "delivery_date": (at - timedelta(days=1)).date() if event_type == SCAN else at.date(),
-        "scans": 1 if event_type == SCAN else 0,
-        **RECIPIENT,
+        "delivery_date": (at - timedelta(days=1)).date() if event_type == SCAN_EVENT else at.date(),
+        "scans": 1 if event_type == SCAN_EVENT else 0,
+        **SAMPLE_RECIPIENT,
     }
 
 
 log = structlog.get_logger(__name__)
 
-Place = tuple[datetime, int]
+QueueCursor = tuple[datetime, int]
 """Where in a lane: the time at which something is due there, and its id."""
 
-START: Place = datetime(1970, 1, 1, tzinfo=UTC), 0
+QUEUE_START: QueueCursor = datetime(1970, 1, 1, tzinfo=UTC), 0
 """Before everything that waits."""
 
-OVERLAP = timedelta(seconds=5)
+READ_OVERLAP = timedelta(seconds=5)
 """What is written down by others is there a moment after the time it bears: so much is read again."""
 
-_CUSTOM = [f"custom{n}" for n in range(1, 11)]
-_PIECE = ["failure", "delivery_date", *RECIPIENT_KEYS, *_CUSTOM, "dob", "anniversary"]
+_CUSTOM_COLUMNS = [f"custom{n}" for n in range(1, 11)]
+_ITEM_COLUMNS = ["failure", "delivery_date", *RECIPIENT_KEYS, *_CUSTOM_COLUMNS, "dob", "anniversary"]
 
 # Of each lane the next that are due, in the order of their times, behind the place that was come to. A later
 # event of a stream waits for the earlier: it is asked for when that one has been settled, by its stream.
-READ = """
+READ_DUE_DELIVERIES = """
     with asked as materialized (
         select * from unnest(%(hooks)b::bigint[], %(after_at)b::timestamptz[],
                              %(after_id)b::bigint[], %(most)b::integer[])
@@ -128,10 +128,10 @@ READ = """
       from found order by webhook_id, next_at, id
 """
 # What happened is read once for all who are told of it.
-FACTS = f"""
+READ_FACTS = f"""
     select f.id, f.at, f.order_id, f.order_status, f.previous, f.current, f.item_id, f.scans,
            o.metadata, o.qrcode_url, o.sender_name, o.sender_company,
-           {", ".join(f"i.{name}" for name in _PIECE)}
+           {", ".join(f"i.{name}" for name in _ITEM_COLUMNS)}
       from facts f
       join orders o on o.id = f.order_id
       left join items i on i.id = f.item_id
@@ -140,16 +140,16 @@ FACTS = f"""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class QueueRead:
     """How many more of a lane are wanted, behind which place."""
 
-    lane: Held
-    after: Place
-    most: int
+    lease: Lease
+    after: QueueCursor
+    limit: int
 
 
-class Due(NamedTuple):
-    """A delivery whose time has come. `words` is what goes out: a POST's body, or a GET's whole URL."""
+class DueDelivery(NamedTuple):
+    """A delivery whose time has come. `payload` is what goes out: a POST's body, or a GET's whole URL."""
 
     id: int
     created_at: datetime
@@ -161,11 +161,11 @@ class Due(NamedTuple):
     event_id: str
     url: str
     verb: str
-    words: str
+    payload: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unspeakable:
+class InvalidDelivery:
     """A delivery that no attempt will ever make, and why."""
 
     id: int
@@ -177,67 +177,73 @@ class Unspeakable:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    due: list[Due | Unspeakable]
-    places: dict[int, list[Place]]
+class DeliveryBatch:
+    deliveries: list[DueDelivery | InvalidDelivery]
+    cursors: dict[int, list[QueueCursor]]
     """Of each lane, those that came next in it, without those that were asked for by their stream."""
 
 
-def read(
+def read_batch(
     tx: Tx,
-    asks: Sequence[Ask],
+    reads: Sequence[QueueRead],
     *,
-    settled: Sequence[tuple[Held, str]] = (),
-    known: Sequence[int] = (),
+    finished_streams: Sequence[tuple[Lease, str]] = (),
+    unacknowledged_ids: Sequence[int] = (),
     now: datetime,
-) -> Reading:
-    """What may go out: each the first of its stream that waits. Of the `known`, those that lie behind the
-    place come to are not read again. `settled` are lanes and streams of theirs that wait no longer for an
+) -> DeliveryBatch:
+    """What may go out: each the first of its stream that waits. Of the `unacknowledged_ids`, those that lie behind the
+    place come to are not read again. `finished_streams` are lanes and streams of theirs that wait no longer for an
     earlier one."""
-    cursor = driver(tx).cursor(row_factory=namedtuple_row, binary=True)
-    asked = {
-        "hooks": [each.lane.webhook_id for each in asks],
-        "after_at": [each.after[0] for each in asks],
-        "after_id": [each.after[1] for each in asks],
-        "most": [each.most for each in asks],
-        "settled": [lane.webhook_id for lane, _ in settled],
-        "streams": [stream for _, stream in settled],
-        "known": list(known),
-        "recent": now - OVERLAP,
+    cursor = driver_connection(tx).cursor(row_factory=namedtuple_row, binary=True)
+    params = {
+        "hooks": [queue_read.lease.webhook_id for queue_read in reads],
+        "after_at": [queue_read.after[0] for queue_read in reads],
+        "after_id": [queue_read.after[1] for queue_read in reads],
+        "most": [queue_read.limit for queue_read in reads],
+        "settled": [lease.webhook_id for lease, _ in finished_streams],
+        "streams": [stream for _, stream in finished_streams],
+        "known": list(unacknowledged_ids),
+        "recent": now - READ_OVERLAP,
         "now": now,
     }
-    rows: list[Any] = cursor.execute(READ, asked, prepare=True).fetchall()
-    lanes = {lane.webhook_id: lane for lane in [*(each.lane for each in asks), *(of for of, _ in settled)]}
-    wordless = list(
-        {row.fact_id for row in rows if row.fact_id > 0 and not _is_for(row.body, lanes[row.webhook_id])}
+    rows: list[Any] = cursor.execute(READ_DUE_DELIVERIES, params, prepare=True).fetchall()
+    leases = {
+        lease.webhook_id: lease
+        for lease in [
+            *(queue_read.lease for queue_read in reads),
+            *(stream_lease for stream_lease, _ in finished_streams),
+        ]
+    }
+    fact_ids = list(
+        {row.fact_id for row in rows if row.fact_id > 0 and not _is_payload_for(row.body, leases[row.webhook_id])}
     )
-    facts = cursor.execute(FACTS, {"facts": wordless}, prepare=True).fetchall() if wordless else []
-    teller = Teller(facts)
-    places: dict[int, list[Place]] = {}
+    facts = cursor.execute(READ_FACTS, {"facts": fact_ids}, prepare=True).fetchall() if fact_ids else []
+    builder = PayloadBuilder(facts)
+    cursors: dict[int, list[QueueCursor]] = {}
     for row in rows:
         if row.is_next:
-            places.setdefault(row.webhook_id, []).append((row.next_at, row.id))
-    once = {row.id: row for row in rows}.values()
-    return Reading([teller.worded(row, lanes[row.webhook_id]) for row in once], places)
+            cursors.setdefault(row.webhook_id, []).append((row.next_at, row.id))
+    unique_rows = {row.id: row for row in rows}.values()
+    return DeliveryBatch([builder.build_delivery(row, leases[row.webhook_id]) for row in unique_rows], cursors)
 
 
-class Teller:
+class PayloadBuilder:
     """Puts events in words; those that several are told of, in the same words, once."""
 
     def __init__(self, facts: Sequence[Any]) -> None:
         self._facts = {fact.id: fact for fact in facts}
         self._bodies: dict[str, str] = {}
 
-    def worded(self, row: Any, lane: Held) -> Due | Unspeakable:
+    def build_delivery(self, row: Any, lease: Lease) -> DueDelivery | InvalidDelivery:
         """One that cannot be put in words is told apart and holds up no other."""
         try:
             # What was sent once is sent again to the letter, unless it was for another address or verb.
-            words = row.body if _is_for(row.body, lane) else self._words(row, lane)
-        except Exception as fault:
+            payload = row.body if _is_payload_for(row.body, lease) else self._build_payload(row, lease)
+        except Exception as failure:
             log.exception("webhooks.unspeakable", delivery=row.id)
-            error = f"The event cannot be put in words: {fault!r}"
-            return Unspeakable(row.id, row.created_at, row.webhook_id, row.stream, row.next_at, error)
-        return Due(
+            error = f"The event cannot be put in words: {failure!r}"
+            return InvalidDelivery(row.id, row.created_at, row.webhook_id, row.stream, row.next_at, error)
+        return DueDelivery(
             id=row.id,
             created_at=row.created_at,
             webhook_id=row.webhook_id,
@@ -246,28 +252,30 @@ class Teller:
             attempts=row.attempts,
             extra_tries=row.extra_tries,
             event_id=row.event_id,
-            url=lane.url,
-            verb=lane.verb,
-            words=words,
+            url=lease.url,
+            verb=lease.verb,
+            payload=payload,
         )
 
-    def _words(self, row: Any, lane: Held) -> str:
-        if lane.verb == "get":
-            return _asking(lane.url) + rules.query(self._told(row))
+    def _build_payload(self, row: Any, lease: Lease) -> str:
+        if lease.verb == "get":
+            return _query_prefix(lease.url) + rules.build_query(self._build_event(row))
         if row.event_id not in self._bodies:
-            self._bodies[row.event_id] = rules.body(self._told(row)).decode()
+            self._bodies[row.event_id] = rules.build_body(self._build_event(row)).decode()
         return self._bodies[row.event_id]
 
-    def _told(self, row: Any) -> Told:
+    def _build_event(self, row: Any) -> WebhookEvent:
         if row.fact_id < 0:
-            return sample(row.event_type, row.event_id, sub_account_id=row.sub_account_id, at=row.created_at)
+            return build_sample_event(
+                row.event_type, row.event_id, sub_account_id=row.sub_account_id, at=row.created_at
+            )
         fact = self._facts[row.fact_id]
-        piece = None
+        item = None
         if fact.item_id is not None:
             # The piece as it is, scanned as often as it was then.
-            known = zip(_PIECE, fact[-len(_PIECE) :], strict=True)
-            piece = {"id": fact.item_id, "scans": fact.scans, **dict(known)}
-        return Told(
+            item_values = zip(_ITEM_COLUMNS, fact[-len(_ITEM_COLUMNS) :], strict=True)
+            item = {"id": fact.item_id, "scans": fact.scans, **dict(item_values)}
+        return WebhookEvent(
             event_type=row.event_type,
             event_id=row.event_id,
             at=fact.at,
@@ -277,29 +285,29 @@ class Teller:
             previous=fact.previous,
             current=fact.current,
             metadata=fact.metadata,
-            item=piece,
-            qrcode_url=_destination(fact, piece),
+            item=item,
+            qrcode_url=_qr_destination(fact, item),
         )
 
 
-def _is_for(words: str | None, lane: Held) -> bool:
+def _is_payload_for(payload: str | None, lease: Lease) -> bool:
     """Whether there are words, and they are what goes out where the lane leads now."""
-    return words is not None and words.startswith(_asking(lane.url) if lane.verb == "get" else "{")
+    return payload is not None and payload.startswith(_query_prefix(lease.url) if lease.verb == "get" else "{")
 
 
-def _asking(url: str) -> str:
+def _query_prefix(url: str) -> str:
     """The URL, ready for further parameters."""
     return url + ("&" if "?" in url else "?")
 
 
-def _destination(fact: Any, piece: dict[str, Any] | None) -> str | None:
+def _qr_destination(fact: Any, item: dict[str, Any] | None) -> str | None:
     """Where the piece's QR code leads, with its recipient's words filled in."""
-    if fact.qrcode_url is None or piece is None:
+    if fact.qrcode_url is None or item is None:
         return None
-    whom = Addressee(
-        **{key: piece[key] for key in RECIPIENT_KEYS if key != "absentee_address"},
-        dob=piece["dob"] and piece["dob"].isoformat(),
-        anniversary=piece["anniversary"] and piece["anniversary"].isoformat(),
-        custom=tuple(piece[name] for name in _CUSTOM),
+    addressee = Addressee(
+        **{key: item[key] for key in RECIPIENT_KEYS if key != "absentee_address"},
+        dob=item["dob"] and item["dob"].isoformat(),
+        anniversary=item["anniversary"] and item["anniversary"].isoformat(),
+        custom=tuple(item[name] for name in _CUSTOM_COLUMNS),
     )
-    return designs.qr_destination(fact.qrcode_url, whom, Sender(fact.sender_name, fact.sender_company))
+    return designs.fill_qr_url(fact.qrcode_url, addressee, SenderName(fact.sender_name, fact.sender_company))

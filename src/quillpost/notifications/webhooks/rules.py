@@ -9,15 +9,15 @@ from typing import Any
 from urllib.parse import urlencode
 
 from quillpost.core import exact_json
-from quillpost.core.clock import plain_time
+from quillpost.core.clock import format_time
 from quillpost.orders.rules import OrderStatus
 
-ORDER_STATUS, ITEM_STATUS = "order.status_update", "order_item.status_update"
-DELIVERED, SCAN = "order_item.delivered", "scans.scan_update"
-EVENT_TYPES = (ORDER_STATUS, ITEM_STATUS, DELIVERED, SCAN)
-EVERY_TYPE = "*"
+ORDER_STATUS_EVENT, ITEM_STATUS_EVENT = "order.status_update", "order_item.status_update"
+DELIVERED_EVENT, SCAN_EVENT = "order_item.delivered", "scans.scan_update"
+EVENT_TYPES = (ORDER_STATUS_EVENT, ITEM_STATUS_EVENT, DELIVERED_EVENT, SCAN_EVENT)
+ALL_EVENT_TYPES = "*"
 
-RETRY_AFTER = (
+RETRY_DELAYS = (
     timedelta(seconds=5),
     timedelta(minutes=5),
     timedelta(minutes=30),
@@ -30,33 +30,33 @@ RETRY_AFTER = (
 )
 """The wait after the first, second ... failed attempt; after the last one the delivery has failed."""
 
-JITTER = 0.2
+RETRY_JITTER = 0.2
 """A wait is longer by up to this share of it: what failed together does not come back together."""
 
-LONGEST_WAIT = sum(RETRY_AFTER, timedelta()) * (1 + JITTER)
+MAX_RETRY_TIME = sum(RETRY_DELAYS, timedelta()) * (1 + RETRY_JITTER)
 """What waits for longer than this at a receiver that fails all the time has failed."""
 
-TOLD_AFTER = timedelta(hours=1)
+FAILING_NOTICE_AFTER = timedelta(hours=1)
 """A receiver that fails for longer than this is failing, and its owner is told."""
 
-BREAKS_AFTER = 5
+CIRCUIT_BREAKER_FAILURES = 5
 """As many failures in a row, and the receiver is left alone for a while."""
 
-FIRST_REST, LONGEST_REST = timedelta(seconds=5), timedelta(minutes=10)
+MIN_BACKOFF, MAX_BACKOFF = timedelta(seconds=5), timedelta(minutes=10)
 
 RECIPIENT_KEYS = (
     "name", "company", "address", "address2", "absentee_address", "city", "province",
     "postal_code", "country", "email", "phone",
 )  # fmt: skip
 
-_RECIPIENT = (
+_RECIPIENT_FIELDS = (
     *((f"recipient.{key}", key) for key in RECIPIENT_KEYS),
     *((f"recipient.custom_{n}", f"custom{n}") for n in range(1, 11)),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class WebhookEvent:
     """A fact together with what it is about, ready to be put in words."""
 
     event_type: str
@@ -72,93 +72,93 @@ class Told:
     qrcode_url: str | None = None
 
 
-def data(told: Told) -> dict[str, Any]:
+def build_data(event: WebhookEvent) -> dict[str, Any]:
     """The dotted keys of the interface, and no other."""
-    return _said(told) | {"order.metadata": _metadata(told)}
+    return _build_fields(event) | {"order.metadata": _parse_metadata(event)}
 
 
-def _said(told: Told) -> dict[str, Any]:
+def _build_fields(event: WebhookEvent) -> dict[str, Any]:
     """All but the metadata."""
-    if told.event_type == ORDER_STATUS:
+    if event.event_type == ORDER_STATUS_EVENT:
         return {
-            "order.id": told.order_id,
-            "order.status": OrderStatus(told.current).display,
-            "order.previous_status": told.previous,
-            "order.current_status": told.current,
+            "order.id": event.order_id,
+            "order.status": OrderStatus(event.current).display,
+            "order.previous_status": event.previous,
+            "order.current_status": event.current,
         }
-    assert told.item is not None
-    ended = told.current in ("Failed", "Returned to Sender")
+    assert event.item is not None
+    has_failed = event.current in ("Failed", "Returned to Sender")
     return {
-        "order_item.id": told.item["id"],
-        "order_item.failure": told.item["failure"] if ended else None,
-        "order_item.delivery_date": _day(told),
-        "order_item.previous_status": told.previous,
-        "order_item.current_status": told.current,
-        "order_item.scans": told.item["scans"],
-        "order.id": told.order_id,
-        "order.status": OrderStatus(told.order_status).display,
-        "order.sub_account_id": told.sub_account_id,
-        **{name: told.item[key] for name, key in _RECIPIENT},
-        "qrcode.url": told.qrcode_url,
+        "order_item.id": event.item["id"],
+        "order_item.failure": event.item["failure"] if has_failed else None,
+        "order_item.delivery_date": _delivery_date(event),
+        "order_item.previous_status": event.previous,
+        "order_item.current_status": event.current,
+        "order_item.scans": event.item["scans"],
+        "order.id": event.order_id,
+        "order.status": OrderStatus(event.order_status).display,
+        "order.sub_account_id": event.sub_account_id,
+        **{name: event.item[key] for name, key in _RECIPIENT_FIELDS},
+        "qrcode.url": event.qrcode_url,
     }
 
 
-def body(told: Told) -> bytes:
+def build_body(event: WebhookEvent) -> bytes:
     """The whole message. Its metadata is put in as text: number texts survive no ordinary writer, and the one
     that keeps them takes its time, so it writes once for all events of an order."""
-    said = _said(told)
-    metadata = "null" if told.metadata is None else _compact(told.metadata)
-    start = f'{{"event_type":"{told.event_type}","event_id":"{told.event_id}","data":'
-    when = f'"timestamp":{int(told.at.timestamp())},"date_time":"{plain_time(told.at)}"}}'
-    end = f',"order.metadata":{metadata}}},{when}'
+    fields = _build_fields(event)
+    metadata = "null" if event.metadata is None else _compact_metadata(event.metadata)
+    head = f'{{"event_type":"{event.event_type}","event_id":"{event.event_id}","data":'
+    time_fields = f'"timestamp":{int(event.at.timestamp())},"date_time":"{format_time(event.at)}"}}'
+    tail = f',"order.metadata":{metadata}}},{time_fields}'
     try:
-        return f"{start}{_ENCODER.encode(said)[:-1]}{end}".encode()
+        return f"{head}{_JSON_ENCODER.encode(fields)[:-1]}{tail}".encode()
     except UnicodeEncodeError:  # half of a letter, which only an escape can say
-        return f"{start}{exact_json.write(said)[:-1]}{end}".encode()
+        return f"{head}{exact_json.dump_json(fields)[:-1]}{tail}".encode()
 
 
-def query(told: Told) -> str:
+def build_query(event: WebhookEvent) -> str:
     """The same keys for a subscription that asked for GET: metadata as JSON text, null as nothing."""
-    flat = {
-        key: exact_json.write(value) if isinstance(value, dict) else "" if value is None else value
-        for key, value in data(told).items()
+    data_params = {
+        key: exact_json.dump_json(value) if isinstance(value, dict) else "" if value is None else value
+        for key, value in build_data(event).items()
     }
-    head = {"event_type": told.event_type, "event_id": told.event_id}
-    when = {"timestamp": int(told.at.timestamp()), "date_time": plain_time(told.at)}
-    return urlencode(head | flat | when)
+    head_params = {"event_type": event.event_type, "event_id": event.event_id}
+    time_params = {"timestamp": int(event.at.timestamp()), "date_time": format_time(event.at)}
+    return urlencode(head_params | data_params | time_params)
 
 
-def next_attempt(attempts: int, *, now: datetime, jitter: float, asked: int | None) -> datetime | None:
+def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after: int | None) -> datetime | None:
     """When to try again after this many failures, or None: give up. `jitter` is between 0 and 1;
-    `asked` is the receiver's own Retry-After in seconds, honoured when it is later."""
-    if attempts > len(RETRY_AFTER):
+    `retry_after` is the receiver's own Retry-After in seconds, honoured when it is later."""
+    if attempts > len(RETRY_DELAYS):
         return None
-    wait = RETRY_AFTER[attempts - 1] * (1 + JITTER * jitter)
-    return now + max(wait, timedelta(seconds=min(asked or 0, 86_400)))
+    delay = RETRY_DELAYS[attempts - 1] * (1 + RETRY_JITTER * jitter)
+    return now + max(delay, timedelta(seconds=min(retry_after or 0, 86_400)))
 
 
-def rest(failures: int) -> timedelta | None:
+def backoff_after(failures: int) -> timedelta | None:
     """How long a receiver is left alone after so many failures in a row, if at all. Twice as long each time:
     then one delivery is tried, and no other before it has succeeded."""
-    if failures < BREAKS_AFTER:
+    if failures < CIRCUIT_BREAKER_FAILURES:
         return None
-    return min(FIRST_REST * (1 << min(failures - BREAKS_AFTER, 20)), LONGEST_REST)
+    return min(MIN_BACKOFF * (1 << min(failures - CIRCUIT_BREAKER_FAILURES, 20)), MAX_BACKOFF)
 
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_JSON_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 @lru_cache(maxsize=64)
-def _compact(metadata: str) -> str:
-    return exact_json.write(exact_json.read(metadata.encode()))
+def _compact_metadata(metadata: str) -> str:
+    return exact_json.dump_json(exact_json.parse_json(metadata.encode()))
 
 
-def _metadata(told: Told) -> Any:
-    return None if told.metadata is None else exact_json.read(told.metadata.encode())
+def _parse_metadata(event: WebhookEvent) -> Any:
+    return None if event.metadata is None else exact_json.parse_json(event.metadata.encode())
 
 
-def _day(told: Told) -> str | None:
+def _delivery_date(event: WebhookEvent) -> str | None:
     """A piece has a delivery date in the event that says so, not in those before it."""
-    assert told.item is not None
-    day = told.item["delivery_date"]
-    return day.isoformat() if day is not None and told.current == "Delivered" else None
+    assert event.item is not None
+    day = event.item["delivery_date"]
+    return day.isoformat() if day is not None and event.current == "Delivered" else None

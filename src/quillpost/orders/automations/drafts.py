@@ -12,18 +12,18 @@ from quillpost.accounts.models import Caller
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.ports import Fetcher
-from quillpost.core.stored_files import Shelf
-from quillpost.orders.drafts import Draft, draft_for
-from quillpost.orders.models import CAMPAIGN, Wish
-from quillpost.orders.request import Resolved, resolve
-from quillpost.orders.requests import Call, Faults
+from quillpost.core.stored_files import FileStorage
+from quillpost.orders.drafts import OrderDraft, prepare_draft_with_refusals
+from quillpost.orders.models import AUTOMATION_METHOD, OrderRequest
+from quillpost.orders.request import ResolvedRequest, resolve_request
+from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.orders.templates.rules import CheckUrl
-from quillpost.orders.validation import examine_wish
+from quillpost.orders.validation import validate_request
 from quillpost.recipients.rules import Person
-from quillpost.rendering.renderer import Studio
-from quillpost.rendering.text.variables import holds_variable
+from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.text.variables import has_variables
 
-SAMPLE: Mapping[str, str | None] = {
+SAMPLE_RECIPIENT: Mapping[str, str | None] = {
     "name": "Jane Doe",
     "address": "12 Main St",
     "city": "Austin",
@@ -31,19 +31,19 @@ SAMPLE: Mapping[str, str | None] = {
     "postal_code": "78701",
 }
 
-SAME_FOR_EVERYONE = "With an automation the picture is the same for everyone: its URL takes no variables."
+PICTURE_TAKES_NO_VARIABLES = "With an automation the picture is the same for everyone: its URL takes no variables."
 
-ReadSend = Callable[[str, datetime], tuple[Call, Faults]]
+ReadStoredSend = Callable[[str, datetime], tuple[SendRequest, FieldErrors]]
 """Reads a kept send as the API reads one, at a moment. The API lies above: whoever puts the parts together
 hands it down."""
 
 
-class Terms(Protocol):
+class OrderTerms(Protocol):
     """What orders of one mode are subject to: how long they wait for review, whether credit must cover them,
     and the postage mark by class of mail."""
 
     @property
-    def review(self) -> timedelta: ...
+    def review_period(self) -> timedelta: ...
     @property
     def needs_credit(self) -> bool: ...
     @property
@@ -51,70 +51,74 @@ class Terms(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class AutomationContext:
     """All that it takes to turn a send into an order without anyone who calls. Days begin in `zone`."""
 
     db: Database
-    studio: Studio
-    shelf: Shelf
+    renderer: Renderer
+    storage: FileStorage
     fetcher: Fetcher
-    worlds: Mapping[str, Terms]
+    environments: Mapping[str, OrderTerms]
     check_url: CheckUrl
-    read: ReadSend
+    read_send: ReadStoredSend
     zone: tzinfo
     clock: Clock
 
 
 def resolve_send(
     tx: Tx,
-    who: Caller,
-    call: Call,
-    faults: Faults,
+    caller: Caller,
+    send_request: SendRequest,
+    errors: FieldErrors,
     *,
     mailing_list_id: int | None,
-    on: date,
-    measured: bool = True,
-) -> Resolved:
+    price_date: date,
+    measures_longest: bool = True,
+) -> ResolvedRequest:
     """The send with its audience put in, looked up; what is wrong with it is one more fault."""
-    whole = (
-        replace(call, recipients=(SAMPLE,))
+    complete_request = (
+        replace(send_request, recipients=(SAMPLE_RECIPIENT,))
         if mailing_list_id is None
-        else replace(call, mailing_list_ids=(mailing_list_id,))
+        else replace(send_request, mailing_list_ids=(mailing_list_id,))
     )
-    resolved = resolve(tx, who, whole, faults, on=on, measured=measured)
+    resolved = resolve_request(
+        tx, caller, complete_request, errors, price_date=price_date, measures_longest=measures_longest
+    )
     if mailing_list_id is None:
-        _refuse_own_pictures(resolved.wish, faults)
+        _refuse_personal_pictures(resolved.request, errors)
     return resolved
 
 
-def _refuse_own_pictures(wish: Wish, faults: Faults) -> None:
+def _refuse_personal_pictures(request: OrderRequest, errors: FieldErrors) -> None:
     """As with lists: five thousand pictures are not fetched for a letter that nobody waits for."""
-    for source in (wish.front, wish.background):
-        if source is not None and source.url is not None and holds_variable(source.url):
-            faults.setdefault(source.field, []).append(SAME_FOR_EVERYONE)
+    for source in (request.front, request.background):
+        if source is not None and source.url is not None and has_variables(source.url):
+            errors.setdefault(source.field, []).append(PICTURE_TAKES_NO_VARIABLES)
 
 
-def draft(
-    means: Means,
-    who: Caller,
-    resolved: Resolved,
-    faults: Faults,
+def prepare_draft(
+    context: AutomationContext,
+    caller: Caller,
+    resolved: ResolvedRequest,
+    errors: FieldErrors,
     people: Sequence[Person],
     *,
-    on_list: int | None,
-) -> Draft:
+    mailing_list_id: int | None,
+) -> OrderDraft:
     """What is sent to these people, who are on this list. No transaction is open meanwhile."""
-    wish, _ = examine_wish(
-        resolved.wish, styles=means.studio.hands.styles, check_url=means.check_url, known_faults=faults
+    request, _ = validate_request(
+        resolved.request, styles=context.renderer.hands.styles, check_url=context.check_url, known_errors=errors
     )
-    wish = replace(wish, recipients=(), mailing_list_ids=(), method=CAMPAIGN, on_list=on_list)
-    return draft_for(
+    request = replace(
+        request, recipients=(), mailing_list_ids=(), method=AUTOMATION_METHOD, mailing_list_id=mailing_list_id
+    )
+    return prepare_draft_with_refusals(
         resolved,
-        wish,
+        request,
         people,
-        who=who,
-        studio=means.studio,
-        fetcher=means.fetcher,
-        store=means.shelf.store,
-        indicia=means.worlds[who.mode].indicia[wish.mail_class],
+        caller=caller,
+        renderer=context.renderer,
+        fetcher=context.fetcher,
+        store=context.storage.store,
+        indicia=context.environments[caller.mode].indicia[request.mail_class],
     )

@@ -16,13 +16,13 @@ from quillpost.core.database.tables.base import items, recipients
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations, visits
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
-from quillpost.orders.audience import PERSON_COLUMNS, lacks_parts, person_of
+from quillpost.orders.audience import PERSON_COLUMNS, lacks_address_parts_sql, read_person
 from quillpost.orders.automations import rules
-from quillpost.recipients.addresses.service import HOME
-from quillpost.recipients.rules import SAMPLE, Person
+from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.rules import SAMPLE_ADDRESS, Person
 
-WAITING = sa.text("select * from automations_waiting(:automations)")
-FORGET_DUE = sa.text("select forget_automation_due(:automation)")
+COUNT_DUE = sa.text("select * from automations_waiting(:automations)")
+DELETE_DUE = sa.text("select forget_automation_due(:automation)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,10 @@ class Automation:
     @property
     def plan(self) -> tuple[object, ...]:
         """All that its owner decides: while it stays the same, nobody has changed the automation."""
-        return tuple(getattr(self, name) for name in PLAN)
+        return tuple(getattr(self, name) for name in PLAN_FIELDS)
 
 
-PLAN = (
+PLAN_FIELDS = (
     "sub_account_id", "name", "trigger", "mailing_list_id", "date_field", "days_offset", "piece", "send",
     "daily_limit", "enabled", "enabled_at",
 )  # fmt: skip
@@ -72,7 +72,7 @@ PLAN = (
 COLUMNS = [automations.c[field.name] for field in fields(Automation)]
 
 
-def automation_of(row: sa.Row[Any]) -> Automation:
+def read_automation_row(row: sa.Row[Any]) -> Automation:
     return Automation(**row._mapping)
 
 
@@ -85,44 +85,42 @@ def read_automation(tx: Tx, automation_id: int, *, locked: bool = False) -> Auto
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
         raise NotFound
-    return automation_of(row)
+    return read_automation_row(row)
 
 
 def list_automations(
-    tx: Tx, asked: PageRequest, *, sub_account_id: int | None, mailing_list_id: int | None
+    tx: Tx, page_request: PageRequest, *, sub_account_id: int | None, mailing_list_id: int | None
 ) -> Page[Automation]:
     """Newest first."""
     filters = {"sub_account_id": sub_account_id, "mailing_list_id": mailing_list_id}
-    wanted = [automations.c[name] == value for name, value in filters.items() if value is not None]
+    conditions = [automations.c[name] == value for name, value in filters.items() if value is not None]
     rows = tx.execute(
         sa.select(*COLUMNS)
-        .where(*wanted)
+        .where(*conditions)
         .order_by(automations.c.id.desc())
-        .limit(asked.per_page)
-        .offset(asked.offset)
+        .limit(page_request.per_page)
+        .offset(page_request.offset)
     )
-    total = tx.execute(sa.select(sa.func.count()).select_from(automations).where(*wanted)).scalar_one()
-    return Page([automation_of(row) for row in rows], total, asked)
+    total = tx.execute(sa.select(sa.func.count()).select_from(automations).where(*conditions)).scalar_one()
+    return Page([read_automation_row(row) for row in rows], total, page_request)
 
 
 def count_automations(tx: Tx, mode: str) -> int:
-    found = sa.select(sa.func.count()).select_from(automations).where(automations.c.mode == mode)
-    return int(tx.execute(found).scalar_one())
+    query = sa.select(sa.func.count()).select_from(automations).where(automations.c.mode == mode)
+    return int(tx.execute(query).scalar_one())
 
 
 def insert_automation(tx: Tx, values: Mapping[str, Any]) -> Automation:
-    made = sa.insert(automations).values(**{"tries": 0, "sent_count": 0, **values}).returning(*COLUMNS)
-    return automation_of(tx.execute(made).one())
+    statement = sa.insert(automations).values(**{"tries": 0, "sent_count": 0, **values}).returning(*COLUMNS)
+    return read_automation_row(tx.execute(statement).one())
 
 
 def update_automation(tx: Tx, automation_id: int, values: Mapping[str, Any]) -> Automation:
-    changed = (
-        sa.update(automations).where(automations.c.id == automation_id).values(**values).returning(*COLUMNS)
-    )
-    row = tx.execute(changed).first()
+    statement = sa.update(automations).where(automations.c.id == automation_id).values(**values).returning(*COLUMNS)
+    row = tx.execute(statement).first()
     if row is None:
         raise NotFound
-    return automation_of(row)
+    return read_automation_row(row)
 
 
 def delete_automation(tx: Tx, automation_id: int) -> None:
@@ -131,25 +129,25 @@ def delete_automation(tx: Tx, automation_id: int) -> None:
         raise NotFound
 
 
-def forget_due(tx: Tx, automation_id: int) -> None:
+def delete_due(tx: Tx, automation_id: int) -> None:
     """Nobody waits for it any more."""
-    tx.execute(FORGET_DUE, {"automation": automation_id})
+    tx.execute(DELETE_DUE, {"automation": automation_id})
 
 
-def waiting(tx: Tx, automation_ids: Iterable[int]) -> dict[int, int]:
+def count_due(tx: Tx, automation_ids: Iterable[int]) -> dict[int, int]:
     """How many people are due for each of them; those for whom nobody is are not in it."""
-    rows = tx.execute(WAITING, {"automations": list(automation_ids)})
+    rows = tx.execute(COUNT_DUE, {"automations": list(automation_ids)})
     return {row.automation_id: row.people for row in rows}
 
 
-SEND = "automations.send"
-FIND_DATES = "automations.find_dates"
+SEND_TASK = "automations.send"
+FIND_DATES_TASK = "automations.find_dates"
 
 # One key for a person, here and in Python: `Waiting.key`. Of whoever was erased a digest of it is known.
-_KEY = "coalesce(r.address_key, 'email ' || r.email_key)"
+_PERSON_KEY_SQL = "coalesce(r.address_key, 'email ' || r.email_key)"
 
 
-def _celebrating(field: str) -> str:
+def _celebrating_sql(field: str) -> str:
     """Those on the lists of automations on this field, with the occasion that is mailed for and the day.
 
     Nobody has a birthday before they are born; once it was mailed for, an occasion is over; and without an
@@ -161,26 +159,26 @@ def _celebrating(field: str) -> str:
       join automations a on {{which}}
       join recipients r on r.mailing_list_id = a.mailing_list_id and r.{field} is not null
        and (extract(month from r.{field}) * 100 + extract(day from r.{field}))::integer = o.month_day
-       and r.{field} <= o.occasion and r.address is not null and not {lacks_parts("r")}
+       and r.{field} <= o.occasion and r.address is not null and not {lacks_address_parts_sql("r")}
      where not exists (select 1 from automation_sent s where s.automation_id = a.id
-                          and s.person_key = any(array[{_KEY}, erased_key(a.id, {_KEY})])
+                          and s.person_key = any(array[{_PERSON_KEY_SQL}, erased_key(a.id, {_PERSON_KEY_SQL})])
                           and s.year = extract(year from o.occasion)::integer)
        and not exists (select 1 from automation_sent s where s.automation_id = a.id
                           and s.recipient_id = r.id and s.year = extract(year from o.occasion)::integer)
     """
 
 
-_ALL_OF_A_KIND = (
+_SAME_DATE_AND_OFFSET = (
     "a.enabled and a.trigger = 'date' and a.date_field = '{field}' and a.days_offset = :offset"
     " and a.enabled_on <= o.day"
 )
 
-_FIND = {
+_INSERT_DUE = {
     field: sa.text(
         f"""
         insert into automation_due (automation_id, recipient_id, since, year)
         select a.id, r.id, :now, extract(year from o.occasion)
-        {_celebrating(field).format(which=_ALL_OF_A_KIND.format(field=field))}
+        {_celebrating_sql(field).format(which=_SAME_DATE_AND_OFFSET.format(field=field))}
          order by o.day, a.id, r.id
         on conflict do nothing
         """
@@ -188,20 +186,20 @@ _FIND = {
     for field in rules.DATE_FIELDS
 }
 
-_COMING = {
+_COUNT_UPCOMING = {
     field: sa.text(
         f"""
         select o.day, count(*) as people, min(r.id) as first
-        {_celebrating(field).format(which="a.id = :automation")}
+        {_celebrating_sql(field).format(which="a.id = :automation")}
          group by o.day order by o.day
         """
     )
     for field in rules.DATE_FIELDS
 }
 
-_KINDS = sa.select(automations.c.date_field, automations.c.days_offset).distinct()
+_SELECT_DATE_KINDS = sa.select(automations.c.date_field, automations.c.days_offset).distinct()
 
-_SENT = sa.text(
+_SELECT_ALREADY_SENT = sa.text(
     """
     select p.place
       from unnest(cast(:keys as text[]), cast(:people as bigint[]), cast(:years as integer[]))
@@ -214,12 +212,12 @@ _SENT = sa.text(
     """
 )
 
-_HOLD = sa.text("select id from automation_due where id = any(:due) order by id for update")
-_SETTLE = sa.text("delete from automation_due where id = any(:due)")
+_LOCK_DUE = sa.text("select id from automation_due where id = any(:due) order by id for update")
+_DELETE_DUE_ROWS = sa.text("delete from automation_due where id = any(:due)")
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class DueRecipient:
     """Someone who is due, and the year for which it counts."""
 
     due_id: int
@@ -228,13 +226,13 @@ class Waiting:
     person: Person
 
     @property
-    def key(self) -> str:
+    def person_key(self) -> str:
         """Who it is: the address, or the e-mail where there is none."""
         return self.person.address_key or f"email {(self.person.email or '').lower()}"
 
 
 @dataclass(frozen=True, slots=True)
-class Coming:
+class UpcomingMailing:
     """A day on which so many are mailed, and one of them."""
 
     day: date
@@ -242,128 +240,126 @@ class Coming:
     recipient_id: int
 
 
-def find_dates(db: Database, *, zone: tzinfo, now: datetime) -> None:
+def insert_due_dates(db: Database, *, zone: tzinfo, now: datetime) -> None:
     """Everyone whose day is today, or was when nobody looked, is due: once, however often this runs."""
-    days = rules.days_to_look_at(rules.day_of(now, zone))
-    with db.work() as tx:
-        kinds = tx.execute(_KINDS.where(automations.c.enabled, automations.c.trigger == "date")).all()
+    days = rules.list_days_to_check(rules.local_date(now, zone))
+    with db.system_transaction() as tx:
+        kinds = tx.execute(_SELECT_DATE_KINDS.where(automations.c.enabled, automations.c.trigger == "date")).all()
     for field, offset in kinds:
-        with db.work() as tx:
-            found = tx.execute(_FIND[field], _days(days, offset) | {"offset": offset, "now": now})
-            if found.rowcount:
-                jobs.wake(tx, SEND, at=now)
+        with db.system_transaction() as tx:
+            result = tx.execute(_INSERT_DUE[field], _occasion_params(days, offset) | {"offset": offset, "now": now})
+            if result.rowcount:
+                jobs.enqueue_unique(tx, SEND_TASK, at=now)
 
 
-def coming(tx: Tx, automation: Automation, days: Sequence[date]) -> list[Coming]:
+def list_upcoming(tx: Tx, automation: Automation, days: Sequence[date]) -> list[UpcomingMailing]:
     """Whom an automation on a date would mail on these days, as its list is now. Takes the worker's
     transaction, of an automation that its owner has read."""
     assert automation.date_field is not None
-    asked = _days(days, automation.days_offset) | {"automation": automation.id}
-    return [Coming(*row) for row in tx.execute(_COMING[automation.date_field], asked)]
+    query_params = _occasion_params(days, automation.days_offset) | {"automation": automation.id}
+    return [UpcomingMailing(*row) for row in tx.execute(_COUNT_UPCOMING[automation.date_field], query_params)]
 
 
-def _days(days: Sequence[date], offset: int) -> dict[str, Any]:
-    found = rules.occasions(list(days), offset)
+def _occasion_params(days: Sequence[date], offset: int) -> dict[str, Any]:
+    occasions = rules.find_occasions(list(days), offset)
     return {
-        "days": [each.day for each in found],
-        "ons": [each.on for each in found],
-        "month_days": [each.month_day for each in found],
+        "days": [occasion.mailing_date for occasion in occasions],
+        "ons": [occasion.occasion_date for occasion in occasions],
+        "month_days": [occasion.month_day for occasion in occasions],
     }
 
 
-def take_waiting(tx: Tx, automation: Automation, *, zone: tzinfo, most: int) -> list[Waiting]:
+def read_longest_due(tx: Tx, automation: Automation, *, zone: tzinfo, limit: int) -> list[DueRecipient]:
     """Those who have waited longest."""
-    people = items if automation.trigger == "scan" else recipients
-    link = automation_due.c.item_id if people is items else automation_due.c.recipient_id
+    people_table = items if automation.trigger == "scan" else recipients
+    due_column = automation_due.c.item_id if people_table is items else automation_due.c.recipient_id
     rows = tx.execute(
         sa.select(
             automation_due.c.id.label("due_id"),
             automation_due.c.recipient_id,
             automation_due.c.since,
             automation_due.c.year,
-            *(people.c[name] for name in PERSON_COLUMNS),
-            sa.false().label("is_sample") if people is items else recipients.c.is_sample,
+            *(people_table.c[name] for name in PERSON_COLUMNS),
+            sa.false().label("is_sample") if people_table is items else recipients.c.is_sample,
         )
-        .join(people, people.c.id == link)
+        .join(people_table, people_table.c.id == due_column)
         .where(automation_due.c.automation_id == automation.id)
         .order_by(automation_due.c.id)
-        .limit(most)
+        .limit(limit)
     )
     return [
-        Waiting(
+        DueRecipient(
             row.due_id,
             row.recipient_id,
-            row.year or rules.day_of(row.since, zone).year,
-            _person(row, automation),
+            row.year or rules.local_date(row.since, zone).year,
+            _read_due_person(row, automation),
         )
         for row in rows
     ]
 
 
-def _person(row: Any, automation: Automation) -> Person:
-    person = person_of({**row._mapping, "country": row.country or HOME})
-    return replace(person, refusal=SAMPLE) if row.is_sample and automation.mode == "live" else person
+def _read_due_person(row: Any, automation: Automation) -> Person:
+    person = read_person({**row._mapping, "country": row.country or HOME_COUNTRY})
+    return replace(person, refusal=SAMPLE_ADDRESS) if row.is_sample and automation.mode == "live" else person
 
 
-def not_yet_mailed(tx: Tx, automation_id: int, waiting: Sequence[Waiting]) -> list[Waiting]:
+def filter_not_yet_mailed(tx: Tx, automation_id: int, due_recipients: Sequence[DueRecipient]) -> list[DueRecipient]:
     """Those whose turn it is this year, each once. Whoever has lost their address meanwhile has none: they
     are noted again when there is one."""
-    done = {
-        place - 1
-        for place in tx.execute(
-            _SENT,
+    sent_indexes = {
+        position - 1
+        for position in tx.execute(
+            _SELECT_ALREADY_SENT,
             {
                 "automation": automation_id,
-                "keys": [one.key for one in waiting],
-                "people": [one.recipient_id for one in waiting],
-                "years": [one.year for one in waiting],
+                "keys": [recipient.person_key for recipient in due_recipients],
+                "people": [recipient.recipient_id for recipient in due_recipients],
+                "years": [recipient.year for recipient in due_recipients],
             },
         ).scalars()
     }
-    fresh = {
-        (one.key, one.year): one
-        for place, one in reversed(list(enumerate(waiting)))
-        if place not in done and one.person.can_be_mailed
+    recipients_by_key = {
+        (recipient.person_key, recipient.year): recipient
+        for position, recipient in reversed(list(enumerate(due_recipients)))
+        if position not in sent_indexes and recipient.person.can_be_mailed
     }
-    return sorted(fresh.values(), key=lambda one: one.due_id)
+    return sorted(recipients_by_key.values(), key=lambda recipient: recipient.due_id)
 
 
-def mailed_since(tx: Tx, automation_id: int, moment: datetime) -> int:
+def count_mailed_since(tx: Tx, automation_id: int, since: datetime) -> int:
     """How many it has taken care of since then."""
-    found = sa.select(sa.func.count()).where(
-        automation_sent.c.automation_id == automation_id, automation_sent.c.at >= moment
+    query = sa.select(sa.func.count()).where(
+        automation_sent.c.automation_id == automation_id, automation_sent.c.at >= since
     )
-    return int(tx.execute(found).scalar_one())
+    return int(tx.execute(query).scalar_one())
 
 
-def hold(tx: Tx, due_ids: Sequence[int]) -> bool:
+def lock_due(tx: Tx, due_ids: Sequence[int]) -> bool:
     """Whether all of them still wait; from here on they are this transaction's."""
-    return len(tx.execute(_HOLD, {"due": list(due_ids)}).all()) == len(due_ids)
+    return len(tx.execute(_LOCK_DUE, {"due": list(due_ids)}).all()) == len(due_ids)
 
 
-def settle(tx: Tx, due_ids: Iterable[int]) -> None:
+def delete_due_rows(tx: Tx, due_ids: Iterable[int]) -> None:
     """They wait no longer."""
-    tx.execute(_SETTLE, {"due": list(due_ids)})
+    tx.execute(_DELETE_DUE_ROWS, {"due": list(due_ids)})
 
 
-def someone(tx: Tx, automation: Automation) -> Person | None:
+def find_sample_person(tx: Tx, automation: Automation) -> Person | None:
     """Whom a picture of its piece may be made for while nobody is due: the first on the list who can be
     mailed to or, of scans, whose piece was scanned last."""
-    people = items if automation.trigger == "scan" else recipients
-    wanted = sa.select(*(people.c[name] for name in PERSON_COLUMNS)).where(people.c.address.is_not(None))
-    if people is recipients:
-        wanted = wanted.where(recipients.c.mailing_list_id == automation.mailing_list_id)
-        wanted = wanted.where(sa.text(f"not {lacks_parts('recipients')}")).order_by(recipients.c.id)
+    people_table = items if automation.trigger == "scan" else recipients
+    query = sa.select(*(people_table.c[name] for name in PERSON_COLUMNS)).where(people_table.c.address.is_not(None))
+    if people_table is recipients:
+        query = query.where(recipients.c.mailing_list_id == automation.mailing_list_id)
+        query = query.where(sa.text(f"not {lacks_address_parts_sql('recipients')}")).order_by(recipients.c.id)
     else:
-        wanted = wanted.join(visits, visits.c.item_id == items.c.id).order_by(visits.c.id.desc())
-        wanted = wanted.where(
-            visits.c.account_id == automation.account_id,
-            visits.c.mode == automation.mode,
-            visits.c.kind == "person",
+        query = query.join(visits, visits.c.item_id == items.c.id).order_by(visits.c.id.desc())
+        query = query.where(
+            visits.c.account_id == automation.account_id, visits.c.mode == automation.mode, visits.c.kind == "person"
         )
         if automation.sub_account_id is not None:
-            wanted = wanted.where(visits.c.sub_account_id == automation.sub_account_id)
+            query = query.where(visits.c.sub_account_id == automation.sub_account_id)
         if automation.mailing_list_id is not None:
-            wanted = wanted.where(visits.c.mailing_list_id == automation.mailing_list_id)
-    row = tx.execute(wanted.limit(1)).first()
-    return None if row is None else person_of({**row._mapping, "country": row.country or HOME})
+            query = query.where(visits.c.mailing_list_id == automation.mailing_list_id)
+    row = tx.execute(query.limit(1)).first()
+    return None if row is None else read_person({**row._mapping, "country": row.country or HOME_COUNTRY})

@@ -13,12 +13,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.ports import GiftCard
+from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import claim_digest
 
-REPORTS: Mapping[str, str] = {
+REPORT_REASONS: Mapping[str, str] = {
     "not_mine": "It is not mine",
     "lost": "It was lost or stolen",
     "broken": "The code does not work",
@@ -26,7 +26,7 @@ REPORTS: Mapping[str, str] = {
 """What can be wrong, by what a form calls it; the sentence is kept with the card."""
 
 
-class State(StrEnum):
+class ClaimState(StrEnum):
     """What can be done with a card now. One that was reported before its code was shown is `LOCKED`: nobody
     sees it any more, whoever it was that reported it."""
 
@@ -39,7 +39,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ClaimView:
     """A piece's card as its page shows it, without either of its secrets."""
 
     item_id: int
@@ -50,27 +50,27 @@ class Held:
     cents: int
     sender: str | None
     landing_page_url: str | None
-    state: State
+    state: ClaimState
     report: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class RevealedCard:
     """A card, and what it is redeemed with if its state allows that to be seen."""
 
-    held: Held
-    card: GiftCard | None = field(repr=False)
+    view: ClaimView
+    card: CardSecret | None = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
-    """`is_news`: by this report, and not by an earlier one."""
+class CardReport:
+    """`is_new`: by this report, and not by an earlier one."""
 
-    held: Held
-    is_news: bool
+    view: ClaimView
+    is_new: bool
 
 
-FIND = sa.text(
+SELECT_BY_CLAIM = sa.text(
     """
     select g.item_id, g.order_id, g.mode, g.cents, g.status, g.opened_at, g.visited_at, g.claimed_at,
            g.reported_at, g.report, coalesce(o.giftcard_title, g.brand) as title,
@@ -80,15 +80,15 @@ FIND = sa.text(
      where g.claim_digest = :digest
     """
 )
-OPENED = sa.text("update giftcards set opened_at = :now where item_id = :item_id and opened_at is null")
-VISITED = sa.text(
+SET_OPENED = sa.text("update giftcards set opened_at = :now where item_id = :item_id and opened_at is null")
+SET_VISITED = sa.text(
     """
     update giftcards set visited_at = :now, opened_at = coalesce(opened_at, :now)
      where item_id = :item_id and status = 'issued' and visited_at is null
     """
 )
 # Against voiding, which asks for a card that nobody has claimed, one wins: the row is the same.
-CLAIMED = sa.text(
+SET_CLAIMED = sa.text(
     """
     update giftcards
        set claimed_at = coalesce(claimed_at, :now), opened_at = coalesce(opened_at, :now)
@@ -96,7 +96,7 @@ CLAIMED = sa.text(
     returning card_sealed
     """
 )
-REPORTED = sa.text(
+SET_REPORTED = sa.text(
     """
     update giftcards set reported_at = :now, report = :report
      where item_id = :item_id and status = 'issued' and reported_at is null
@@ -104,61 +104,66 @@ REPORTED = sa.text(
 )
 
 
-def look(tx: Tx, claim: str, *, notes: bool, now: datetime) -> Held | None:
+def open_claim_page(tx: Tx, claim: str, *, records_opening: bool, now: datetime) -> ClaimView | None:
     """The card of the piece that this claim is printed on; None if there is no such piece. That it was looked
     at is noted once."""
-    row = _find(tx, claim)
+    row = _find_row(tx, claim)
     if row is None:
         return None
-    if notes and row.opened_at is None and row.status == "issued":
-        tx.execute(OPENED, {"item_id": row.item_id, "now": now})
-    return _held(row)
+    if records_opening and row.opened_at is None and row.status == "issued":
+        tx.execute(SET_OPENED, {"item_id": row.item_id, "now": now})
+    return _build_view(row)
 
 
-def visit(tx: Tx, claim: str, *, now: datetime) -> Held | None:
+def visit_landing_page(tx: Tx, claim: str, *, now: datetime) -> ClaimView | None:
     """They go to the sender's page: from now on the code may be shown."""
-    row = _find(tx, claim)
+    row = _find_row(tx, claim)
     if row is None:
         return None
-    if row.landing_page_url is not None and _state(row) is State.VISIT_FIRST:
-        tx.execute(VISITED, {"item_id": row.item_id, "now": now})
-    return _held(row)
+    if row.landing_page_url is not None and _claim_state(row) is ClaimState.VISIT_FIRST:
+        tx.execute(SET_VISITED, {"item_id": row.item_id, "now": now})
+    return _build_view(row)
 
 
-def claim_card(tx: Tx, sealer: Sealer, claim: str, *, now: datetime) -> Shown | None:
+def claim_card(tx: Tx, encryptor: Encryptor, claim: str, *, now: datetime) -> RevealedCard | None:
     """Have the code shown, now and whenever it is asked for again. It is opened before the transaction ends:
     a card whose seal does not open is not claimed, and one that was claimed by a server that died before it
     could answer is shown the next time."""
-    row = _find(tx, claim)
+    row = _find_row(tx, claim)
     if row is None:
         return None
-    if _state(row) not in (State.READY, State.CLAIMED):
-        return Shown(_held(row), None)
-    sealed = tx.execute(CLAIMED, {"item_id": row.item_id, "now": now}).scalar()
-    now_so = _find(tx, claim)
-    assert now_so is not None
-    if sealed is None:  # it was made void, or reported, meanwhile
-        return Shown(_held(now_so), None)
-    return Shown(_held(now_so), issuance.open_card(sealer, issuance.card_context(row.item_id), bytes(sealed)))
+    if _claim_state(row) not in (ClaimState.READY, ClaimState.CLAIMED):
+        return RevealedCard(_build_view(row), None)
+    encrypted_card = tx.execute(SET_CLAIMED, {"item_id": row.item_id, "now": now}).scalar()
+    updated_row = _find_row(tx, claim)
+    assert updated_row is not None
+    if encrypted_card is None:  # it was made void, or reported, meanwhile
+        return RevealedCard(_build_view(updated_row), None)
+    return RevealedCard(
+        _build_view(updated_row),
+        issuance.decrypt_card(encryptor, issuance.card_context(row.item_id), bytes(encrypted_card)),
+    )
 
 
-def report(tx: Tx, claim: str, said: str, *, now: datetime) -> Reported | None:
-    """Something is wrong, as one of `REPORTS` says. The first report is kept."""
-    row = _find(tx, claim)
+def report_card(tx: Tx, claim: str, report_reason: str, *, now: datetime) -> CardReport | None:
+    """Something is wrong, as one of `REPORT_REASONS` says. The first report is kept."""
+    row = _find_row(tx, claim)
     if row is None:
         return None
-    noted = tx.execute(REPORTED, {"item_id": row.item_id, "report": REPORTS[said], "now": now}).rowcount
-    now_so = _find(tx, claim)
-    assert now_so is not None
-    return Reported(_held(now_so), is_news=noted == 1)
+    updated_count = tx.execute(
+        SET_REPORTED, {"item_id": row.item_id, "report": REPORT_REASONS[report_reason], "now": now}
+    ).rowcount
+    updated_row = _find_row(tx, claim)
+    assert updated_row is not None
+    return CardReport(_build_view(updated_row), is_new=updated_count == 1)
 
 
-def _find(tx: Tx, claim: str) -> sa.Row[Any] | None:
-    return tx.execute(FIND, {"digest": claim_digest(claim)}).first()
+def _find_row(tx: Tx, claim: str) -> sa.Row[Any] | None:
+    return tx.execute(SELECT_BY_CLAIM, {"digest": claim_digest(claim)}).first()
 
 
-def _held(row: sa.Row[Any]) -> Held:
-    return Held(
+def _build_view(row: sa.Row[Any]) -> ClaimView:
+    return ClaimView(
         item_id=row.item_id,
         order_id=row.order_id,
         mode=row.mode,
@@ -167,19 +172,19 @@ def _held(row: sa.Row[Any]) -> Held:
         cents=row.cents,
         sender=row.sender,
         landing_page_url=row.landing_page_url,
-        state=_state(row),
+        state=_claim_state(row),
         report=row.report,
     )
 
 
-def _state(row: sa.Row[Any]) -> State:
+def _claim_state(row: sa.Row[Any]) -> ClaimState:
     if row.status == "void":
-        return State.VOID
+        return ClaimState.VOID
     if row.status != "issued":
-        return State.NOT_YET
+        return ClaimState.NOT_YET
     if row.claimed_at is not None:
-        return State.CLAIMED
+        return ClaimState.CLAIMED
     if row.reported_at is not None:
-        return State.LOCKED
-    is_gated = row.landing_page_url is not None and row.visited_at is None
-    return State.VISIT_FIRST if is_gated else State.READY
+        return ClaimState.LOCKED
+    needs_visit = row.landing_page_url is not None and row.visited_at is None
+    return ClaimState.VISIT_FIRST if needs_visit else ClaimState.READY

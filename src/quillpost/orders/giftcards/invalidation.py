@@ -13,28 +13,28 @@ from quillpost.core.errors import Refused
 from quillpost.orders import items, replay
 from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards import returns
-from quillpost.orders.giftcards.queries import Card, read_card
+from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
 from quillpost.orders.models import Item, Order
-from quillpost.orders.request import Resolved
+from quillpost.orders.request import ResolvedRequest
 from quillpost.orders.rules import ItemStatus
 
 NO_CARD = "This piece brings no gift card."
 NOT_ISSUED = "The gift card of this piece is not issued yet: cancel the order instead, while it can be."
 NEVER_ISSUED = "This piece has no gift card: it was not mailed, and nothing is charged for it."
-NOBODY = "The recipient of this piece is not known any more: there is nobody to send another card to."
-NOT_YET = "Another card can be sent once the order is printed; without reissue the card is taken back now."
+RECIPIENT_ERASED = "The recipient of this piece is not known any more: there is nobody to send another card to."
+NOT_PRINTED_YET = "Another card can be sent once the order is printed; without reissue the card is taken back now."
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class VoidableCard:
     """A card that can be void, or is, with its piece and order."""
 
-    card: Card
+    card: ItemGiftcard
     item: Item
     order: Order
 
 
-def find(tx: Tx, item_id: int, *, locked: bool = False) -> Taken:
+def find_voidable_card(tx: Tx, item_id: int, *, locked: bool = False) -> VoidableCard:
     """The piece's card if it can be void, or is; `Refused` says why not. `locked`, so it stays until this
     transaction ends: whoever would issue, claim, fail or take it back waits."""
     item = order_queries.read_item(tx, item_id)
@@ -48,31 +48,30 @@ def find(tx: Tx, item_id: int, *, locked: bool = False) -> Taken:
         raise Refused(NEVER_ISSUED if item.status is ItemStatus.FAILED else NOT_ISSUED)
     if card.claimed_at is not None:
         raise Refused(
-            f"This gift card was claimed on {card.claimed_at:%Y-%m-%d at %H:%M} UTC: it can no longer be "
-            "taken back."
+            f"This gift card was claimed on {card.claimed_at:%Y-%m-%d at %H:%M} UTC: it can no longer be taken back."
         )
-    return Taken(card, item, order)
+    return VoidableCard(card, item, order)
 
 
-def resolve_another(tx: Tx, who: Caller, taken: Taken, *, on: date) -> Resolved:
+def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_date: date) -> ResolvedRequest:
     """The wish for another card to the same recipient, with the same creative."""
-    if taken.item.address is None:
-        raise Refused(NOBODY)
-    if replay.is_yet_to_be_mailed(taken.order):
-        raise Refused(NOT_YET)
-    return replay.resolve_again(
+    if voidable.item.address is None:
+        raise Refused(RECIPIENT_ERASED)
+    if replay.is_unmailed(voidable.order):
+        raise Refused(NOT_PRINTED_YET)
+    return replay.resolve_replay(
         tx,
-        who,
-        taken.order.id,
-        recipients=[replay.as_given(taken.item)],
+        caller,
+        voidable.order.id,
+        recipients=[replay.recipient_row(voidable.item)],
         schedule_for=None,
         metadata=None,
-        copies_metadata=True,
+        copy_metadata=True,
         allow_duplicates=True,
-        on=on,
+        price_date=price_date,
     )
 
 
-def take_back(tx: Tx, taken: Taken, *, why: str | None, now: datetime) -> bool:
+def void_card(tx: Tx, voidable: VoidableCard, *, reason: str | None, now: datetime) -> bool:
     """Whether this call made the card, which is locked, void."""
-    return returns.void(tx, [taken.card.item_id], why=why, now=now) == 1
+    return returns.void_cards(tx, [voidable.card.item_id], reason=reason, now=now) == 1

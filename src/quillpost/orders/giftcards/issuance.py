@@ -13,16 +13,16 @@ import sqlalchemy as sa
 
 from quillpost.core import jobs
 from quillpost.core.database import Tx
-from quillpost.core.encryption import Sealer
-from quillpost.core.tokens import TIMED
-from quillpost.orders.giftcards.ports import CardAsked, GiftCard
-from quillpost.orders.giftcards.returns import GIVE_BACK, PIECE_FAILED
-from quillpost.orders.giftcards.rules import CLAIM_BYTES, claim_code, claim_digest
+from quillpost.core.encryption import Encryptor
+from quillpost.core.tokens import ULID_PREFIX
+from quillpost.orders.giftcards.ports import CardRequest, CardSecret
+from quillpost.orders.giftcards.returns import GIVE_BACK_TASK, ITEM_FAILED
+from quillpost.orders.giftcards.rules import CLAIM_BYTES, claim_digest, encode_claim
 
 
 def new_claim() -> str:
     """Never one that begins as other people's ids do: those are shown in logs, and claims are not."""
-    while (code := claim_code(secrets.token_bytes(CLAIM_BYTES))).startswith(TIMED):
+    while (code := encode_claim(secrets.token_bytes(CLAIM_BYTES))).startswith(ULID_PREFIX):
         pass
     return code
 
@@ -39,29 +39,29 @@ def stock_context(row_id: int) -> str:
     return f"giftcard_stock:{row_id}:card"
 
 
-def seal_claim(sealer: Sealer, item_id: int, claim: str) -> bytes:
-    return sealer.seal(claim.encode("ascii"), context=claim_context(item_id))
+def encrypt_claim(encryptor: Encryptor, item_id: int, claim: str) -> bytes:
+    return encryptor.encrypt(claim.encode("ascii"), context=claim_context(item_id))
 
 
-def open_claim(sealer: Sealer, item_id: int, sealed: bytes) -> str:
-    return sealer.open(sealed, context=claim_context(item_id)).decode("ascii")
+def decrypt_claim(encryptor: Encryptor, item_id: int, encrypted: bytes) -> str:
+    return encryptor.decrypt(encrypted, context=claim_context(item_id)).decode("ascii")
 
 
-def seal_card(sealer: Sealer, context: str, card: GiftCard) -> bytes:
+def encrypt_card(encryptor: Encryptor, context: str, card: CardSecret) -> bytes:
     """The card in a row of `giftcards` or `giftcard_stock`, which the context names."""
-    expires = card.expires_on.isoformat() if card.expires_on else None
-    plain = {"code": card.code, "pin": card.pin, "url": card.url, "expires_on": expires}
-    return sealer.seal(json.dumps(plain, separators=(",", ":")).encode(), context=context)
+    expires_text = card.expires_on.isoformat() if card.expires_on else None
+    card_values = {"code": card.code, "pin": card.pin, "url": card.url, "expires_on": expires_text}
+    return encryptor.encrypt(json.dumps(card_values, separators=(",", ":")).encode(), context=context)
 
 
-def open_card(sealer: Sealer, context: str, sealed: bytes) -> GiftCard:
-    plain = json.loads(sealer.open(sealed, context=context))
-    expires = date.fromisoformat(plain["expires_on"]) if plain["expires_on"] else None
-    return GiftCard(code=plain["code"], pin=plain["pin"], url=plain["url"], expires_on=expires)
+def decrypt_card(encryptor: Encryptor, context: str, encrypted: bytes) -> CardSecret:
+    card_values = json.loads(encryptor.decrypt(encrypted, context=context))
+    expires_on = date.fromisoformat(card_values["expires_on"]) if card_values["expires_on"] else None
+    return CardSecret(code=card_values["code"], pin=card_values["pin"], url=card_values["url"], expires_on=expires_on)
 
 
 # Orders first, then cards, in the order of their ids, as whoever moves pieces and makes cards void does.
-TURNS_AT_ORDERS = sa.text(
+LOCK_ORDERS = sa.text(
     """
     select id from orders
      where id in (select order_id from items where id = any(:items))
@@ -69,11 +69,9 @@ TURNS_AT_ORDERS = sa.text(
     """
 )
 
-TURNS_AT_CARDS = sa.text(
-    "select item_id from giftcards where item_id = any(:items) order by item_id for no key update"
-)
+LOCK_CARDS = sa.text("select item_id from giftcards where item_id = any(:items) order by item_id for no key update")
 
-ASK = sa.text(
+INSERT_CARD_REQUESTS = sa.text(
     """
     insert into giftcards (item_id, account_id, sub_account_id, mode, order_id, brand, cents,
                            status, issuer, asked_at)
@@ -88,14 +86,14 @@ ASK = sa.text(
 )
 
 # Whoever was asked before had none.
-ASK_OF = sa.text(
+SET_ISSUER = sa.text(
     """
     update giftcards set issuer = :issuer
      where item_id = any(:items) and status = 'asked' and issuer is null
     """
 )
 
-ASKED = sa.text(
+SELECT_PENDING_CARDS = sa.text(
     """
     select g.item_id, g.reference, g.brand, g.cents, g.issuer, coalesce(b.issuer_code, g.brand) as product
       from giftcards g
@@ -109,7 +107,7 @@ ASKED = sa.text(
 # A piece that has ended meanwhile brings no card, and its value went back when it ended: no money moves. What
 # comes for a card that is void already was issued after its issuer was told so: they are told again. One that
 # somebody else was refused meanwhile has failed its piece, too.
-TAKE = sa.text(
+STORE_CARDS = sa.text(
     """
     with given as (
         select * from unnest(cast(:items as bigint[]), cast(:digests as bytea[]), cast(:claims as bytea[]),
@@ -144,106 +142,106 @@ TAKE = sa.text(
     """
 )
 
-REFUSE = sa.text(
+REFUSE_CARDS = sa.text(
     """
     update giftcards set status = 'refused'
      where item_id = any(:items) and status = 'asked' returning item_id
     """
 )
 
-NONE_NOW = sa.text(
+CLEAR_ISSUER = sa.text(
     "update giftcards set issuer = null where item_id = any(:items) and status = 'asked' and issuer = :issuer"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingCard:
     """A card that a piece waits for, and of whom it was asked."""
 
     item_id: int
-    card: CardAsked
+    card_request: CardRequest
     issuer: str
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class EncryptedCard:
     """A card as its row keeps it, with the claim that is printed on its piece."""
 
     item_id: int
     digest: bytes = field(repr=False)
-    claim: bytes = field(repr=False)
-    card: bytes = field(repr=False)
+    encrypted_claim: bytes = field(repr=False)
+    encrypted_card: bytes = field(repr=False)
 
 
-def ask(tx: Tx, item_ids: Sequence[int], *, issuer: str, now: datetime) -> list[Asked]:
+def request_cards(tx: Tx, item_ids: Sequence[int], *, issuer: str, now: datetime) -> list[PendingCard]:
     """What these pieces wait for, written down before anybody is asked for it.
 
     Pieces that have their card, that shall have none any more, or that bring none, are left out.
     """
-    wanted = {"items": list(item_ids)}
-    take_turns(tx, item_ids)
-    tx.execute(ASK, wanted | {"issuer": issuer, "now": now})
-    tx.execute(ASK_OF, wanted | {"issuer": issuer})
+    query_params = {"items": list(item_ids)}
+    lock_cards(tx, item_ids)
+    tx.execute(INSERT_CARD_REQUESTS, query_params | {"issuer": issuer, "now": now})
+    tx.execute(SET_ISSUER, query_params | {"issuer": issuer})
     return [
-        Asked(row.item_id, CardAsked(str(row.reference), row.brand, row.product, row.cents), row.issuer)
-        for row in tx.execute(ASKED, wanted)
+        PendingCard(row.item_id, CardRequest(str(row.reference), row.brand, row.product, row.cents), row.issuer)
+        for row in tx.execute(SELECT_PENDING_CARDS, query_params)
     ]
 
 
-def seal(sealer: Sealer, cards: Mapping[int, GiftCard]) -> list[Sealed]:
+def encrypt_cards(encryptor: Encryptor, cards: Mapping[int, CardSecret]) -> list[EncryptedCard]:
     """The cards by their pieces, each with a claim of its own, to be kept.
 
     Whoever calls has a turn already: from here on nobody is waited for, so that a key that has sealed them is
     seen in their rows before anybody forgets it.
     """
-    sealed = []
+    encrypted_cards = []
     for item_id, card in cards.items():
         claim = new_claim()
-        sealed.append(
-            Sealed(
+        encrypted_cards.append(
+            EncryptedCard(
                 item_id,
                 claim_digest(claim),
-                seal_claim(sealer, item_id, claim),
-                seal_card(sealer, card_context(item_id), card),
+                encrypt_claim(encryptor, item_id, claim),
+                encrypt_card(encryptor, card_context(item_id), card),
             )
         )
-    return sealed
+    return encrypted_cards
 
 
-def take(tx: Tx, cards: Sequence[Sealed], *, issuer: str, now: datetime) -> int:
+def store_cards(tx: Tx, cards: Sequence[EncryptedCard], *, issuer: str, now: datetime) -> int:
     """Keep the cards, and the money that each became; how many were kept. Of two that bring one, one does.
 
     Whoever calls has a turn at them.
     """
-    kept = tx.execute(
-        TAKE,
+    counts = tx.execute(
+        STORE_CARDS,
         {
             "items": [card.item_id for card in cards],
             "digests": [card.digest for card in cards],
-            "claims": [card.claim for card in cards],
-            "cards": [card.card for card in cards],
+            "claims": [card.encrypted_claim for card in cards],
+            "cards": [card.encrypted_card for card in cards],
             "issuer": issuer,
-            "why": PIECE_FAILED,
+            "why": ITEM_FAILED,
             "now": now,
         },
     ).one()
-    if kept.late:
-        jobs.wake(tx, GIVE_BACK, at=now)
-    return int(kept.issued)
+    if counts.late:
+        jobs.enqueue_unique(tx, GIVE_BACK_TASK, at=now)
+    return int(counts.issued)
 
 
-def refuse(tx: Tx, item_ids: Sequence[int]) -> list[int]:
+def refuse_cards(tx: Tx, item_ids: Sequence[int]) -> list[int]:
     """The issuer will never issue these; those of which nobody knew. Whoever calls has a turn at them, and
     fails the pieces."""
-    return sorted(tx.execute(REFUSE, {"items": list(item_ids)}).scalars())
+    return sorted(tx.execute(REFUSE_CARDS, {"items": list(item_ids)}).scalars())
 
 
-def none_now(tx: Tx, item_ids: Sequence[int], *, issuer: str) -> None:
+def clear_issuer(tx: Tx, item_ids: Sequence[int], *, issuer: str) -> None:
     """The issuer has said that it issued none of these: whoever issues next may be another."""
-    tx.execute(NONE_NOW, {"items": list(item_ids), "issuer": issuer})
+    tx.execute(CLEAR_ISSUER, {"items": list(item_ids), "issuer": issuer})
 
 
-def take_turns(tx: Tx, item_ids: Sequence[int]) -> None:
+def lock_cards(tx: Tx, item_ids: Sequence[int]) -> None:
     """Nobody else moves pieces of their orders, or changes their cards, before this transaction ends."""
-    tx.execute(TURNS_AT_ORDERS, {"items": list(item_ids)})
-    tx.execute(TURNS_AT_CARDS, {"items": list(item_ids)})
+    tx.execute(LOCK_ORDERS, {"items": list(item_ids)})
+    tx.execute(LOCK_CARDS, {"items": list(item_ids)})

@@ -7,18 +7,18 @@ from typing import Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class CardAsked:
+class CardRequest:
     """A card to be issued. The same reference is the same card, however often it is asked for. `brand` is our
-    code of it; `product` is what the issuer calls it."""
+    code of it; `issuer_product` is what the issuer calls it."""
 
     reference: str
     brand: str
-    product: str
+    issuer_product: str
     cents: int
 
 
 @dataclass(frozen=True, slots=True)
-class GiftCard:
+class CardSecret:
     """What a card is redeemed with: a code, perhaps with a PIN, or a page of the issuer's. No repr has it."""
 
     code: str | None = field(default=None, repr=False)
@@ -28,7 +28,7 @@ class GiftCard:
 
 
 @dataclass(frozen=True, slots=True)
-class NoCard:
+class CardNotIssued:
     """Why there is no card, as a sentence for an operator, and how that stands with the issuer:
 
     - `none`: it has issued none, so that it or another may be asked later: there are none left, say;
@@ -37,7 +37,7 @@ class NoCard:
     """
 
     reason: str
-    stands: Literal["none", "ordered", "never"] = "none"
+    issuer_status: Literal["none", "ordered", "never"] = "none"
 
 
 class GiftcardIssuer(Protocol):
@@ -49,7 +49,7 @@ class GiftcardIssuer(Protocol):
         """Who it is, in the print room."""
         ...
 
-    def issue(self, asked: Sequence[CardAsked], *, now: datetime) -> Mapping[str, GiftCard | NoCard]:
+    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardSecret | CardNotIssued]:
         """A card, or the reason why there is none, by the reference. What is left out is asked for again: the
         issuer could be reached for some of them alone."""
         ...

@@ -31,7 +31,7 @@ class CardStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class ItemGiftcard:
     """`reissued_as` is the order that brings another card in the place of a void one."""
 
     item_id: int
@@ -49,11 +49,11 @@ class Card:
     void_reason: str | None
     reissued_as: int | None
 
-    def life(self) -> Sequence[CardStep]:
+    def list_steps(self) -> Sequence[CardStep]:
         """What has happened to it, oldest first. One that was never issued has no life to tell of."""
         if self.issued_at is None:
             return []
-        happened = {
+        event_times = {
             CardEvent.ISSUED: (self.issued_at, None),
             CardEvent.OPENED: (self.opened_at, None),
             CardEvent.VISITED: (self.visited_at, None),
@@ -61,7 +61,7 @@ class Card:
             CardEvent.REPORTED: (self.reported_at, self.report),
             CardEvent.VOIDED: (self.voided_at, self.void_reason),
         }
-        steps = [CardStep(event, at, why) for event, (at, why) in happened.items() if at is not None]
+        steps = [CardStep(event, at, reason) for event, (at, reason) in event_times.items() if at is not None]
         return sorted(steps, key=lambda step: step.at)
 
     @classmethod
@@ -69,24 +69,24 @@ class Card:
         return cls(**row._mapping)
 
 
-_COLUMNS = [giftcards.c[field.name] for field in fields(Card)]
+_COLUMNS = [giftcards.c[field.name] for field in fields(ItemGiftcard)]
 """A tenant may read these, and no sealed one."""
 
 
-def read_card(tx: Tx, item_id: int, *, locked: bool = False) -> Card | None:
+def read_card(tx: Tx, item_id: int, *, locked: bool = False) -> ItemGiftcard | None:
     """The piece's card, if one was asked for; `locked`, nobody claims it before this transaction ends."""
     query = sa.select(*_COLUMNS).where(giftcards.c.item_id == item_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
-    return None if row is None else Card.of(row)
+    return None if row is None else ItemGiftcard.of(row)
 
 
-def note_reissue(tx: Tx, item_id: int, order_id: int) -> None:
+def record_reissue(tx: Tx, item_id: int, order_id: int) -> None:
     """Keep which order brings another: a card is reissued once."""
-    this = giftcards.c.item_id == item_id
-    tx.execute(sa.update(giftcards).where(this).values(reissued_as=order_id))
+    is_this_card = giftcards.c.item_id == item_id
+    tx.execute(sa.update(giftcards).where(is_this_card).values(reissued_as=order_id))
 
 
-Which = Literal["reported", "void", "unclaimed"]
+CardFilter = Literal["reported", "void", "unclaimed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,19 @@ class ListedCard:
     given_back_at: datetime | None
 
 
-MOMENTS: Final = tuple(field.name for field in fields(ListedCard) if field.name.endswith("_at"))
+TIMESTAMP_FIELDS: Final = tuple(field.name for field in fields(ListedCard) if field.name.endswith("_at"))
 
-_WHICH: Mapping[Which, sa.ColumnElement[bool]] = {
+_FILTER_CONDITIONS: Mapping[CardFilter, sa.ColumnElement[bool]] = {
     "reported": giftcards.c.reported_at.is_not(None),
     "void": giftcards.c.status == "void",
     "unclaimed": (giftcards.c.status == "issued") & giftcards.c.claimed_at.is_(None),
 }
 
 
-def list_cards(tx: Tx, mode: str, which: Sequence[Which], *, most: int) -> list[ListedCard]:
-    """The newest pieces first; of those that are all that `which` asks for."""
+def list_cards(tx: Tx, mode: str, filters: Sequence[CardFilter], *, limit: int) -> list[ListedCard]:
+    """The newest pieces first; of those that are all that `filters` asks for."""
     columns = [giftcards.c[field.name] for field in fields(ListedCard)]
-    wanted = sa.select(*columns).where(giftcards.c.mode == mode, *(_WHICH[each] for each in which))
-    return [ListedCard(*row) for row in tx.execute(wanted.order_by(giftcards.c.item_id.desc()).limit(most))]
+    query = sa.select(*columns).where(
+        giftcards.c.mode == mode, *(_FILTER_CONDITIONS[card_filter] for card_filter in filters)
+    )
+    return [ListedCard(*row) for row in tx.execute(query.order_by(giftcards.c.item_id.desc()).limit(limit))]

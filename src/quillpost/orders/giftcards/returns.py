@@ -19,13 +19,13 @@ from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.orders.giftcards.ports import GiftcardIssuer, IssuerDown
 
-GIVE_BACK = "giftcards.give_back"
+GIVE_BACK_TASK = "giftcards.give_back"
 """The task that tells issuers which cards are void."""
 
-PIECE_FAILED = "The piece failed"
+ITEM_FAILED = "The piece failed"
 
 # A card is void once, so the least of the ids that become void together is in no other entry.
-VOID = sa.text(
+VOID_CARDS = sa.text(
     """
     with mine as (
         select item_id from giftcards
@@ -55,23 +55,23 @@ VOID = sa.text(
 )
 
 
-def void(tx: Tx, item_ids: Sequence[int], *, why: str | None, now: datetime) -> int:
+def void_cards(tx: Tx, item_ids: Sequence[int], *, reason: str | None, now: datetime) -> int:
     """How many of the pieces' cards this call made void; those that are claimed stay good."""
-    made_void = int(tx.execute(VOID, {"items": list(item_ids), "why": why, "now": now}).scalar_one())
-    if made_void:
-        jobs.wake(tx, GIVE_BACK, at=now)
-    return made_void
+    voided_count = int(tx.execute(VOID_CARDS, {"items": list(item_ids), "why": reason, "now": now}).scalar_one())
+    if voided_count:
+        jobs.enqueue_unique(tx, GIVE_BACK_TASK, at=now)
+    return voided_count
 
 
 log = structlog.get_logger(__name__)
 
-AT_ONCE = 100
-MOST_FAILURES = 3
+CARDS_PER_QUERY = 100
+MAX_FAILURES = 3
 """So many in a row, and the issuer is down; fewer, and it is at odds with those cards alone."""
 
 # Whoever composes the batch may be waiting for the answer; they, or whoever comes after them, take out what
 # has ended. The orders' turns are not taken: no piece that has ended comes back.
-VOID_OF_ENDED = sa.text(
+VOID_ENDED_ITEMS = sa.text(
     """
     with ended as (
         select g.item_id from giftcards g join items i on i.id = g.item_id
@@ -84,7 +84,7 @@ VOID_OF_ENDED = sa.text(
     """
 )
 
-TO_GIVE_BACK = sa.text(
+SELECT_TO_GIVE_BACK = sa.text(
     """
     select item_id, reference, voided_at from giftcards
      where status = 'void' and issuer is not null and given_back_at is null
@@ -93,7 +93,7 @@ TO_GIVE_BACK = sa.text(
     """
 )
 
-OF_OTHERS = sa.text(
+COUNT_OTHER_ISSUERS = sa.text(
     """
     select issuer, count(*) as cards from giftcards
      where status = 'void' and issuer is not null and given_back_at is null
@@ -104,7 +104,7 @@ OF_OTHERS = sa.text(
 
 # A card that came late made its row void once more: that one is told again. What the issuer has taken back is
 # somebody else's card from now on.
-GIVEN_BACK = sa.text(
+SET_GIVEN_BACK = sa.text(
     """
     with told as (
         select g.item_id, b.is_taken from giftcards g
@@ -119,62 +119,62 @@ GIVEN_BACK = sa.text(
 )
 
 
-class Returns:
+class CardReturns:
     """Tells the issuers, by mode. Of cards that another issued it says so once, and leaves them alone."""
 
     def __init__(self, db: Database, issuers: Mapping[str, GiftcardIssuer]) -> None:
         self._db, self._issuers = db, issuers
-        self._told_of: set[tuple[str, str]] = set()
-        self._came_to: dict[str, int] = {}
+        self._logged_issuers: set[tuple[str, str]] = set()
+        self._resume_after: dict[str, int] = {}
 
-    def give_back(self, *, now: datetime) -> None:
+    def give_back_cards(self, *, now: datetime) -> None:
         """Every void card that its issuer has not heard of. One who is down hears of it later."""
-        with self._db.work() as tx:
-            tx.execute(VOID_OF_ENDED, {"why": PIECE_FAILED, "now": now})
+        with self._db.system_transaction() as tx:
+            tx.execute(VOID_ENDED_ITEMS, {"why": ITEM_FAILED, "now": now})
         for mode, issuer in self._issuers.items():
-            self._tell_all(mode, issuer, now=now)
-            self._leave_alone(mode, issuer)
+            self._give_back_to_issuer(mode, issuer, now=now)
+            self._log_other_issuers(mode, issuer)
 
-    def _tell_all(self, mode: str, issuer: GiftcardIssuer, *, now: datetime) -> None:
+    def _give_back_to_issuer(self, mode: str, issuer: GiftcardIssuer, *, now: datetime) -> None:
         """One that fails is passed by; where it ends early, the next run begins behind that, so that cards
         which always fail are in nobody's way."""
-        asked = {"mode": mode, "issuer": issuer.name, "most": AT_ONCE}
-        after, failures = self._came_to.pop(mode, 0), 0
-        while failures < MOST_FAILURES:
-            with self._db.work() as tx:
-                rows = tx.execute(TO_GIVE_BACK, asked | {"after": after}).all()
+        query_params = {"mode": mode, "issuer": issuer.name, "most": CARDS_PER_QUERY}
+        last_item_id, failures = self._resume_after.pop(mode, 0), 0
+        while failures < MAX_FAILURES:
+            with self._db.system_transaction() as tx:
+                rows = tx.execute(SELECT_TO_GIVE_BACK, query_params | {"after": last_item_id}).all()
             if not rows:
                 return
-            told: dict[sa.Row[Any], bool] = {}
+            accepted_by_row: dict[sa.Row[Any], bool] = {}
             for row in rows:
-                after = row.item_id
+                last_item_id = row.item_id
                 try:
-                    told[row] = issuer.give_back(str(row.reference), now=now)
+                    accepted_by_row[row] = issuer.give_back(str(row.reference), now=now)
                     failures = 0
                 except IssuerDown as down:
                     log.warning("giftcards.issuer_down", issuer=issuer.name, trouble=str(down))
                     failures += 1
-                    if failures == MOST_FAILURES:
-                        self._came_to[mode] = after
+                    if failures == MAX_FAILURES:
+                        self._resume_after[mode] = last_item_id
                         break
-            self._note(told, issuer=issuer.name, now=now)
+            self._record_given_back(accepted_by_row, issuer=issuer.name, now=now)
 
-    def _note(self, told: Mapping[sa.Row[Any], bool], *, issuer: str, now: datetime) -> None:
-        if not told:
+    def _record_given_back(self, accepted_by_row: Mapping[sa.Row[Any], bool], *, issuer: str, now: datetime) -> None:
+        if not accepted_by_row:
             return
         values = {
-            "items": [row.item_id for row in told],
-            "voided": [row.voided_at for row in told],
-            "taken": list(told.values()),
+            "items": [row.item_id for row in accepted_by_row],
+            "voided": [row.voided_at for row in accepted_by_row],
+            "taken": list(accepted_by_row.values()),
         }
-        with self._db.work() as tx:
-            tx.execute(GIVEN_BACK, values | {"now": now})
-        log.info("giftcards.given_back", issuer=issuer, cards=len(told), taken=sum(told.values()))
+        with self._db.system_transaction() as tx:
+            tx.execute(SET_GIVEN_BACK, values | {"now": now})
+        log.info("giftcards.given_back", issuer=issuer, cards=len(accepted_by_row), taken=sum(accepted_by_row.values()))
 
-    def _leave_alone(self, mode: str, issuer: GiftcardIssuer) -> None:
-        with self._db.work() as tx:
-            others = tx.execute(OF_OTHERS, {"mode": mode, "issuer": issuer.name}).all()
+    def _log_other_issuers(self, mode: str, issuer: GiftcardIssuer) -> None:
+        with self._db.system_transaction() as tx:
+            others = tx.execute(COUNT_OTHER_ISSUERS, {"mode": mode, "issuer": issuer.name}).all()
         for row in others:
-            if (mode, row.issuer) not in self._told_of:
-                self._told_of.add((mode, row.issuer))
+            if (mode, row.issuer) not in self._logged_issuers:
+                self._logged_issuers.add((mode, row.issuer))
                 log.warning("giftcards.of_another_issuer", mode=mode, issuer=row.issuer, cards=row.cards)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from quillpost.core.errors import Invalid
 
-GROUPS: Mapping[str, str] = {
+BRAND_GROUPS: Mapping[str, str] = {
     "main": "Favourites",
     "food": "Food and drink",
     "entertainment": "Entertainment",
@@ -21,36 +21,36 @@ GROUPS: Mapping[str, str] = {
 CLAIM_BYTES = 16
 """A claim is a secret of 128 bits: guessing one is in vain, however many pieces there are."""
 
-ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-"""No letter that is read as another, or as a digit; see `READ_AS`."""
+CLAIM_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+"""No letter that is read as another, or as a digit; see `CLAIM_TRANSLATION`."""
 
-READ_AS = str.maketrans({"O": "0", "I": "1", "L": "1", " ": None, "-": None})
+CLAIM_TRANSLATION = str.maketrans({"O": "0", "I": "1", "L": "1", " ": None, "-": None})
 CLAIM_LENGTH = 26
-SPELLED_IN = (4, 4, 5, 4, 4, 5)
+CLAIM_GROUP_LENGTHS = (4, 4, 5, 4, 4, 5)
 
-SPECIMEN = "SPEC1MEN" + "0" * (CLAIM_LENGTH - 8)
+SPECIMEN_CLAIM = "SPEC1MEN" + "0" * (CLAIM_LENGTH - 8)
 """What previews and proofs show: no piece has it, as it stands for more than 128 bits."""
 
 
-def claim_code(secret: bytes) -> str:
+def encode_claim(secret: bytes) -> str:
     """The secret as 26 letters and digits, as the piece's QR code holds it."""
     number = int.from_bytes(secret)
-    return "".join(ALPHABET[number >> shift & 31] for shift in range((CLAIM_LENGTH - 1) * 5, -1, -5))
+    return "".join(CLAIM_ALPHABET[number >> shift & 31] for shift in range((CLAIM_LENGTH - 1) * 5, -1, -5))
 
 
-def spelled(code: str) -> str:
+def format_claim(code: str) -> str:
     """The same in groups, as a person types it: 7ZZZ-ZZZZ-ZZZZZ-ZZZZ-ZZZZ-ZZZZZ."""
-    groups, place = [], 0
-    for length in SPELLED_IN:
-        groups.append(code[place : place + length])
-        place += length
+    groups, start = [], 0
+    for length in CLAIM_GROUP_LENGTHS:
+        groups.append(code[start : start + length])
+        start += length
     return "-".join(groups)
 
 
-def read_claim(typed: str) -> str | None:
+def parse_claim(text: str) -> str | None:
     """The code that somebody typed, however they write it; None where it cannot be one."""
-    code = typed.strip().upper().translate(READ_AS)
-    return code if len(code) == CLAIM_LENGTH and not code.strip(ALPHABET) else None
+    code = text.strip().upper().translate(CLAIM_TRANSLATION)
+    return code if len(code) == CLAIM_LENGTH and not code.strip(CLAIM_ALPHABET) else None
 
 
 def claim_digest(code: str) -> bytes:
@@ -58,18 +58,18 @@ def claim_digest(code: str) -> bytes:
     return hashlib.sha256(code.encode("ascii")).digest()
 
 
-HOUSE_ACCENT = "#213669"
+DEFAULT_ACCENT = "#213669"
 """The colour of a brand that has none of its own."""
 
-MOST_AMOUNTS, LARGEST_AMOUNT = 50, 1_000_000
-LONGEST_TITLE, LONGEST_ISSUER_CODE = 60, 200
+MAX_AMOUNTS, MAX_AMOUNT_CENTS = 50, 1_000_000
+MAX_TITLE_LENGTH, MAX_ISSUER_CODE_LENGTH = 60, 200
 
 _CODE = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _ACCENT = re.compile(r"#[0-9a-f]{6}")
 
 
 @dataclass(frozen=True, slots=True)
-class Brand:
+class GiftcardBrand:
     """`section` is the group that it is shown in; `accent` is its colour, as #rrggbb; `issuer_code` is what a
     live issuer calls it, where that is not our code."""
 
@@ -82,70 +82,70 @@ class Brand:
     is_offered: bool = True
 
 
-def examine_brand(brand: Brand) -> None:
+def validate_brand(brand: GiftcardBrand) -> None:
     """Raise `Invalid` with all that is wrong, by the names that the interface has for a brand's parts."""
-    found = {
-        "brand_code": _wrong_code(brand.code),
-        "title": _wrong_line(brand.title, LONGEST_TITLE),
-        "group": None if brand.section in GROUPS else f"Choose one of {', '.join(GROUPS)}.",
-        "available_amounts": _wrong_amounts(brand.amounts),
+    messages = {
+        "brand_code": _code_error(brand.code),
+        "title": _text_error(brand.title, MAX_TITLE_LENGTH),
+        "group": None if brand.section in BRAND_GROUPS else f"Choose one of {', '.join(BRAND_GROUPS)}.",
+        "available_amounts": _amounts_error(brand.amounts),
         "color": None if _ACCENT.fullmatch(brand.accent) else "Write it as #rrggbb, such as #5b3a29.",
-        "issuer_code": brand.issuer_code and _wrong_line(brand.issuer_code, LONGEST_ISSUER_CODE),
+        "issuer_code": brand.issuer_code and _text_error(brand.issuer_code, MAX_ISSUER_CODE_LENGTH),
     }
-    faults = {name: [wrong] for name, wrong in found.items() if wrong}
-    if faults:
-        raise Invalid(faults)
+    errors = {name: [message] for name, message in messages.items() if message}
+    if errors:
+        raise Invalid(errors)
 
 
-def is_code(text: str) -> bool:
+def is_brand_code(text: str) -> bool:
     """Whether a brand could have this code."""
     return _CODE.fullmatch(text) is not None
 
 
-def _wrong_code(code: str) -> str | None:
-    if is_code(code):
+def _code_error(code: str) -> str | None:
+    if is_brand_code(code):
         return None
     return "Up to 64 small letters, digits, - and _, a letter or digit first: river-cafe."
 
 
-def _wrong_line(text: str, longest: int) -> str | None:
+def _text_error(text: str, max_length: int) -> str | None:
     if not text.strip() or not text.isprintable():
         return "Write it on one line, in characters that can be seen."
-    return f"At most {longest} characters, please." if len(text) > longest else None
+    return f"At most {max_length} characters, please." if len(text) > max_length else None
 
 
-def _wrong_amounts(amounts: Sequence[int]) -> str | None:
+def _amounts_error(amounts: Sequence[int]) -> str | None:
     if not amounts:
         return "Give at least one amount, in cents."
-    if len(amounts) > MOST_AMOUNTS:
-        return f"At most {MOST_AMOUNTS} amounts, please."
-    if not all(0 < cents <= LARGEST_AMOUNT for cents in amounts):
-        return f"Each amount is in cents, from 1 to {LARGEST_AMOUNT}."
+    if len(amounts) > MAX_AMOUNTS:
+        return f"At most {MAX_AMOUNTS} amounts, please."
+    if not all(0 < cents <= MAX_AMOUNT_CENTS for cents in amounts):
+        return f"Each amount is in cents, from 1 to {MAX_AMOUNT_CENTS}."
     if list(amounts) != sorted(set(amounts)):
         return "Write each amount once, the smallest first."
     return None
 
 
-def no_such_brand(code: str, offered: Sequence[Brand]) -> str:
-    return f"There is no gift card brand {code}. {choices_of(offered)}"
+def unknown_brand_error(code: str, offered_brands: Sequence[GiftcardBrand]) -> str:
+    return f"There is no gift card brand {code}. {brand_choices_text(offered_brands)}"
 
 
-def choices_of(offered: Sequence[Brand]) -> str:
+def brand_choices_text(offered_brands: Sequence[GiftcardBrand]) -> str:
     """Which brands there are, to whoever has named none of them."""
-    codes = ", ".join(brand.code for brand in offered)
+    codes = ", ".join(brand.code for brand in offered_brands)
     return f"Choose one of {codes}." if codes else "None is offered at present: ask the operator."
 
 
-def wrong_amount(cents: int, brand: Brand) -> str | None:
+def amount_error(cents: int, brand: GiftcardBrand) -> str | None:
     """What is wrong with an amount for a card of this brand."""
     if cents in brand.amounts:
         return None
-    return f"There is no {brand.title} card of {cents} cents. {amounts_of(brand)}"
+    return f"There is no {brand.title} card of {cents} cents. {amount_choices_text(brand)}"
 
 
-def amounts_of(brand: Brand) -> str:
+def amount_choices_text(brand: GiftcardBrand) -> str:
     return f"Choose one of {', '.join(map(str, brand.amounts))}, in cents."
 
 
-def find_offered(code: str, offered: Sequence[Brand]) -> Brand | None:
-    return next((brand for brand in offered if brand.code == code), None)
+def find_offered_brand(code: str, offered_brands: Sequence[GiftcardBrand]) -> GiftcardBrand | None:
+    return next((brand for brand in offered_brands if brand.code == code), None)

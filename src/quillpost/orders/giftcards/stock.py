@@ -17,33 +17,33 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.core.database import Database, Tx, driver
+from quillpost.core.database import Database, Tx, driver_connection
 from quillpost.core.database.tables.giftcards import giftcard_brands
-from quillpost.core.encryption import SealBroken, Sealer
+from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.brands import find_brands
-from quillpost.orders.giftcards.ports import GiftCard
-from quillpost.orders.giftcards.rows import NO_SUCH_BRAND, BadRow, CardRow, known_by, read_rows
-from quillpost.orders.giftcards.rules import Brand
+from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.rows import UNKNOWN_BRAND, CardRow, InvalidCardRow, card_identity, read_rows
+from quillpost.orders.giftcards.rules import GiftcardBrand
 
-GOOD_FOR = timedelta(days=30)
+MIN_VALIDITY = timedelta(days=30)
 """A card that expires earlier is given no more: a piece is days in the mail, and then lies on a table."""
 
-ROWS_AT_ONCE = 2_000
-MOST_FAULTS = 50
+ROWS_PER_CHUNK = 2_000
+MAX_LISTED_ROWS = 50
 """Rows that are named; of the others it is said how many there are."""
 
-_TAKE_TURNS = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock load', 0))")
+_LOCK_STOCK_LOAD = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock load', 0))")
 _NEXT_IDS = sa.text("select nextval('giftcard_stock_id_seq') from generate_series(1, :n)")
-_COPY = """
+_COPY_STOCK = """
     copy giftcard_stock (id, mode, brand, cents, card_sealed, expires_on, source, loaded_at)
     from stdin (format binary)
 """
-_TYPES = ("int8", "text", "text", "int4", "bytea", "date", "text", "timestamptz")
-_THERE = sa.text("select id, card_sealed from giftcard_stock where mode = 'live'")
+_COPY_TYPES = ("int8", "text", "text", "int4", "bytea", "date", "text", "timestamptz")
+_SELECT_STOCK = sa.text("select id, card_sealed from giftcard_stock where mode = 'live'")
 
-_COUNT = sa.text(
+_COUNT_STOCK = sa.text(
     """
     select brand, cents,
            count(*) filter (where is_there and coalesce(expires_on >= :good_on, true)) as free,
@@ -57,7 +57,7 @@ _COUNT = sa.text(
 )
 
 # Of each brand's amounts, as many as are worth counting: a shelf may hold a million cards.
-_FREE = sa.text(
+_COUNT_FREE = sa.text(
     """
     select b.code as brand, a.cents, s.free
       from giftcard_brands b cross join lateral unnest(b.amounts) as a (cents)
@@ -69,10 +69,10 @@ _FREE = sa.text(
      where s.free > 0 order by b.code, a.cents
     """
 )
-MOST_FREE = 1_000
+MAX_FREE_COUNT = 1_000
 
 # Those that pieces have are set aside, too, in case that they come back.
-_RELEASE = sa.text(
+_RELEASE_SET_ASIDE = sa.text(
     """
     with mine as (
         select id from giftcard_stock
@@ -86,17 +86,17 @@ _RELEASE = sa.text(
 
 
 @dataclass(slots=True)
-class Loaded:
+class StockLoadResult:
     """What has become of a file: how many cards are new, and how many were there already."""
 
     added: int = 0
-    known: int = 0
-    bad: list[BadRow] = field(default_factory=list)
-    bad_count: int = 0
+    already_loaded: int = 0
+    invalid_rows: list[InvalidCardRow] = field(default_factory=list)
+    invalid_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class StockCount:
     """How many cards of a brand and an amount there are; `expiring` are given no more, and those that are
     `set_aside` not before they are released."""
 
@@ -109,142 +109,140 @@ class Shelf:
     first_expires_on: date | None
 
 
-class BadFile(NotReady):
-    """Rows of it cannot be used, so that none was: `loaded` says which."""
+class InvalidStockFile(NotReady):
+    """Rows of it cannot be used, so that none was: `result` says which."""
 
-    def __init__(self, message: str, loaded: Loaded) -> None:
+    def __init__(self, message: str, result: StockLoadResult) -> None:
         super().__init__(message)
-        self.loaded = loaded
+        self.result = result
 
 
-def load(db: Database, sealer: Sealer, path: Path, *, now: datetime) -> Loaded:
-    """All cards of the file that are not there yet, or none: then `BadFile` says which rows are wrong."""
-    loaded = Loaded()
+def load_stock(db: Database, encryptor: Encryptor, path: Path, *, now: datetime) -> StockLoadResult:
+    """All cards of the file that are not there yet, or none: then `InvalidStockFile` says which rows are wrong."""
+    result = StockLoadResult()
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file, db.work() as tx:
-            tx.execute(_TAKE_TURNS)
-            brands = {brand.code: brand for brand in every_brand(tx)}
-            rows = read_rows(file, brands, good_on=(now + GOOD_FOR).date())
-            _write_all(tx, sealer, rows, loaded, source=path.name, now=now)
-            if loaded.bad_count:
-                raise BadFile(_why_not(path, loaded, brands), loaded)
-            if loaded.added:
-                about = {"name": path.name, "count": loaded.added}
-                audit_service.note_for_operators(tx, "stock.loaded", about=about, now=now)
-    except OSError as fault:
-        raise NotReady(f"{path} cannot be read: {fault.strerror}.") from None
-    return loaded
+        with path.open(encoding="utf-8-sig", newline="") as file, db.system_transaction() as tx:
+            tx.execute(_LOCK_STOCK_LOAD)
+            brands = {brand.code: brand for brand in list_all_brands(tx)}
+            rows = read_rows(file, brands, valid_until=(now + MIN_VALIDITY).date())
+            _insert_new_cards(tx, encryptor, rows, result, source=path.name, now=now)
+            if result.invalid_count:
+                raise InvalidStockFile(_invalid_file_message(path, result, brands), result)
+            if result.added:
+                audit_details = {"name": path.name, "count": result.added}
+                audit_service.record_for_operators(tx, "stock.loaded", about=audit_details, now=now)
+    except OSError as error:
+        raise NotReady(f"{path} cannot be read: {error.strerror}.") from None
+    return result
 
 
-def _why_not(path: Path, loaded: Loaded, brands: Iterable[str]) -> str:
-    are = "is" if loaded.bad_count == 1 else "are"
-    why = f"{path} was not loaded: {loaded.bad_count:,} of its rows {are} wrong."
-    if any(row.why == NO_SUCH_BRAND for row in loaded.bad):
-        why += f" The brands are {', '.join(brands)}."
-    return why
+def _invalid_file_message(path: Path, result: StockLoadResult, brands: Iterable[str]) -> str:
+    verb = "is" if result.invalid_count == 1 else "are"
+    message = f"{path} was not loaded: {result.invalid_count:,} of its rows {verb} wrong."
+    if any(row.reason == UNKNOWN_BRAND for row in result.invalid_rows):
+        message += f" The brands are {', '.join(brands)}."
+    return message
 
 
-def every_brand(tx: Tx) -> list[Brand]:
+def list_all_brands(tx: Tx) -> list[GiftcardBrand]:
     """Those that are offered no more, too, in the order in which they are shown."""
-    order = giftcard_brands.c.position, giftcard_brands.c.title, giftcard_brands.c.code
-    codes = tx.execute(sa.select(giftcard_brands.c.code).order_by(*order)).scalars().all()
-    found = find_brands(tx, codes)
-    return [found[code] for code in codes if code in found]
+    ordering = giftcard_brands.c.position, giftcard_brands.c.title, giftcard_brands.c.code
+    codes = tx.execute(sa.select(giftcard_brands.c.code).order_by(*ordering)).scalars().all()
+    brands_by_code = find_brands(tx, codes)
+    return [brands_by_code[code] for code in codes if code in brands_by_code]
 
 
-def count_stock(tx: Tx, *, now: datetime) -> list[Shelf]:
-    found = tx.execute(_COUNT, {"good_on": (now + GOOD_FOR).date()})
-    return [Shelf(**row._mapping) for row in found]
+def count_stock(tx: Tx, *, now: datetime) -> list[StockCount]:
+    rows = tx.execute(_COUNT_STOCK, {"good_on": (now + MIN_VALIDITY).date()})
+    return [StockCount(**row._mapping) for row in rows]
 
 
-def free_cards(tx: Tx, *, now: datetime) -> dict[str, dict[int, int]]:
-    """How many can be given of each brand, by its amounts; `MOST_FREE` stands for that or more."""
-    found = dict[str, dict[int, int]]()
-    for row in tx.execute(_FREE, {"good_on": (now + GOOD_FOR).date(), "most": MOST_FREE}):
-        found.setdefault(row.brand, {})[row.cents] = row.free
-    return found
+def count_free_cards(tx: Tx, *, now: datetime) -> dict[str, dict[int, int]]:
+    """How many can be given of each brand, by its amounts; `MAX_FREE_COUNT` stands for that or more."""
+    free_by_brand = dict[str, dict[int, int]]()
+    for row in tx.execute(_COUNT_FREE, {"good_on": (now + MIN_VALIDITY).date(), "most": MAX_FREE_COUNT}):
+        free_by_brand.setdefault(row.brand, {})[row.cents] = row.free
+    return free_by_brand
 
 
-def release(tx: Tx, brand: str | None, *, now: datetime) -> int:
+def release_set_aside(tx: Tx, brand: str | None, *, now: datetime) -> int:
     """Give the cards again that a restore has set aside, of one brand or of all; how many are free again."""
-    released = int(tx.execute(_RELEASE, {"brand": brand}).scalar_one())
-    if released:
-        about = {"name": brand or "all brands", "count": released}
-        audit_service.note_for_operators(tx, "stock.released", about=about, now=now)
-    return released
+    released_count = int(tx.execute(_RELEASE_SET_ASIDE, {"brand": brand}).scalar_one())
+    if released_count:
+        audit_details = {"name": brand or "all brands", "count": released_count}
+        audit_service.record_for_operators(tx, "stock.released", about=audit_details, now=now)
+    return released_count
 
 
-def _write_all(
+def _insert_new_cards(
     tx: Tx,
-    sealer: Sealer,
-    rows: Iterator[CardRow | BadRow],
-    loaded: Loaded,
+    encryptor: Encryptor,
+    rows: Iterator[CardRow | InvalidCardRow],
+    result: StockLoadResult,
     *,
     source: str,
     now: datetime,
 ) -> None:
-    seen = _Seen(tx, sealer)
-    while piece := list(islice(rows, ROWS_AT_ONCE)):
-        good = [row for row in piece if isinstance(row, CardRow)]
-        bad = [row for row in piece if isinstance(row, BadRow)]
-        loaded.bad += bad[: MOST_FAULTS - len(loaded.bad)]
-        loaded.bad_count += len(bad)
-        if loaded.bad_count:
+    card_index = _CardIndex(tx, encryptor)
+    while chunk := list(islice(rows, ROWS_PER_CHUNK)):
+        card_rows = [row for row in chunk if isinstance(row, CardRow)]
+        invalid_rows = [row for row in chunk if isinstance(row, InvalidCardRow)]
+        result.invalid_rows += invalid_rows[: MAX_LISTED_ROWS - len(result.invalid_rows)]
+        result.invalid_count += len(invalid_rows)
+        if result.invalid_count:
             continue  # nothing will be kept: only the faults are wanted
-        new = [row for row in good if seen.is_new(row.card)]
-        loaded.added += len(new)
-        loaded.known += len(good) - len(new)
-        _write(tx, sealer, new, source=source, now=now)
+        new_rows = [row for row in card_rows if card_index.add_if_new(row.card)]
+        result.added += len(new_rows)
+        result.already_loaded += len(card_rows) - len(new_rows)
+        _copy_rows(tx, encryptor, new_rows, source=source, now=now)
 
 
-def next_ids(tx: Tx, count: int) -> list[int]:
+def reserve_stock_ids(tx: Tx, count: int) -> list[int]:
     """Of cards that are to be in the stock: a card is sealed for its id, so that is known first."""
     return list(tx.execute(_NEXT_IDS, {"n": count}).scalars())
 
 
-def _write(tx: Tx, sealer: Sealer, rows: list[CardRow], *, source: str, now: datetime) -> None:
+def _copy_rows(tx: Tx, encryptor: Encryptor, rows: list[CardRow], *, source: str, now: datetime) -> None:
     if not rows:
         return
-    ids = next_ids(tx, len(rows))
-    with driver(tx).cursor() as cursor, cursor.copy(_COPY) as copy:
-        copy.set_types(_TYPES)
-        for id_, row in zip(ids, rows, strict=True):
-            sealed = issuance.seal_card(sealer, issuance.stock_context(id_), row.card)
+    ids = reserve_stock_ids(tx, len(rows))
+    with driver_connection(tx).cursor() as cursor, cursor.copy(_COPY_STOCK) as copy:
+        copy.set_types(_COPY_TYPES)
+        for stock_id, row in zip(ids, rows, strict=True):
+            encrypted_card = issuance.encrypt_card(encryptor, issuance.stock_context(stock_id), row.card)
             expires_on = row.card.expires_on
-            copy.write_row((id_, "live", row.brand, row.cents, sealed, expires_on, source, now))
+            copy.write_row((stock_id, "live", row.brand, row.cents, encrypted_card, expires_on, source, now))
 
 
-class _Seen:
+class _CardIndex:
     """Which cards there are, of any brand: 64 bits of each, under a key of our own."""
 
-    def __init__(self, tx: Tx, sealer: Sealer) -> None:
-        self._tx, self._sealer = tx, sealer
+    def __init__(self, tx: Tx, encryptor: Encryptor) -> None:
+        self._tx, self._sealer = tx, encryptor
         self._key = secrets.token_bytes(32)
 
     @cached_property
-    def _numbers(self) -> set[int]:
-        return set(map(self._number, self._there()))
+    def _fingerprints(self) -> set[int]:
+        return set(map(self._fingerprint, self._stored_cards()))
 
-    def is_new(self, card: GiftCard) -> bool:
+    def add_if_new(self, card: CardSecret) -> bool:
         """Whether it was not there; from now on it is."""
-        number = self._number(card)
-        if number in self._numbers:
+        fingerprint = self._fingerprint(card)
+        if fingerprint in self._fingerprints:
             return False
-        self._numbers.add(number)
+        self._fingerprints.add(fingerprint)
         return True
 
-    def _there(self) -> Iterator[GiftCard]:
-        with self._tx.execute(_THERE, execution_options={"yield_per": ROWS_AT_ONCE}) as rows:
+    def _stored_cards(self) -> Iterator[CardSecret]:
+        with self._tx.execute(_SELECT_STOCK, execution_options={"yield_per": ROWS_PER_CHUNK}) as rows:
             for row in rows:
-                yield self._opened(row.id, bytes(row.card_sealed))
+                yield self._decrypt_card(row.id, bytes(row.card_sealed))
 
-    def _opened(self, row_id: int, sealed: bytes) -> GiftCard:
+    def _decrypt_card(self, row_id: int, encrypted: bytes) -> CardSecret:
         try:
-            return issuance.open_card(self._sealer, issuance.stock_context(row_id), sealed)
-        except SealBroken:
-            raise NotReady(
-                f"Card {row_id} in stock cannot be opened with this key: see `quillpost doctor`."
-            ) from None
+            return issuance.decrypt_card(self._sealer, issuance.stock_context(row_id), encrypted)
+        except DecryptionFailed:
+            raise NotReady(f"Card {row_id} in stock cannot be opened with this key: see `quillpost doctor`.") from None
 
-    def _number(self, card: GiftCard) -> int:
-        return int.from_bytes(hashlib.blake2b(known_by(card).encode(), digest_size=8, key=self._key).digest())
+    def _fingerprint(self, card: CardSecret) -> int:
+        return int.from_bytes(hashlib.blake2b(card_identity(card).encode(), digest_size=8, key=self._key).digest())

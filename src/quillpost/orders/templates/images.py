@@ -15,47 +15,58 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.core.cache import Recent
-from quillpost.core.clients import FairTurns
+from quillpost.core.cache import LruCache
+from quillpost.core.clients import FairQueue
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import files
 from quillpost.core.errors import Invalid, Unavailable
-from quillpost.core.ports import Fetched, Fetcher, FetchFailed, FileStore
-from quillpost.core.stored_files import Kept, Shelf
-from quillpost.rendering.decoder.sandbox import limited_pages, limited_picture, limited_tones
-from quillpost.rendering.images.limits import JPEG, MOST_BYTES, PDF, BadImage, BadPdf, megabytes
+from quillpost.core.ports import FetchedDocument, Fetcher, FetchFailed, FileStore
+from quillpost.core.stored_files import FileStorage, PendingFile
+from quillpost.rendering.decoder.sandbox import (
+    make_printable_pages_in_sandbox,
+    make_printable_picture_in_sandbox,
+    measure_tones_in_sandbox,
+)
+from quillpost.rendering.images.limits import (
+    JPEG_SIGNATURE,
+    MAX_FILE_BYTES,
+    PDF_SIGNATURE,
+    UnprintableImage,
+    UnprintablePdf,
+    format_megabytes,
+)
 from quillpost.rendering.images.models import read_picture
-from quillpost.rendering.images.tones import Tones
+from quillpost.rendering.images.tones import PictureTones
 
-FETCHES_AT_ONCE = 8
+MAX_FETCHES = 8
 """A slow host holds a thread: so few of them that the others stay free to answer."""
 
-FETCHES_FOR_ONE = 4
+MAX_FETCHES_PER_CALL = 4
 """A call with many pictures leaves places to the others."""
 
-HEAVY_AT_ONCE = 4
+MAX_HEAVY_WORK = 4
 """Decoding and drawing take a lot of memory for a moment."""
 
-HEAVY_FOR_ONE = 2
+MAX_HEAVY_WORK_PER_ACCOUNT = 2
 """An account whose pictures take long leaves places to the others."""
 
-PATIENCE_SECONDS = 10.0
+QUEUE_TIMEOUT_SECONDS = 10.0
 
-MOST_BYTES_TOGETHER = 200_000_000
+MAX_TOTAL_BYTES = 200_000_000
 """All pictures of a call are in memory at once."""
 
-MOST_SECONDS_TOGETHER = 60.0
+MAX_TOTAL_SECONDS = 60.0
 """A caller waits for the answer."""
 
-MOST_BYTES_AT_HAND = 64_000_000
+MAX_CACHED_PICTURE_BYTES = 64_000_000
 """Templates are sent again and again, and their files never change."""
 
-_fetches = BoundedSemaphore(FETCHES_AT_ONCE)
-_heavy = FairTurns(HEAVY_AT_ONCE, HEAVY_FOR_ONE, PATIENCE_SECONDS)
+_fetch_slots = BoundedSemaphore(MAX_FETCHES)
+_heavy_work_queue = FairQueue(MAX_HEAVY_WORK, MAX_HEAVY_WORK_PER_ACCOUNT, QUEUE_TIMEOUT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedPicture(Fetched):
+class FetchedPicture(FetchedDocument):
     """A picture that prints as it is; `width` and `height` are as seen, upright."""
 
     width: int
@@ -63,277 +74,292 @@ class FetchedPicture(Fetched):
     notes: tuple[str, ...] = ()
 
 
-_recent_pictures: Recent[str, FetchedPicture] = Recent(
-    most_bytes=MOST_BYTES_AT_HAND, size=lambda picture: len(picture.body)
+_picture_cache: LruCache[str, FetchedPicture] = LruCache(
+    max_bytes=MAX_CACHED_PICTURE_BYTES, size_of=lambda picture: len(picture.body)
 )
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedPages(Fetched):
+class FetchedPages(FetchedDocument):
     """A PDF of letter pages that print as they are."""
 
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class FileToFetch:
     """A picture to fetch: the field of the call that names it, and whom it is for, if not for everyone."""
 
     url: str
     field: str
-    whose: str = ""
+    recipient_note: str = ""
 
-    def refusal(self, why: str) -> Invalid:
-        return Invalid({self.field: [f"{why} ({self.whose})" if self.whose else why]})
+    def build_error(self, reason: str) -> Invalid:
+        return Invalid({self.field: [f"{reason} ({self.recipient_note})" if self.recipient_note else reason]})
 
 
 def fetch_images(
     fetcher: Fetcher,
-    wanted: Sequence[Wanted],
+    files_to_fetch: Sequence[FileToFetch],
     *,
-    seconds: float = MOST_SECONDS_TOGETHER,
-    most_bytes: int = MOST_BYTES_TOGETHER,
+    max_seconds: float = MAX_TOTAL_SECONDS,
+    max_bytes: int = MAX_TOTAL_BYTES,
 ) -> list[FetchedPicture]:
     """All the pictures, made printable, in the order given; `Invalid` names all fields that are at fault."""
-    if not wanted:
+    if not files_to_fetch:
         return []
-    ends = monotonic() + seconds
+    deadline = monotonic() + max_seconds
     size = 0
     pictures: list[FetchedPicture] = []
-    faults: dict[str, list[str]] = {}
+    errors: dict[str, list[str]] = {}
     # A field that is at fault is not asked for more; the others are, so that all faults are told at once.
-    still_wanted = (one for one in wanted if one.field not in faults)
-    with closing(_fetched_ahead(fetcher, still_wanted)) as fetched:
-        for one, coming in fetched:
+    remaining_files = (file for file in files_to_fetch if file.field not in errors)
+    with closing(_fetch_ahead(fetcher, remaining_files)) as fetched:
+        for file, pending_body in fetched:
             try:
-                pictures.append(_printable_picture(coming.result(), one.refusal))
-            except Invalid as wrong:
-                faults = {**wrong.fields, **faults}  # of each field the first
+                pictures.append(_make_printable_picture(pending_body.result(), file.build_error))
+            except Invalid as invalid:
+                errors = {**invalid.fields, **errors}  # of each field the first
                 continue
             size += len(pictures[-1].body)
-            if size > most_bytes:
-                raise Invalid({one.field: [f"The images take more than {megabytes(most_bytes)} together."]})
-            if monotonic() > ends and len(pictures) < len(wanted):
-                slow = (
-                    f"Fetching the images takes longer than {seconds:g} seconds: use fewer or smaller ones."
+            if size > max_bytes:
+                raise Invalid({file.field: [f"The images take more than {format_megabytes(max_bytes)} together."]})
+            if monotonic() > deadline and len(pictures) < len(files_to_fetch):
+                timeout_message = (
+                    f"Fetching the images takes longer than {max_seconds:g} seconds: use fewer or smaller ones."
                 )
-                raise Invalid({one.field: [slow]})
-    if faults:
-        raise Invalid(faults)
+                raise Invalid({file.field: [timeout_message]})
+    if errors:
+        raise Invalid(errors)
     return pictures
 
 
-def uploaded_image(data: bytes, *, field: str) -> FetchedPicture:
+def read_uploaded_image(data: bytes, *, field: str) -> FetchedPicture:
     """A picture that came with the call, made printable; `Invalid` names the field and what is wrong."""
-    return _printable_picture(data, lambda why: Invalid({field: [why]}))
+    return _make_printable_picture(data, lambda why: Invalid({field: [why]}))
 
 
-def fetch_pages(fetcher: Fetcher, wanted: Wanted) -> FetchedPages:
+def fetch_pages(fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPages:
     """The PDF's pages, made printable; `Invalid` names the field and what is wrong."""
-    data = _fetch(fetcher, wanted, what="PDF")
+    data = _fetch(fetcher, file_to_fetch, file_kind="PDF")
     try:
-        with heavy_work():
-            made = limited_pages(data)
-    except BadPdf as bad:
-        raise wanted.refusal(f"The PDF cannot be printed: {bad}") from None
-    return FetchedPages("application/pdf", made.data, made.notes)
+        with limit_heavy_work():
+            printable_pages = make_printable_pages_in_sandbox(data)
+    except UnprintablePdf as bad_pdf:
+        raise file_to_fetch.build_error(f"The PDF cannot be printed: {bad_pdf}") from None
+    return FetchedPages("application/pdf", printable_pages.data, printable_pages.notes)
 
 
-def kept_picture(store: FileStore, key: str) -> FetchedPicture:
+def load_picture(store: FileStore, key: str) -> FetchedPicture:
     """A picture on the shelf, as if it had just been fetched."""
 
     def read() -> FetchedPicture:
         data = store.get(key)
         width, height = read_picture(data).upright_size
-        return FetchedPicture("image/jpeg" if data.startswith(JPEG) else "image/png", data, width, height)
+        return FetchedPicture("image/jpeg" if data.startswith(JPEG_SIGNATURE) else "image/png", data, width, height)
 
-    return _recent_pictures.get(key, read)
+    return _picture_cache.get(key, read)
 
 
-def kept_pages(store: FileStore, key: str) -> FetchedPages:
+def load_pages(store: FileStore, key: str) -> FetchedPages:
     """The same for a PDF."""
     return FetchedPages("application/pdf", store.get(key))
 
 
-def kept_files(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
+def file_reader(store: FileStore, keys: Mapping[UUID, str]) -> Callable[[UUID | None], bytes | None]:
     """Reads pictures and pages of orders by their file, each once, and gives them in printable form."""
 
     @cache
     def read(file_id: UUID | None) -> bytes | None:
-        return None if file_id is None else _printable(store.get(keys[file_id]))
+        return None if file_id is None else _make_printable(store.get(keys[file_id]))
 
     return read
 
 
 @contextmanager
-def heavy_work() -> Iterator[None]:
+def limit_heavy_work() -> Iterator[None]:
     """A turn at what takes much memory: decoding a caller's picture, drawing a preview or a proof."""
-    with _heavy.turn("The service is busy drawing. Try again shortly."):
+    with _heavy_work_queue.slot("The service is busy drawing. Try again shortly."):
         yield
 
 
-def _fetched_ahead(
-    fetcher: Fetcher, wanted: Iterable[Wanted]
-) -> Generator[tuple[Wanted, Future[bytes]], None, None]:
+def _fetch_ahead(
+    fetcher: Fetcher, files_to_fetch: Iterable[FileToFetch]
+) -> Generator[tuple[FileToFetch, Future[bytes]], None, None]:
     """Each with its bytes, in order, while a few more are on their way."""
-    with ThreadPoolExecutor(FETCHES_FOR_ONE, thread_name_prefix="pictures") as pool:
-        waiting: deque[tuple[Wanted, Future[bytes]]] = deque()
-        for one in wanted:
-            waiting.append((one, pool.submit(_fetch, fetcher, one, what="image")))
-            if len(waiting) == FETCHES_FOR_ONE:
-                yield waiting.popleft()
-        yield from waiting
+    with ThreadPoolExecutor(MAX_FETCHES_PER_CALL, thread_name_prefix="pictures") as pool:
+        pending_fetches: deque[tuple[FileToFetch, Future[bytes]]] = deque()
+        for file in files_to_fetch:
+            pending_fetches.append((file, pool.submit(_fetch, fetcher, file, file_kind="image")))
+            if len(pending_fetches) == MAX_FETCHES_PER_CALL:
+                yield pending_fetches.popleft()
+        yield from pending_fetches
 
 
-def _fetch(fetcher: Fetcher, wanted: Wanted, *, what: str) -> bytes:
+def _fetch(fetcher: Fetcher, file_to_fetch: FileToFetch, *, file_kind: str) -> bytes:
     try:
-        with _turn(_fetches, "fetching images"):
-            return fetcher.fetch(wanted.url, most_bytes=MOST_BYTES).body
-    except FetchFailed as failed:
-        raise wanted.refusal(f"The {what} could not be fetched: {failed}") from None
+        with _acquire_slot(_fetch_slots, "fetching images"):
+            return fetcher.fetch(file_to_fetch.url, most_bytes=MAX_FILE_BYTES).body
+    except FetchFailed as failure:
+        raise file_to_fetch.build_error(f"The {file_kind} could not be fetched: {failure}") from None
 
 
-def _printable_picture(data: bytes, refusal: Callable[[str], Invalid]) -> FetchedPicture:
+def _make_printable_picture(data: bytes, build_error: Callable[[str], Invalid]) -> FetchedPicture:
     try:
-        with heavy_work():
-            made = limited_picture(data)
-    except BadImage as bad:
-        raise refusal(f"The image cannot be printed: {bad}") from None
-    return FetchedPicture(made.content_type, made.data, made.width, made.height, made.notes)
+        with limit_heavy_work():
+            printable_picture = make_printable_picture_in_sandbox(data)
+    except UnprintableImage as bad_image:
+        raise build_error(f"The image cannot be printed: {bad_image}") from None
+    return FetchedPicture(
+        printable_picture.content_type,
+        printable_picture.data,
+        printable_picture.width,
+        printable_picture.height,
+        printable_picture.notes,
+    )
 
 
-def _printable(data: bytes) -> bytes:
+def _make_printable(data: bytes) -> bytes:
     """A kept picture in printable form: orders of earlier releases keep theirs as it came.
 
     What cannot be made printable stays as it is: whoever draws it finds out, and knows whose it is.
     """
-    if data.startswith(PDF):
+    if data.startswith(PDF_SIGNATURE):
         return data  # pages were made printable when they came, always
     try:
         read_picture(data)
-    except BadImage:
+    except UnprintableImage:
         try:
-            with heavy_work():
-                return limited_picture(data).data
-        except BadImage:
+            with limit_heavy_work():
+                return make_printable_picture_in_sandbox(data).data
+        except UnprintableImage:
             return data
     return data
 
 
 @contextmanager
-def _turn(places: BoundedSemaphore, what: str) -> Iterator[None]:
-    if not places.acquire(timeout=PATIENCE_SECONDS):
-        raise Unavailable(f"The service is busy {what}. Try again shortly.")
+def _acquire_slot(slots: BoundedSemaphore, activity: str) -> Iterator[None]:
+    if not slots.acquire(timeout=QUEUE_TIMEOUT_SECONDS):
+        raise Unavailable(f"The service is busy {activity}. Try again shortly.")
     try:
         yield
     finally:
-        places.release()
+        slots.release()
 
 
 @dataclass(frozen=True, slots=True)
-class KeptImage:
-    """An image on the shelf; where it is `new`, it still waits for its row."""
+class ImageFile:
+    """An image on the shelf; where it is `pending_file`, it still waits for its row."""
 
     id: UUID
-    home: Tenant
-    new: Kept | None = None
+    tenant: Tenant
+    pending_file: PendingFile | None = None
 
 
-def keep_image(db: Database, shelf: Shelf, home: Tenant, image: Fetched, *, now: datetime) -> KeptImage:
+def store_image(
+    db: Database, storage: FileStorage, tenant: Tenant, image: FetchedDocument, *, now: datetime
+) -> ImageFile:
     """Put the image away before the transaction opens; one that is there already is not kept again."""
-    with db.transaction(home) as tx:
-        known = shelf.find(tx, [image.body], purpose="creative").get(image.body)
-    if known is not None:
-        return KeptImage(known, home)
-    kept = shelf.put(image.body, purpose="creative", content_type=image.content_type, now=now)
-    return KeptImage(kept.id, home, kept)
+    with db.transaction(tenant) as tx:
+        existing_id = storage.find_by_content(tx, [image.body], purpose="creative").get(image.body)
+    if existing_id is not None:
+        return ImageFile(existing_id, tenant)
+    pending_file = storage.put(image.body, purpose="creative", content_type=image.content_type, now=now)
+    return ImageFile(pending_file.id, tenant, pending_file)
 
 
-def record_image(tx: Tx, shelf: Shelf, image: KeptImage, *, now: datetime) -> None:
+def record_image(tx: Tx, storage: FileStorage, image: ImageFile, *, now: datetime) -> None:
     """Say whose it is, unless that is known."""
-    if image.new is not None:
-        home = image.home
-        shelf.record(tx, image.new, account_id=home.account_id, sub_account_id=home.sub_account_id, now=now)
+    if image.pending_file is not None:
+        tenant = image.tenant
+        storage.record_file(
+            tx, image.pending_file, account_id=tenant.account_id, sub_account_id=tenant.sub_account_id, now=now
+        )
 
 
-def read_image(db: Database, shelf: Shelf, home: Tenant, file_id: UUID) -> Fetched:
+def read_image(db: Database, storage: FileStorage, tenant: Tenant, file_id: UUID) -> FetchedDocument:
     """An image as it lies on the shelf."""
-    with db.transaction(home) as tx:
+    with db.transaction(tenant) as tx:
         row = tx.execute(sa.select(files.c.key, files.c.content_type).where(files.c.id == file_id)).one()
-    return Fetched(row.content_type, shelf.store.get(row.key))
+    return FetchedDocument(row.content_type, storage.store.get(row.key))
 
 
-MOST_KEPT = 1_000
+MAX_CACHED_TONES = 1_000
 
-_recent: Recent[bytes, Tones | None] = Recent(most_bytes=MOST_KEPT, size=lambda _: 1)
+_tones_cache: LruCache[bytes, PictureTones | None] = LruCache(max_bytes=MAX_CACHED_TONES, size_of=lambda _: 1)
 
 
-def tones_of(picture: FetchedPicture) -> Tones | None:
+def measure_tones(picture: FetchedPicture) -> PictureTones | None:
     """None where they cannot be told: nothing is refused for that."""
 
-    def measure() -> Tones | None:
+    def measure() -> PictureTones | None:
         try:
-            with heavy_work():
-                return limited_tones(picture.body, picture.width, picture.height)
-        except BadImage:
+            with limit_heavy_work():
+                return measure_tones_in_sandbox(picture.body, picture.width, picture.height)
+        except UnprintableImage:
             return None
 
-    return _recent.get(hashlib.sha256(picture.body).digest(), measure)
+    return _tones_cache.get(hashlib.sha256(picture.body).digest(), measure)
 
 
-SECONDS: Final = 300.0
+PREVIEW_CACHE_SECONDS: Final = 300.0
 """After which a picture is fetched anew: whoever changes it under the same address wants to see that."""
-MOST_CACHED_BYTES: Final = 48_000_000
-FAULTY_SECONDS: Final = 15.0
+MAX_PREVIEW_CACHE_BYTES: Final = 48_000_000
+FAILED_FETCH_SECONDS: Final = 15.0
 """For so long an address that gave nothing is not asked again."""
 
 Thing = TypeVar("Thing", FetchedPicture, FetchedPages)
 
 
-class Remembered:
+class PreviewFetchCache:
     """What was fetched for previews lately. Nobody sees what was fetched for another account: whether an
     address answers may depend on who asks."""
 
-    def __init__(
-        self, *, most_bytes: int = MOST_CACHED_BYTES, clock: Callable[[], float] = monotonic
-    ) -> None:
+    def __init__(self, *, max_bytes: int = MAX_PREVIEW_CACHE_BYTES, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
-        self._pictures: Recent[Hashable, FetchedPicture] = Recent(most_bytes=most_bytes, size=_size)
-        self._pages: Recent[Hashable, FetchedPages] = Recent(most_bytes=most_bytes, size=_size)
-        self._faults: Recent[Hashable, Invalid] = Recent(most_bytes=1_000, size=lambda _: 1)
+        self._pictures: LruCache[Hashable, FetchedPicture] = LruCache(max_bytes=max_bytes, size_of=_body_size)
+        self._pages: LruCache[Hashable, FetchedPages] = LruCache(max_bytes=max_bytes, size_of=_body_size)
+        self._failures: LruCache[Hashable, Invalid] = LruCache(max_bytes=1_000, size_of=lambda _: 1)
 
-    def images(self, account_id: int, fetcher: Fetcher, wanted: Sequence[Wanted]) -> list[FetchedPicture]:
+    def fetch_images(
+        self, account_id: int, fetcher: Fetcher, files_to_fetch: Sequence[FileToFetch]
+    ) -> list[FetchedPicture]:
         """As `fetch_images`."""
         return [
-            self._found(self._pictures, account_id, one, partial(_picture, fetcher, one)) for one in wanted
+            self._fetch_cached(self._pictures, account_id, file, partial(_fetch_picture, fetcher, file))
+            for file in files_to_fetch
         ]
 
-    def pages(self, account_id: int, fetcher: Fetcher, wanted: Wanted) -> FetchedPages:
+    def fetch_pages(self, account_id: int, fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPages:
         """As `fetch_pages`."""
-        return self._found(self._pages, account_id, wanted, lambda: fetch_pages(fetcher, wanted))
+        return self._fetch_cached(self._pages, account_id, file_to_fetch, lambda: fetch_pages(fetcher, file_to_fetch))
 
-    def _found(
-        self, kept: Recent[Hashable, Thing], account_id: int, wanted: Wanted, fetch: Callable[[], Thing]
+    def _fetch_cached(
+        self,
+        fetch_cache: LruCache[Hashable, Thing],
+        account_id: int,
+        file_to_fetch: FileToFetch,
+        fetch: Callable[[], Thing],
     ) -> Thing:
         now = self._clock()
-        faulty = account_id, wanted, int(now // FAULTY_SECONDS)
+        failure_key = account_id, file_to_fetch, int(now // FAILED_FETCH_SECONDS)
 
-        def told() -> Thing:
+        def fetch_and_record() -> Thing:
             try:
                 return fetch()
-            except Invalid as wrong:
-                self._faults.get(faulty, partial(Invalid, wrong.fields))
+            except Invalid as invalid:
+                self._failures.get(failure_key, partial(Invalid, invalid.fields))
                 raise
 
-        if known := self._faults.peek(faulty):
-            raise Invalid(known.fields)
-        return kept.get((account_id, wanted.url, int(now // SECONDS)), told)
+        if cached_failure := self._failures.peek(failure_key):
+            raise Invalid(cached_failure.fields)
+        return fetch_cache.get((account_id, file_to_fetch.url, int(now // PREVIEW_CACHE_SECONDS)), fetch_and_record)
 
 
-def _picture(fetcher: Fetcher, wanted: Wanted) -> FetchedPicture:
-    [found] = fetch_images(fetcher, [wanted])
-    return found
+def _fetch_picture(fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPicture:
+    [picture] = fetch_images(fetcher, [file_to_fetch])
+    return picture
 
 
-def _size(thing: FetchedPicture | FetchedPages) -> int:
-    return len(thing.body)
+def _body_size(fetched_file: FetchedPicture | FetchedPages) -> int:
+    return len(fetched_file.body)

@@ -8,12 +8,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.accounts.automation_locks import refuse_while_automated
+from quillpost.accounts.automation_locks import refuse_if_used_by_automation
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.database import Tx
-from quillpost.core.database.search import has_words
-from quillpost.core.database.tables.base import HELD_BACK, image_templates, message_templates, orders
+from quillpost.core.database.search import matches_words
+from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, image_templates, message_templates, orders
 from quillpost.core.database.tables.notifications import automations
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Conditions, Page, PageRequest
@@ -37,7 +37,7 @@ class ImageTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageDraft:
+class MessageTemplateValues:
     """What a message template says. None: not set, so that whoever sends decides."""
 
     type: str
@@ -61,14 +61,14 @@ class MessageDraft:
         """The PDF is the whole mailer: nothing is written."""
         return self.pdf_only_url is not None
 
-    def changed(self, values: Mapping[str, Any]) -> "MessageDraft":
+    def with_values(self, values: Mapping[str, Any]) -> "MessageTemplateValues":
         """The draft with other values in these fields."""
-        kept = {f.name: getattr(self, f.name) for f in fields(MessageDraft)}
-        return MessageDraft(**kept | dict(values))
+        current_values = {f.name: getattr(self, f.name) for f in fields(MessageTemplateValues)}
+        return MessageTemplateValues(**current_values | dict(values))
 
-    def columns(self) -> dict[str, Any]:
+    def column_values(self) -> dict[str, Any]:
         """The draft as the table keeps it: what is not set takes no room."""
-        settings = {name: getattr(self, name) for name in SETTINGS}
+        settings = {name: getattr(self, name) for name in SETTING_FIELDS}
         return {
             "type": self.type,
             "name": self.name,
@@ -77,11 +77,11 @@ class MessageDraft:
         }
 
 
-SETTINGS = tuple(f.name for f in fields(MessageDraft) if f.name not in ("type", "name", "content"))
+SETTING_FIELDS = tuple(f.name for f in fields(MessageTemplateValues) if f.name not in ("type", "name", "content"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageTemplate(MessageDraft):
+class MessageTemplate(MessageTemplateValues):
     id: int
     account_id: int
     sub_account_id: int | None
@@ -91,89 +91,89 @@ class MessageTemplate(MessageDraft):
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:
-        known = dict(row._mapping)
-        settings = known.pop("settings")
-        return cls(**known, **settings | {"cc_emails": tuple(settings.get("cc_emails", ()))})
+        column_values = dict(row._mapping)
+        settings = column_values.pop("settings")
+        return cls(**column_values, **settings | {"cc_emails": tuple(settings.get("cc_emails", ()))})
 
 
-def home_of(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
+def choose_sub_account(tx: Tx, caller: Caller, sub_account_id: int | None) -> int | None:
     """The sub account that a template belongs to: the one named, else the one the caller is limited to."""
-    home = sub_account_id if sub_account_id is not None else who.sub_account_id
-    if home is not None:
-        require_sub_account(tx, home)
-    return home
+    chosen_id = sub_account_id if sub_account_id is not None else caller.sub_account_id
+    if chosen_id is not None:
+        require_sub_account(tx, chosen_id)
+    return chosen_id
 
 
-def find_image_template(tx: Tx, template_id: int, *, held: bool = False) -> ImageTemplate:
-    """The template that a body names: unknown and another's answer alike; `held`, it stays until this
+def find_image_template(tx: Tx, template_id: int, *, share_locked: bool = False) -> ImageTemplate:
+    """The template that a body names: unknown and another's answer alike; `share_locked`, it stays until this
     transaction ends."""
-    found = _first(tx, image_templates, template_id, held=held)
-    if found is None:
+    row = _find_row(tx, image_templates, template_id, share_locked=share_locked)
+    if row is None:
         raise Refused("Image Template does not exist")
-    return ImageTemplate.of(found)
+    return ImageTemplate.of(row)
 
 
-def find_message_template(tx: Tx, template_id: int, *, held: bool = False) -> MessageTemplate:
-    """The template that a body names: unknown and another's answer alike; `held`, it stays until this
+def find_message_template(tx: Tx, template_id: int, *, share_locked: bool = False) -> MessageTemplate:
+    """The template that a body names: unknown and another's answer alike; `share_locked`, it stays until this
     transaction ends."""
-    found = _first(tx, message_templates, template_id, held=held)
-    if found is None:
+    row = _find_row(tx, message_templates, template_id, share_locked=share_locked)
+    if row is None:
         raise Refused("Message Template does not exist")
-    return MessageTemplate.of(found)
+    return MessageTemplate.of(row)
 
 
 def read_image_template(tx: Tx, template_id: int, *, locked: bool = False) -> ImageTemplate:
     """The template; `locked`, nobody else changes it before this transaction ends."""
-    return ImageTemplate.of(_required(_first(tx, image_templates, template_id, locked=locked)))
+    return ImageTemplate.of(_require_row(_find_row(tx, image_templates, template_id, locked=locked)))
 
 
 def read_message_template(tx: Tx, template_id: int, *, locked: bool = False) -> MessageTemplate:
     """The template; `locked`, nobody else changes it before this transaction ends."""
-    return MessageTemplate.of(_required(_first(tx, message_templates, template_id, locked=locked)))
+    return MessageTemplate.of(_require_row(_find_row(tx, message_templates, template_id, locked=locked)))
 
 
 def list_image_templates(
     tx: Tx,
-    asked: PageRequest,
+    page_request: PageRequest,
     *,
     sub_account_id: int | None,
     types: Sequence[str] | None = None,
-    named: str = "",
+    name_contains: str = "",
     search: str | None = None,
 ) -> Page[ImageTemplate]:
-    """Newest first; of these `types`, and with `named` in their name; `search`, with these words in it."""
-    wanted = _wanted(image_templates, named, sub_account_id=sub_account_id, types=types)
+    """Newest first; of these `types`, and with `name_contains` in their name; `search`, with these words in it."""
+    conditions = _build_conditions(image_templates, name_contains, sub_account_id=sub_account_id, types=types)
     if search:
-        wanted.append(has_words(search, image_templates.c.name))
-    rows, total = _page(tx, image_templates, asked, wanted)
-    return Page([ImageTemplate.of(row) for row in rows], total, asked)
+        conditions.append(matches_words(search, image_templates.c.name))
+    rows, total = _read_page(tx, image_templates, page_request, conditions)
+    return Page([ImageTemplate.of(row) for row in rows], total, page_request)
 
 
 def list_message_templates(
     tx: Tx,
-    asked: PageRequest,
+    page_request: PageRequest,
     *,
     sub_account_id: int | None,
     types: Sequence[str] | None = None,
-    named: str = "",
+    name_contains: str = "",
     search: str | None = None,
 ) -> Page[MessageTemplate]:
     """The same of messages; `search` looks at their content, too."""
-    wanted = _wanted(message_templates, named, sub_account_id=sub_account_id, types=types)
+    conditions = _build_conditions(message_templates, name_contains, sub_account_id=sub_account_id, types=types)
     if search:
-        wanted.append(has_words(search, message_templates.c.name, message_templates.c.content))
-    rows, total = _page(tx, message_templates, asked, wanted)
-    return Page([MessageTemplate.of(row) for row in rows], total, asked)
+        conditions.append(matches_words(search, message_templates.c.name, message_templates.c.content))
+    rows, total = _read_page(tx, message_templates, page_request, conditions)
+    return Page([MessageTemplate.of(row) for row in rows], total, page_request)
 
 
-def newest_image_templates(tx: Tx, *, most: int) -> list[ImageTemplate]:
+def list_newest_image_templates(tx: Tx, *, limit: int) -> list[ImageTemplate]:
     """To choose from; nobody counts the others."""
-    return [ImageTemplate.of(row) for row in _newest(tx, image_templates, most)]
+    return [ImageTemplate.of(row) for row in _read_newest(tx, image_templates, limit)]
 
 
-def newest_message_templates(tx: Tx, *, most: int) -> list[MessageTemplate]:
+def list_newest_message_templates(tx: Tx, *, limit: int) -> list[MessageTemplate]:
     """The same of messages."""
-    return [MessageTemplate.of(row) for row in _newest(tx, message_templates, most)]
+    return [MessageTemplate.of(row) for row in _read_newest(tx, message_templates, limit)]
 
 
 def insert_image_template(tx: Tx, values: Mapping[str, Any], *, now: datetime) -> ImageTemplate:
@@ -184,15 +184,11 @@ def insert_message_template(tx: Tx, values: Mapping[str, Any], *, now: datetime)
     return MessageTemplate.of(_insert(tx, message_templates, values, now=now))
 
 
-def update_image_template(
-    tx: Tx, template_id: int, values: Mapping[str, Any], *, now: datetime
-) -> ImageTemplate:
+def update_image_template(tx: Tx, template_id: int, values: Mapping[str, Any], *, now: datetime) -> ImageTemplate:
     return ImageTemplate.of(_update(tx, image_templates, template_id, values, now=now))
 
 
-def update_message_template(
-    tx: Tx, template_id: int, values: Mapping[str, Any], *, now: datetime
-) -> MessageTemplate:
+def update_message_template(tx: Tx, template_id: int, values: Mapping[str, Any], *, now: datetime) -> MessageTemplate:
     return MessageTemplate.of(_update(tx, message_templates, template_id, values, now=now))
 
 
@@ -217,72 +213,74 @@ def require_unused_message(tx: Tx, template_id: int) -> None:
     _require_unused(tx, template_id, "message_template_id")
 
 
-def _newest(tx: Tx, table: sa.Table, most: int) -> list[sa.Row[Any]]:
-    return list(tx.execute(sa.select(table).order_by(table.c.id.desc()).limit(most)))
+def _read_newest(tx: Tx, table: sa.Table, limit: int) -> list[sa.Row[Any]]:
+    return list(tx.execute(sa.select(table).order_by(table.c.id.desc()).limit(limit)))
 
 
-def _first(
-    tx: Tx, table: sa.Table, template_id: int, *, locked: bool = False, held: bool = False
+def _find_row(
+    tx: Tx, table: sa.Table, template_id: int, *, locked: bool = False, share_locked: bool = False
 ) -> sa.Row[Any] | None:
     query = sa.select(table).where(table.c.id == template_id)
-    if locked or held:
-        query = query.with_for_update(read=held, key_share=held)
+    if locked or share_locked:
+        query = query.with_for_update(read=share_locked, key_share=share_locked)
     return tx.execute(query).first()
 
 
-def _required(row: sa.Row[Any] | None) -> sa.Row[Any]:
+def _require_row(row: sa.Row[Any] | None) -> sa.Row[Any]:
     if row is None:
         raise NotFound
     return row
 
 
-def _wanted(
-    table: sa.Table, named: str, *, sub_account_id: int | None, types: Sequence[str] | None
+def _build_conditions(
+    table: sa.Table, name_contains: str, *, sub_account_id: int | None, types: Sequence[str] | None
 ) -> list[sa.ColumnElement[bool]]:
-    wanted: list[sa.ColumnElement[bool]] = []
+    conditions: list[sa.ColumnElement[bool]] = []
     if sub_account_id is not None:
-        wanted.append(table.c.sub_account_id == sub_account_id)
+        conditions.append(table.c.sub_account_id == sub_account_id)
     if types is not None:
-        wanted.append(table.c.type.in_(types))
-    if named:
-        wanted.append(table.c.name.icontains(named, autoescape=True))
-    return wanted
+        conditions.append(table.c.type.in_(types))
+    if name_contains:
+        conditions.append(table.c.name.icontains(name_contains, autoescape=True))
+    return conditions
 
 
-def _page(tx: Tx, table: sa.Table, asked: PageRequest, wanted: Conditions) -> tuple[list[sa.Row[Any]], int]:
+def _read_page(
+    tx: Tx, table: sa.Table, page_request: PageRequest, conditions: Conditions
+) -> tuple[list[sa.Row[Any]], int]:
     rows = tx.execute(
-        sa.select(table).where(*wanted).order_by(table.c.id.desc()).limit(asked.per_page).offset(asked.offset)
+        sa.select(table)
+        .where(*conditions)
+        .order_by(table.c.id.desc())
+        .limit(page_request.per_page)
+        .offset(page_request.offset)
     )
-    total = tx.execute(sa.select(sa.func.count()).select_from(table).where(*wanted)).scalar_one()
+    total = tx.execute(sa.select(sa.func.count()).select_from(table).where(*conditions)).scalar_one()
     return list(rows), total
 
 
 def _insert(tx: Tx, table: sa.Table, values: Mapping[str, Any], *, now: datetime) -> sa.Row[Any]:
-    made = sa.insert(table).values(**values, created_at=now, updated_at=now).returning(table)
-    return tx.execute(made).one()
+    statement = sa.insert(table).values(**values, created_at=now, updated_at=now).returning(table)
+    return tx.execute(statement).one()
 
 
-def _update(
-    tx: Tx, table: sa.Table, template_id: int, values: Mapping[str, Any], *, now: datetime
-) -> sa.Row[Any]:
-    changed = (
-        sa.update(table).where(table.c.id == template_id).values(**values, updated_at=now).returning(table)
-    )
-    return _required(tx.execute(changed).first())
+def _update(tx: Tx, table: sa.Table, template_id: int, values: Mapping[str, Any], *, now: datetime) -> sa.Row[Any]:
+    statement = sa.update(table).where(table.c.id == template_id).values(**values, updated_at=now).returning(table)
+    return _require_row(tx.execute(statement).first())
 
 
-def _delete(tx: Tx, table: sa.Table, template_id: int, known_as: str) -> None:
-    _required(_first(tx, table, template_id, locked=True))
-    _require_unused(tx, template_id, known_as)
+def _delete(tx: Tx, table: sa.Table, template_id: int, reference_column: str) -> None:
+    _require_row(_find_row(tx, table, template_id, locked=True))
+    _require_unused(tx, template_id, reference_column)
     tx.execute(sa.delete(table).where(table.c.id == template_id))
 
 
-def _require_unused(tx: Tx, template_id: int, known_as: str) -> None:
-    waiting = tx.execute(
+def _require_unused(tx: Tx, template_id: int, reference_column: str) -> None:
+    waiting_order_id = tx.execute(
         sa.select(orders.c.id)
-        .where(orders.c[known_as] == template_id, orders.c.status.in_(HELD_BACK))
+        .where(orders.c[reference_column] == template_id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES))
         .limit(1)
     ).scalar()
-    if waiting is not None:
-        raise Refused(f"Order {waiting} still waits and uses this template: cancel it first, or wait.")
-    refuse_while_automated(tx, automations.c[known_as] == template_id, what="template")
+    if waiting_order_id is not None:
+        raise Refused(f"Order {waiting_order_id} still waits and uses this template: cancel it first, or wait.")
+    refuse_if_used_by_automation(tx, automations.c[reference_column] == template_id, kind="template")

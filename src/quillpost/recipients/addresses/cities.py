@@ -11,18 +11,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 
-from quillpost.recipients.addresses.keys import bare
-from quillpost.recipients.addresses.segments import plain
-from quillpost.recipients.addresses.tables import DIRECTIONS, SAME, SUFFIXES
+from quillpost.recipients.addresses.keys import normalize_for_key
+from quillpost.recipients.addresses.segments import standardize_text
+from quillpost.recipients.addresses.tables import DIRECTIONS, STANDARD_SPELLINGS, STREET_SUFFIXES
 
-ZIP = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
-ASKED_AT_ONCE = 4096
-MILITARY_TOWNS = frozenset({"APO", "FPO", "DPO"})
-_BETWEEN, _AMONG = "|", ";"
+ZIP_PATTERN = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
+ZIP_CACHE_SIZE = 4096
+MILITARY_CITIES = frozenset({"APO", "FPO", "DPO"})
+_FIELD_SEPARATOR, _NAME_SEPARATOR = "|", ";"
 
 
 @dataclass(frozen=True, slots=True)
-class ZipPlace:
+class ZipArea:
     state: str
     city: str
     """The name that the postal service prefers."""
@@ -35,131 +35,131 @@ class ZipPlace:
     """Names that people write and the postal service would rather not read: Manhattan, Queens."""
 
 
-def state_and_city(zip5: str) -> tuple[str, str] | None:
+def find_state_and_city(zip5: str) -> tuple[str, str] | None:
     """The state, and in capitals the city's preferred name: what nearly every question is about."""
-    packed = _TABLE.get(zip5)
+    packed = _ZIP_TABLE.get(zip5)
     if packed is None:
         return None
-    state, city, _ = packed.split(_BETWEEN, 2)
+    state, city, _ = packed.split(_FIELD_SEPARATOR, 2)
     return state, city
 
 
-@lru_cache(maxsize=ASKED_AT_ONCE)
-def zip_place(zip5: str) -> ZipPlace | None:
+@lru_cache(maxsize=ZIP_CACHE_SIZE)
+def find_zip_area(zip5: str) -> ZipArea | None:
     """Where the ZIP code of these five digits is, or None where there is no such."""
-    packed = _TABLE.get(zip5)
+    packed = _ZIP_TABLE.get(zip5)
     if packed is None:
         return None
-    state, _, latitude, longitude, names, nicknames = packed.split(_BETWEEN)
-    cities = tuple(names.split(_AMONG))
-    is_somewhere = float(latitude) != 0 or float(longitude) != 0
-    return ZipPlace(
+    state, _, latitude, longitude, names, nicknames = packed.split(_FIELD_SEPARATOR)
+    cities = tuple(names.split(_NAME_SEPARATOR))
+    has_coordinates = float(latitude) != 0 or float(longitude) != 0
+    return ZipArea(
         state=state,
         city=cities[0],
         cities=cities,
-        latitude=float(latitude) if is_somewhere else None,
-        longitude=float(longitude) if is_somewhere else None,
-        nicknames=tuple(nicknames.split(_AMONG)) if nicknames else (),
+        latitude=float(latitude) if has_coordinates else None,
+        longitude=float(longitude) if has_coordinates else None,
+        nicknames=tuple(nicknames.split(_NAME_SEPARATOR)) if nicknames else (),
     )
 
 
-def written_zip(code: str) -> str:
+def format_zip(code: str) -> str:
     """Five digits, or five and four with a hyphen; what is neither stays, in capitals."""
     if len(code) == 5 and code.isascii() and code.isdigit():
         return code
-    parts = ZIP.fullmatch(code)
-    if parts is None:
-        return bare(code).replace(" ", "")
-    return f"{parts[1]}-{parts[2]}" if parts[2] else parts[1]
+    match = ZIP_PATTERN.fullmatch(code)
+    if match is None:
+        return normalize_for_key(code).replace(" ", "")
+    return f"{match[1]}-{match[2]}" if match[2] else match[1]
 
 
-def all_zips() -> list[str]:
+def list_zip_codes() -> list[str]:
     """Every ZIP code, in order."""
-    return sorted(_TABLE.whole())
+    return sorted(_ZIP_TABLE.load())
 
 
-class _Table:
+class _ZipTable:
     """Read at the first question, by one thread; the others wait for it."""
 
     def __init__(self) -> None:
         self._packed: dict[str, str] | None = None
-        self._reading = threading.Lock()
+        self._lock = threading.Lock()
 
     def get(self, zip5: str) -> str | None:
-        return (self._packed or self.whole()).get(zip5)
+        return (self._packed or self.load()).get(zip5)
 
-    def whole(self) -> dict[str, str]:
-        with self._reading:
+    def load(self) -> dict[str, str]:
+        with self._lock:
             if self._packed is None:
-                self._packed = _packed()
+                self._packed = _pack_table()
             return self._packed
 
 
-_TABLE = _Table()
+_ZIP_TABLE = _ZipTable()
 
 
-def _packed() -> dict[str, str]:
+def _pack_table() -> dict[str, str]:
     library = import_module("zipcodes")  # 40 MB that only those pay who ask
     packed: dict[str, str] = {}
     for digit in "0123456789":
         for row in library.similar_to(digit):
-            names = _AMONG.join([row["city"], *row["acceptable_cities"]])
-            nicknames = _AMONG.join(row["unacceptable_cities"])
-            where = (row["lat"] or "0", row["long"] or "0")
-            parts = (_state(row), row["city"].upper(), *where, names, nicknames)
-            packed[row["zip_code"]] = _BETWEEN.join(parts)
+            names = _NAME_SEPARATOR.join([row["city"], *row["acceptable_cities"]])
+            nicknames = _NAME_SEPARATOR.join(row["unacceptable_cities"])
+            coordinates = (row["lat"] or "0", row["long"] or "0")
+            values = (_get_state(row), row["city"].upper(), *coordinates, names, nicknames)
+            packed[row["zip_code"]] = _FIELD_SEPARATOR.join(values)
     return packed
 
 
-def _state(row: Mapping[str, str]) -> str:
+def _get_state(row: Mapping[str, str]) -> str:
     """Some ZIP codes of the armed forces are in New Jersey by the table: in AE, as all that begin with 09."""
-    is_military = row["city"].upper() in MILITARY_TOWNS
+    is_military = row["city"].upper() in MILITARY_CITIES
     return "AE" if is_military and row["zip_code"].startswith("09") else row["state"]
 
 
-KNOWN_AT_ONCE = 16_384
+CITY_CACHE_SIZE = 16_384
 
 
-@lru_cache(maxsize=KNOWN_AT_ONCE)
-def town_key(name: str) -> str:
+@lru_cache(maxsize=CITY_CACHE_SIZE)
+def build_city_key(name: str) -> str:
     """The same for Saint Louis and St. Louis, for Fort Worth and Ft Worth, for De Soto and Desoto."""
-    words = [SAME.get(word, word) for word in plain(name).split()]
-    return "".join([DIRECTIONS.get(word) or SUFFIXES.get(word, word) for word in words]).replace("-", "")
+    words = [STANDARD_SPELLINGS.get(word, word) for word in standardize_text(name).split()]
+    return "".join([DIRECTIONS.get(word) or STREET_SUFFIXES.get(word, word) for word in words]).replace("-", "")
 
 
-def town_of(zip5: str, name: str) -> str | None:
+def find_standard_city(zip5: str, name: str) -> str | None:
     """The town as the postal service writes it, where it is one that this ZIP code serves."""
-    preferred = state_and_city(zip5)
+    preferred = find_state_and_city(zip5)
     if preferred is not None and preferred[1] == name.upper() and preferred[1].replace(" ", "").isalpha():
         return preferred[1]
-    return _any_town_of(zip5, name)
+    return _find_accepted_city(zip5, name)
 
 
-@lru_cache(maxsize=KNOWN_AT_ONCE)
-def _any_town_of(zip5: str, name: str) -> str | None:
-    place = zip_place(zip5)
-    if place is None:
+@lru_cache(maxsize=CITY_CACHE_SIZE)
+def _find_accepted_city(zip5: str, name: str) -> str | None:
+    zip_area = find_zip_area(zip5)
+    if zip_area is None:
         return None
-    key = town_key(name)
-    for known in place.cities:
-        if town_key(known) == key:
-            return plain(known)
-    return plain(name) if any(town_key(known) == key for known in place.nicknames) else None
+    key = build_city_key(name)
+    for city in zip_area.cities:
+        if build_city_key(city) == key:
+            return standardize_text(city)
+    return standardize_text(name) if any(build_city_key(city) == key for city in zip_area.nicknames) else None
 
 
-def restored_zip(code: str, state: str, city: str) -> str | None:
+def restore_zip(code: str, state: str, city: str) -> str | None:
     """A ZIP code whose leading zeros a spreadsheet ate, where state and city both say that it is meant."""
-    digits, hyphen, more = code.partition("-")
-    if not (digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 4) or (hyphen and len(more) != 4):
+    digits, hyphen, plus4 = code.partition("-")
+    if not (digits.isascii() and digits.isdigit() and 3 <= len(digits) <= 4) or (hyphen and len(plus4) != 4):
         return None
     zip5 = digits.zfill(5)
-    place = zip_place(zip5)
-    if place is None or place.state != state or town_of(zip5, city) is None:
+    zip_area = find_zip_area(zip5)
+    if zip_area is None or zip_area.state != state or find_standard_city(zip5, city) is None:
         return None
-    return f"{zip5}{hyphen}{more}"
+    return f"{zip5}{hyphen}{plus4}"
 
 
-STATES = {
+STATE_CODES_BY_NAME = {
     "ALABAMA": "AL", "ALASKA": "AK", "AMERICAN SAMOA": "AS", "ARIZONA": "AZ", "ARKANSAS": "AR",
     "ARMED FORCES AMERICAS": "AA", "ARMED FORCES EUROPE": "AE", "ARMED FORCES PACIFIC": "AP",
     "CALIFORNIA": "CA", "COLORADO": "CO", "CONNECTICUT": "CT", "DELAWARE": "DE",
@@ -176,14 +176,14 @@ STATES = {
     "VERMONT": "VT", "VIRGIN ISLANDS": "VI", "VIRGINIA": "VA", "WASHINGTON": "WA",
     "WEST VIRGINIA": "WV", "WISCONSIN": "WI", "WYOMING": "WY",
 }  # fmt: skip
-CODES = frozenset(STATES.values())
-LAST_WORDS = frozenset(name.split()[-1] for name in STATES if " " in name)
+STATE_CODES = frozenset(STATE_CODES_BY_NAME.values())
+STATE_NAME_ENDINGS = frozenset(name.split()[-1] for name in STATE_CODES_BY_NAME if " " in name)
 """How the names end that are more than one word."""
 
 
-def state_code(text: str) -> str | None:
+def find_state_code(text: str) -> str | None:
     """The two letters for a state given as letters or name, or None."""
-    if text in CODES:
+    if text in STATE_CODES:
         return text
-    word = " ".join(text.upper().replace(".", "").split())
-    return word if word in CODES else STATES.get(word)
+    state = " ".join(text.upper().replace(".", "").split())
+    return state if state in STATE_CODES else STATE_CODES_BY_NAME.get(state)

@@ -4,140 +4,149 @@ import re
 from typing import NamedTuple
 
 from quillpost.recipients.addresses.tables import (
-    BEFORE_HIGHWAYS,
-    BEFORE_NAMES,
+    BOX_KINDS,
     BOX_STARTS,
-    BOXES,
     DIRECTIONS,
     DOUBLE_DIRECTIONS,
+    HIGHWAY_KINDS,
+    HIGHWAY_PREFIXES,
     HIGHWAY_STARTS,
-    HIGHWAYS,
-    MILITARY,
-    ROUTES,
+    MILITARY_KINDS,
+    NAME_PREFIXES,
+    ROUTE_KINDS,
     SPELLED_NUMBERS,
-    STRONG_SUFFIXES,
-    SUFFIXES,
+    STREET_SUFFIXES,
+    UNAMBIGUOUS_STREET_SUFFIXES,
     UNITS,
 )
-from quillpost.recipients.addresses.units import UNNAMED, Unit, has_digit, is_ordinal, read_units, split_units
+from quillpost.recipients.addresses.units import (
+    UNKNOWN_DESIGNATOR,
+    AddressUnit,
+    has_digit,
+    is_ordinal,
+    read_units,
+    split_units,
+)
 
-LONGEST_KIND = 4
+MAX_BOX_KIND_WORDS = 4
 """Words before the number."""
-ALSO_ROADS = frozenset({"RD", "R D", "RT", "RTE", "ROUTE"})
+AMBIGUOUS_ROUTE_WORDS = frozenset({"RD", "R D", "RT", "RTE", "ROUTE"})
 """Words for a rural route that name a road as well: a route only with its box."""
-_JOINED = re.compile(r"(RR|HC|PSC|CMR|RFD|RT|RTE|UNIT|BOX|HCR|POB|POBOX)-?(\d+[A-Z]?)")
+_JOINED_BOX = re.compile(r"(RR|HC|PSC|CMR|RFD|RT|RTE|UNIT|BOX|HCR|POB|POBOX)-?(\d+[A-Z]?)")
 _LEADING_ZEROS = re.compile(r"^0+(?=\d)")
 
 
-class Box(NamedTuple):
+class PostBox(NamedTuple):
     line: str
-    units: list[Unit]
+    units: list[AddressUnit]
     is_military: bool = False
-    lacks_box: bool = False
+    is_missing_box: bool = False
     """Whether it is the route alone, of all who live along it."""
 
 
-def may_begin_a_box(word: str) -> bool:
+def may_begin_box(word: str) -> bool:
     if word in BOX_STARTS:
         return True
-    return word[0].isalpha() and not word.isalpha() and _JOINED.fullmatch(word) is not None
+    return word[0].isalpha() and not word.isalpha() and _JOINED_BOX.fullmatch(word) is not None
 
 
-def read_box(words: list[str]) -> Box | None:
+def read_box(words: list[str]) -> PostBox | None:
     """The line where it is a box or a route and nothing else, else None."""
-    words = _apart(words)
-    for count in range(min(LONGEST_KIND, len(words) - 1), 0, -1):
+    words = _split_joined_boxes(words)
+    for count in range(min(MAX_BOX_KIND_WORDS, len(words) - 1), 0, -1):
         kind = " ".join(words[:count])
-        rest = words[count:]
-        if rest[0] in ("#", "NO") and len(rest) > 1:
-            rest = rest[1:]
-        found = _post_office_box(kind, rest) or _route(kind, rest)
-        if found is not None:
-            return found
+        remaining_words = words[count:]
+        if remaining_words[0] in ("#", "NO") and len(remaining_words) > 1:
+            remaining_words = remaining_words[1:]
+        post_box = _read_post_office_box(kind, remaining_words) or _read_route(kind, remaining_words)
+        if post_box is not None:
+            return post_box
     return None
 
 
-def _apart(words: list[str]) -> list[str]:
+def _split_joined_boxes(words: list[str]) -> list[str]:
     """`RR2` is RR 2."""
-    found: list[str] = []
+    split_words: list[str] = []
     for word in words:
-        joined = None if word.isalpha() else _JOINED.fullmatch(word)
-        found += [joined[1], joined[2]] if joined else [word]
-    return found
+        match = None if word.isalpha() else _JOINED_BOX.fullmatch(word)
+        split_words += [match[1], match[2]] if match else [word]
+    return split_words
 
 
-def _post_office_box(kind: str, rest: list[str]) -> Box | None:
-    standard = BOXES.get(kind)
-    if standard is None or not (has_digit(rest[0]) or (len(rest[0]) == 1 and rest[0].isalpha())):
+def _read_post_office_box(kind: str, remaining_words: list[str]) -> PostBox | None:
+    standard = BOX_KINDS.get(kind)
+    if standard is None or not (
+        has_digit(remaining_words[0]) or (len(remaining_words[0]) == 1 and remaining_words[0].isalpha())
+    ):
         return None
-    units = read_units(rest[1:])
-    return None if units is None else Box(f"{standard} {rest[0]}", units)
+    units = read_units(remaining_words[1:])
+    return None if units is None else PostBox(f"{standard} {remaining_words[0]}", units)
 
 
-def _route(kind: str, rest: list[str]) -> Box | None:
-    standard = ROUTES.get(kind) or MILITARY.get(kind)
-    if standard is None or not has_digit(rest[0]):
+def _read_route(kind: str, remaining_words: list[str]) -> PostBox | None:
+    standard = ROUTE_KINDS.get(kind) or MILITARY_KINDS.get(kind)
+    if standard is None or not has_digit(remaining_words[0]):
         return None
-    is_military = kind in MILITARY
-    number = rest[0] if is_military else _LEADING_ZEROS.sub("", rest[0])
-    if len(rest) > 2 and rest[1] == "BOX":
-        box, units = rest[2:], None
-        if box[0] == "#" and len(box) > 1:
-            box = box[1:]
-        units = read_units(box[1:])
-        return None if units is None else Box(f"{standard} {number} BOX {box[0]}", units, is_military)
-    if len(rest) == 3 and rest[1] == "#" and not is_military:
-        return Box(f"{standard} {number} BOX {rest[2]}", [])
-    if len(rest) == 1 and kind not in ALSO_ROADS and standard != "UNIT":
-        return Box(f"{standard} {number}", [], is_military, lacks_box=True)
+    is_military = kind in MILITARY_KINDS
+    number = remaining_words[0] if is_military else _LEADING_ZEROS.sub("", remaining_words[0])
+    if len(remaining_words) > 2 and remaining_words[1] == "BOX":
+        box_words, units = remaining_words[2:], None
+        if box_words[0] == "#" and len(box_words) > 1:
+            box_words = box_words[1:]
+        units = read_units(box_words[1:])
+        return None if units is None else PostBox(f"{standard} {number} BOX {box_words[0]}", units, is_military)
+    if len(remaining_words) == 3 and remaining_words[1] == "#" and not is_military:
+        return PostBox(f"{standard} {number} BOX {remaining_words[2]}", [])
+    if len(remaining_words) == 1 and kind not in AMBIGUOUS_ROUTE_WORDS and standard != "UNIT":
+        return PostBox(f"{standard} {number}", [], is_military, is_missing_box=True)
     return None
 
 
 GENERAL_DELIVERY = "GENERAL DELIVERY"
-LONGEST_HIGHWAY = 4
+MAX_HIGHWAY_WORDS = 4
 """Words in the kind of a highway."""
 _JOINED_HIGHWAY = re.compile(r"(I|IH|US|SR|CR|SH|FM|RM|HWY|HIGHWAY|RT|RTE|ROUTE)-?(\d+[A-Z]?)")
 
 
-class Door(NamedTuple):
+class DeliveryPoint(NamedTuple):
     street: str
-    units: list[Unit]
+    units: list[AddressUnit]
     has_number: bool
     """Whether there is a house number, a box, or another place for the mail."""
-    rest: str = ""
+    second_line: str = ""
     """What was on the line and is no part of the street."""
     is_military: bool = False
-    is_unnamed: bool = False
+    has_unlabeled_number: bool = False
     """Whether a number came without a word that says what it numbers."""
-    lacks_box: bool = False
+    is_missing_box: bool = False
 
 
-def read_door(words: list[str]) -> Door | None:
+def read_delivery_point(words: list[str]) -> DeliveryPoint | None:
     """The words of one line (at least one); None where the tables do not tell what is what."""
-    first = words[0]
-    if may_begin_a_box(first) and (box := read_box(words)):
-        return Door(box.line, box.units, True, is_military=box.is_military, lacks_box=box.lacks_box)
-    if first == "GENERAL" and words == ["GENERAL", "DELIVERY"]:
-        return Door(GENERAL_DELIVERY, [], True)
-    if not has_digit(first) or is_ordinal(first):
-        return _without_number(words)
+    first_word = words[0]
+    if may_begin_box(first_word) and (box := read_box(words)):
+        return DeliveryPoint(box.line, box.units, True, is_military=box.is_military, is_missing_box=box.is_missing_box)
+    if first_word == "GENERAL" and words == ["GENERAL", "DELIVERY"]:
+        return DeliveryPoint(GENERAL_DELIVERY, [], True)
+    if not has_digit(first_word) or is_ordinal(first_word):
+        return _read_without_number(words)
     if len(words) > 1 and words[1].isdigit() is False and "/" in words[1] and words[1][0].isdigit():
-        return _numbered(f"{first} {words[1]}", words[2:])
-    return _numbered(first, words[1:])
+        return _read_numbered(f"{first_word} {words[1]}", words[2:])
+    return _read_numbered(first_word, words[1:])
 
 
-def _without_number(words: list[str]) -> Door | None:
-    if _begins_with_a_spelled_number(words):
-        return _numbered(SPELLED_NUMBERS[words[0]], words[1:])
-    door = _numbered("", words)
-    return door and door._replace(has_number=False)
+def _read_without_number(words: list[str]) -> DeliveryPoint | None:
+    if _begins_with_spelled_number(words):
+        return _read_numbered(SPELLED_NUMBERS[words[0]], words[1:])
+    delivery_point = _read_numbered("", words)
+    return delivery_point and delivery_point._replace(has_number=False)
 
 
-def _begins_with_a_spelled_number(words: list[str]) -> bool:
+def _begins_with_spelled_number(words: list[str]) -> bool:
     """`One Microsoft Way`, but not `Two Rivers Rd`."""
     if words[0] not in SPELLED_NUMBERS or len(words) < 3:
         return False
-    if words[-1] not in SUFFIXES and (words[-1] not in DIRECTIONS or words[-2] not in SUFFIXES):
+    if words[-1] not in STREET_SUFFIXES and (words[-1] not in DIRECTIONS or words[-2] not in STREET_SUFFIXES):
         return False
     return not any(map(has_digit, words)) and (words[0] == "ONE" or not _is_plural(words[1]))
 
@@ -146,83 +155,89 @@ def _is_plural(word: str) -> bool:
     return len(word) > 2 and word.endswith("S")
 
 
-def _numbered(number: str, words: list[str]) -> Door | None:
+def _read_numbered(number: str, words: list[str]) -> DeliveryPoint | None:
     if not words:
-        return Door(number, [], False)
-    highway = _highway(number, words)
+        return DeliveryPoint(number, [], False)
+    highway = _read_highway(number, words)
     if highway is not None:
         return highway
     start, units = split_units(words, 1)
-    street, of_the_road = words[:start], ""
-    if len(street) > 2 and _numbers_a_road(street[-1], street[-2]):
-        of_the_road = street.pop()
-        is_unnamed = False
-    elif not units and len(street) > 2 and has_digit(street[-1]) and _may_be_over(street[-2]):
-        units = [(UNNAMED, street.pop())]
-        is_unnamed = True
+    street, road_number = words[:start], ""
+    if len(street) > 2 and _is_road_number(street[-1], street[-2]):
+        road_number = street.pop()
+        has_unlabeled_number = False
+    elif not units and len(street) > 2 and has_digit(street[-1]) and _may_end_street(street[-2]):
+        units = [(UNKNOWN_DESIGNATOR, street.pop())]
+        has_unlabeled_number = True
     else:
-        is_unnamed = False
-    line = _street(street)
-    if line and of_the_road:
-        line = f"{line} {of_the_road}"
-    return Door(_joined(number, line), units, True, is_unnamed=is_unnamed) if line else None
+        has_unlabeled_number = False
+    line = _standardize_street(street)
+    if line and road_number:
+        line = f"{line} {road_number}"
+    return (
+        DeliveryPoint(_prefix_number(number, line), units, True, has_unlabeled_number=has_unlabeled_number)
+        if line
+        else None
+    )
 
 
-def _joined(number: str, line: str) -> str:
+def _prefix_number(number: str, line: str) -> str:
     return f"{number} {line}" if number else line
 
 
-def _numbers_a_road(word: str, before: str) -> bool:
+def _is_road_number(word: str, previous_word: str) -> bool:
     """`PINE RD 7` and `SCENIC HWY 98`: a number after these is hardly ever a unit, so that we invent none."""
-    kind = SUFFIXES.get(before)
+    kind = STREET_SUFFIXES.get(previous_word)
     return (kind == "HWY" and has_digit(word) and not is_ordinal(word)) or (kind == "RD" and word.isdigit())
 
 
-def _may_be_over(word: str) -> bool:
-    return word in STRONG_SUFFIXES or (word in DIRECTIONS and len(word) < 3)
+def _may_end_street(word: str) -> bool:
+    return word in UNAMBIGUOUS_STREET_SUFFIXES or (word in DIRECTIONS and len(word) < 3)
 
 
-def _street(words: list[str]) -> str | None:
+def _standardize_street(words: list[str]) -> str | None:
     """Directions and the suffix abbreviated, the name as it is."""
-    if words[0] in BEFORE_NAMES and len(words) < 3:
+    if words[0] in NAME_PREFIXES and len(words) < 3:
         return " ".join(words)
     start, end = 0, len(words)
-    before = after = suffix = ""
+    direction_before = direction_after = suffix = ""
     if end > 1 and words[-1] in DIRECTIONS:
-        after, end = _last_direction(words)
-    if end > 1 and words[end - 1] in SUFFIXES:
-        suffix = SUFFIXES[words[end - 1]]
+        direction_after, end = _read_last_direction(words)
+    if end > 1 and words[end - 1] in STREET_SUFFIXES:
+        suffix = STREET_SUFFIXES[words[end - 1]]
         end -= 1
     if end > 1 and words[0] in DIRECTIONS:
-        before = DIRECTIONS[words[0]]
+        direction_before = DIRECTIONS[words[0]]
         start = 1
-        if end > 2 and words[1] in DIRECTIONS and (before, DIRECTIONS[words[1]]) in DOUBLE_DIRECTIONS:
-            before += DIRECTIONS[words[1]]
+        if end > 2 and words[1] in DIRECTIONS and (direction_before, DIRECTIONS[words[1]]) in DOUBLE_DIRECTIONS:
+            direction_before += DIRECTIONS[words[1]]
             start = 2
     name = words[start:end]
-    if len(name) > 1 and not STRONG_SUFFIXES.isdisjoint(name[1:]) and _goes_past_its_end(name, suffix):
+    if len(name) > 1 and not UNAMBIGUOUS_STREET_SUFFIXES.isdisjoint(name[1:]) and _continues_after_suffix(name, suffix):
         return None
     if suffix and len(name) == 1 and name[0].isdigit():
-        name[0] = with_ordinal(name[0])
-    return " ".join([part for part in (before, *name, suffix, after) if part])
+        name[0] = to_ordinal(name[0])
+    return " ".join([part for part in (direction_before, *name, suffix, direction_after) if part])
 
 
-def _goes_past_its_end(name: list[str], suffix: str) -> bool:
+def _continues_after_suffix(name: list[str], suffix: str) -> bool:
     """Whether a suffix stands within the name, so that what follows may be a building or a town."""
-    last = max(place for place, word in enumerate(name) if word in STRONG_SUFFIXES and place > 0)
-    return last + 1 < len(name) or not suffix
+    last_suffix_index = max(
+        index for index, word in enumerate(name) if word in UNAMBIGUOUS_STREET_SUFFIXES and index > 0
+    )
+    return last_suffix_index + 1 < len(name) or not suffix
 
 
-def _last_direction(words: list[str]) -> tuple[str, int]:
+def _read_last_direction(words: list[str]) -> tuple[str, int]:
     last = DIRECTIONS[words[-1]]
-    if len(words) > 3 and words[-3] in SUFFIXES and words[-2] in DIRECTIONS:
+    if len(words) > 3 and words[-3] in STREET_SUFFIXES and words[-2] in DIRECTIONS:
         double = DOUBLE_DIRECTIONS.get((DIRECTIONS[words[-2]], last))
         if double:
             return double, len(words) - 2
     return last, len(words) - 1
 
 
-def with_ordinal(number: str) -> str:
+def to_ordinal(number: str) -> str:
     """`5TH` of 5, `12TH` of 12, `22ND` of 22."""
     digits = str(int(number))
     if digits[-2:] in ("11", "12", "13"):
@@ -230,39 +245,39 @@ def with_ordinal(number: str) -> str:
     return digits + {"1": "ST", "2": "ND", "3": "RD"}.get(digits[-1], "TH")
 
 
-def _highway(number: str, words: list[str]) -> Door | None:
+def _read_highway(number: str, words: list[str]) -> DeliveryPoint | None:
     """`COUNTY ROAD 5`: its kind is written out, and its number is no unit."""
     start = 1 if words[0] in DIRECTIONS and len(words) > 2 else 0
-    before = DIRECTIONS[words[0]] if start else ""
-    rest = words[start:]
-    if rest[0] in BEFORE_HIGHWAYS and len(rest) > 2:
-        before, rest = f"{before} {rest[0]}".strip(), rest[1:]
-    if not rest[0].isalpha() and (joined := _JOINED_HIGHWAY.fullmatch(rest[0])):
-        rest = [joined[1], joined[2], *rest[1:]]
-    if rest[0] not in HIGHWAY_STARTS:
+    direction_before = DIRECTIONS[words[0]] if start else ""
+    remaining_words = words[start:]
+    if remaining_words[0] in HIGHWAY_PREFIXES and len(remaining_words) > 2:
+        direction_before, remaining_words = (f"{direction_before} {remaining_words[0]}".strip(), remaining_words[1:])
+    if not remaining_words[0].isalpha() and (match := _JOINED_HIGHWAY.fullmatch(remaining_words[0])):
+        remaining_words = [match[1], match[2], *remaining_words[1:]]
+    if remaining_words[0] not in HIGHWAY_STARTS:
         return None
-    for count in range(min(LONGEST_HIGHWAY, len(rest) - 1), 0, -1):
-        kind = HIGHWAYS.get(" ".join(rest[:count]))
+    for count in range(min(MAX_HIGHWAY_WORDS, len(remaining_words) - 1), 0, -1):
+        kind = HIGHWAY_KINDS.get(" ".join(remaining_words[:count]))
         if kind is not None:
-            after = rest[count:]
-            if after[0] in ("NO", "#") and len(after) > 1:
-                after = after[1:]
-            if _numbers_a_highway(after, kind):
-                return _along(f"{number} {before}".strip(), kind, after)
+            following_words = remaining_words[count:]
+            if following_words[0] in ("NO", "#") and len(following_words) > 1:
+                following_words = following_words[1:]
+            if _is_highway_number(following_words, kind):
+                return _build_highway_point(f"{number} {direction_before}".strip(), kind, following_words)
     return None
 
 
-def _numbers_a_highway(words: list[str], kind: str) -> bool:
+def _is_highway_number(words: list[str], kind: str) -> bool:
     word = words[0]
     if has_digit(word):
         # `ROAD 5TH ST` and `AVE 5TH` are no highways.
         return not is_ordinal(word)
     is_letters = len(word) < 3 and word.isalpha() and kind in ("COUNTY ROAD", "COUNTY HIGHWAY", "AVENUE")
-    return is_letters and word not in SUFFIXES and (len(words) == 1 or words[1] in UNITS)
+    return is_letters and word not in STREET_SUFFIXES and (len(words) == 1 or words[1] in UNITS)
 
 
-def _along(number: str, kind: str, words: list[str]) -> Door:
+def _build_highway_point(number: str, kind: str, words: list[str]) -> DeliveryPoint:
     start, units = split_units(words, 1)
-    tail = [DIRECTIONS.get(word) or SUFFIXES.get(word, word) for word in words[1:start]]
+    tail = [DIRECTIONS.get(word) or STREET_SUFFIXES.get(word, word) for word in words[1:start]]
     street = " ".join([part for part in (number, kind, words[0], *tail) if part])
-    return Door(street, units, bool(number))
+    return DeliveryPoint(street, units, bool(number))

@@ -1,23 +1,23 @@
 """Units of a building: apartment, suite, floor, as they follow a street."""
 
 from quillpost.recipients.addresses.tables import (
+    AMBIGUOUS_UNITS,
     DIRECTIONS,
-    LONE_UNITS,
+    INTERCHANGEABLE_UNITS,
     NUMBERED_UNITS,
-    ONE_DOOR,
     SPELLED_ORDINALS,
-    SUFFIXES,
+    STREET_SUFFIXES,
     UNITS,
-    WEAK_UNITS,
+    UNNUMBERED_UNITS,
 )
 
-Unit = tuple[str, str]
+AddressUnit = tuple[str, str]
 """A designator and its number; either may be empty where it was not given."""
 
-UNNAMED = "#"
+UNKNOWN_DESIGNATOR = "#"
 """What the postal service writes where the designator is not known."""
-ORDINALS = ("ST", "ND", "RD", "TH")
-LONGEST_NUMBER = 6
+ORDINAL_ENDINGS = ("ST", "ND", "RD", "TH")
+MAX_UNIT_NUMBER_LENGTH = 6
 
 
 def has_digit(word: str) -> bool:
@@ -25,115 +25,119 @@ def has_digit(word: str) -> bool:
 
 
 def is_ordinal(word: str) -> bool:
-    return word.endswith(ORDINALS) and word[:-2].isdigit()
+    return word.endswith(ORDINAL_ENDINGS) and word[:-2].isdigit()
 
 
-def split_units(words: list[str], first: int) -> tuple[int, list[Unit]]:
-    """Where the units at the end of a line begin, at `first` at the earliest, and what they are."""
-    for start in range(first, len(words)):
+def split_units(words: list[str], first_index: int) -> tuple[int, list[AddressUnit]]:
+    """Where the units at the end of a line begin, at `first_index` at the earliest, and what they are."""
+    for start in range(first_index, len(words)):
         word = words[start]
         if word in UNITS or (start + 1 < len(words) and is_floor(word, words[start + 1])):
-            units = read_units(words[start:], after=words[start - 1] if start else None)
+            units = read_units(words[start:], previous_word=words[start - 1] if start else None)
             if units is not None:
                 return start, units
     return len(words), []
 
 
-def is_floor(word: str, following: str) -> bool:
+def is_floor(word: str, next_word: str) -> bool:
     """`2ND FLOOR` and `SECOND FLOOR`"""
-    return NUMBERED_UNITS.get(following) == "FL" and (is_ordinal(word) or word in SPELLED_ORDINALS)
+    return NUMBERED_UNITS.get(next_word) == "FL" and (is_ordinal(word) or word in SPELLED_ORDINALS)
 
 
-def read_units(words: list[str], *, after: str | None = None) -> list[Unit] | None:
-    """These words as units and nothing else, or None. `after`: the word before them on their line."""
-    found: list[Unit] = []
-    place, count = 0, len(words)
-    while place < count:
-        word = words[place]
-        following = words[place + 1] if place + 1 < count else None
-        if following is not None and is_floor(word, following):
-            found.append(("FL", SPELLED_ORDINALS.get(word, word)[:-2]))
-            place += 2
+def read_units(words: list[str], *, previous_word: str | None = None) -> list[AddressUnit] | None:
+    """These words as units and nothing else, or None. `previous_word`: the word before them on their line."""
+    units: list[AddressUnit] = []
+    index, count = 0, len(words)
+    while index < count:
+        word = words[index]
+        next_word = words[index + 1] if index + 1 < count else None
+        if next_word is not None and is_floor(word, next_word):
+            units.append(("FL", SPELLED_ORDINALS.get(word, word)[:-2]))
+            index += 2
             continue
         designator = UNITS.get(word)
         if designator is None:
             return None
-        if following is not None and _is_number(
-            following, word, is_over=bool(found) or _ends_a_street(after)
+        if next_word is not None and _is_unit_number(
+            next_word, word, is_after_street=bool(units) or _ends_street(previous_word)
         ):
-            end = place + 2
-            while end < count and _goes_on(words[end], words[end + 1] if end + 1 < count else None):
+            end = index + 2
+            while end < count and _continues_number(words[end], words[end + 1] if end + 1 < count else None):
                 end += 1
-            found.append((designator, " ".join(_number_of(designator, words[place + 1 : end]))))
-            place = end
+            units.append((designator, " ".join(_clean_unit_number(designator, words[index + 1 : end]))))
+            index = end
         elif (
-            following is not None
-            and NUMBERED_UNITS.get(following) == UNNAMED
+            next_word is not None
+            and NUMBERED_UNITS.get(next_word) == UNKNOWN_DESIGNATOR
             and word in NUMBERED_UNITS
-            and designator != UNNAMED
-            and place + 2 < count
+            and designator != UNKNOWN_DESIGNATOR
+            and index + 2 < count
         ):
-            words = [*words[:place], word, *words[place + 2 :]]  # APT #4 and APT NO 4 are APT 4
+            words = [*words[:index], word, *words[index + 2 :]]  # APT #4 and APT NO 4 are APT 4
             count -= 1
-        elif designator in ONE_DOOR and following in LONE_UNITS:
-            place += 1  # APT UPPER is UPPER
-        elif word == UNNAMED and (following is None or following in UNITS):
-            place += 1  # the sign alone says nothing
-        elif word in LONE_UNITS or following is None or following in UNITS:
-            if word in WEAK_UNITS and not found and not _ends_a_street(after):
+        elif designator in INTERCHANGEABLE_UNITS and next_word in UNNUMBERED_UNITS:
+            index += 1  # APT UPPER is UPPER
+        elif word == UNKNOWN_DESIGNATOR and (next_word is None or next_word in UNITS):
+            index += 1  # the sign alone says nothing
+        elif word in UNNUMBERED_UNITS or next_word is None or next_word in UNITS:
+            if word in AMBIGUOUS_UNITS and not units and not _ends_street(previous_word):
                 return None
-            found.append((designator, ""))
-            place += 1
+            units.append((designator, ""))
+            index += 1
         else:
             return None
-    return found
+    return units
 
 
-def _number_of(designator: str, words: list[str]) -> list[str]:
+def _clean_unit_number(designator: str, words: list[str]) -> list[str]:
     if designator == "FL" and is_ordinal(words[0]):
         return [words[0][:-2], *words[1:]]
     return words
 
 
-def _is_number(word: str, designator: str, *, is_over: bool) -> bool:
+def _is_unit_number(word: str, designator: str, *, is_after_street: bool) -> bool:
     if has_digit(word):
         return True
     if word in UNITS or not word.isalpha():
         return False
     if len(word) == 1:
-        return is_over or designator not in SUFFIXES or word not in DIRECTIONS  # 12 LOCUST KEY E
-    is_weak = designator in WEAK_UNITS or designator in LONE_UNITS
-    return not is_weak and word not in SUFFIXES and word not in DIRECTIONS
+        return is_after_street or designator not in STREET_SUFFIXES or word not in DIRECTIONS  # 12 LOCUST KEY E
+    is_weak = designator in AMBIGUOUS_UNITS or designator in UNNUMBERED_UNITS
+    return not is_weak and word not in STREET_SUFFIXES and word not in DIRECTIONS
 
 
-def _goes_on(word: str, following: str | None) -> bool:
+def _continues_number(word: str, next_word: str | None) -> bool:
     """`APT 4 B`: a further letter or number belongs to the number before it."""
-    if following is not None and is_floor(word, following):
+    if next_word is not None and is_floor(word, next_word):
         return False
-    return word not in UNITS and len(word) <= LONGEST_NUMBER and (has_digit(word) or len(word) == 1)
+    return word not in UNITS and len(word) <= MAX_UNIT_NUMBER_LENGTH and (has_digit(word) or len(word) == 1)
 
 
-def _ends_a_street(word: str | None) -> bool:
+def _ends_street(word: str | None) -> bool:
     """Whether a street may be over after this word; where nothing came before, the line is the unit's own."""
-    return word is None or word in SUFFIXES or word in DIRECTIONS
+    return word is None or word in STREET_SUFFIXES or word in DIRECTIONS
 
 
-def unnamed_unit(words: list[str]) -> Unit | None:
+def read_unlabeled_unit(words: list[str]) -> AddressUnit | None:
     """A lone number, as people write it into the second line."""
     if len(words) != 1:
         return None
     [word] = words
     is_number = has_digit(word) or (len(word) == 1 and word.isalpha())
-    return (UNNAMED, word) if is_number and len(word) <= LONGEST_NUMBER and not is_ordinal(word) else None
+    return (
+        (UNKNOWN_DESIGNATOR, word)
+        if is_number and len(word) <= MAX_UNIT_NUMBER_LENGTH and not is_ordinal(word)
+        else None
+    )
 
 
-def unit_line(units: list[Unit]) -> str:
+def format_units(units: list[AddressUnit]) -> str:
     return " ".join([f"{designator} {number}".strip() for designator, number in units])
 
 
-def unit_key(units: list[Unit]) -> list[str]:
+def build_unit_keys(units: list[AddressUnit]) -> list[str]:
     """The units as a key has them: of designators that people use for one another, the number alone."""
     return [
-        number if designator in ONE_DOOR and number else f"{designator} {number}"
+        number if designator in INTERCHANGEABLE_UNITS and number else f"{designator} {number}"
         for designator, number in units
     ]

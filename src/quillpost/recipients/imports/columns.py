@@ -5,26 +5,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from quillpost.core.body_limits import MOST_FAULTS
+from quillpost.core.body_limits import MAX_REPORTED_ERRORS
 from quillpost.core.errors import Invalid
-from quillpost.recipients.addresses.cities import ZIP, state_code
-from quillpost.recipients.addresses.parser import taken_apart
-from quillpost.recipients.field_names import Meaning, meaning, plain
-from quillpost.recipients.rules import EMAIL, TEXTS
+from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code
+from quillpost.recipients.addresses.parser import split_address_line
+from quillpost.recipients.field_names import FieldMeaning, find_field_meaning, normalize_name
+from quillpost.recipients.rules import EMAIL_PATTERN, TEXT_FIELDS
 
-MOST_COLUMNS = 1_000
-LONGEST_CELL = 131_072
+MAX_COLUMNS = 1_000
+MAX_CELL_LENGTH = 131_072
 """Characters; Python's own limit for one."""
-LONGEST_LINE = 1_000_000
+MAX_LINE_BYTES = 1_000_000
 """Bytes."""
-LONGEST_NAME = 100
+MAX_COLUMN_NAME_LENGTH = 100
 
-ONE_COLUMN = "\x1f"
+SINGLE_COLUMN_DELIMITER = "\x1f"
 """What divides the cells of a file that has one: a sign that nobody types."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     encoding: str
     delimiter: str
     has_header: bool
@@ -37,258 +37,273 @@ class Layout:
     def width(self) -> int:
         return len(self.names)
 
-    def written(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
-    def read(cls, written: Mapping[str, Any]) -> Self:
-        return cls(**{**written, "names": tuple(written["names"])})
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        return cls(**{**values, "names": tuple(values["names"])})
 
 
-_UNWRITABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """What neither the database nor an answer can hold, or nobody sees."""
 
 
-def name_of(given: str) -> str:
+def clean_column_name(name: str) -> str:
     """A column's name as we keep it and show it."""
-    return _UNWRITABLE.sub("\ufffd", " ".join(given.split()))[:LONGEST_NAME]
+    return _CONTROL_CHARACTER.sub("\ufffd", " ".join(name.split()))[:MAX_COLUMN_NAME_LENGTH]
 
 
-def names_of(header: list[str] | None, width: int) -> tuple[str, ...]:
+def build_column_names(header: list[str] | None, width: int) -> tuple[str, ...]:
     """What the columns are called."""
-    given = header or []
-    return tuple((name_of(given[n]) if n < len(given) else "") or f"Column {n + 1}" for n in range(width))
+    header_names = header or []
+    return tuple(
+        (clean_column_name(header_names[index]) if index < len(header_names) else "") or f"Column {index + 1}"
+        for index in range(width)
+    )
 
 
-PARTS = {"full_address": "whole", "street_name": "route", "street_number": "number"}
+INTERNAL_FIELD_NAMES = {"full_address": "whole", "street_name": "route", "street_number": "number"}
 """Fields that become others', and what they are called within."""
-FIELDS = (*TEXTS, "dob", "anniversary", "first_name", "last_name", *PARTS)
+IMPORT_FIELDS = (*TEXT_FIELDS, "dob", "anniversary", "first_name", "last_name", *INTERNAL_FIELD_NAMES)
 """What a column may hold."""
-LEFT_OUT = ""
+IGNORED_FIELD = ""
 
-MOST_NAMED = 30
-LONGEST_SAMPLE = 100
+MAX_NAMES_LISTED = 30
+MAX_SAMPLE_LENGTH = 100
 
-_SHOWN = {within: field for field, within in PARTS.items()}
-_STREETS = frozenset({"address", "whole", "route"})
-_MAILABLE = frozenset({"address", "full_address", "street_name"})
-_REACHING = _MAILABLE | {"email"}
+_PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.items()}
+_STREET_FIELDS = frozenset({"address", "whole", "route"})
+_MAILABLE_FIELDS = frozenset({"address", "full_address", "street_name"})
+_IDENTIFYING_FIELDS = _MAILABLE_FIELDS | {"email"}
 _HOUSE_AND_STREET = re.compile(r"\d+\S*\s+\S.*|P\.?\s*O\.?\s+Box\s.*", re.IGNORECASE)
-_WORDS = re.compile(r"[^\W\d_]+[.,'’-]?(?:[\s-]+[^\W\d_]+[.,'’]?)+")
+_SEVERAL_WORDS = re.compile(r"[^\W\d_]+[.,'’-]?(?:[\s-]+[^\W\d_]+[.,'’]?)+")
 _PHONE = re.compile(r"\+?[\d\s().-]{10,20}")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class MappedColumn:
     name: str
     sample: str
     field: str
-    """One of `FIELDS`, or `LEFT_OUT`."""
-    is_unwanted: bool = False
+    """One of `IMPORT_FIELDS`, or `IGNORED_FIELD`."""
+    is_excluded: bool = False
     """Whether its sender says that it is to be left out."""
 
-    def written(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, str]:
         return {"column": self.name, "sample": self.sample, "field": self.field}
 
-    def stored(self) -> dict[str, Any]:
-        return {**self.written(), "unwanted": self.is_unwanted}
+    def to_stored(self) -> dict[str, Any]:
+        return {**self.to_dict(), "unwanted": self.is_excluded}
 
     @classmethod
-    def read(cls, stored: Mapping[str, Any]) -> "Column":
+    def from_stored(cls, stored: Mapping[str, Any]) -> "MappedColumn":
         return cls(stored["column"], stored["sample"], stored["field"], stored.get("unwanted", False))
 
     @property
-    def is_missed(self) -> bool:
+    def is_overlooked(self) -> bool:
         """Whether it is left out, with something in it, and nobody has said so."""
-        return self.field == LEFT_OUT and self.sample != "" and not self.is_unwanted
+        return self.field == IGNORED_FIELD and self.sample != "" and not self.is_excluded
 
 
-def chosen_columns(
-    layout: Layout, rows: Sequence[Sequence[str]], mapping: Mapping[str, Any] | None
-) -> list[Column]:
+def choose_columns(
+    layout: FileLayout, rows: Sequence[Sequence[str]], mapping: Mapping[str, Any] | None
+) -> list[MappedColumn]:
     """What each column holds: what the mapping says, and of the others what they seem to."""
-    said = _said(layout, mapping or {})
-    guessed = _guessed(layout, rows)
-    taken = set(said.values()) - {LEFT_OUT}
-    fields = [said.get(place, LEFT_OUT if guess in taken else guess) for place, guess in enumerate(guessed)]
+    mapped_fields = _read_mapping(layout, mapping or {})
+    guessed_fields = _guess_fields(layout, rows)
+    used_fields = set(mapped_fields.values()) - {IGNORED_FIELD}
+    fields = [
+        mapped_fields.get(index, IGNORED_FIELD if guessed_field in used_fields else guessed_field)
+        for index, guessed_field in enumerate(guessed_fields)
+    ]
     return [
-        Column(name, _sample(rows, place), fields[place], said.get(place) == LEFT_OUT)
-        for place, name in enumerate(layout.names)
+        MappedColumn(name, _find_sample(rows, index), fields[index], mapped_fields.get(index) == IGNORED_FIELD)
+        for index, name in enumerate(layout.names)
     ]
 
 
-def warnings_of(columns: Sequence[Column]) -> list[str]:
+def build_warnings(columns: Sequence[MappedColumn]) -> list[str]:
     """What of the file is not read, though there is something in it."""
-    places: dict[str, list[int]] = {}
-    for place, column in enumerate(columns):
-        places.setdefault(column.name, []).append(place)
-    told, missed = [], []
-    for name, same in places.items():
-        left_out = [place for place in same if columns[place].is_missed]
-        if len(same) > 1 and len(left_out) == 1:
-            number = left_out[0]
-            which = _ORDINALS.get(same.index(number), "another")
-            told.append(
-                f"{_COUNTS.get(len(same), str(len(same)))} columns are called {name}: {which} is left out;"
+    indexes_by_name: dict[str, list[int]] = {}
+    for index, column in enumerate(columns):
+        indexes_by_name.setdefault(column.name, []).append(index)
+    warnings, overlooked_names = [], []
+    for name, same_name_indexes in indexes_by_name.items():
+        ignored_indexes = [index for index in same_name_indexes if columns[index].is_overlooked]
+        if len(same_name_indexes) > 1 and len(ignored_indexes) == 1:
+            number = ignored_indexes[0]
+            ordinal = _ORDINAL_LABELS.get(same_name_indexes.index(number), "another")
+            warnings.append(
+                f"{_COUNT_LABELS.get(len(same_name_indexes), str(len(same_name_indexes)))} columns are called "
+                f"{name}: {ordinal} is left out;"
                 f" map it by its number, {number}."
             )
-        elif len(same) > 1 and left_out:
-            numbers = " and ".join(map(str, left_out[:MOST_NAMED]))
-            told.append(
-                f"{_COUNTS.get(len(same), str(len(same)))} columns are called {name}: {len(left_out)} of them"
+        elif len(same_name_indexes) > 1 and ignored_indexes:
+            numbers = " and ".join(map(str, ignored_indexes[:MAX_NAMES_LISTED]))
+            warnings.append(
+                f"{_COUNT_LABELS.get(len(same_name_indexes), str(len(same_name_indexes)))} columns are called "
+                f"{name}: {len(ignored_indexes)} of them"
                 f" are left out; map them by their numbers, {numbers}."
             )
-        elif left_out:
-            missed.append(name)
-    if missed:
-        one = len(missed) == 1
-        told.append(
-            f"{'1 column is' if one else f'{len(missed):,} columns are'} left out: {named(missed)}."
-            f" Map {'it' if one else 'them'} if you need {'it' if one else 'them'}."
+        elif ignored_indexes:
+            overlooked_names.append(name)
+    if overlooked_names:
+        is_single = len(overlooked_names) == 1
+        warnings.append(
+            f"{'1 column is' if is_single else f'{len(overlooked_names):,} columns are'} left out: "
+            f"{join_names(overlooked_names)}."
+            f" Map {'it' if is_single else 'them'} if you need {'it' if is_single else 'them'}."
         )
-    return told
+    return warnings
 
 
-_COUNTS = {2: "Two", 3: "Three"}
-_ORDINALS = {0: "the first", 1: "the second", 2: "the third"}
+_COUNT_LABELS = {2: "Two", 3: "Three"}
+_ORDINAL_LABELS = {0: "the first", 1: "the second", 2: "the third"}
 
 
-def have_street(columns: Sequence[Column]) -> bool:
+def has_street_column(columns: Sequence[MappedColumn]) -> bool:
     """Whether anybody can be mailed to. Without it people are known by their e-mail alone."""
-    return not _MAILABLE.isdisjoint(column.field for column in columns)
+    return not _MAILABLE_FIELDS.isdisjoint(column.field for column in columns)
 
 
-def require_someone(columns: Sequence[Column]) -> None:
+def require_address_or_email(columns: Sequence[MappedColumn]) -> None:
     """Without an address and without an e-mail nobody can be told from anybody."""
-    if not _REACHING & {column.field for column in columns}:
+    if not _IDENTIFYING_FIELDS & {column.field for column in columns}:
         raise Invalid(
             {
                 "mapping": [
                     "No column seems to hold an address or an e-mail: map one to address or email."
-                    f" The columns are {named(column.name for column in columns)}."
+                    f" The columns are {join_names(column.name for column in columns)}."
                 ]
             }
         )
 
 
-def named(names: Any) -> str:
+def join_names(names: Any) -> str:
     """Names in a sentence, not all of them where they are many."""
-    several = list(names)
-    told = ", ".join(several[:MOST_NAMED])
-    return told if len(several) <= MOST_NAMED else f"{told} and {len(several) - MOST_NAMED:,} more"
+    all_names = list(names)
+    listed = ", ".join(all_names[:MAX_NAMES_LISTED])
+    return listed if len(all_names) <= MAX_NAMES_LISTED else f"{listed} and {len(all_names) - MAX_NAMES_LISTED:,} more"
 
 
-def _said(layout: Layout, mapping: Mapping[str, Any]) -> dict[int, str]:
+def _read_mapping(layout: FileLayout, mapping: Mapping[str, Any]) -> dict[int, str]:
     """By the place of a column, the field that its sender says it holds."""
-    said: dict[int, str] = {}
-    faults: dict[str, list[str]] = {}
+    mapped_fields: dict[int, str] = {}
+    errors: dict[str, list[str]] = {}
     for column, field in mapping.items():
-        path = f"mapping.{name_of(column)}"
-        field = LEFT_OUT if field is None else field
-        place = _place(layout, column)
-        if isinstance(place, str):
-            faults[path] = [place]
-        elif not isinstance(field, str) or field not in (*FIELDS, LEFT_OUT):
-            faults[path] = [f"A column can hold {', '.join(FIELDS)}; leave it out with an empty text."]
-        elif place in said:
-            faults[path] = [
-                f"This column is mapped already, by its {'name' if column.isdigit() else 'number'}."
-            ]
-        elif field and field in said.values():
-            faults[path] = [f"Another column is mapped to {field} already."]
+        path = f"mapping.{clean_column_name(column)}"
+        field = IGNORED_FIELD if field is None else field
+        column_index = _find_column(layout, column)
+        if isinstance(column_index, str):
+            errors[path] = [column_index]
+        elif not isinstance(field, str) or field not in (*IMPORT_FIELDS, IGNORED_FIELD):
+            errors[path] = [f"A column can hold {', '.join(IMPORT_FIELDS)}; leave it out with an empty text."]
+        elif column_index in mapped_fields:
+            errors[path] = [f"This column is mapped already, by its {'name' if column.isdigit() else 'number'}."]
+        elif field and field in mapped_fields.values():
+            errors[path] = [f"Another column is mapped to {field} already."]
         else:
-            said[place] = field
-        if len(faults) >= MOST_FAULTS:
+            mapped_fields[column_index] = field
+        if len(errors) >= MAX_REPORTED_ERRORS:
             break
-    if faults:
-        raise Invalid(faults)
-    return said
+    if errors:
+        raise Invalid(errors)
+    return mapped_fields
 
 
-def _place(layout: Layout, column: str) -> int | str:
+def _find_column(layout: FileLayout, column: str) -> int | str:
     """Which column is meant, by its name or its number from 0; or why none is."""
-    places = [place for place, name in enumerate(layout.names) if name == name_of(column)]
-    if len(places) == 1:
-        return places[0]
-    if places:
-        numbers = " and ".join(map(str, places))
+    indexes = [index for index, name in enumerate(layout.names) if name == clean_column_name(column)]
+    if len(indexes) == 1:
+        return indexes[0]
+    if indexes:
+        numbers = " and ".join(map(str, indexes))
         return f"Several columns have this name: say which by its number, here {numbers}."
     if column.isascii() and column.isdigit() and len(column) < 6 and int(column) < layout.width:
         return int(column)
-    return f"There is no such column. The columns are {named(layout.names)}."
+    return f"There is no such column. The columns are {join_names(layout.names)}."
 
 
-def _guessed(layout: Layout, rows: Sequence[Sequence[str]]) -> list[str]:
-    meant = [meaning(plain(name)) if layout.has_header else None for name in layout.names]
-    which = _address_among(meant)
+def _guess_fields(layout: FileLayout, rows: Sequence[Sequence[str]]) -> list[str]:
+    meanings = [find_field_meaning(normalize_name(name)) if layout.has_header else None for name in layout.names]
+    address_index = _choose_address(meanings)
     best: dict[str, tuple[int, int]] = {}
-    for place, what in enumerate(meant):
-        if what is None or what.address not in (None, which) or what.at not in (None, which):
+    for index, field_meaning in enumerate(meanings):
+        if (
+            field_meaning is None
+            or field_meaning.address_index not in (None, address_index)
+            or field_meaning.name_address_index not in (None, address_index)
+        ):
             continue
-        if what.field not in best or what.rank < best[what.field][0]:
-            best[what.field] = what.rank, place
-    fields = [LEFT_OUT] * layout.width
-    for field, (_, place) in best.items():
-        fields[place] = _SHOWN.get(field, field)
-    unknown = [place for place, what in enumerate(meant) if what is None]
-    _look_at_cells(fields, unknown, rows, has_header=layout.has_header)
+        if field_meaning.field not in best or field_meaning.rank < best[field_meaning.field][0]:
+            best[field_meaning.field] = field_meaning.rank, index
+    fields = [IGNORED_FIELD] * layout.width
+    for field, (_, index) in best.items():
+        fields[index] = _PUBLIC_FIELD_NAMES.get(field, field)
+    unknown = [index for index, field_meaning in enumerate(meanings) if field_meaning is None]
+    _guess_from_cells(fields, unknown, rows, has_header=layout.has_header)
     return fields
 
 
-def _address_among(meant: Sequence[Meaning | None]) -> int | None:
+def _choose_address(meanings: Sequence[FieldMeaning | None]) -> int | None:
     """Of several addresses the first that has a street, else the first of which there is anything."""
-    parts = [(what.address, what.field) for what in meant if what is not None and what.address is not None]
-    streets = sorted(which for which, field in parts if field in _STREETS)
-    return next(iter(streets or sorted(which for which, _ in parts)), None)
+    address_fields = [
+        (field_meaning.address_index, field_meaning.field)
+        for field_meaning in meanings
+        if field_meaning is not None and field_meaning.address_index is not None
+    ]
+    streets = sorted(address_index for address_index, field in address_fields if field in _STREET_FIELDS)
+    return next(iter(streets or sorted(address_index for address_index, _ in address_fields)), None)
 
 
-Looks = Callable[[str], object]
-_BY_NAME_TOO: tuple[tuple[str, Looks, float], ...] = (
-    ("email", EMAIL.fullmatch, 0.8),
-    ("address", taken_apart, 0.6),
+CellTest = Callable[[str], object]
+_CERTAIN_CELL_TESTS: tuple[tuple[str, CellTest, float], ...] = (
+    ("email", EMAIL_PATTERN.fullmatch, 0.8),
+    ("address", split_address_line, 0.6),
 )
-_BY_CELLS_ALONE: tuple[tuple[str, Looks, float], ...] = (
-    ("postal_code", ZIP.fullmatch, 0.9),
-    ("province", state_code, 0.9),
+_CELL_TESTS: tuple[tuple[str, CellTest, float], ...] = (
+    ("postal_code", ZIP_PATTERN.fullmatch, 0.9),
+    ("province", find_state_code, 0.9),
     ("address", _HOUSE_AND_STREET.fullmatch, 0.6),
     ("phone", _PHONE.fullmatch, 0.8),
 )
 """How the cells of a column look that holds a field, and how many of them must."""
 
 
-def _look_at_cells(
+def _guess_from_cells(
     fields: list[str], unknown: Sequence[int], rows: Sequence[Sequence[str]], *, has_header: bool
 ) -> None:
     """Fill in what the cells themselves show. Where columns have names, only what cannot be anything else."""
 
-    def give(field: str, looks: Looks, share: float) -> None:
-        is_there = field in fields or (field == "address" and {"full_address", "street_name"} & {*fields})
-        if is_there:
+    def assign_field(field: str, cell_test: CellTest, min_share: float) -> None:
+        is_assigned = field in fields or (field == "address" and {"full_address", "street_name"} & {*fields})
+        if is_assigned:
             return
-        for place in unknown:
-            if fields[place] == LEFT_OUT and _share(rows, place, looks) >= share:
-                fields[place] = field
+        for index in unknown:
+            if fields[index] == IGNORED_FIELD and _matching_share(rows, index, cell_test) >= min_share:
+                fields[index] = field
                 return
 
-    for field, looks, share in _BY_NAME_TOO:
-        give(field, looks, share)
+    for field, cell_test, min_share in _CERTAIN_CELL_TESTS:
+        assign_field(field, cell_test, min_share)
     if has_header:
         return
-    for field, looks, share in _BY_CELLS_ALONE:
-        give(field, looks, share)
-    before = fields.index("province") - 1 if "province" in fields else -1
-    if before >= 0 and fields[before] == LEFT_OUT:
-        fields[before] = "city"
-    give("name", _WORDS.fullmatch, 0.6)
+    for field, cell_test, min_share in _CELL_TESTS:
+        assign_field(field, cell_test, min_share)
+    previous_index = fields.index("province") - 1 if "province" in fields else -1
+    if previous_index >= 0 and fields[previous_index] == IGNORED_FIELD:
+        fields[previous_index] = "city"
+    assign_field("name", _SEVERAL_WORDS.fullmatch, 0.6)
 
 
-def _share(rows: Sequence[Sequence[str]], place: int, looks: Looks) -> float:
+def _matching_share(rows: Sequence[Sequence[str]], index: int, cell_test: CellTest) -> float:
     """How many of a column's cells that are not blank look so."""
-    cells = [cell for row in rows if place < len(row) and (cell := row[place].strip())]
-    return sum(bool(looks(cell[:300])) for cell in cells) / len(cells) if cells else 0.0
+    cells = [cell for row in rows if index < len(row) and (cell := row[index].strip())]
+    return sum(bool(cell_test(cell[:300])) for cell in cells) / len(cells) if cells else 0.0
 
 
-def _sample(rows: Sequence[Sequence[str]], place: int) -> str:
+def _find_sample(rows: Sequence[Sequence[str]], index: int) -> str:
     """The column's first cell that is not blank."""
-    cells = (" ".join(row[place].split()) for row in rows if place < len(row))
-    return next((cell[:LONGEST_SAMPLE] for cell in cells if cell), "").replace("\x00", "\ufffd")
+    cells = (" ".join(row[index].split()) for row in rows if index < len(row))
+    return next((cell[:MAX_SAMPLE_LENGTH] for cell in cells if cell), "").replace("\x00", "\ufffd")

@@ -14,34 +14,34 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from quillpost.recipients.imports.rows import Plan, RowReader
+from quillpost.recipients.imports.rows import RowPlan, RowReader
 from quillpost.recipients.rules import Person
 
-SIZE = struct.Struct("<Q")
-ANSWER = struct.Struct("<QQQQ")
+FRAME_HEADER = struct.Struct("<Q")
+RESPONSE_HEADER = struct.Struct("<QQQQ")
 """People, rejected rows, and the bytes of each."""
 
-MEMORY = 1_500_000_000
+MAX_MEMORY_BYTES = 1_500_000_000
 """Bytes of address space: a chunk of rows takes a hundredth of it."""
 
 NULL = "\\N"
-_NOTHING = "\x1f"
-_QUOTED_NOTHING = f'"{_NOTHING}"'
-_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
-_IN_ARRAY = str.maketrans({"\\": "\\\\", '"': '\\"'})
+_NULL_PLACEHOLDER = "\x1f"
+_QUOTED_NULL_PLACEHOLDER = f'"{_NULL_PLACEHOLDER}"'
+_COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_ARRAY_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"'})
 
 
 def main() -> None:
     """Load all that it takes, then divide: those who work share what was loaded."""
-    for kind, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CORE, 0)):
-        resource.setrlimit(kind, (most, most))
-    doors = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
+    for resource_kind, limit in ((resource.RLIMIT_AS, MAX_MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(resource_kind, (limit, limit))
+    sockets = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
     warm_up()
     gc.collect()
     gc.freeze()
-    workers = [_divided(door, doors) for door in doors]
-    for door in doors:
-        door.close()
+    workers = [_fork_worker(worker_socket, sockets) for worker_socket in sockets]
+    for worker_socket in sockets:
+        worker_socket.close()
     for worker in workers:
         os.waitpid(worker, 0)
 
@@ -49,98 +49,104 @@ def main() -> None:
 def warm_up() -> None:
     """The tables of addresses are read at the first question."""
     for line in ("12 N Main St Apt 4, Austin, TX 78701", "The Old Mill, 3 1/2 River Road, Salem, MA 01970"):
-        RowReader(Plan([(0, "address")], 1)).person([line])
+        RowReader(RowPlan([(0, "address")], 1)).read_person([line])
 
 
-def _divided(mine: socket.socket, doors: Sequence[socket.socket]) -> int:
-    worker = os.fork()
-    if worker:
-        return worker
-    for door in doors:
-        if door is not mine:
-            door.close()
+def _fork_worker(own_socket: socket.socket, sockets: Sequence[socket.socket]) -> int:
+    worker_pid = os.fork()
+    if worker_pid:
+        return worker_pid
+    for worker_socket in sockets:
+        if worker_socket is not own_socket:
+            worker_socket.close()
     try:
         with suppress(OSError):  # nobody is left to ask
-            _serve(mine)
+            _serve(own_socket)
     finally:
         os._exit(0)
 
 
-def _serve(door: socket.socket) -> None:
-    source = door.makefile("rb")
-    order = _frame(source)
-    if order is None:
+def _serve(worker_socket: socket.socket) -> None:
+    source = worker_socket.makefile("rb")
+    plan_values = _read_frame(source)
+    if plan_values is None:
         return
-    reader = RowReader(Plan(*order))
+    reader = RowReader(RowPlan(*plan_values))
     gc.disable()  # rows make no circles: it is enough to look for some after each chunk
-    while (chunk := _frame(source)) is not None:
-        people, rejects = examined(reader, *chunk)
-        good, bad = "".join(people).encode(), "".join(rejects).encode()
-        door.sendall(ANSWER.pack(len(people), len(rejects), len(good), len(bad)) + good + bad)
+    while (chunk := _read_frame(source)) is not None:
+        people, rejects = examine_rows(reader, *chunk)
+        accepted_data, rejected_data = "".join(people).encode(), "".join(rejects).encode()
+        worker_socket.sendall(
+            RESPONSE_HEADER.pack(len(people), len(rejects), len(accepted_data), len(rejected_data))
+            + accepted_data
+            + rejected_data
+        )
         gc.collect()
 
 
-def examined(
+def examine_rows(
     reader: RowReader,
     import_id: int,
-    first: int,
+    first_row: int,
     lines: Sequence[int],
     rows: Sequence[Sequence[str]],
-    faults: dict[int, str],
+    errors: dict[int, str],
 ) -> tuple[list[str], list[str]]:
     """Lines for the staging table, and for the table of rejected rows."""
     people, rejects = [], []
-    for offset, cells in enumerate(rows):
-        place, line = first + offset, lines[offset]
-        found = faults[offset] if offset in faults else reader.person(cells)
-        if isinstance(found, str):
-            rejects.append(f"{import_id}\t{place}\t{line}\t{_copied(found)}\n")
+    for index, cells in enumerate(rows):
+        row_number, line = first_row + index, lines[index]
+        person_or_reason = errors[index] if index in errors else reader.read_person(cells)
+        if isinstance(person_or_reason, str):
+            rejects.append(f"{import_id}\t{row_number}\t{line}\t{_escape_copy_value(person_or_reason)}\n")
         else:
-            people.append(_line(place, line, found, reader.told_apart(found)))
+            people.append(
+                _format_copy_line(row_number, line, person_or_reason, reader.get_distinguishing_key(person_or_reason))
+            )
     return people, rejects
 
 
-def _line(place: int, line: int, person: Person, apart: str) -> str:
+def _format_copy_line(row_number: int, line: int, person: Person, distinguishing_key: str) -> str:
     """In the order of the staging table's columns."""
     values = (
-        str(place), str(line),
+        str(row_number), str(line),
         person.name, person.company, person.address, person.address2, person.city, person.province,
         person.postal_code, person.country, person.email, person.phone,
         str(person.dob) if person.dob else None, str(person.anniversary) if person.anniversary else None,
-        *person.custom, person.surname, person.address_key, _array(person.standard),
-        person.deliverability, _array(person.reasons), apart,
+        *person.custom, person.surname, person.address_key, _format_array(person.standard),
+        person.deliverability, _format_array(person.reasons), distinguishing_key,
     )  # fmt: skip
     # Nearly every line is plain: one look at the whole tells, and one pass writes what is null.
-    whole = "\t".join([_NOTHING if value is None else value for value in values])
-    is_plain = whole.count("\t") == len(values) - 1 and whole.count(_NOTHING) == values.count(None)
-    if is_plain and not ("\\" in whole or "\n" in whole or "\r" in whole):
-        return whole.replace(_NOTHING, NULL) + "\n"
-    return "\t".join(map(_copied, values)) + "\n"
+    line_text = "\t".join([_NULL_PLACEHOLDER if value is None else value for value in values])
+    is_plain = line_text.count("\t") == len(values) - 1 and line_text.count(_NULL_PLACEHOLDER) == values.count(None)
+    if is_plain and not ("\\" in line_text or "\n" in line_text or "\r" in line_text):
+        return line_text.replace(_NULL_PLACEHOLDER, NULL) + "\n"
+    return "\t".join(map(_escape_copy_value, values)) + "\n"
 
 
-def _copied(text: str | None) -> str:
+def _escape_copy_value(text: str | None) -> str:
     """A value as COPY reads it."""
-    return NULL if text is None else text.translate(_ESCAPES)
+    return NULL if text is None else text.translate(_COPY_ESCAPES)
 
 
-def _array(texts: Sequence[str | None] | None) -> str | None:
+def _format_array(texts: Sequence[str | None] | None) -> str | None:
     """As PostgreSQL writes an array."""
     if texts is None:
         return None
     if not texts:
         return "{}"
-    inner = '","'.join([_NOTHING if text is None else text for text in texts])
+    inner = '","'.join([_NULL_PLACEHOLDER if text is None else text for text in texts])
     if "\\" not in inner and inner.count('"') == 2 * len(texts) - 2:
-        return f'{{"{inner}"}}'.replace(_QUOTED_NOTHING, "NULL")
-    quoted = ["NULL" if text is None else f'"{text.translate(_IN_ARRAY)}"' for text in texts]
+        return f'{{"{inner}"}}'.replace(_QUOTED_NULL_PLACEHOLDER, "NULL")
+    quoted = ["NULL" if text is None else f'"{text.translate(_ARRAY_ESCAPES)}"' for text in texts]
     return f"{{{','.join(quoted)}}}"
 
 
-def _frame(source: IO[bytes]) -> Any:
-    head = source.read(SIZE.size)
-    if len(head) < SIZE.size:
+def _read_frame(source: IO[bytes]) -> Any:
+    header = source.read(FRAME_HEADER.size)
+    if len(header) < FRAME_HEADER.size:
         return None
-    (size,) = SIZE.unpack(head)
+    (size,) = FRAME_HEADER.unpack(header)
     return marshal.loads(source.read(size))  # noqa: S302 (our own parent wrote it)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg import sql
 
-from quillpost.core.database import Tx, driver
+from quillpost.core.database import Tx, driver_connection
 from quillpost.core.database.tables.imports import import_rejects, imports
 from quillpost.core.errors import NotFound
-from quillpost.recipients.imports.columns import Column, Layout
-from quillpost.recipients.imports.process_pool import Examined
+from quillpost.recipients.imports.columns import FileLayout, MappedColumn
+from quillpost.recipients.imports.process_pool import ExaminedChunk
 
 UNFINISHED = ("waiting", "running")
 
@@ -27,8 +27,8 @@ class Import:
     file_name: str
     file_key: str | None
     file_bytes: int
-    layout: Layout
-    columns: Sequence[Column]
+    layout: FileLayout
+    columns: Sequence[MappedColumn]
     rows_total: int | None
     rows_read: int
     bytes_read: int
@@ -44,7 +44,7 @@ class Import:
         return self.status not in UNFINISHED
 
     @property
-    def staged(self) -> int:
+    def staged_count(self) -> int:
         """People that wait in its staging table."""
         return self.rows_read - self.rows_rejected
 
@@ -59,37 +59,34 @@ class Import:
 _COLUMNS = [imports.c[field.name] for field in fields(Import)]
 
 
-def _import(row: sa.Row[Any]) -> Import:
+def _build_import(row: sa.Row[Any]) -> Import:
     values = dict(row._mapping)
-    values["layout"] = Layout.read(values["layout"])
-    values["columns"] = [Column.read(each) for each in values["columns"]]
+    values["layout"] = FileLayout.from_dict(values["layout"])
+    values["columns"] = [MappedColumn.from_stored(column) for column in values["columns"]]
     return Import(**values)
 
 
 def insert_import(tx: Tx, values: Mapping[str, Any]) -> Import:
-    return _import(tx.execute(sa.insert(imports).values(**values).returning(*_COLUMNS)).one())
+    return _build_import(tx.execute(sa.insert(imports).values(**values).returning(*_COLUMNS)).one())
 
 
 def read_import(tx: Tx, import_id: int) -> Import:
     row = tx.execute(sa.select(*_COLUMNS).where(imports.c.id == import_id)).first()
     if row is None:
         raise NotFound
-    return _import(row)
+    return _build_import(row)
 
 
-def recent_imports(tx: Tx, list_id: int, *, most: int) -> list[Import]:
+def list_recent_imports(tx: Tx, list_id: int, *, limit: int) -> list[Import]:
     """Into one list, newest first."""
     rows = tx.execute(
-        sa.select(*_COLUMNS)
-        .where(imports.c.mailing_list_id == list_id)
-        .order_by(imports.c.id.desc())
-        .limit(most)
+        sa.select(*_COLUMNS).where(imports.c.mailing_list_id == list_id).order_by(imports.c.id.desc()).limit(limit)
     )
-    return [_import(row) for row in rows]
+    return [_build_import(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectedImportRow:
     """A row of a file that was not taken: where in it the row begins, and why."""
 
     place: int
@@ -97,19 +94,19 @@ class Reject:
     reason: str
 
 
-def first_rejects(tx: Tx, import_id: int, *, most: int) -> list[Reject]:
+def list_first_rejects(tx: Tx, import_id: int, *, limit: int) -> list[RejectedImportRow]:
     """In the order of the file. Takes the service's transaction, and an import that its reader has read."""
     columns = import_rejects.c
     rows = tx.execute(
         sa.select(columns.place, columns.line, columns.reason)
         .where(columns.import_id == import_id)
         .order_by(columns.place)
-        .limit(most)
+        .limit(limit)
     )
-    return [Reject(*row) for row in rows]
+    return [RejectedImportRow(*row) for row in rows]
 
 
-def start(tx: Tx, import_id: int, *, now: datetime) -> Import | None:
+def start_import(tx: Tx, import_id: int, *, now: datetime) -> Import | None:
     """The import at work, whether it begins or goes on; nothing where it has ended."""
     row = tx.execute(
         sa.update(imports)
@@ -117,10 +114,10 @@ def start(tx: Tx, import_id: int, *, now: datetime) -> Import | None:
         .values(status="running", updated_at=now)
         .returning(*_COLUMNS)
     ).first()
-    return None if row is None else _import(row)
+    return None if row is None else _build_import(row)
 
 
-def start_anew(tx: Tx, import_id: int, *, now: datetime) -> None:
+def restart_import(tx: Tx, import_id: int, *, now: datetime) -> None:
     """Nothing of it is staged: its first row is read next."""
     tx.execute(sa.delete(import_rejects).where(import_rejects.c.import_id == import_id))
     tx.execute(
@@ -130,58 +127,58 @@ def start_anew(tx: Tx, import_id: int, *, now: datetime) -> None:
     )
 
 
-def finish(tx: Tx, import_id: int, status: str, *, now: datetime, **values: Any) -> bool:
+def finish_import(tx: Tx, import_id: int, status: str, *, now: datetime, **values: Any) -> bool:
     """Whether it was this call that ended it."""
-    ended = tx.execute(
+    result = tx.execute(
         sa.update(imports)
         .where(imports.c.id == import_id, imports.c.status.in_(UNFINISHED))
         .values(status=status, finished_at=now, updated_at=now, **values)
     )
-    return ended.rowcount == 1
+    return result.rowcount == 1
 
 
-def keep_chunk(tx: Tx, import_id: int, examined: Examined, *, now: datetime) -> bool:
+def store_chunk(tx: Tx, import_id: int, examined: ExaminedChunk, *, now: datetime) -> bool:
     """Stage what became of a chunk and note that it is; False where the import has gone another way since."""
     chunk = examined.chunk
     # A crash of the server empties the staging table anyway, so nobody need wait for the disk.
     tx.execute(sa.text("set local synchronous_commit = off"))
-    moved = tx.execute(
+    result = tx.execute(
         sa.update(imports)
-        .where(imports.c.id == import_id, imports.c.status == "running", imports.c.rows_read == chunk.first)
+        .where(imports.c.id == import_id, imports.c.status == "running", imports.c.rows_read == chunk.first_row)
         .values(
-            rows_read=chunk.first + chunk.count,
-            rows_rejected=imports.c.rows_rejected + examined.bad,
+            rows_read=chunk.first_row + chunk.row_count,
+            rows_rejected=imports.c.rows_rejected + examined.rejected_count,
             bytes_read=chunk.bytes_read,
             updated_at=now,
         )
     )
-    if moved.rowcount == 0:
+    if result.rowcount == 0:
         return False
-    copy_into(tx, staging_name(import_id), examined.people)
-    copy_into(tx, import_rejects.name, examined.rejects)
+    copy_lines(tx, get_staging_name(import_id), examined.accepted_data)
+    copy_lines(tx, import_rejects.name, examined.rejected_data)
     return True
 
 
-def copy_into(tx: Tx, table: str, lines: bytes) -> None:
+def copy_lines(tx: Tx, table: str, lines: bytes) -> None:
     if not lines:
         return
     command = sql.SQL("copy {} from stdin").format(sql.Identifier(table))
-    with driver(tx).cursor() as cursor, cursor.copy(command) as copy:
+    with driver_connection(tx).cursor() as cursor, cursor.copy(command) as copy:
         copy.write(lines)
 
 
-def staging_name(import_id: int) -> str:
+def get_staging_name(import_id: int) -> str:
     return f"import_staging_{import_id}"
 
 
-def make_staging(tx: Tx, import_id: int) -> int:
+def create_staging(tx: Tx, import_id: int) -> int:
     """See that there is a staging table; how many wait in it."""
     tx.execute(sa.text("select make_import_staging(:id)"), {"id": import_id})
-    return int(tx.execute(sa.text(f"select count(*) from {staging_name(import_id)}")).scalar_one())
+    return int(tx.execute(sa.text(f"select count(*) from {get_staging_name(import_id)}")).scalar_one())
 
 
-def empty_staging(tx: Tx, import_id: int) -> None:
-    tx.execute(sa.text(f"truncate {staging_name(import_id)}"))
+def truncate_staging(tx: Tx, import_id: int) -> None:
+    tx.execute(sa.text(f"truncate {get_staging_name(import_id)}"))
 
 
 def drop_staging(tx: Tx, import_id: int) -> None:

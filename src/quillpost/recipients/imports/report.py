@@ -13,57 +13,57 @@ from quillpost.core.database.tables.imports import import_rejects
 from quillpost.core.errors import Refused
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.rows import records
-from quillpost.recipients.imports.tasks import GONE
-from quillpost.recipients.lists.export import harmless
+from quillpost.recipients.imports.rows import read_records
+from quillpost.recipients.imports.tasks import FILE_GONE
+from quillpost.recipients.lists.export import escape_formula
 
-AT_ONCE = 5_000
-PIECE = 64 * 1024
+ROWS_PER_QUERY = 5_000
+CHUNK_BYTES = 64 * 1024
 
 
-def rejected_rows(db: Database, files: FileStore, work: Import) -> Iterator[bytes]:
+def stream_rejected_rows(db: Database, files: FileStore, import_record: Import) -> Iterator[bytes]:
     """What was in them is read from the file once more. A failure comes before the first piece does."""
-    if work.file_key is None:
+    if import_record.file_key is None:
         raise Refused(
             "The file of this import was removed, and this report with it: after its time, or because"
             " somebody was erased."
         )
     try:
-        source = files.open(work.file_key)
+        source = files.open(import_record.file_key)
     except FileMissing:
-        raise Refused(GONE) from None
-    return _pieces(db, source, work)
+        raise Refused(FILE_GONE) from None
+    return _stream_report(db, source, import_record)
 
 
-def _pieces(db: Database, source: IO[bytes], work: Import) -> Iterator[bytes]:
+def _stream_report(db: Database, source: IO[bytes], import_record: Import) -> Iterator[bytes]:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["line", "reason", *map(harmless, work.layout.names)])
+    writer.writerow(["line", "reason", *map(escape_formula, import_record.layout.names)])
     with source:
-        rows = zip(count(), records(source, work.layout), strict=False)
-        for place, line, reason in _rejects(db, work.id):
-            cells = next((row.cells for at, row in rows if at == place), [])
-            writer.writerow([line, harmless(reason), *map(harmless, cells)])
-            if text.tell() >= PIECE:
+        rows = zip(count(), read_records(source, import_record.layout), strict=False)
+        for place, line, reason in _read_rejects(db, import_record.id):
+            cells = next((row.cells for row_number, row in rows if row_number == place), [])
+            writer.writerow([line, escape_formula(reason), *map(escape_formula, cells)])
+            if text.tell() >= CHUNK_BYTES:
                 yield text.getvalue().encode(errors="replace")
                 text.seek(0)
                 text.truncate()
     yield text.getvalue().encode(errors="replace")
 
 
-def _rejects(db: Database, import_id: int) -> Iterator[tuple[int, int, str]]:
+def _read_rejects(db: Database, import_id: int) -> Iterator[tuple[int, int, str]]:
     """In the order of the file, a few thousand at a time: a slow reader holds no connection."""
-    last = -1
+    last_place = -1
     columns = import_rejects.c
     while True:
-        with db.work() as tx:
-            found = tx.execute(
+        with db.system_transaction() as tx:
+            rows = tx.execute(
                 sa.select(columns.place, columns.line, columns.reason)
-                .where(columns.import_id == import_id, columns.place > last)
+                .where(columns.import_id == import_id, columns.place > last_place)
                 .order_by(columns.place)
-                .limit(AT_ONCE)
+                .limit(ROWS_PER_QUERY)
             ).all()
-        yield from map(tuple, found)
-        if len(found) < AT_ONCE:
+        yield from map(tuple, rows)
+        if len(rows) < ROWS_PER_QUERY:
             return
-        last = found[-1].place
+        last_place = rows[-1].place

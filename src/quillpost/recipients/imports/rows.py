@@ -7,26 +7,32 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from quillpost.recipients.imports.columns import LONGEST_CELL, MOST_COLUMNS, ONE_COLUMN, PARTS, Layout
-from quillpost.recipients.rules import Person, examine_alone, told_apart
-from quillpost.recipients.suppression import in_vain
-from quillpost.recipients.webhooks.values import day_said, put_street
-from quillpost.rendering.text.countries import country_code
+from quillpost.recipients import rules as recipient_rules
+from quillpost.recipients.imports.columns import (
+    INTERNAL_FIELD_NAMES,
+    MAX_CELL_LENGTH,
+    MAX_COLUMNS,
+    SINGLE_COLUMN_DELIMITER,
+    FileLayout,
+)
+from quillpost.recipients.rules import Person, check_recipient
+from quillpost.recipients.suppression import find_suppression_error
+from quillpost.recipients.webhooks.values import combine_street, normalize_date
+from quillpost.rendering.text.countries import country_code_by_name
 
-BROKEN = "{} holds a broken character: save the file as UTF-8 and import this row again."
-NUL = "{} holds a NUL character, which cannot be printed or stored."
+BROKEN_CHARACTER = "{} holds a broken character: save the file as UTF-8 and import this row again."
+NUL_CHARACTER = "{} holds a NUL character, which cannot be printed or stored."
 TOO_WIDE = (
-    "The row has {} cells, and there are {} columns: a cell that holds the sign between them needs quotes"
-    " around it."
+    "The row has {} cells, and there are {} columns: a cell that holds the sign between them needs quotes around it."
 )
 
-ESCAPED = re.compile("'+[-=+@\t\r\n＝＋－＠]")
+ESCAPED_FORMULA = re.compile("'+[-=+@\t\r\n＝＋－＠]")
 """How a value begins that an export has kept from being taken for a formula."""
-_FEW = re.compile(r"[\ufffd\x00]")
+_UNSTORABLE = re.compile(r"[\ufffd\x00]")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RowPlan:
     """What to read of each row: the places of columns and the fields that they hold."""
 
     fields: Sequence[tuple[int, str]]
@@ -35,157 +41,159 @@ class Plan:
     """How the list bars people; nothing: it is no suppression list."""
 
     @property
-    def within(self) -> list[tuple[int, str]]:
-        return [(place, PARTS.get(field, field)) for place, field in self.fields]
+    def internal_fields(self) -> list[tuple[int, str]]:
+        return [(index, INTERNAL_FIELD_NAMES.get(field, field)) for index, field in self.fields]
 
 
 class RowReader:
     """Makes people of rows."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: RowPlan) -> None:
         self._plan = plan
-        self._fields = plan.within
+        self._fields = plan.internal_fields
         self._width = plan.width
         names = {field for _, field in self._fields}
-        self._has_days = bool(names & {"dob", "anniversary"})
-        self._is_plain = not names & {"first_name", "last_name", "country", *PARTS.values()}
+        self._has_dates = bool(names & {"dob", "anniversary"})
+        self._is_plain = not names & {"first_name", "last_name", "country", *INTERNAL_FIELD_NAMES.values()}
 
-    def person(self, cells: Sequence[str]) -> Person | str:
+    def read_person(self, cells: Sequence[str]) -> Person | str:
         """Someone for a list; or why not, in one sentence."""
-        given = self.given(cells)
-        if isinstance(given, str):
-            return given
-        person, faults = examine_alone(given, may_lack=True)
-        for field, sentences in faults.items():
+        fields = self.read_fields(cells)
+        if isinstance(fields, str):
+            return fields
+        person, errors = check_recipient(fields, allow_incomplete=True)
+        for field, sentences in errors.items():
             return f"{field}: {sentences[0]}"
-        if (fault := in_vain(self._plan.suppress_by, person)) is not None:
-            return ": ".join(fault)
+        if (error := find_suppression_error(self._plan.suppress_by, person)) is not None:
+            return ": ".join(error)
         return person
 
-    def given(self, cells: Sequence[str]) -> dict[str, str] | str:
+    def read_fields(self, cells: Sequence[str]) -> dict[str, str] | str:
         """What the row says of someone, by our names, not examined yet; or why it cannot be read."""
         count = len(cells)
         if count > self._width and any(map(str.strip, cells[self._width :])):
             return TOO_WIDE.format(count, self._width)
-        given: dict[str, str] = {}
-        for place, field in self._fields:
-            if place < count and (text := cells[place].strip()):
-                if text[0] == "'" and ESCAPED.match(text):
+        fields: dict[str, str] = {}
+        for index, field in self._fields:
+            if index < count and (text := cells[index].strip()):
+                if text[0] == "'" and ESCAPED_FORMULA.match(text):
                     text = text[1:]
-                if (not text.isascii() or "\x00" in text) and (found := _FEW.search(text)) is not None:
-                    return (NUL if found[0] == "\x00" else BROKEN).format(_SHOWN.get(field, field))
-                given[field] = text
-        self._finish(given)
-        return given
+                if (not text.isascii() or "\x00" in text) and (match := _UNSTORABLE.search(text)) is not None:
+                    return (NUL_CHARACTER if match[0] == "\x00" else BROKEN_CHARACTER).format(
+                        _PUBLIC_FIELD_NAMES.get(field, field)
+                    )
+                fields[field] = text
+        self._complete_fields(fields)
+        return fields
 
-    def told_apart(self, person: Person) -> str:
+    def get_distinguishing_key(self, person: Person) -> str:
         """What tells those of one address on the list apart."""
-        return told_apart(self._plan.suppress_by or "", person)
+        return recipient_rules.get_distinguishing_key(self._plan.suppress_by or "", person)
 
-    def _finish(self, given: dict[str, str]) -> None:
+    def _complete_fields(self, fields: dict[str, str]) -> None:
         """By our names alone, as people of hooks are."""
         if not self._is_plain:
-            first, last = given.pop("first_name", None), given.pop("last_name", None)
+            first, last = fields.pop("first_name", None), fields.pop("last_name", None)
             if first and last:
-                given["name"] = f"{first} {last}"
-            elif (first or last) and "name" not in given:
-                given["name"] = first or last or ""
-            if "country" in given:
-                given["country"] = country_code(given["country"])
-        if not self._is_plain or "\n" in given.get("address", "") or "  " in given.get("address", ""):
-            put_street(given)
-        if self._has_days:
+                fields["name"] = f"{first} {last}"
+            elif (first or last) and "name" not in fields:
+                fields["name"] = first or last or ""
+            if "country" in fields:
+                fields["country"] = country_code_by_name(fields["country"])
+        if not self._is_plain or "\n" in fields.get("address", "") or "  " in fields.get("address", ""):
+            combine_street(fields)
+        if self._has_dates:
             for name in ("dob", "anniversary"):
-                if name in given and (day := day_said(given[name])) is not None:
-                    given[name] = day
+                if name in fields and (parsed_date := normalize_date(fields[name])) is not None:
+                    fields[name] = parsed_date
 
 
-_SHOWN = {within: field for field, within in PARTS.items()}
+_PUBLIC_FIELD_NAMES = {within: field for field, within in INTERNAL_FIELD_NAMES.items()}
 
 
-UNCLOSED = 'A quote (") is opened here and not closed: nothing from here to the end of the file was read.'
-LONGEST_ROW = 4_000_000
+UNCLOSED_QUOTE = 'A quote (") is opened here and not closed: nothing from here to the end of the file was read.'
+MAX_ROW_LENGTH = 4_000_000
 """Characters; in quotes a row can go on for as many lines as it likes."""
 TOO_LONG = (
-    f'A cell is longer than {LONGEST_CELL:,} characters, or the row than can be: perhaps a quote (") is not'
+    f'A cell is longer than {MAX_CELL_LENGTH:,} characters, or the row than can be: perhaps a quote (") is not'
     " closed."
     " The lines to {last} were not read."
 )
-TOO_MANY_COLUMNS = f"The row has {{width:,}} columns, and may have {MOST_COLUMNS:,}. Leave some out."
-READ_AHEAD = 256 * 1024
+TOO_MANY_COLUMNS = f"The row has {{width:,}} columns, and may have {MAX_COLUMNS:,}. Leave some out."
+READ_AHEAD_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class FileRecord:
     """One row: where it begins, its cells, and what keeps it from being read, if anything does."""
 
     line: int
     cells: list[str]
-    fault: str | None = None
+    error: str | None = None
     width: int = 0
     """How many cells there were, where they were too many to be kept."""
 
 
-class _Lines:
+class _LineReader:
     """The lines of a text, and whether somebody has asked for more than there are."""
 
     def __init__(self, text: io.TextIOWrapper) -> None:
         self._text = text
-        self.ended = False
+        self.has_ended = False
         self.length = 0
         """Characters since it was last set to nothing."""
 
-    def __iter__(self) -> "_Lines":
+    def __iter__(self) -> "_LineReader":
         return self
 
     def __next__(self) -> str:
         line = self._text.readline()
         if not line:
-            self.ended = True
+            self.has_ended = True
             raise StopIteration
         self.length += len(line)
-        if self.length > LONGEST_ROW:
+        if self.length > MAX_ROW_LENGTH:
             raise csv.Error
         return line
 
 
-def records(source: IO[bytes], layout: Layout) -> Iterator[Record]:
+def read_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
     """The rows below the header that are not blank. A broken character is U+FFFD in its cell.
 
     The source is closed with them, if it is not before.
     """
-    found = _all_records(source, layout)
+    records = _read_all_records(source, layout)
     if layout.has_header:
-        next(found, None)
-    return found
+        next(records, None)
+    return records
 
 
-def _all_records(source: IO[bytes], layout: Layout) -> Iterator[Record]:
+def _read_all_records(source: IO[bytes], layout: FileLayout) -> Iterator[FileRecord]:
     text = io.TextIOWrapper(source, encoding=layout.encoding, errors="replace", newline="")
-    return rows_of(text, layout.delimiter, is_workbook=layout.is_workbook)
+    return parse_records(text, layout.delimiter, is_workbook=layout.is_workbook)
 
 
-def rows_of(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool = False) -> Iterator[Record]:
+def parse_records(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool = False) -> Iterator[FileRecord]:
     """Every row of a text that is not blank, the header among them."""
-    lines = _Lines(text)
-    reader = csv.reader(lines, delimiter=delimiter or ONE_COLUMN)
-    row = 0
+    lines = _LineReader(text)
+    reader = csv.reader(lines, delimiter=delimiter or SINGLE_COLUMN_DELIMITER)
+    row_number = 0
     while True:
-        line = reader.line_num + 1
-        row += 1
+        line_number = reader.line_num + 1
+        row_number += 1
         lines.length = 0
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error:
-            yield Record(row if is_workbook else line, [], TOO_LONG.format(last=reader.line_num))
+            yield FileRecord(row_number if is_workbook else line_number, [], TOO_LONG.format(last=reader.line_num))
             continue
-        if len(cells) > MOST_COLUMNS:  # not kept: a short line of commas would be a long list
-            yield Record(
-                row if is_workbook else line, [], TOO_MANY_COLUMNS.format(width=len(cells)), len(cells)
+        if len(cells) > MAX_COLUMNS:  # not kept: a short line of commas would be a long list
+            yield FileRecord(
+                row_number if is_workbook else line_number, [], TOO_MANY_COLUMNS.format(width=len(cells)), len(cells)
             )
         elif any(map(str.strip, cells)):
             # Only within quotes does the reader ask for a line beyond the last.
-            fault = UNCLOSED if lines.ended else None
-            yield Record(row if is_workbook else line, cells, fault)
+            error = UNCLOSED_QUOTE if lines.has_ended else None
+            yield FileRecord(row_number if is_workbook else line_number, cells, error)

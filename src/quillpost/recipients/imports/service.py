@@ -13,28 +13,28 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, NotFound, Refused
 from quillpost.core.ports import FileStore
 from quillpost.recipients.imports import queries
-from quillpost.recipients.imports.columns import Column, Layout, chosen_columns, require_someone
+from quillpost.recipients.imports.columns import FileLayout, MappedColumn, choose_columns, require_address_or_email
 from quillpost.recipients.imports.queries import Import
 from quillpost.recipients.imports.sniffer import sniff
-from quillpost.recipients.imports.tasks import FILL, QUEUE, end
-from quillpost.recipients.imports.workbooks import is_workbook, unfolded
-from quillpost.recipients.lists.queries import REQUESTS_ALONE, MailingList, lock_lists, update_list
+from quillpost.recipients.imports.tasks import IMPORT_QUEUE, IMPORT_TASK, end_import
+from quillpost.recipients.imports.workbooks import convert_to_csv, is_workbook
+from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, MailingList, lock_lists, update_list
 
-BUSY = "This list is being filled already: wait until its `processed` is true, or cancel the import."
-SCANS_ALONE = "The service keeps whoever scanned a code on this list: import into a list of your own."
-OVER = "This import is {} already."
-LONGEST_NAME = 200
-FOLDER = "imports"
+LIST_BUSY = "This list is being filled already: wait until its `processed` is true, or cancel the import."
+SCAN_LIST_REFUSED = "The service keeps whoever scanned a code on this list: import into a list of your own."
+ALREADY_FINISHED = "This import is {} already."
+MAX_FILE_NAME_LENGTH = 200
+IMPORTS_FOLDER = "imports"
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class InspectedImport:
     """A file that can be imported: as it is read from now on, and its first rows."""
 
     file: IO[bytes]
     name: str
-    layout: Layout
-    columns: Sequence[Column]
+    layout: FileLayout
+    columns: Sequence[MappedColumn]
     rows: Sequence[Sequence[str]]
 
     @property
@@ -42,75 +42,79 @@ class Looked:
         return self.file.seek(0, os.SEEK_END)
 
 
-def look(file: IO[bytes], *, name: str, mapping: Mapping[str, Any] | None, has_header: bool | None) -> Looked:
+def inspect_file(
+    file: IO[bytes], *, name: str, mapping: Mapping[str, Any] | None, has_header: bool | None
+) -> InspectedImport:
     """What the file holds, or `Invalid`. The sheet of a workbook becomes a CSV file."""
     workbook = is_workbook(file)
-    read = unfolded(file) if workbook else file
+    readable = convert_to_csv(file) if workbook else file
     try:
-        found = sniff(read, has_header=has_header, is_workbook=workbook)
-        columns = chosen_columns(found.layout, found.rows, mapping)
+        sniffed = sniff(readable, has_header=has_header, is_workbook=workbook)
+        columns = choose_columns(sniffed.layout, sniffed.rows, mapping)
     except BaseException:
         if workbook:
-            read.close()
+            readable.close()
         raise
-    return Looked(read, _name(name), found.layout, columns, found.rows)
+    return InspectedImport(readable, _clean_file_name(name), sniffed.layout, columns, sniffed.rows)
 
 
-def keep(files: FileStore, looked: Looked, *, now: datetime) -> str:
+def store_file(files: FileStore, inspected: InspectedImport, *, now: datetime) -> str:
     """Put the file into the store; its key. Done before a transaction opens: storage may be far away."""
-    require_someone(looked.columns)
-    key = f"{FOLDER}/{now:%Y-%m-%d}/{uuid4()}"
-    looked.file.seek(0)
-    files.put_file(key, looked.file)
+    require_address_or_email(inspected.columns)
+    key = f"{IMPORTS_FOLDER}/{now:%Y-%m-%d}/{uuid4()}"
+    inspected.file.seek(0)
+    files.put_file(key, inspected.file)
     return key
 
 
-def place(tx: Tx, list_id: int, looked: Looked, key: str, *, clock: Clock, booked: bool = True) -> Import:
-    """Note the import; its work starts when this transaction commits, unless it is not `booked`."""
-    into = lock_lists(tx, [list_id]).get(list_id)
-    if into is None:
+def create_import(
+    tx: Tx, list_id: int, inspected: InspectedImport, key: str, *, clock: Clock, enqueue: bool = True
+) -> Import:
+    """Note the import; its work starts when this transaction commits, unless it is not `enqueue`."""
+    mailing_list = lock_lists(tx, [list_id]).get(list_id)
+    if mailing_list is None:
         raise NotFound
-    require_own(into)
-    if not into.processed:
-        raise Conflict(BUSY)
+    require_own_list(mailing_list)
+    if not mailing_list.processed:
+        raise Conflict(LIST_BUSY)
     now = clock()
     update_list(tx, list_id, {"processed": False, "updated_at": now})
-    made = queries.insert_import(
+    new_import = queries.insert_import(
         tx,
         {
-            "account_id": into.account_id,
-            "sub_account_id": into.sub_account_id,
+            "account_id": mailing_list.account_id,
+            "sub_account_id": mailing_list.sub_account_id,
             "mailing_list_id": list_id,
             "status": "waiting",
-            "file_name": looked.name,
+            "file_name": inspected.name,
             "file_key": key,
-            "file_bytes": looked.size,
-            "layout": looked.layout.written(),
-            "columns": [column.stored() for column in looked.columns],
+            "file_bytes": inspected.size,
+            "layout": inspected.layout.to_dict(),
+            "columns": [column.to_stored() for column in inspected.columns],
             "created_at": now,
             "updated_at": now,
         },
     )
-    if booked:
-        jobs.defer(tx, FILL, queue=QUEUE, import_id=made.id)
-    return made
+    if enqueue:
+        jobs.enqueue(tx, IMPORT_TASK, queue=IMPORT_QUEUE, import_id=new_import.id)
+    return new_import
 
 
-def require_own(into: MailingList) -> None:
+def require_own_list(mailing_list: MailingList) -> None:
     """Lists that the service keeps hold who came there by themselves, and nobody else."""
-    if into.kept_for is not None:
-        raise Refused(REQUESTS_ALONE if into.keeps_requests else SCANS_ALONE)
+    if mailing_list.kept_for is not None:
+        raise Refused(OPT_OUT_LIST_REFUSED if mailing_list.is_opt_out_list else SCAN_LIST_REFUSED)
 
 
-def cancel(tx: Tx, import_id: int, *, clock: Clock) -> Import:
+def cancel_import(tx: Tx, import_id: int, *, clock: Clock) -> Import:
     """Nobody of the file comes onto the list; whoever works on it finds out with the next chunk."""
-    work = queries.read_import(tx, import_id)
-    if not end(tx, work, "cancelled", clock=clock):
-        raise Conflict(OVER.format(queries.read_import(tx, import_id).status))
+    import_record = queries.read_import(tx, import_id)
+    if not end_import(tx, import_record, "cancelled", clock=clock):
+        raise Conflict(ALREADY_FINISHED.format(queries.read_import(tx, import_id).status))
     return queries.read_import(tx, import_id)
 
 
-def _name(given: str) -> str:
+def _clean_file_name(name: str) -> str:
     """A file's name may be as long and as odd as its sender likes; what is kept of it may not."""
-    plain = "".join(sign if sign.isprintable() else " " for sign in given)
-    return plain.replace("\\", "/").rpartition("/")[2].strip()[-LONGEST_NAME:] or "import"
+    printable = "".join(char if char.isprintable() else " " for char in name)
+    return printable.replace("\\", "/").rpartition("/")[2].strip()[-MAX_FILE_NAME_LENGTH:] or "import"

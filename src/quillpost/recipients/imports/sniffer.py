@@ -10,14 +10,14 @@ from itertools import islice
 from typing import IO
 
 from quillpost.core.errors import Invalid
-from quillpost.recipients.field_names import meaning, plain
-from quillpost.recipients.imports.columns import LONGEST_LINE, MOST_COLUMNS, Layout, names_of
-from quillpost.recipients.imports.rows import Record, rows_of
+from quillpost.recipients.field_names import find_field_meaning, normalize_name
+from quillpost.recipients.imports.columns import MAX_COLUMNS, MAX_LINE_BYTES, FileLayout, build_column_names
+from quillpost.recipients.imports.rows import FileRecord, parse_records
 
-PIECE = 1_000_000
-HEAD = 64 * 1024
-SAMPLE_ROWS = 200
-SAMPLE_CHARACTERS = 4_000_000
+CHUNK_BYTES = 1_000_000
+HEAD_BYTES = 64 * 1024
+MAX_SAMPLE_ROWS = 200
+MAX_SAMPLE_CHARACTERS = 4_000_000
 
 DELIMITERS = (",", "\t", ";", "|")
 
@@ -36,166 +36,172 @@ _SIGNATURES = (
     (b"<html", "a web page"),
     (b"<?xml", "XML"),
 )
-_SENDABLE = "Send a CSV, TSV or .xlsx file."
-_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-_SAYS_NOTHING = " \t\r\n\0\"'\ufeff\ufffd" + "".join(DELIMITERS)
-_CONTROLS = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+_ACCEPTED_FILES = "Send a CSV, TSV or .xlsx file."
+_BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_MEANINGLESS_CHARACTERS = " \t\r\n\0\"'\ufeff\ufffd" + "".join(DELIMITERS)
+_CONTROL_BYTES = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
-class Sniffed:
+class SniffedFile:
     """A file that can be read, and its first rows."""
 
-    layout: Layout
+    layout: FileLayout
     rows: Sequence[Sequence[str]]
 
 
-def refused(sentence: str) -> Invalid:
+def build_file_error(sentence: str) -> Invalid:
     return Invalid({"file": [sentence]})
 
 
-def sniff(file: IO[bytes], *, has_header: bool | None = None, is_workbook: bool = False) -> Sniffed:
+def sniff(file: IO[bytes], *, has_header: bool | None = None, is_workbook: bool = False) -> SniffedFile:
     """How the file is read, or `Invalid` with what it is instead of a table."""
     file.seek(0)
-    head = file.read(HEAD)
+    head = file.read(HEAD_BYTES)
     if not head.strip():
-        raise refused(f"The file is empty. {_SENDABLE}")
-    encoding = _marked(head)
+        raise build_file_error(f"The file is empty. {_ACCEPTED_FILES}")
+    encoding = _detect_marked_encoding(head)
     if encoding is None:
         _require_text(head)
-    encoding = encoding or _wide(head) or _decided(file)
+    encoding = encoding or _detect_utf16(head) or _detect_encoding(file)
     _require_lines(file)
-    delimiter, rows = _divided(file, encoding)
+    delimiter, rows = _detect_delimiter(file, encoding)
     if is_workbook:
-        delimiter, rows = ",", _first_rows(file, encoding, ",")
+        delimiter, rows = ",", _read_first_rows(file, encoding, ",")
     if rows and rows[0].width:
-        raise _too_wide(rows[0].width)
-    cells = [row.cells for row in rows if row.fault is None]
+        raise _build_width_error(rows[0].width)
+    cells = [row.cells for row in rows if row.error is None]
     if not cells:
-        raise refused(f"No row of the file can be read. {rows[0].fault if rows else _SENDABLE}")
-    if not any(cell.strip(_SAYS_NOTHING) for row in cells for cell in row):
-        raise refused(f"The file is empty: no cell of it says anything. {_SENDABLE}")
-    header = _is_header(cells) if has_header is None else has_header
-    width = len(cells[0]) if header else max(map(len, cells))
-    if width > MOST_COLUMNS:
-        raise _too_wide(width)
-    if header and len(cells) == 1:
-        raise refused("The file has a line of column names and nobody below it.")
-    layout = Layout(encoding, delimiter, header, names_of(cells[0] if header else None, width), is_workbook)
-    return Sniffed(layout, cells[1:] if header else cells)
+        raise build_file_error(f"No row of the file can be read. {rows[0].error if rows else _ACCEPTED_FILES}")
+    if not any(cell.strip(_MEANINGLESS_CHARACTERS) for row in cells for cell in row):
+        raise build_file_error(f"The file is empty: no cell of it says anything. {_ACCEPTED_FILES}")
+    is_header_present = _is_header(cells) if has_header is None else has_header
+    width = len(cells[0]) if is_header_present else max(map(len, cells))
+    if width > MAX_COLUMNS:
+        raise _build_width_error(width)
+    if is_header_present and len(cells) == 1:
+        raise build_file_error("The file has a line of column names and nobody below it.")
+    layout = FileLayout(
+        encoding,
+        delimiter,
+        is_header_present,
+        build_column_names(cells[0] if is_header_present else None, width),
+        is_workbook,
+    )
+    return SniffedFile(layout, cells[1:] if is_header_present else cells)
 
 
-def _too_wide(width: int) -> Invalid:
-    return refused(f"The file has {width:,} columns, and may have {MOST_COLUMNS:,}. Leave some out.")
+def _build_width_error(width: int) -> Invalid:
+    return build_file_error(f"The file has {width:,} columns, and may have {MAX_COLUMNS:,}. Leave some out.")
 
 
-def _marked(head: bytes) -> str | None:
+def _detect_marked_encoding(head: bytes) -> str | None:
     """The encoding that a mark at the beginning tells."""
-    return next((encoding for mark, encoding in _MARKS if head.startswith(mark)), None)
+    return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if head.startswith(mark)), None)
 
 
 def _require_text(head: bytes) -> None:
-    begin = head.lstrip()[:16].lower()
-    for signature, what in _SIGNATURES:
-        if head.startswith(signature) or begin.startswith(signature.lower()):
-            raise refused(f"This file is {what}. {_SENDABLE}")
-    if _wide(head) is None and len(_CONTROLS.findall(head)) + head.count(0) > len(head) / 100 + 2:
-        raise refused(f"This file is no text. {_SENDABLE}")
+    start = head.lstrip()[:16].lower()
+    for signature, description in _SIGNATURES:
+        if head.startswith(signature) or start.startswith(signature.lower()):
+            raise build_file_error(f"This file is {description}. {_ACCEPTED_FILES}")
+    if _detect_utf16(head) is None and len(_CONTROL_BYTES.findall(head)) + head.count(0) > len(head) / 100 + 2:
+        raise build_file_error(f"This file is no text. {_ACCEPTED_FILES}")
 
 
-def _wide(head: bytes) -> str | None:
+def _detect_utf16(head: bytes) -> str | None:
     """UTF-16 that does not say so: every other byte of plain letters is a nought."""
-    for encoding, start in (("utf-16-le", 1), ("utf-16-be", 0)):
-        if head[start::2].count(0) > len(head) * 0.35 and head[1 - start :: 2].count(0) < len(head) * 0.05:
+    for encoding, offset in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if head[offset::2].count(0) > len(head) * 0.35 and head[1 - offset :: 2].count(0) < len(head) * 0.05:
             return encoding
     return None
 
 
-def _decided(file: IO[bytes]) -> str:
+def _detect_encoding(file: IO[bytes]) -> str:
     """UTF-8 where the whole file is; else what most of its letters beyond ASCII speak for.
 
     A file that only breaks off within its last letter was UTF-8.
     """
-    strict = codecs.getincrementaldecoder("utf-8")("strict")
+    decoder = codecs.getincrementaldecoder("utf-8")("strict")
     file.seek(0)
     try:
-        while piece := file.read(PIECE):
-            strict.decode(piece)
+        while chunk := file.read(CHUNK_BYTES):
+            decoder.decode(chunk)
     except UnicodeDecodeError:
-        return _spoken_for(file)
+        return _detect_broken_encoding(file)
     return "utf-8"
 
 
-def _spoken_for(file: IO[bytes]) -> str:
-    lenient = codecs.getincrementaldecoder("utf-8")("replace")
-    good = bad = 0
+def _detect_broken_encoding(file: IO[bytes]) -> str:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    valid_count = broken_count = 0
     file.seek(0)
-    while piece := file.read(PIECE):
-        text = lenient.decode(piece)
-        broken = text.count("\ufffd")
-        good += len(text) - len(text.encode("ascii", "ignore")) - broken
-        bad += broken
-    return "utf-8" if good > bad else "cp1252"
+    while chunk := file.read(CHUNK_BYTES):
+        text = decoder.decode(chunk)
+        broken_in_chunk = text.count("\ufffd")
+        valid_count += len(text) - len(text.encode("ascii", "ignore")) - broken_in_chunk
+        broken_count += broken_in_chunk
+    return "utf-8" if valid_count > broken_count else "cp1252"
 
 
 def _require_lines(file: IO[bytes]) -> None:
     """A file without lines is no table; and one endless line would fill the memory."""
     file.seek(0)
-    since = 0
-    while piece := file.read(PIECE):
-        first, last = _first_break(piece), max(piece.rfind(b"\n"), piece.rfind(b"\r"))
-        if since + first > LONGEST_LINE:
-            raise refused(f"A line of the file is longer than {LONGEST_LINE:,} bytes. {_SENDABLE}")
-        since = since + len(piece) if last < 0 else len(piece) - last
+    line_bytes = 0
+    while chunk := file.read(CHUNK_BYTES):
+        first_end, last_end = _find_line_end(chunk), max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+        if line_bytes + first_end > MAX_LINE_BYTES:
+            raise build_file_error(f"A line of the file is longer than {MAX_LINE_BYTES:,} bytes. {_ACCEPTED_FILES}")
+        line_bytes = line_bytes + len(chunk) if last_end < 0 else len(chunk) - last_end
 
 
-def _first_break(piece: bytes) -> int:
+def _find_line_end(chunk: bytes) -> int:
     """How many bytes come before the first end of a line."""
-    return min((at for at in (piece.find(b"\n"), piece.find(b"\r")) if at >= 0), default=len(piece))
+    return min((index for index in (chunk.find(b"\n"), chunk.find(b"\r")) if index >= 0), default=len(chunk))
 
 
-def _divided(file: IO[bytes], encoding: str) -> tuple[str, list[Record]]:
+def _detect_delimiter(file: IO[bytes], encoding: str) -> tuple[str, list[FileRecord]]:
     """What divides the cells: that by which most rows come out as wide as the first. A first row that
     nothing divides is that of a single column, whatever is in the rows below."""
-    best: tuple[tuple[float, int], str, list[Record]] | None = None
+    best: tuple[tuple[float, int], str, list[FileRecord]] | None = None
     for delimiter in DELIMITERS:
-        rows = _first_rows(file, encoding, delimiter)
-        widths = [row.width or len(row.cells) for row in rows if row.width or row.fault is None]
+        rows = _read_first_rows(file, encoding, delimiter)
+        widths = [row.width or len(row.cells) for row in rows if row.width or row.error is None]
         if not widths or widths[0] < 2:
             continue
-        alike = sum(width == widths[0] for width in widths) / len(widths)
-        usual = Counter(widths).most_common(1)[0][1] / len(widths)
-        score = (round(max(alike, usual), 1), widths[0])
+        share_like_first = sum(width == widths[0] for width in widths) / len(widths)
+        share_most_common = Counter(widths).most_common(1)[0][1] / len(widths)
+        score = (round(max(share_like_first, share_most_common), 1), widths[0])
         if best is None or score > best[0]:
             best = score, delimiter, rows
-    return best[1:] if best is not None else ("", _first_rows(file, encoding, ""))
+    return best[1:] if best is not None else ("", _read_first_rows(file, encoding, ""))
 
 
-def _first_rows(file: IO[bytes], encoding: str, delimiter: str) -> list[Record]:
+def _read_first_rows(file: IO[bytes], encoding: str, delimiter: str) -> list[FileRecord]:
     file.seek(0)
     text = io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
     try:
-        return list(_some(rows_of(text, delimiter)))
+        return list(_take_sample(parse_records(text, delimiter)))
     finally:
         text.detach()
 
 
-def _some(rows: Iterator[Record]) -> Iterator[Record]:
+def _take_sample(rows: Iterator[FileRecord]) -> Iterator[FileRecord]:
     """The first of them; fewer where they are long."""
     length = 0
-    for row in islice(rows, SAMPLE_ROWS):
+    for row in islice(rows, MAX_SAMPLE_ROWS):
         yield row
         length += sum(map(len, row.cells))
-        if length > SAMPLE_CHARACTERS:
+        if length > MAX_SAMPLE_CHARACTERS:
             return
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first row names columns: a name that we know, or words above what are no words."""
-    first = [cell.strip() for cell in rows[0] if cell.strip()]
-    if any("@" in cell for cell in first):
+    first_cells = [cell.strip() for cell in rows[0] if cell.strip()]
+    if any("@" in cell for cell in first_cells):
         return False
-    if any(meaning(plain(cell)) for cell in first):
+    if any(find_field_meaning(normalize_name(cell)) for cell in first_cells):
         return True
-    has_digits = any(any(map(str.isdigit, cell)) for cell in first)
+    has_digits = any(any(map(str.isdigit, cell)) for cell in first_cells)
     return not has_digits and any(any(map(str.isdigit, cell)) for row in rows[1:20] for cell in row)

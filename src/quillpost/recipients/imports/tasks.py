@@ -25,31 +25,31 @@ from quillpost.core.database import Database, Tx, search
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.recipients.addresses.service import UNDELIVERABLE
 from quillpost.recipients.imports import queries
-from quillpost.recipients.imports.examiner import examined
-from quillpost.recipients.imports.process_pool import Chunk, Crew, Examined
+from quillpost.recipients.imports.examiner import examine_rows
+from quillpost.recipients.imports.process_pool import ExaminedChunk, ExaminerPool, RowChunk
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.rows import Plan, Record, RowReader, records
+from quillpost.recipients.imports.rows import FileRecord, RowPlan, RowReader, read_records
 from quillpost.recipients.lists.queries import MailingList, lock_lists, update_list
-from quillpost.recipients.rules import CUSTOM, JUDGED
-from quillpost.recipients.service import ALREADY_THERE
+from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS
+from quillpost.recipients.service import ALREADY_ON_LIST
 
 SAME_ADDRESS = "address: Line %s of the file has the same address."
 SAME_EMAIL = "email: Line %s of the file has the same e-mail."
-UNDELIVERABLE_THERE = (
+UNDELIVERABLE_ON_LIST = (
     "address: This address is on this mailing list already, as one that nothing can be delivered to: correct"
     " or delete recipient %s, and import this row again."
 )
-EMAIL_THERE = "email: This e-mail is already on this mailing list."
+EMAIL_ON_LIST = "email: This e-mail is already on this mailing list."
 
-_PERSON = (
+_PERSON_COLUMNS = (
     "name", "company", "address", "address2", "city", "province", "postal_code", "country", "email",
-    "phone", "dob", "anniversary", *CUSTOM, *JUDGED, "told_apart",
+    "phone", "dob", "anniversary", *CUSTOM_FIELDS, *DERIVED_COLUMNS, "told_apart",
 )  # fmt: skip
 
 # Runs of rows that lie in order cost a sort next to nothing, and are compared in memory where there is some.
-_AT_EASE = ("set local work_mem = '64MB'", "set local jit = off")
+_SESSION_SETTINGS = ("set local work_mem = '64MB'", "set local jit = off")
 
-_TWICE = """
+_REJECT_FILE_DUPLICATES = """
     insert into import_rejects (import_id, place, line, reason)
     select :id, s.place, s.line, format(:told, d.line)
       from {staging} s
@@ -60,7 +60,7 @@ _TWICE = """
         on {qualified} = d.key and s.told_apart = d.told_apart
      where {among} and s.place <> d.place
 """
-_THERE = """
+_REJECT_ADDRESSES_ON_LIST = """
     insert into import_rejects (import_id, place, line, reason)
     select :id, s.place, s.line,
            case when r.deliverability = :undeliverable and s.deliverability <> :undeliverable
@@ -70,7 +70,7 @@ _THERE = """
                        and r.told_apart = s.told_apart
     on conflict do nothing
 """
-_EMAIL_THERE = """
+_REJECT_EMAILS_ON_LIST = """
     insert into import_rejects (import_id, place, line, reason)
     select :id, s.place, s.line, :told from {staging} s
      where s.address_key is null
@@ -79,94 +79,103 @@ _EMAIL_THERE = """
                       and r.mailing_list_id = :list and r.address_key is null)
     on conflict do nothing
 """
-_LEAVE_OUT = """
+_DELETE_REJECTED = """
     delete from {staging} s using import_rejects x where x.import_id = :id and x.place = s.place
 """
 # In the order of the file. They lie nearly so: a chunk may fill pages that one before it has left free.
-_INSERT = f"""
-    insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(_PERSON)},
+_INSERT_STAGED = f"""
+    insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(_PERSON_COLUMNS)},
                             created_at, updated_at)
-    select :account, cast(:sub_account as bigint), :list, {", ".join(_PERSON)}, :now, :now from {{staging}}
+    select :account, cast(:sub_account as bigint), :list, {", ".join(_PERSON_COLUMNS)}, :now, :now from {{staging}}
      order by place
 """
 
 
-class SomeLost(Exception):
+class StagedRowsLost(Exception):
     """Not all who were staged are there: the database has crashed since, and they must be read anew."""
 
 
-def put_on_list(tx: Tx, work: Import, into: MailingList, *, clock: Clock) -> None:
-    """`into` is in this transaction's hands: nobody else writes its people. Undo it on `SomeLost`."""
-    for setting in _AT_EASE:
+def add_staged_recipients(tx: Tx, import_record: Import, mailing_list: MailingList, *, clock: Clock) -> None:
+    """`mailing_list` is in this transaction's hands: nobody else writes its people. Undo it on `StagedRowsLost`."""
+    for setting in _SESSION_SETTINGS:
         tx.execute(sa.text(setting))
     now = clock()
-    these: dict[str, object] = {
-        "id": work.id,
-        "list": into.id,
-        "account": into.account_id,
+    bind_values: dict[str, object] = {
+        "id": import_record.id,
+        "list": mailing_list.id,
+        "account": mailing_list.account_id,
         "undeliverable": UNDELIVERABLE,
-        "told_undeliverable": UNDELIVERABLE_THERE,
+        "told_undeliverable": UNDELIVERABLE_ON_LIST,
     }
-    doubles = _reject_doubles(tx, work, these, is_empty=into.total_recipients == 0)
-    if doubles:
-        _run(tx, work, _LEAVE_OUT, these)
-    added = _run(tx, work, _INSERT, these | {"sub_account": into.sub_account_id, "now": now})
-    if added + doubles != work.staged:
-        raise SomeLost(f"Of {work.staged} people {added + doubles} are staged.")
-    is_first = into.type == "manual" and into.total_recipients == 0 and added > 0
-    update_list(tx, into.id, {"processed": True, "updated_at": now} | ({"type": "csv"} if is_first else {}))
-    queries.finish(
+    duplicates = _reject_duplicates(tx, import_record, bind_values, is_empty=mailing_list.total_recipients == 0)
+    if duplicates:
+        _run_staging_query(tx, import_record, _DELETE_REJECTED, bind_values)
+    added_count = _run_staging_query(
+        tx, import_record, _INSERT_STAGED, bind_values | {"sub_account": mailing_list.sub_account_id, "now": now}
+    )
+    if added_count + duplicates != import_record.staged_count:
+        raise StagedRowsLost(f"Of {import_record.staged_count} people {added_count + duplicates} are staged.")
+    is_first_fill = mailing_list.type == "manual" and mailing_list.total_recipients == 0 and added_count > 0
+    update_list(
+        tx, mailing_list.id, {"processed": True, "updated_at": now} | ({"type": "csv"} if is_first_fill else {})
+    )
+    queries.finish_import(
         tx,
-        work.id,
+        import_record.id,
         "done",
         now=clock(),
-        rows_total=work.rows_read,
-        rows_imported=added,
-        rows_rejected=work.rows_rejected + doubles,
-        duplicates=doubles,
-        bytes_read=work.file_bytes,
+        rows_total=import_record.rows_read,
+        rows_imported=added_count,
+        rows_rejected=import_record.rows_rejected + duplicates,
+        duplicates=duplicates,
+        bytes_read=import_record.file_bytes,
     )
-    queries.drop_staging(tx, work.id)
+    queries.drop_staging(tx, import_record.id)
 
 
-def _reject_doubles(tx: Tx, work: Import, these: dict[str, object], *, is_empty: bool) -> int:
+def _reject_duplicates(tx: Tx, import_record: Import, bind_values: dict[str, object], *, is_empty: bool) -> int:
     by_address = {"key": "address_key", "qualified": "s.address_key", "among": "address_key is not null"}
     by_email = {"key": "lower(email)", "qualified": "lower(s.email)", "among": "address_key is null"}
-    found = 0
-    for names, told in ((by_address, SAME_ADDRESS), (by_email, SAME_EMAIL)):
-        found += _run(tx, work, _TWICE, these | {"told": told}, **names)
+    duplicates = 0
+    for names, message in ((by_address, SAME_ADDRESS), (by_email, SAME_EMAIL)):
+        duplicates += _run_staging_query(
+            tx, import_record, _REJECT_FILE_DUPLICATES, bind_values | {"told": message}, **names
+        )
     if not is_empty:
-        for query, told in ((_THERE, f"address: {ALREADY_THERE}"), (_EMAIL_THERE, EMAIL_THERE)):
-            found += _run(tx, work, query, these | {"told": told})
-    return found
+        for query, message in (
+            (_REJECT_ADDRESSES_ON_LIST, f"address: {ALREADY_ON_LIST}"),
+            (_REJECT_EMAILS_ON_LIST, EMAIL_ON_LIST),
+        ):
+            duplicates += _run_staging_query(tx, import_record, query, bind_values | {"told": message})
+    return duplicates
 
 
-def _run(tx: Tx, work: Import, query: str, values: Mapping[str, object], **names: str) -> int:
-    text = query.format(staging=queries.staging_name(work.id), **names)
+def _run_staging_query(tx: Tx, import_record: Import, query: str, values: Mapping[str, object], **names: str) -> int:
+    text = query.format(staging=queries.get_staging_name(import_record.id), **names)
     return tx.execute(sa.text(text), values).rowcount
 
 
 log = structlog.get_logger(__name__)
 
-FILL = "audience.import"
-QUEUE = "import"
+IMPORT_TASK = "audience.import"
+IMPORT_QUEUE = "import"
 """One at a time: each takes all processors."""
 
-CHUNK_ROWS = 4_000
-CHUNK_CHARACTERS = 1_000_000
-SMALL = 300_000
+MAX_CHUNK_ROWS = 4_000
+MAX_CHUNK_CHARACTERS = 1_000_000
+MAX_INLINE_BYTES = 300_000
 """Bytes of a file that is examined on the spot: processes of its own would take longer to start."""
 
-GONE = "The file is gone from the file store. Upload it again."
-GIVEN_UP = "The import could not be finished. Upload the file again."
-LOCKS = 7_125_212
+FILE_GONE = "The file is gone from the file store. Upload it again."
+IMPORT_ABANDONED = "The import could not be finished. Upload the file again."
+ADVISORY_LOCK_CLASS = 7_125_212
 """Our advisory locks for imports."""
 
-Tell = Callable[[Import], None]
+ImportProgressCallback = Callable[[Import], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class ImportContext:
     """All that an import is made with."""
 
     db: Database
@@ -174,176 +183,178 @@ class Means:
     clock: Clock
 
 
-class Overtaken(Exception):
+class ImportOvertaken(Exception):
     """The import was cancelled, or somebody else goes on with it."""
 
 
-class Interrupted(Exception):
+class ImportInterrupted(Exception):
     """This process is to end; the job is taken up again where it was."""
 
 
-def fill(means: Means, import_id: int, *, tell: Tell | None = None) -> None:
+def run_import(context: ImportContext, import_id: int, *, on_progress: ImportProgressCallback | None = None) -> None:
     """Do what is left of an import. Who finds it in others' hands leaves it to them."""
-    with _turn(means.db, import_id) as is_ours:
-        if not is_ours:
+    with _lock_import(context.db, import_id) as is_locked:
+        if not is_locked:
             return
-        with means.db.work() as tx:
-            work = queries.start(tx, import_id, now=means.clock())
-        if work is None:
-            _clear(means.db, import_id)
+        with context.db.system_transaction() as tx:
+            import_record = queries.start_import(tx, import_id, now=context.clock())
+        if import_record is None:
+            _drop_finished_staging(context.db, import_id)
             return
         try:
-            _stage(means, work, tell)
-            _settle(means, import_id)
-        except Overtaken:
+            _stage_rows(context, import_record, on_progress)
+            _finish_import(context, import_id)
+        except ImportOvertaken:
             # Where it has not ended, the next try finds others at work, or goes on from what a crash left.
-            if not _clear(means.db, import_id):
+            if not _drop_finished_staging(context.db, import_id):
                 raise
         except FileMissing:
-            fail(means, import_id, GONE)
+            fail_import(context, import_id, FILE_GONE)
 
 
-def fail(means: Means, import_id: int, why: str) -> None:
+def fail_import(context: ImportContext, import_id: int, reason: str) -> None:
     """End it with a reason; its list is as it was."""
-    with means.db.work() as tx:
-        end(tx, queries.read_import(tx, import_id), "failed", clock=means.clock, error=why)
+    with context.db.system_transaction() as tx:
+        end_import(tx, queries.read_import(tx, import_id), "failed", clock=context.clock, error=reason)
         queries.drop_staging(tx, import_id)
-    log.warning("audience.import_failed", id=import_id, why=why)
+    log.warning("audience.import_failed", id=import_id, why=reason)
 
 
-def end(tx: Tx, work: Import, status: str, *, clock: Clock, error: str | None = None) -> bool:
+def end_import(tx: Tx, import_record: Import, status: str, *, clock: Clock, error: str | None = None) -> bool:
     """Whether this call ended it. The list before the import, as everyone does who writes both."""
-    lock_lists(tx, [work.mailing_list_id])
+    lock_lists(tx, [import_record.mailing_list_id])
     now = clock()
-    if not queries.finish(tx, work.id, status, now=now, error=error):
+    if not queries.finish_import(tx, import_record.id, status, now=now, error=error):
         return False
-    update_list(tx, work.mailing_list_id, {"processed": True, "updated_at": now})
+    update_list(tx, import_record.mailing_list_id, {"processed": True, "updated_at": now})
     return True
 
 
-def _stage(means: Means, work: Import, tell: Tell | None) -> None:
+def _stage_rows(context: ImportContext, import_record: Import, on_progress: ImportProgressCallback | None) -> None:
     """Read on from where it was, until all rows are staged."""
-    done = _begun(means, work)
-    assert work.file_key is not None
-    with means.db.work() as tx:
-        [into] = lock_lists(tx, [work.mailing_list_id]).values()
-    with means.store.open(work.file_key) as file:
-        counted = _Counted(file)
-        rows = records(io.BufferedReader(counted, 256 * 1024), work.layout)
-        chunks = _chunks(islice(rows, done, None), done, counted)
-        with _examining(work, _plan(work, into)) as examine:
-            for found in examine(chunks):
+    rows_done = _prepare_staging(context, import_record)
+    assert import_record.file_key is not None
+    with context.db.system_transaction() as tx:
+        [mailing_list] = lock_lists(tx, [import_record.mailing_list_id]).values()
+    with context.store.open(import_record.file_key) as file:
+        counting_file = _CountingFile(file)
+        rows = read_records(io.BufferedReader(counting_file, 256 * 1024), import_record.layout)
+        chunks = _read_chunks(islice(rows, rows_done, None), rows_done, counting_file)
+        with _open_examiner(import_record, _build_plan(import_record, mailing_list)) as examine:
+            for examined_chunk in examine(chunks):
                 if jobs.is_stopping():
-                    raise Interrupted
-                with means.db.work() as tx:
-                    if not queries.keep_chunk(tx, work.id, found, now=means.clock()):
-                        raise Overtaken
-                    current = queries.read_import(tx, work.id) if tell else None
-                if tell and current:
-                    tell(current)
+                    raise ImportInterrupted
+                with context.db.system_transaction() as tx:
+                    if not queries.store_chunk(tx, import_record.id, examined_chunk, now=context.clock()):
+                        raise ImportOvertaken
+                    current = queries.read_import(tx, import_record.id) if on_progress else None
+                if on_progress and current:
+                    on_progress(current)
 
 
-def _begun(means: Means, work: Import) -> int:
+def _prepare_staging(context: ImportContext, import_record: Import) -> int:
     """How many rows are staged; none, where a crash has emptied the staging table."""
-    with means.db.work() as tx:
-        waiting = queries.make_staging(tx, work.id)
-        if waiting == work.staged:
-            return work.rows_read
-        queries.empty_staging(tx, work.id)
-        queries.start_anew(tx, work.id, now=means.clock())
-    log.warning("audience.import_anew", id=work.id)
+    with context.db.system_transaction() as tx:
+        staged_rows = queries.create_staging(tx, import_record.id)
+        if staged_rows == import_record.staged_count:
+            return import_record.rows_read
+        queries.truncate_staging(tx, import_record.id)
+        queries.restart_import(tx, import_record.id, now=context.clock())
+    log.warning("audience.import_anew", id=import_record.id)
     return 0
 
 
-def _settle(means: Means, import_id: int) -> None:
-    with means.db.work() as tx:
+def _finish_import(context: ImportContext, import_id: int) -> None:
+    with context.db.system_transaction() as tx:
         list_id = queries.read_import(tx, import_id).mailing_list_id
-        found = lock_lists(tx, [list_id]).get(list_id)
-        work = queries.start(tx, import_id, now=means.clock())
-        if found is None or work is None:
-            raise Overtaken
-        put_on_list(tx, work, found, clock=means.clock)
-        jobs.wake(tx, search.INDEX, at=means.clock())
-    log.info("audience.imported", id=import_id, rows=work.rows_read)
+        mailing_list = lock_lists(tx, [list_id]).get(list_id)
+        import_record = queries.start_import(tx, import_id, now=context.clock())
+        if mailing_list is None or import_record is None:
+            raise ImportOvertaken
+        add_staged_recipients(tx, import_record, mailing_list, clock=context.clock)
+        jobs.enqueue_unique(tx, search.INDEX_TASK, at=context.clock())
+    log.info("audience.imported", id=import_id, rows=import_record.rows_read)
 
 
-def _plan(work: Import, into: MailingList) -> Plan:
-    fields = [(place, column.field) for place, column in enumerate(work.columns) if column.field]
-    return Plan(fields, work.layout.width, into.suppress_by if into.is_suppression_list else None)
+def _build_plan(import_record: Import, mailing_list: MailingList) -> RowPlan:
+    fields = [(index, column.field) for index, column in enumerate(import_record.columns) if column.field]
+    return RowPlan(
+        fields, import_record.layout.width, mailing_list.suppress_by if mailing_list.is_suppression_list else None
+    )
 
 
-Examine = Callable[[Iterator[Chunk]], Iterator[Examined]]
+ExamineChunks = Callable[[Iterator[RowChunk]], Iterator[ExaminedChunk]]
 
 
 @contextmanager
-def _examining(work: Import, plan: Plan) -> Iterator[Examine]:
-    if work.file_bytes <= SMALL:
+def _open_examiner(import_record: Import, plan: RowPlan) -> Iterator[ExamineChunks]:
+    if import_record.file_bytes <= MAX_INLINE_BYTES:
         reader = RowReader(plan)
-        yield lambda chunks: (_on_the_spot(reader, work.id, chunk) for chunk in chunks)
+        yield lambda chunks: (_examine_inline(reader, import_record.id, chunk) for chunk in chunks)
         return
-    with Crew(plan, work.id) as crew:
-        yield crew.examine
+    with ExaminerPool(plan, import_record.id) as examiner_pool:
+        yield examiner_pool.examine
 
 
-def _on_the_spot(reader: RowReader, import_id: int, chunk: Chunk) -> Examined:
-    people, rejects = examined(reader, import_id, chunk.first, chunk.lines, chunk.rows, chunk.faults)
-    return Examined(chunk, "".join(people).encode(), "".join(rejects).encode(), len(people), len(rejects))
+def _examine_inline(reader: RowReader, import_id: int, chunk: RowChunk) -> ExaminedChunk:
+    people, rejects = examine_rows(reader, import_id, chunk.first_row, chunk.lines, chunk.rows, chunk.errors)
+    return ExaminedChunk(chunk, "".join(people).encode(), "".join(rejects).encode(), len(people), len(rejects))
 
 
-def _chunks(rows: Iterator[Record], first: int, counted: "_Counted") -> Iterator[Chunk]:
+def _read_chunks(rows: Iterator[FileRecord], first_row: int, counting_file: "_CountingFile") -> Iterator[RowChunk]:
     """A few thousand rows at a time, or fewer where they are long."""
     while True:
-        chunk = Chunk(first, [], [], {}, 0)
+        chunk = RowChunk(first_row, [], [], {}, 0)
         length = 0
         for row in rows:
-            if row.fault is not None:
-                chunk.faults[chunk.count] = row.fault
+            if row.error is not None:
+                chunk.errors[chunk.row_count] = row.error
             chunk.lines.append(row.line)
             chunk.rows.append(row.cells)
             length += sum(map(len, row.cells))
-            if chunk.count >= CHUNK_ROWS or length >= CHUNK_CHARACTERS:
+            if chunk.row_count >= MAX_CHUNK_ROWS or length >= MAX_CHUNK_CHARACTERS:
                 break
         if not chunk.rows:
             return
-        yield Chunk(first, chunk.lines, chunk.rows, chunk.faults, counted.bytes)
-        first += chunk.count
+        yield RowChunk(first_row, chunk.lines, chunk.rows, chunk.errors, counting_file.bytes_read)
+        first_row += chunk.row_count
 
 
-class _Counted(io.RawIOBase):
+class _CountingFile(io.RawIOBase):
     """A file, and how much of it was read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self.bytes = 0
+        self.bytes_read = 0
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, into: Any) -> int:
-        piece = self._file.read(len(into))
-        into[: len(piece)] = piece
-        self.bytes += len(piece)
-        return len(piece)
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._file.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        self.bytes_read += len(chunk)
+        return len(chunk)
 
 
 @contextmanager
-def _turn(db: Database, import_id: int) -> Iterator[bool]:
+def _lock_import(db: Database, import_id: int) -> Iterator[bool]:
     """Whether nobody else is at this import; the database forgets us when we are gone."""
-    lock = [LOCKS, import_id % 2**31]
+    lock_key = [ADVISORY_LOCK_CLASS, import_id % 2**31]
     with psycopg.connect(db.worker_conninfo, autocommit=True, connect_timeout=5) as connection:
-        row = connection.execute("select pg_try_advisory_lock(%s, %s)", lock).fetchone()
+        row = connection.execute("select pg_try_advisory_lock(%s, %s)", lock_key).fetchone()
         try:
             yield bool(row and row[0])
         finally:
             # With the connection it is gone, too, but only once the server has noticed: whoever tries again
             # at once would find others at work.
             with suppress(psycopg.Error):
-                connection.execute("select pg_advisory_unlock(%s, %s)", lock)
+                connection.execute("select pg_advisory_unlock(%s, %s)", lock_key)
 
 
-def _clear(db: Database, import_id: int) -> bool:
+def _drop_finished_staging(db: Database, import_id: int) -> bool:
     """Nobody waits in its staging table any more, once it has ended; whether it has."""
-    with db.work() as tx:
+    with db.system_transaction() as tx:
         has_ended = queries.has_ended(tx, import_id)
         if has_ended:
             queries.drop_staging(tx, import_id)

@@ -14,70 +14,75 @@ from typing import IO
 
 from python_calamine import CalamineWorkbook, SheetVisibleEnum
 
-from quillpost.recipients.imports.workbooks import REFUSED, TOO_LARGE
+from quillpost.recipients.imports.workbooks import REFUSED_EXIT_CODE, TOO_LARGE
 
-MEMORY = 1_500_000_000
-CPU_SECONDS = 60
-WRITTEN = 2_000_000_000
+MAX_MEMORY_BYTES = 1_500_000_000
+MAX_CPU_SECONDS = 60
+MAX_OUTPUT_BYTES = 2_000_000_000
 
-GIVING_WAY = 5
+NICENESS = 5
 """A workbook may take a minute, and nobody's next call is to wait for it."""
 
-UNPACKED = 1_000_000_000
+MAX_UNPACKED_BYTES = 1_000_000_000
 """Bytes of all that is in the archive, as it says of itself."""
-SWELLS = 100
-"""Times its own size that an archive of more than `SMALL` bytes may hold: people in rows come to twenty."""
-SMALL = 20_000_000
-NO_WORKBOOK = "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
+MAX_COMPRESSION_RATIO = 100
+"""Times its own size that an archive of more than `SMALL_ARCHIVE_BYTES` may hold: people in rows come to twenty."""
+SMALL_ARCHIVE_BYTES = 20_000_000
+NOT_A_WORKBOOK = "This file is a zip archive and no workbook. Send a CSV, TSV or .xlsx file."
 
 
 def main() -> int:
-    for kind, most in (
-        (resource.RLIMIT_AS, MEMORY),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_FSIZE, WRITTEN),
+    for kind, limit in (
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_CPU, MAX_CPU_SECONDS),
+        (resource.RLIMIT_FSIZE, MAX_OUTPUT_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(kind, (most, most))
-    os.nice(GIVING_WAY)
-    if wrong := _fault_of(sys.stdin.buffer):
-        sys.stderr.write(wrong)
-        return REFUSED
+        resource.setrlimit(kind, (limit, limit))
+    os.nice(NICENESS)
+    if archive_error := _find_archive_error(sys.stdin.buffer):
+        sys.stderr.write(archive_error)
+        return REFUSED_EXIT_CODE
     sys.stdin.buffer.seek(0)
-    with CalamineWorkbook.from_filelike(sys.stdin.buffer) as book:
-        shown = [sheet.name for sheet in book.sheets_metadata if sheet.visible == SheetVisibleEnum.Visible]
-        for name in shown:
-            sheet = book.get_sheet_by_name(name)
+    with CalamineWorkbook.from_filelike(sys.stdin.buffer) as workbook:
+        visible_names = [sheet.name for sheet in workbook.sheets_metadata if sheet.visible == SheetVisibleEnum.Visible]
+        for name in visible_names:
+            sheet = workbook.get_sheet_by_name(name)
             if sheet.height:
-                _write(sheet)
+                _write_csv(sheet)
                 return 0
     sys.stderr.write("No sheet of the workbook holds anything.")
-    return REFUSED
+    return REFUSED_EXIT_CODE
 
 
-def _fault_of(file: IO[bytes]) -> str | None:
+def _find_archive_error(file: IO[bytes]) -> str | None:
     """What is wrong with the archive by its own list of what is in it, which can be as long as it likes."""
     try:
         with zipfile.ZipFile(file) as archive:
-            inside = archive.infolist()
+            entries = archive.infolist()
         size = file.seek(0, os.SEEK_END)
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError, MemoryError):
         return TOO_LARGE
-    if "xl/workbook.xml" not in {each.filename for each in inside}:
-        return NO_WORKBOOK
-    unpacked = sum(each.file_size for each in inside)
-    return TOO_LARGE if unpacked > UNPACKED or unpacked > max(SMALL, SWELLS * size) else None
+    if "xl/workbook.xml" not in {entry.filename for entry in entries}:
+        return NOT_A_WORKBOOK
+    unpacked_bytes = sum(entry.file_size for entry in entries)
+    return (
+        TOO_LARGE
+        if unpacked_bytes > MAX_UNPACKED_BYTES
+        or unpacked_bytes > max(SMALL_ARCHIVE_BYTES, MAX_COMPRESSION_RATIO * size)
+        else None
+    )
 
 
-def _write(sheet: object) -> None:
+def _write_csv(sheet: object) -> None:
     out = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", errors="replace", newline="")
     writer = csv.writer(out, lineterminator="\n")
     for row in sheet.iter_rows():  # type: ignore[attr-defined]
-        writer.writerow([_text(cell) for cell in row])
+        writer.writerow([_cell_text(cell) for cell in row])
     out.flush()
 
 
-def _text(cell: object) -> str:
+def _cell_text(cell: object) -> str:
     """A cell as its reader sees it."""
     match cell:
         case str():

@@ -6,69 +6,67 @@ import sys
 import tempfile
 from typing import IO
 
-from quillpost.core.clients import ClientGone, FairTurns, current_client
-from quillpost.recipients.imports.sniffer import refused
+from quillpost.core.clients import ClientDisconnected, FairQueue, current_client
+from quillpost.recipients.imports.sniffer import build_file_error
 
-ZIP = b"PK\x03\x04"
-SECONDS = 75.0
-AT_ONCE = 2
+ZIP_SIGNATURE = b"PK\x03\x04"
+TIMEOUT_SECONDS = 75.0
+MAX_CONCURRENT = 2
 """A sheet is held whole while it is read: about a megabyte for a thousand rows."""
-FOR_ONE = 1
+MAX_PER_ACCOUNT = 1
 """An account whose workbook takes long leaves a place to the others."""
-PATIENCE_SECONDS = 10.0
-BUSY = (
-    "Another workbook is being read. Send this one again in a moment, or save the sheet as CSV and send that."
-)
-REFUSED = 3
+MAX_WAIT_SECONDS = 10.0
+READER_BUSY = "Another workbook is being read. Send this one again in a moment, or save the sheet as CSV and send that."
+REFUSED_EXIT_CODE = 3
 """How the process ends that says why."""
 TOO_LARGE = "The workbook is damaged, or too large to be read: save the sheet as CSV and send that."
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
+_ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
 
-turns = FairTurns(AT_ONCE, FOR_ONE, PATIENCE_SECONDS)
+reader_queue = FairQueue(MAX_CONCURRENT, MAX_PER_ACCOUNT, MAX_WAIT_SECONDS)
 
 
 def is_workbook(file: IO[bytes]) -> bool:
-    """Whether the file is one by its first bytes; `unfolded` refuses another zip archive."""
+    """Whether the file is one by its first bytes; `convert_to_csv` refuses another zip archive."""
     file.seek(0)
-    begins = file.read(len(ZIP))
+    first_bytes = file.read(len(ZIP_SIGNATURE))
     file.seek(0)
-    return begins == ZIP
+    return first_bytes == ZIP_SIGNATURE
 
 
-def unfolded(file: IO[bytes]) -> IO[bytes]:
+def convert_to_csv(file: IO[bytes]) -> IO[bytes]:
     """The first sheet that holds anything, as CSV in UTF-8: a row for each of its rows, blank ones too."""
     file.flush()
     os.lseek(file.fileno(), 0, os.SEEK_SET)
-    rows: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (whoever looks at it closes it)
+    csv_file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (whoever looks at it closes it)
     try:
-        with turns.turn(BUSY):
-            _unfold(file, rows)
+        with reader_queue.slot(READER_BUSY):
+            _run_reader(file, csv_file)
     except BaseException:
-        rows.close()
+        csv_file.close()
         raise
-    return rows
+    return csv_file
 
 
-def _unfold(file: IO[bytes], rows: IO[bytes]) -> None:
-    reading = subprocess.Popen(
+def _run_reader(file: IO[bytes], csv_file: IO[bytes]) -> None:
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", "quillpost.recipients.imports.workbook_reader"],
         stdin=file.fileno(),
-        stdout=rows.fileno(),
+        stdout=csv_file.fileno(),
         stderr=subprocess.PIPE,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        env={name: os.environ[name] for name in _ENVIRONMENT_NAMES if name in os.environ},
         cwd="/",
     )
-    with reading:
+    with process:
         try:
-            with current_client().when_gone(reading.kill):
-                _, told = reading.communicate(timeout=SECONDS)
+            with current_client().on_disconnect(process.kill):
+                _, error_output = process.communicate(timeout=TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            raise refused(TOO_LARGE) from None
+            raise build_file_error(TOO_LARGE) from None
         finally:
-            reading.kill()
-    if current_client().is_gone:
-        raise ClientGone
-    if reading.returncode == REFUSED:
-        raise refused(told.decode(errors="replace")[:300])
-    if reading.returncode != 0:
-        raise refused(TOO_LARGE)
+            process.kill()
+    if current_client().is_disconnected:
+        raise ClientDisconnected
+    if process.returncode == REFUSED_EXIT_CODE:
+        raise build_file_error(error_output.decode(errors="replace")[:300])
+    if process.returncode != 0:
+        raise build_file_error(TOO_LARGE)

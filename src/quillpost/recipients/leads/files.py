@@ -15,13 +15,13 @@ from typing import Any, BinaryIO, NamedTuple
 from quillpost.core.errors import NotReady
 from quillpost.recipients.leads.rules import OTHER_TAGS, RECORD_TYPES
 
-GZIP = b"\x1f\x8b"
-LONGEST_LINE = 1_000_000
+GZIP_SIGNATURE = b"\x1f\x8b"
+MAX_LINE_LENGTH = 1_000_000
 """Characters of a line or a feature: a row of addresses has a few hundred."""
-MOST_COLUMNS = 500
-AT_A_TIME = 1 << 16
+MAX_COLUMNS = 500
+READ_SIZE = 1 << 16
 
-NAMES = {
+FIELD_NAMES = {
     "lon": ("lon", "lng", "longitude", "x"),
     "lat": ("lat", "latitude", "y"),
     "number": ("number", "house_number"),
@@ -43,67 +43,65 @@ NAMES = {
     **{tag: (tag,) for tag in (*RECORD_TYPES[1:], *OTHER_TAGS)},
 }
 """Our name of a field, and the names that it may have in a file, in small letters."""
-OURS = {theirs: ours for ours, names in NAMES.items() for theirs in names}
-NEEDED = ("lon", "lat", "street", "postcode")
+FIELDS_BY_NAME = {theirs: ours for ours, names in FIELD_NAMES.items() for theirs in names}
+REQUIRED_FIELDS = ("lon", "lat", "street", "postcode")
 
 
-class NotLeads(NotReady):
+class NotLeadFile(NotReady):
     """Why a file holds no addresses at all, as a sentence."""
 
 
-class Row(NamedTuple):
+class LeadRow(NamedTuple):
     """A row's place in its file, from 1 without the header, and its fields by our names; or what is wrong."""
 
     number: int
     fields: dict[str, str]
-    fault: str | None = None
+    error: str | None = None
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+def open_file(file: Path) -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """The file as it is, which knows how far it was read, and what is in it."""
     try:
         raw = file.open("rb")
-    except OSError as fault:
-        raise NotReady(f"{file} cannot be read: {fault.strerror}.") from None
+    except OSError as error:
+        raise NotReady(f"{file} cannot be read: {error.strerror}.") from None
     with raw:
-        is_packed = raw.read(2) == GZIP
+        is_compressed = raw.read(2) == GZIP_SIGNATURE
         raw.seek(0)
-        yield raw, gzip.GzipFile(fileobj=raw) if is_packed else raw  # type: ignore[misc]
+        yield raw, gzip.GzipFile(fileobj=raw) if is_compressed else raw  # type: ignore[misc]
 
 
-def rows(source: BinaryIO, name: str) -> Iterator[Row]:
-    """Every row of the file; `NotLeads` where it is something else."""
+def read_rows(source: BinaryIO, name: str) -> Iterator[LeadRow]:
+    """Every row of the file; `NotLeadFile` where it is something else."""
     text = io.TextIOWrapper(source, "utf-8-sig", errors="replace", newline="")
     try:
-        start = text.read(AT_A_TIME)
+        start = text.read(READ_SIZE)
         if start.lstrip(" \t\r\n\x1e")[:1] == "{":
-            yield from _features(start, text, name)
+            yield from _read_features(start, text, name)
         else:
-            yield from _lines(start, text, name)
-    except (OSError, EOFError) as broken:
-        raise NotLeads(f"{name} breaks off, or is damaged: {broken}.") from None
+            yield from _read_csv_rows(start, text, name)
+    except (OSError, EOFError) as failure:
+        raise NotLeadFile(f"{name} breaks off, or is damaged: {failure}.") from None
     finally:
         text.detach()
 
 
-def _lines(start: str, text: io.TextIOBase, name: str) -> Iterator[Row]:
-    reader = csv.reader(_split(start, text, name))
+def _read_csv_rows(start: str, text: io.TextIOBase, name: str) -> Iterator[LeadRow]:
+    reader = csv.reader(_split_lines(start, text, name))
     try:
-        header = [OURS.get(column.strip().lower(), "") for column in next(reader, [])]
-    except csv.Error as wrong:
-        raise NotLeads(f"{name} is no CSV: {wrong}.") from None
-    missing = [needed for needed in NEEDED if needed not in header]
-    if missing:
-        columns = ", ".join(needed.upper() for needed in missing)
-        raise NotLeads(
-            f"{name} has no column {columns}: it needs a header such as LON,LAT,NUMBER,STREET,POSTCODE."
-        )
-    if len(header) > MOST_COLUMNS:
-        raise NotLeads(f"{name} has more than {MOST_COLUMNS} columns.")
-    doubled = {column for column in header if column and header.count(column) > 1}
-    if doubled:
-        raise NotLeads(f"{name} has two columns for {', '.join(sorted(doubled))}: leave one out.")
+        header = [FIELDS_BY_NAME.get(column.strip().lower(), "") for column in next(reader, [])]
+    except csv.Error as failure:
+        raise NotLeadFile(f"{name} is no CSV: {failure}.") from None
+    missing_fields = [field for field in REQUIRED_FIELDS if field not in header]
+    if missing_fields:
+        columns = ", ".join(field.upper() for field in missing_fields)
+        raise NotLeadFile(f"{name} has no column {columns}: it needs a header such as LON,LAT,NUMBER,STREET,POSTCODE.")
+    if len(header) > MAX_COLUMNS:
+        raise NotLeadFile(f"{name} has more than {MAX_COLUMNS} columns.")
+    duplicate_fields = {column for column in header if column and header.count(column) > 1}
+    if duplicate_fields:
+        raise NotLeadFile(f"{name} has two columns for {', '.join(sorted(duplicate_fields))}: leave one out.")
     number = 0
     while True:
         number += 1
@@ -111,120 +109,116 @@ def _lines(start: str, text: io.TextIOBase, name: str) -> Iterator[Row]:
             values = next(reader)
         except StopIteration:
             return
-        except csv.Error as wrong:
-            yield Row(number, {}, f"This row cannot be read: {wrong}.")
+        except csv.Error as failure:
+            yield LeadRow(number, {}, f"This row cannot be read: {failure}.")
             continue
         if not values:
             number -= 1
             continue
-        fields = {ours: value for ours, value in zip(header, values, strict=False) if ours}
-        fault = (
-            None if len(values) == len(header) else f"It has {len(values)} columns, the header {len(header)}."
-        )
-        yield Row(number, fields, fault)
+        fields = {field_name: value for field_name, value in zip(header, values, strict=False) if field_name}
+        error = None if len(values) == len(header) else f"It has {len(values)} columns, the header {len(header)}."
+        yield LeadRow(number, fields, error)
 
 
-def _split(start: str, text: io.TextIOBase, name: str) -> Iterator[str]:
+def _split_lines(start: str, text: io.TextIOBase, name: str) -> Iterator[str]:
     """Lines with their ends, as csv wants them; a quoted value may hold such an end, and any value other
     signs that divide lines elsewhere."""
-    rest = start
+    remaining = start
     while True:
-        lines = io.StringIO(rest, newline="").readlines()
+        lines = io.StringIO(remaining, newline="").readlines()
         # The last may go on; and what ends with \r may go on with \n.
-        rest = lines.pop() if lines else ""
+        remaining = lines.pop() if lines else ""
         yield from lines
-        if len(rest) > LONGEST_LINE:
-            raise NotLeads(f"{name} has a line of more than {LONGEST_LINE:,} characters: it is no CSV.")
-        more = text.read(AT_A_TIME)
-        if not more:
-            yield from [rest] if rest else []
+        if len(remaining) > MAX_LINE_LENGTH:
+            raise NotLeadFile(f"{name} has a line of more than {MAX_LINE_LENGTH:,} characters: it is no CSV.")
+        new_text = text.read(READ_SIZE)
+        if not new_text:
+            yield from [remaining] if remaining else []
             return
-        rest += more
+        remaining += new_text
 
 
-def _features(start: str, text: io.TextIOBase, name: str) -> Iterator[Row]:
+def _read_features(start: str, text: io.TextIOBase, name: str) -> Iterator[LeadRow]:
     """Features one after another, whether each has a line of its own or all are in a collection."""
-    for number, feature in enumerate(_objects(start, text, name), start=1):
+    for number, feature in enumerate(_read_objects(start, text, name), start=1):
         if isinstance(feature, str):
-            yield Row(number, {}, feature)
+            yield LeadRow(number, {}, feature)
             continue
         geometry, properties = feature.get("geometry"), feature.get("properties")
         if not isinstance(geometry, dict) or geometry.get("type") != "Point":
-            yield Row(number, _texts(properties), "It is no point: its geometry must be of type Point.")
+            yield LeadRow(number, _read_properties(properties), "It is no point: its geometry must be of type Point.")
             continue
-        place = geometry.get("coordinates")
-        lon, lat = place[:2] if isinstance(place, list) and len(place) >= 2 else ("", "")
-        yield Row(number, _texts(properties) | {"lon": str(lon), "lat": str(lat)})
+        coordinates = geometry.get("coordinates")
+        lon, lat = coordinates[:2] if isinstance(coordinates, list) and len(coordinates) >= 2 else ("", "")
+        yield LeadRow(number, _read_properties(properties) | {"lon": str(lon), "lat": str(lat)})
 
 
-def _texts(properties: Any) -> dict[str, str]:
+def _read_properties(properties: Any) -> dict[str, str]:
     """The properties that we know, as a CSV would have them; kinds may be an array."""
-    found = {}
-    for theirs, value in properties.items() if isinstance(properties, dict) else ():
-        ours = OURS.get(str(theirs).lower())
-        if ours is None or value is None:
+    fields = {}
+    for property_name, value in properties.items() if isinstance(properties, dict) else ():
+        field_name = FIELDS_BY_NAME.get(str(property_name).lower())
+        if field_name is None or value is None:
             continue
         is_list = isinstance(value, list)
-        found[ours] = (
+        fields[field_name] = (
             ",".join(map(str, value)) if is_list else str(value).lower() if value is True else str(value)
         )
-    return found
+    return fields
 
 
 BAD_LINE = "This line is no JSON: it is left out."
 
 
-def _objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[str, Any] | str]:
+def _read_objects(start: str, text: io.TextIOBase, name: str) -> Iterator[dict[str, Any] | str]:
     """Each feature as it comes. A collection's beginning is read past; one feature is held at a time."""
-    decoder, rest, in_collection, is_begun = json.JSONDecoder(), start, False, False
+    decoder, remaining, in_collection, has_feature = json.JSONDecoder(), start, False, False
     while True:
-        rest = rest.lstrip(" \t\r\n,\x1e")
-        if in_collection and rest[:1] == "]":
+        remaining = remaining.lstrip(" \t\r\n,\x1e")
+        if in_collection and remaining[:1] == "]":
             return
-        if not in_collection and (begin := _features_begin(rest)) is not None:
-            in_collection, rest = True, rest[begin:]
+        if not in_collection and (features_start := _find_features_start(remaining)) is not None:
+            in_collection, remaining = True, remaining[features_start:]
             continue
         try:
-            found, end = decoder.raw_decode(rest)
-        except json.JSONDecodeError as wrong:
-            if not in_collection and _goes_on_below(rest, wrong.pos):
+            feature, end = decoder.raw_decode(remaining)
+        except json.JSONDecodeError as failure:
+            if not in_collection and _has_text_below(remaining, failure.pos):
                 # It cannot be a feature that goes on: one line is wrong, and the next begins another.
                 yield BAD_LINE
-                rest = rest[rest.index("\n") + 1 :]
+                remaining = remaining[remaining.index("\n") + 1 :]
                 continue
-            if len(rest) > LONGEST_LINE:
-                raise NotLeads(
-                    f"{name} is no GeoJSON that we can read: give a feature on each line."
-                ) from None
-            more = text.read(AT_A_TIME)
-            if more:
-                rest += more
+            if len(remaining) > MAX_LINE_LENGTH:
+                raise NotLeadFile(f"{name} is no GeoJSON that we can read: give a feature on each line.") from None
+            new_text = text.read(READ_SIZE)
+            if new_text:
+                remaining += new_text
                 continue
-            if rest.strip() and not in_collection and is_begun:
+            if remaining.strip() and not in_collection and has_feature:
                 yield BAD_LINE
-                rest = rest.partition("\n")[2]
+                remaining = remaining.partition("\n")[2]
                 continue
-            if rest.strip():
-                raise NotLeads(f"{name} breaks off in the middle of a feature.") from None
+            if remaining.strip():
+                raise NotLeadFile(f"{name} breaks off in the middle of a feature.") from None
             return
-        rest, is_begun = rest[end:], True
-        if isinstance(found, dict) and found.get("type") == "Feature":
-            yield found
+        remaining, has_feature = remaining[end:], True
+        if isinstance(feature, dict) and feature.get("type") == "Feature":
+            yield feature
         else:
             yield "It is no feature of GeoJSON."
 
 
-def _goes_on_below(text: str, place: int) -> bool:
+def _has_text_below(text: str, position: int) -> bool:
     """Whether more than blanks come after the end of this place's line."""
-    end = text.find("\n", place)
+    end = text.find("\n", position)
     return end >= 0 and not text[end:].isspace()
 
 
-def _features_begin(text: str) -> int | None:
+def _find_features_start(text: str) -> int | None:
     """Where the first feature of a collection is; None: it is none, or cannot be seen yet."""
-    head = text[:AT_A_TIME]
+    head = text[:READ_SIZE]
     if '"FeatureCollection"' not in head:
         return None
-    at = head.find('"features"')
-    begin = head.find("[", at) if at >= 0 else -1
-    return begin + 1 if begin >= 0 else None
+    key_index = head.find('"features"')
+    bracket_index = head.find("[", key_index) if key_index >= 0 else -1
+    return bracket_index + 1 if bracket_index >= 0 else None

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class LeadsAsked:
+class LeadQuery:
     """The nearest records to a point, of any of the kinds that are named. `address` is the point as whoever
     asks has written it, for a source that knows better where that is. `within_miles`, none that is farther:
     whose place a source does not tell is left out then."""
@@ -43,31 +43,31 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A record that can be bought; `owner`, where whoever owns it lives elsewhere; `place`, its latitude
+    """A record that can be bought; `owner`, where whoever owns it lives elsewhere; `coordinates`, its latitude
     and longitude, where the source tells them."""
 
     id: str
     resident: Resident
     owner: Resident | None = None
-    place: tuple[float, float] | None = None
+    coordinates: tuple[float, float] | None = None
 
 
-class LeadsProvider(Protocol):
+class LeadProvider(Protocol):
     """Addresses that can be bought. What they cost our callers is our own business."""
 
-    def search(self, asked: LeadsAsked) -> Sequence[Lead]:
+    def search(self, query: LeadQuery) -> Sequence[Lead]:
         """The nearest first, at most as many as are asked for; fewer only where there are no more."""
         ...
 
-    def bought(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
+    def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
         """These are somebody's now. The same reference twice is one purchase."""
         ...
 
     @property
-    def is_told(self) -> bool:
+    def needs_purchase_reports(self) -> bool:
         """Whether it wants to hear of purchases."""
         ...
 
 
-class LeadsDown(Exception):
+class LeadProviderDown(Exception):
     """Why the source of addresses could not be reached, as a sentence for an operator."""

@@ -15,81 +15,93 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quillpost.core.database import Tx, driver
+from quillpost.core.database import Tx, driver_connection
 from quillpost.recipients.leads.rules import (
-    COLUMNS,
-    EARTH,
-    HALF_WAY_ROUND,
-    ROWS,
-    STEP,
+    EARTH_RADIUS_METERS,
+    GRID_COLUMNS,
+    GRID_ROWS,
+    GRID_STEP_DEGREES,
+    HALF_EARTH_METERS,
     Floats,
-    Whole,
-    cells_within,
-    distances,
-    runs_without,
+    Integers,
+    compute_distances,
+    find_cells_within,
+    subtract_runs,
 )
 
-COARSE = 10
+CELLS_PER_DENSITY_CELL = 10
 """Cells of the grid along the edge of one of those in which addresses are counted."""
-UP, ACROSS = ROWS // COARSE, COLUMNS // COARSE
-SMALLEST, WIDER = 0.5, 1.6
+DENSITY_ROWS, DENSITY_COLUMNS = GRID_ROWS // CELLS_PER_DENSITY_CELL, GRID_COLUMNS // CELLS_PER_DENSITY_CELL
+FIRST_BOX_CELLS, BOX_GROWTH = 0.5, 1.6
 """The first box that is tried reaches so many coarse cells each way, and each other so much farther."""
 
-_ARRAYS = "select array_agg(cell), array_agg(records) from lead_density"
+_SELECT_DENSITY = "select array_agg(cell), array_agg(records) from lead_density"
 
 
-class Density:
+class LeadDensity:
     """It is for guessing: it may be old, and wrong."""
 
-    def __init__(self, cells: Whole, records: Whole) -> None:
-        sums = np.zeros((UP + 1, ACROSS + 1), np.int32)
-        sums[cells // ACROSS + 1, cells % ACROSS + 1] = records
+    def __init__(self, cells: Integers, records: Integers) -> None:
+        sums = np.zeros((DENSITY_ROWS + 1, DENSITY_COLUMNS + 1), np.int32)
+        sums[cells // DENSITY_COLUMNS + 1, cells % DENSITY_COLUMNS + 1] = records
         np.cumsum(sums, axis=0, out=sums)
         np.cumsum(sums, axis=1, out=sums)
         self._sums = sums.reshape(-1).data  # single numbers are read from it faster than from numpy
 
-    def reach(self, latitude: float, longitude: float, count: float) -> float:
+    def estimate_radius(self, latitude: float, longitude: float, count: float) -> float:
         """The metres within which there should be so many."""
-        row, column = (latitude + 90) / STEP / COARSE, (longitude + 180) / STEP / COARSE
-        aside = 1 / max(math.cos(math.radians(latitude)), STEP)
-        inner, fewer, outer = 0.0, 0.0, SMALLEST
-        while outer < UP:
-            width = min(outer * aside, ACROSS / 2 - 1)
-            south, north = max(int(row - outer), 0), min(int(row + outer) + 1, UP)
+        row, column = (
+            (latitude + 90) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL,
+            (longitude + 180) / GRID_STEP_DEGREES / CELLS_PER_DENSITY_CELL,
+        )
+        longitude_stretch = 1 / max(math.cos(math.radians(latitude)), GRID_STEP_DEGREES)
+        inner_radius, inner_count, outer_radius = 0.0, 0.0, FIRST_BOX_CELLS
+        while outer_radius < DENSITY_ROWS:
+            width = min(outer_radius * longitude_stretch, DENSITY_COLUMNS / 2 - 1)
+            south, north = max(int(row - outer_radius), 0), min(int(row + outer_radius) + 1, DENSITY_ROWS)
             west, east = math.floor(column - width), math.floor(column + width) + 1
-            evenly = self._box(south, north, west, east) / ((north - south) * (east - west))
-            here = evenly * math.pi * outer * width
-            if here >= count:
-                within = inner**2 + (outer**2 - inner**2) * (count - fewer) / (here - fewer)
-                return math.radians(math.sqrt(within) * COARSE * STEP) * EARTH
-            inner, fewer, outer = outer, max(here, fewer), outer * WIDER
-        return HALF_WAY_ROUND
+            records_per_cell = self._count_in_box(south, north, west, east) / ((north - south) * (east - west))
+            outer_count = records_per_cell * math.pi * outer_radius * width
+            if outer_count >= count:
+                squared_radius = inner_radius**2 + (outer_radius**2 - inner_radius**2) * (count - inner_count) / (
+                    outer_count - inner_count
+                )
+                return (
+                    math.radians(math.sqrt(squared_radius) * CELLS_PER_DENSITY_CELL * GRID_STEP_DEGREES)
+                    * EARTH_RADIUS_METERS
+                )
+            inner_radius, inner_count, outer_radius = (
+                outer_radius,
+                max(outer_count, inner_count),
+                outer_radius * BOX_GROWTH,
+            )
+        return HALF_EARTH_METERS
 
-    def _box(self, south: int, north: int, west: int, east: int) -> int:
-        upper = self._before(north, east) - self._before(north, west)
-        return upper - self._before(south, east) + self._before(south, west)
+    def _count_in_box(self, south: int, north: int, west: int, east: int) -> int:
+        upper = self._count_before(north, east) - self._count_before(north, west)
+        return upper - self._count_before(south, east) + self._count_before(south, west)
 
-    def _before(self, row: int, column: int) -> int:
+    def _count_before(self, row: int, column: int) -> int:
         """How many lie farther south and west; columns go on around the globe."""
-        turns, column = divmod(column, ACROSS)
-        at = row * (ACROSS + 1)
-        return self._sums[at + column] + turns * self._sums[at + ACROSS]
+        full_turns, column = divmod(column, DENSITY_COLUMNS)
+        row_offset = row * (DENSITY_COLUMNS + 1)
+        return self._sums[row_offset + column] + full_turns * self._sums[row_offset + DENSITY_COLUMNS]
 
 
-def density_of(tx: Tx) -> Density:
+def read_density(tx: Tx) -> LeadDensity:
     """As the last import has counted."""
-    cells, records = driver(tx).execute(_ARRAYS).fetchone() or (None, None)
-    return Density(np.array(cells or [], np.int64), np.array(records or [], np.int64))
+    cells, records = driver_connection(tx).execute(_SELECT_DENSITY).fetchone() or (None, None)
+    return LeadDensity(np.array(cells or [], np.int64), np.array(records or [], np.int64))
 
 
-SPARE = 1.6
+SEARCH_MARGIN = 1.6
 """Addresses that a look should find for each one wanted: a second look costs more than these."""
-RUNS_AT_ONCE = 256
+RUNS_PER_QUERY = 256
 """Rows of cells that are read together: memory stays flat, however far it is looked."""
 
 # Each run by itself, so that the index is asked for just those cells. As three arrays the rows come in one
 # piece, and numpy reads the bytes as they are.
-_IN_CELLS = """
+_SELECT_IN_CELLS = """
     select array_agg(l.latitude), array_agg(l.longitude), array_agg(l.id)
       from unnest(%s::integer[], %s::integer[]) as run (first, last)
      cross join lateral (
@@ -98,12 +110,12 @@ _IN_CELLS = """
               and tags & %s::integer = %s::integer and (%s::integer = 0 or tags & %s::integer <> 0)
            offset 0) l
 """
-_HEADER = 20
+_ARRAY_HEADER_BYTES = 20
 """Bytes before the first value of an array of one dimension."""
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class TagFilters:
     """Records with any of the bits of `any_of` (0: whichever), all of `all_of` and none of `none_of`."""
 
     any_of: int = 0
@@ -112,94 +124,94 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class NearestLeads:
     """Ids and their distances in metres, the nearest first; of two as near, the one with the lower id."""
 
-    ids: Whole
-    metres: Floats
-    looked: float
+    ids: Integers
+    meters: Floats
+    searched_meters: float
     """How far away it was looked, in metres."""
 
 
-def nearest(
+def find_nearest(
     tx: Tx,
     latitude: float,
     longitude: float,
     count: int,
     *,
-    filters: Filters,
-    density: Density,
-    farthest: float = HALF_WAY_ROUND,
-) -> Found:
-    """The `count` nearest to the point, or all that there are within `farthest` metres."""
-    nearer = _Nearer(latitude, longitude, count)
-    look = min(density.reach(latitude, longitude, count * SPARE), farthest)
-    known = None
+    filters: TagFilters,
+    density: LeadDensity,
+    max_meters: float = HALF_EARTH_METERS,
+) -> NearestLeads:
+    """The `count` nearest to the point, or all that there are within `max_meters` metres."""
+    collector = _NearestCollector(latitude, longitude, count)
+    radius = min(density.estimate_radius(latitude, longitude, count * SEARCH_MARGIN), max_meters)
+    read_cell_runs = None
     while True:
-        first, last = cells = cells_within(latitude, longitude, look)
-        if known is not None:
-            first, last = runs_without(cells, known)
-        for start in range(0, len(first), RUNS_AT_ONCE):
-            runs = slice(start, start + RUNS_AT_ONCE)
-            nearer.take(*read_cells(tx, first[runs], last[runs], filters))
-        found = nearer.within(look)
-        if len(found.ids) >= count or look >= farthest:
-            return found
-        known = cells
-        look = min(look * _wider(len(found.ids), count), farthest)
+        first, last = cells = find_cells_within(latitude, longitude, radius)
+        if read_cell_runs is not None:
+            first, last = subtract_runs(cells, read_cell_runs)
+        for start in range(0, len(first), RUNS_PER_QUERY):
+            runs = slice(start, start + RUNS_PER_QUERY)
+            collector.add(*read_cells(tx, first[runs], last[runs], filters))
+        nearest_leads = collector.within(radius)
+        if len(nearest_leads.ids) >= count or radius >= max_meters:
+            return nearest_leads
+        read_cell_runs = cells
+        radius = min(radius * _radius_growth(len(nearest_leads.ids), count), max_meters)
 
 
-def read_cells(tx: Tx, first: Whole, last: Whole, filters: Filters) -> tuple[Floats, Floats, Whole]:
+def read_cells(tx: Tx, first: Integers, last: Integers, filters: TagFilters) -> tuple[Floats, Floats, Integers]:
     """Latitudes, longitudes and ids of all in these runs of cells."""
-    looked_at, any_of = filters.all_of | filters.none_of, filters.any_of
-    asked = _written(first), _written(last), looked_at, filters.all_of, any_of, any_of
-    with driver(tx).cursor(binary=True) as cursor:
-        cursor.execute(_IN_CELLS, asked, prepare=True)
+    tag_mask, any_of = filters.all_of | filters.none_of, filters.any_of
+    bind_values = _format_array(first), _format_array(last), tag_mask, filters.all_of, any_of, any_of
+    with driver_connection(tx).cursor(binary=True) as cursor:
+        cursor.execute(_SELECT_IN_CELLS, bind_values, prepare=True)
         result = cursor.pgresult
         assert result is not None
         columns = [result.get_value(0, column) for column in range(3)]
-    return _read(columns[0], ">f8"), _read(columns[1], ">f8"), _read(columns[2], ">i8")
+    return _parse_array(columns[0], ">f8"), _parse_array(columns[1], ">f8"), _parse_array(columns[2], ">i8")
 
 
-class _Nearer:
+class _NearestCollector:
     """Keeps the nearest of all that it is shown, and few others."""
 
-    def __init__(self, latitude: float, longitude: float, most: int) -> None:
-        self._latitude, self._longitude, self._most = latitude, longitude, most
-        self._ids: Whole = np.empty(0, np.int64)
-        self._far: Floats = np.empty(0)
+    def __init__(self, latitude: float, longitude: float, limit: int) -> None:
+        self._latitude, self._longitude, self._limit = latitude, longitude, limit
+        self._ids: Integers = np.empty(0, np.int64)
+        self._distances: Floats = np.empty(0)
 
-    def take(self, latitudes: Floats, longitudes: Floats, ids: Whole) -> None:
-        far = distances(self._latitude, self._longitude, latitudes, longitudes)
+    def add(self, latitudes: Floats, longitudes: Floats, ids: Integers) -> None:
+        all_distances = compute_distances(self._latitude, self._longitude, latitudes, longitudes)
         if len(self._ids):
-            ids, far = np.concatenate([self._ids, ids]), np.concatenate([self._far, far])
-        if len(ids) > self._most:
+            ids, all_distances = (np.concatenate([self._ids, ids]), np.concatenate([self._distances, all_distances]))
+        if len(ids) > self._limit:
             # Several may be as near as the last one wanted: they all stay until their ids decide.
-            near = far <= np.partition(far, self._most - 1)[self._most - 1]
-            ids, far = ids[near], far[near]
-        self._ids, self._far = ids, far
+            is_near = all_distances <= np.partition(all_distances, self._limit - 1)[self._limit - 1]
+            ids, all_distances = ids[is_near], all_distances[is_near]
+        self._ids, self._distances = ids, all_distances
 
-    def within(self, metres: float) -> Found:
+    def within(self, meters: float) -> NearestLeads:
         """The nearest, of those who are no farther than these metres."""
-        order = np.lexsort((self._ids, self._far))[: self._most]
-        far = self._far[order]
-        near = int(np.searchsorted(far, metres, side="right"))
-        return Found(self._ids[order[:near]], far[:near], metres)
+        order = np.lexsort((self._ids, self._distances))[: self._limit]
+        sorted_distances = self._distances[order]
+        near_count = int(np.searchsorted(sorted_distances, meters, side="right"))
+        return NearestLeads(self._ids[order[:near_count]], sorted_distances[:near_count], meters)
 
 
-def _written(numbers: Whole) -> str:
+def _format_array(values: Integers) -> str:
     """As PostgreSQL writes an array: the driver takes several times as long over a list."""
-    return "{" + ",".join(map(str, numbers.tolist())) + "}"
+    return "{" + ",".join(map(str, values.tolist())) + "}"
 
 
-def _read(array: bytes | None, kind: str) -> NDArray[Any]:
+def _parse_array(array: bytes | None, kind: str) -> NDArray[Any]:
     """The values of an array in PostgreSQL's own form, each of which has its length before it."""
     if array is None:
         return np.empty(0, np.dtype(kind).newbyteorder("="))
-    values = np.frombuffer(array, np.dtype([("length", ">i4"), ("value", kind)]), offset=_HEADER)["value"]
+    values = np.frombuffer(array, np.dtype([("length", ">i4"), ("value", kind)]), offset=_ARRAY_HEADER_BYTES)["value"]
     return values.astype(np.dtype(kind).newbyteorder("="))
 
 
-def _wider(has: int, wanted: int) -> float:
+def _radius_growth(found_count: int, wanted_count: int) -> float:
     """How much farther to look: as far as should do, but not by leaps, for towns are denser than fields."""
-    return min(max(math.sqrt(wanted * SPARE / max(has, 1)), 1.3), 2.0)
+    return min(max(math.sqrt(wanted_count * SEARCH_MARGIN / max(found_count, 1)), 1.3), 2.0)

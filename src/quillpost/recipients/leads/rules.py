@@ -8,72 +8,72 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from quillpost.recipients.addresses.cities import ZIP, ZipPlace, zip_place
-from quillpost.recipients.addresses.parser import taken_apart
-from quillpost.recipients.addresses.service import HOME, judge
-from quillpost.recipients.rules import HOME_NAMES
+from quillpost.recipients.addresses.cities import ZIP_PATTERN, ZipArea, find_zip_area
+from quillpost.recipients.addresses.parser import split_address_line
+from quillpost.recipients.addresses.service import HOME_COUNTRY, standardize
+from quillpost.recipients.rules import HOME_COUNTRY_NAMES
 
-ALL = "all"
+ALL_RECORDS = "all"
 ONLY_BUSINESSES = "onlybusinesses"
 NEW_BUSINESS = "newbusiness"
 
-HOMES = (
+HOME_RECORD_TYPES = (
     "likelytomove", "likelytorefi", "absenteeowner", "highnetworth", "majorityhomeequity", "homefreeclear",
     "underwater", "kidsinhousehold", "newhomeowner", "firsttimehomebuyer", "renters", "retiring", "retired",
     "pool",
 )  # fmt: skip
 
-RECORD_TYPES = (ALL, *HOMES, ONLY_BUSINESSES, NEW_BUSINESS)
+RECORD_TYPES = (ALL_RECORDS, *HOME_RECORD_TYPES, ONLY_BUSINESSES, NEW_BUSINESS)
 """In the order in which they are told. The number of a bit is for good: rows are kept by it."""
 
-BUSINESS, CONDO, SAMPLE = 1 << 16, 1 << 17, 1 << 18
+BUSINESS_TAG, CONDO_TAG, SAMPLE_TAG = 1 << 16, 1 << 17, 1 << 18
 
-BITS = {name: 1 << number for number, name in enumerate(HOMES)} | {
-    ONLY_BUSINESSES: BUSINESS,
+RECORD_TYPE_TAGS = {name: 1 << number for number, name in enumerate(HOME_RECORD_TYPES)} | {
+    ONLY_BUSINESSES: BUSINESS_TAG,
     NEW_BUSINESS: 1 << 15,
 }
 """Of every kind but all."""
 
-OTHER_TAGS = {"business": BUSINESS, "condo": CONDO}
+OTHER_TAGS = {"business": BUSINESS_TAG, "condo": CONDO_TAG}
 """What a file may say beside the kinds."""
 
 
-def mask(names: Iterable[str]) -> int:
+def build_tag_mask(names: Iterable[str]) -> int:
     """The bits of these kinds together; 0 where all are meant."""
-    found = 0
+    tag_mask = 0
     for name in names:
-        if name == ALL:
+        if name == ALL_RECORDS:
             return 0
-        found |= BITS[name]
-    return found
+        tag_mask |= RECORD_TYPE_TAGS[name]
+    return tag_mask
 
 
-def implied(tags: int) -> int:
+def add_implied_tags(tags: int) -> int:
     """The same with what goes without saying: a new business is a business."""
-    return tags | BUSINESS if tags & BITS[NEW_BUSINESS] else tags
+    return tags | BUSINESS_TAG if tags & RECORD_TYPE_TAGS[NEW_BUSINESS] else tags
 
 
-FEWEST, MOST = 1, 10_000
-UNLESS_SAID = 100
+MIN_RECORDS, MAX_RECORDS = 1, 10_000
+DEFAULT_RECORDS = 100
 """Records that are looked for where nobody says how many."""
-FARTHEST_MILES = 100
-METRES_A_MILE = 1_609.344
+MAX_MILES = 100
+METERS_PER_MILE = 1_609.344
 
-RESIDENT = "Current Resident"
+UNKNOWN_RESIDENT = "Current Resident"
 """Who is written to where nobody's name is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class LeadSearch:
     """The nearest records to an address. `mailed_within_days` bounds `exclude_already_mailed`. Faults go by
     the `field` that the caller gave."""
 
     address: str
-    record_count: int = UNLESS_SAID
+    record_count: int = DEFAULT_RECORDS
     within_miles: float | None = None
     field: str = "radius_search"
     postal_code: str | None = None
-    record_types: Sequence[str] = (ALL,)
+    record_types: Sequence[str] = (ALL_RECORDS,)
     include_condos: bool = True
     include_businesses: bool = True
     use_property_owner: bool = False
@@ -83,132 +83,142 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Middle:
+class SearchCenter:
     """The address that a search is around: its key, its ZIP code, and where that is, as far as is known."""
 
     key: str | None
     zip5: str | None
-    place: ZipPlace | None
+    zip_area: ZipArea | None
 
 
 def read_record_types(text: str) -> tuple[str, ...]:
     """The kinds that are named with commas between them; `ValueError` where there is no such."""
-    named = tuple(dict.fromkeys(part for part in (p.strip().lower() for p in text.split(",")) if part))
-    unknown = [name for name in named if name not in RECORD_TYPES]
-    if unknown:
-        raise ValueError(
-            f"There is no record type {', '.join(unknown)[:100]}. Known: {', '.join(RECORD_TYPES)}."
+    record_types = tuple(
+        dict.fromkeys(
+            record_type for record_type in (raw_part.strip().lower() for raw_part in text.split(",")) if record_type
         )
-    return named or (ALL,)
+    )
+    unknown = [name for name in record_types if name not in RECORD_TYPES]
+    if unknown:
+        raise ValueError(f"There is no record type {', '.join(unknown)[:100]}. Known: {', '.join(RECORD_TYPES)}.")
+    return record_types or (ALL_RECORDS,)
 
 
-def middle_of(address: str, postal_code: str | None) -> Middle:
+def find_search_center(address: str, postal_code: str | None) -> SearchCenter:
     """The address, whole on one line, or its street with the ZIP code beside it."""
     line = " ".join(address.split())
-    beside = (postal_code or "").strip() or None
-    parts = taken_apart(line) or (beside and taken_apart(f"{line} {beside}")) or {"address": line}
-    code = ZIP.fullmatch(beside or parts.get("postal_code") or "") or _last_zip(line)
+    separate_zip = (postal_code or "").strip() or None
+    parts = (
+        split_address_line(line) or (separate_zip and split_address_line(f"{line} {separate_zip}")) or {"address": line}
+    )
+    code = ZIP_PATTERN.fullmatch(separate_zip or parts.get("postal_code") or "") or _find_last_zip(line)
     zip5 = code[1] if code else None
-    place = zip_place(zip5) if zip5 else None
-    if zip5 is None or place is None:
-        return Middle(None, zip5, None)
-    known = {"address2": None, "city": place.city, "province": place.state, **parts, "postal_code": zip5}
-    return Middle(judge(known, HOME).key, zip5, place)
+    zip_area = find_zip_area(zip5) if zip5 else None
+    if zip5 is None or zip_area is None:
+        return SearchCenter(None, zip5, None)
+    full_address = {"address2": None, "city": zip_area.city, "province": zip_area.state, **parts, "postal_code": zip5}
+    return SearchCenter(standardize(full_address, HOME_COUNTRY).key, zip5, zip_area)
 
 
-def _last_zip(line: str) -> re.Match[str] | None:
-    words = [word for word in line.replace(",", " ").split() if word.upper() not in HOME_NAMES]
-    return ZIP.fullmatch(words[-1]) if words else None
+def _find_last_zip(line: str) -> re.Match[str] | None:
+    words = [word for word in line.replace(",", " ").split() if word.upper() not in HOME_COUNTRY_NAMES]
+    return ZIP_PATTERN.fullmatch(words[-1]) if words else None
 
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
-EARTH = 6_371_008.8
+EARTH_RADIUS_METERS = 6_371_008.8
 """Metres: the mean radius."""
-HALF_WAY_ROUND = math.pi * EARTH
+HALF_EARTH_METERS = math.pi * EARTH_RADIUS_METERS
 
-ROWS, COLUMNS = 18_000, 36_000
-STEP = 0.01
+GRID_ROWS, GRID_COLUMNS = 18_000, 36_000
+GRID_STEP_DEGREES = 0.01
 
-_ROUNDING = 1e-9
+_ROUNDING_MARGIN = 1e-9
 """Radians, a few millimetres: as much wider is looked than arithmetic could err."""
 
 
-def cells_of(latitudes: Floats, longitudes: Floats) -> Whole:
+def find_cells(latitudes: Floats, longitudes: Floats) -> Integers:
     """The cell of each point: rows from the south pole, in each of them columns from the antimeridian."""
-    rows = np.clip(np.floor((latitudes + 90) / STEP), 0, ROWS - 1)
-    columns = np.floor((longitudes + 180) / STEP) % COLUMNS
-    cells: Whole = (rows * COLUMNS + columns).astype(np.int64)
+    rows = np.clip(np.floor((latitudes + 90) / GRID_STEP_DEGREES), 0, GRID_ROWS - 1)
+    columns = np.floor((longitudes + 180) / GRID_STEP_DEGREES) % GRID_COLUMNS
+    cells: Integers = (rows * GRID_COLUMNS + columns).astype(np.int64)
     return cells
 
 
-def distances(latitude: float, longitude: float, latitudes: Floats, longitudes: Floats) -> Floats:
+def compute_distances(latitude: float, longitude: float, latitudes: Floats, longitudes: Floats) -> Floats:
     """Metres from the point to each of the others, by the haversine formula."""
-    here, there = math.radians(latitude), np.radians(latitudes)
-    across = np.radians(longitudes - longitude)
-    chord = np.sin((there - here) / 2) ** 2 + math.cos(here) * np.cos(there) * np.sin(across / 2) ** 2
-    metres: Floats = 2 * EARTH * np.arcsin(np.sqrt(np.minimum(chord, 1)))
-    return metres
+    center_latitude, latitudes_radians = math.radians(latitude), np.radians(latitudes)
+    longitude_differences = np.radians(longitudes - longitude)
+    chord = (
+        np.sin((latitudes_radians - center_latitude) / 2) ** 2
+        + math.cos(center_latitude) * np.cos(latitudes_radians) * np.sin(longitude_differences / 2) ** 2
+    )
+    meters: Floats = 2 * EARTH_RADIUS_METERS * np.arcsin(np.sqrt(np.minimum(chord, 1)))
+    return meters
 
 
-def cells_within(latitude: float, longitude: float, metres: float) -> tuple[Whole, Whole]:
+def find_cells_within(latitude: float, longitude: float, meters: float) -> tuple[Integers, Integers]:
     """The first and the last cell of each run of cells that together hold the circle, none of them twice.
 
     A circle that reaches a pole holds whole rows there, and one that crosses the antimeridian has two runs in
     a row.
     """
-    angle = metres / EARTH + _ROUNDING
+    angle = meters / EARTH_RADIUS_METERS + _ROUNDING_MARGIN
     if angle >= math.pi / 2:
-        return np.array([0]), np.array([ROWS * COLUMNS - 1])
+        return np.array([0]), np.array([GRID_ROWS * GRID_COLUMNS - 1])
     reach = math.degrees(angle)
-    south = max(0, math.floor((latitude - reach + 90) / STEP))
-    north = min(ROWS - 1, math.floor((latitude + reach + 90) / STEP))
+    south = max(0, math.floor((latitude - reach + 90) / GRID_STEP_DEGREES))
+    north = min(GRID_ROWS - 1, math.floor((latitude + reach + 90) / GRID_STEP_DEGREES))
     rows = np.arange(south, north + 1)
-    width = np.degrees(_widths(math.radians(latitude), angle, rows))
-    west = np.floor((longitude - width + 180) / STEP).astype(np.int64)
-    east = np.floor((longitude + width + 180) / STEP).astype(np.int64)
-    if west.min() >= 0 and east.max() < COLUMNS:
-        return rows * COLUMNS + west, rows * COLUMNS + east
-    whole = east - west >= COLUMNS - 1
-    west, east = np.where(whole, 0, west % COLUMNS), np.where(whole, COLUMNS - 1, east % COLUMNS)
+    width = np.degrees(_compute_row_widths(math.radians(latitude), angle, rows))
+    west = np.floor((longitude - width + 180) / GRID_STEP_DEGREES).astype(np.int64)
+    east = np.floor((longitude + width + 180) / GRID_STEP_DEGREES).astype(np.int64)
+    if west.min() >= 0 and east.max() < GRID_COLUMNS:
+        return rows * GRID_COLUMNS + west, rows * GRID_COLUMNS + east
+    is_full_row = east - west >= GRID_COLUMNS - 1
+    west, east = (
+        np.where(is_full_row, 0, west % GRID_COLUMNS),
+        np.where(is_full_row, GRID_COLUMNS - 1, east % GRID_COLUMNS),
+    )
     crosses = west > east
-    first = np.concatenate([rows * COLUMNS + west, rows[crosses] * COLUMNS])
+    first = np.concatenate([rows * GRID_COLUMNS + west, rows[crosses] * GRID_COLUMNS])
     last = np.concatenate(
-        [rows * COLUMNS + np.where(crosses, COLUMNS - 1, east), (rows * COLUMNS + east)[crosses]]
+        [rows * GRID_COLUMNS + np.where(crosses, GRID_COLUMNS - 1, east), (rows * GRID_COLUMNS + east)[crosses]]
     )
     return first, last
 
 
-def runs_without(runs: tuple[Whole, Whole], known: tuple[Whole, Whole]) -> tuple[Whole, Whole]:
+def subtract_runs(runs: tuple[Integers, Integers], read_runs: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
     """What is left of these runs of cells without others that all lie within them."""
-    first = np.sort(np.concatenate([runs[0], known[1] + 1]))
-    last = np.sort(np.concatenate([runs[1], known[0] - 1]))
-    left = first <= last
-    return first[left], last[left]
+    first = np.sort(np.concatenate([runs[0], read_runs[1] + 1]))
+    last = np.sort(np.concatenate([runs[1], read_runs[0] - 1]))
+    is_remaining = first <= last
+    return first[is_remaining], last[is_remaining]
 
 
-def _widths(latitude: float, angle: float, rows: Whole) -> Floats:
+def _compute_row_widths(latitude: float, angle: float, rows: Integers) -> Floats:
     """Half of the longitudes, in radians, that the circle spans at most within each row.
 
     From its ends the circle widens towards one parallel, a little nearer to the pole than its middle; so in a
     row without that parallel it is widest at one of the row's edges.
     """
-    edges = np.radians(np.arange(rows[0], rows[-1] + 2) * STEP - 90)
-    at_edges = _half_width(latitude, angle, edges)
+    edges = np.radians(np.arange(rows[0], rows[-1] + 2) * GRID_STEP_DEGREES - 90)
+    at_edges = _compute_half_widths(latitude, angle, edges)
     widest = np.maximum(at_edges[:-1], at_edges[1:])
-    turning = math.sin(latitude) / math.cos(angle)
-    if abs(turning) < 1 and math.cos(latitude) > math.sin(angle):
-        parallel = math.asin(turning)
-        inside = (edges[:-1] <= parallel) & (parallel <= edges[1:])
-        widest = np.where(inside, math.asin(math.sin(angle) / math.cos(latitude)), widest)
-    return widest + _ROUNDING
+    widest_sine = math.sin(latitude) / math.cos(angle)
+    if abs(widest_sine) < 1 and math.cos(latitude) > math.sin(angle):
+        parallel = math.asin(widest_sine)
+        contains_parallel = (edges[:-1] <= parallel) & (parallel <= edges[1:])
+        widest = np.where(contains_parallel, math.asin(math.sin(angle) / math.cos(latitude)), widest)
+    return widest + _ROUNDING_MARGIN
 
 
-def _half_width(latitude: float, angle: float, parallels: Floats) -> Floats:
+def _compute_half_widths(latitude: float, angle: float, parallels: Floats) -> Floats:
     """Half of the longitudes that lie within the circle on each parallel: none of them, or all, at most."""
-    beside = math.cos(latitude) * np.cos(parallels)
-    above = math.cos(angle) - math.sin(latitude) * np.sin(parallels)
-    cosine = above / np.maximum(beside, 1e-300)  # at the poles it is nothing: all of the parallel, or none
+    denominator = math.cos(latitude) * np.cos(parallels)
+    numerator = math.cos(angle) - math.sin(latitude) * np.sin(parallels)
+    cosine = numerator / np.maximum(denominator, 1e-300)  # at the poles it is nothing: all of the parallel, or none
     widths: Floats = np.arccos(np.clip(cosine, -1, 1))
     return widths

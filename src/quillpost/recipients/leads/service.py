@@ -6,175 +6,182 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from quillpost.accounts.billing import credit, ledger
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import recipients
 from quillpost.core.database.tables.leads import lead_purchases
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch, Refused, Unpaid
-from quillpost.recipients.leads.ports import LeadsProvider
-from quillpost.recipients.leads.rules import Search
-from quillpost.recipients.leads.search import Find
+from quillpost.recipients.leads.ports import LeadProvider
+from quillpost.recipients.leads.rules import LeadSearch
+from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, MailingList, lock_lists
-from quillpost.recipients.lists.service import make_list
-from quillpost.recipients.service import store_new
+from quillpost.recipients.lists.service import create_list
+from quillpost.recipients.service import insert_recipients
 
-TELL = "leads.tell"
+REPORT_PURCHASE_TASK = "leads.tell"
 """The task that tells a provider which of its records were bought."""
-RADIUS = "radius"
+RADIUS_LIST_TYPE = "radius"
 """The type of lists that a search fills."""
-LONGEST_NAME = 300
-PURCHASES_AT_ONCE = 1_000
+MAX_LIST_NAME_LENGTH = 300
+MAX_PURCHASES_PER_RUN = 1_000
 
-ALL_THERE = "All whom this search has found are on the list already."
-BARS = "This is a suppression list: nobody on it is mailed to. Name another list, or none."
+ALL_ON_LIST = "All whom this search has found are on the list already."
+SUPPRESSION_LIST_REFUSED = "This is a suppression list: nobody on it is mailed to. Name another list, or none."
 
 
 def buy_onto_list(
     tx: Tx,
-    who: Caller,
-    sealer: Sealer,
-    found: Find,
-    search: Search,
+    caller: Caller,
+    encryptor: Encryptor,
+    result: LeadSearchResult,
+    search: LeadSearch,
     *,
-    into: int | None,
-    home: int | None,
+    mailing_list_id: int | None,
+    sub_account_id: int | None,
     name: str | None = None,
-    kind: str = RADIUS,
+    list_type: str = RADIUS_LIST_TYPE,
     needs_credit: bool = False,
     now: datetime,
-) -> tuple[MailingList, Find]:
-    """The list that they are on now, a new one of this `kind` or `into`, and who of them was bought. Where it
+) -> tuple[MailingList, LeadSearchResult]:
+    """The list that they are on now, a new one of this `list_type` or `mailing_list_id`, and who of them was bought.
+    Where it
     `needs_credit` the account's must do."""
-    if into is None:
-        bought, onto = found, new_list(tx, who, sealer, search, home=home, name=name, kind=kind, now=now)
+    if mailing_list_id is None:
+        bought, target_list = (
+            result,
+            create_lead_list(
+                tx, caller, encryptor, search, sub_account_id=sub_account_id, name=name, list_type=list_type, now=now
+            ),
+        )
     else:
-        onto = _held(tx, into)
-        bought = found.without(_there(tx, onto, found))
+        target_list = _lock_target_list(tx, mailing_list_id)
+        bought = result.without(_find_keys_on_list(tx, target_list, result))
         if not bought.people:
-            raise NoMatch(ALL_THERE)
-    put_on(tx, onto, bought, now=now)
+            raise NoMatch(ALL_ON_LIST)
+    add_to_list(tx, target_list, bought, now=now)
     if needs_credit:
-        _require(tx, who, bought.cents)
-    note_purchase(tx, who, bought, onto, order_id=None, now=now)
-    return onto, bought
+        _require_credit(tx, caller, bought.cents)
+    record_purchase(tx, caller, bought, target_list, order_id=None, now=now)
+    return target_list, bought
 
 
-def new_list(
+def create_lead_list(
     tx: Tx,
-    who: Caller,
-    sealer: Sealer,
-    search: Search,
+    caller: Caller,
+    encryptor: Encryptor,
+    search: LeadSearch,
     *,
-    home: int | None,
+    sub_account_id: int | None,
     name: str | None = None,
-    kind: str = RADIUS,
+    list_type: str = RADIUS_LIST_TYPE,
     now: datetime,
 ) -> MailingList:
     """An empty one for what is bought, named after the search unless it has a name."""
     values = {
-        "type": kind,
-        "description": (name or f"Around {' '.join(search.address.split())}")[:LONGEST_NAME],
+        "type": list_type,
+        "description": (name or f"Around {' '.join(search.address.split())}")[:MAX_LIST_NAME_LENGTH],
         "is_suppression_list": False,
-        "sub_account_id": home,
+        "sub_account_id": sub_account_id,
     }
-    return make_list(tx, who, sealer, values, now=now)
+    return create_list(tx, caller, encryptor, values, now=now)
 
 
-def put_on(tx: Tx, onto: MailingList, found: Find, *, now: datetime) -> None:
+def add_to_list(tx: Tx, target_list: MailingList, result: LeadSearchResult, *, now: datetime) -> None:
     """Everyone on the list, which is in our hands."""
-    people = [(onto, person) for person in found.people]
-    store_new(tx, people, are_samples=found.are_samples, now=now)
+    people = [(target_list, person) for person in result.people]
+    insert_recipients(tx, people, are_samples=result.are_samples, now=now)
 
 
-def note_purchase(
-    tx: Tx, who: Caller, bought: Find, onto: MailingList, *, order_id: int | None, now: datetime
+def record_purchase(
+    tx: Tx, caller: Caller, bought: LeadSearchResult, target_list: MailingList, *, order_id: int | None, now: datetime
 ) -> None:
     """What was bought, its fee, and the job that tells whoever the records are from: with the records."""
     purchase = {
-        "account_id": who.account_id,
-        "sub_account_id": onto.sub_account_id,
-        "mode": who.mode,
-        "mailing_list_id": onto.id,
+        "account_id": caller.account_id,
+        "sub_account_id": target_list.sub_account_id,
+        "mode": caller.mode,
+        "mailing_list_id": target_list.id,
         "order_id": order_id,
         "records": len(bought.people),
         "cents": bought.cents,
         "reference": uuid4(),
-        "lead_ids": bought.ids if bought.is_told else None,
+        "lead_ids": bought.ids if bought.needs_purchase_report else None,
         "created_at": now,
     }
-    made = tx.execute(sa.insert(lead_purchases).values(purchase).returning(lead_purchases.c.id))
-    purchase_id = int(made.scalar_one())
+    inserted = tx.execute(sa.insert(lead_purchases).values(purchase).returning(lead_purchases.c.id))
+    purchase_id = int(inserted.scalar_one())
     ledger.charge_leads(
         tx,
-        account_id=who.account_id,
-        sub_account_id=onto.sub_account_id,
-        mode=who.mode,
+        account_id=caller.account_id,
+        sub_account_id=target_list.sub_account_id,
+        mode=caller.mode,
         purchase_id=purchase_id,
         cents=bought.cents,
         order_id=order_id,
         now=now,
     )
-    if bought.is_told:
-        jobs.defer(tx, TELL, purchase_id=purchase_id)
+    if bought.needs_purchase_report:
+        jobs.enqueue(tx, REPORT_PURCHASE_TASK, purchase_id=purchase_id)
 
 
-def tell(db: Database, provider: LeadsProvider, purchase_id: int, *, now: datetime) -> None:
+def report_purchase(db: Database, provider: LeadProvider, purchase_id: int, *, now: datetime) -> None:
     """Say which records were bought. Said twice, after a crash in between, it is the same purchase."""
-    wanted = sa.select(lead_purchases).where(lead_purchases.c.id == purchase_id)
-    with db.work() as tx:
-        purchase = tx.execute(wanted).first()
+    query = sa.select(lead_purchases).where(lead_purchases.c.id == purchase_id)
+    with db.system_transaction() as tx:
+        purchase = tx.execute(query).first()
     if purchase is None or purchase.lead_ids is None:
         return
-    provider.bought(str(purchase.reference), purchase.lead_ids, now=now)
-    with db.work() as tx:
-        told = {"told_at": now, "lead_ids": None}
-        tx.execute(sa.update(lead_purchases).where(lead_purchases.c.id == purchase_id).values(told))
+    provider.confirm_purchase(str(purchase.reference), purchase.lead_ids, now=now)
+    with db.system_transaction() as tx:
+        values = {"told_at": now, "lead_ids": None}
+        tx.execute(sa.update(lead_purchases).where(lead_purchases.c.id == purchase_id).values(values))
 
 
-def tell_again(db: Database) -> None:
+def enqueue_unreported_purchases(db: Database) -> None:
     """Book the job for every purchase of which its source has not heard, and that no job is booked for."""
-    with db.work() as tx:
-        waiting = tx.execute(
+    with db.system_transaction() as tx:
+        unreported_ids = tx.execute(
             sa.select(lead_purchases.c.id)
             .where(lead_purchases.c.lead_ids.is_not(None))
             .order_by(lead_purchases.c.id)
-            .limit(PURCHASES_AT_ONCE)
+            .limit(MAX_PURCHASES_PER_RUN)
         )
-        for purchase_id in waiting.scalars().all():
-            if not jobs.is_waiting(tx, TELL, purchase_id=purchase_id) and not jobs.is_running(
-                tx, TELL, purchase_id=purchase_id
+        for purchase_id in unreported_ids.scalars().all():
+            if not jobs.is_waiting(tx, REPORT_PURCHASE_TASK, purchase_id=purchase_id) and not jobs.is_running(
+                tx, REPORT_PURCHASE_TASK, purchase_id=purchase_id
             ):
-                jobs.defer(tx, TELL, purchase_id=purchase_id)
+                jobs.enqueue(tx, REPORT_PURCHASE_TASK, purchase_id=purchase_id)
 
 
-def _held(tx: Tx, list_id: int) -> MailingList:
-    onto = lock_lists(tx, [list_id]).get(list_id)
-    if onto is None:
+def _lock_target_list(tx: Tx, list_id: int) -> MailingList:
+    target_list = lock_lists(tx, [list_id]).get(list_id)
+    if target_list is None:
         raise Refused(UNKNOWN_LIST)
-    if onto.is_suppression_list:
-        raise Invalid({"mailing_list_id": [BARS]})
-    return onto
+    if target_list.is_suppression_list:
+        raise Invalid({"mailing_list_id": [SUPPRESSION_LIST_REFUSED]})
+    return target_list
 
 
-def _there(tx: Tx, onto: MailingList, found: Find) -> set[str]:
+def _find_keys_on_list(tx: Tx, target_list: MailingList, result: LeadSearchResult) -> set[str]:
     """Who has come onto the list since it was searched."""
-    keys = [person.address_key for person in found.people]
+    keys = [person.address_key for person in result.people]
     rows = tx.execute(
         sa.select(recipients.c.address_key).where(
-            recipients.c.mailing_list_id == onto.id, recipients.c.address_key.in_(keys)
+            recipients.c.mailing_list_id == target_list.id, recipients.c.address_key.in_(keys)
         )
     )
     return set(rows.scalars())
 
 
-def _require(tx: Tx, who: Caller, cents: int) -> None:
-    credit.take_turns(tx, who.account_id, who.mode)
-    has = credit.credit(tx, who.mode)
-    if has < cents:
+def _require_credit(tx: Tx, caller: Caller, cents: int) -> None:
+    credit.lock_credit(tx, caller.account_id, caller.mode)
+    credit_cents = credit.read_credit(tx, caller.mode)
+    if credit_cents < cents:
         raise Unpaid(
-            f"The account's credit of {dollars(has)} does not cover these records at {dollars(cents)}: "
+            f"The account's credit of {format_dollars(credit_cents)} does not cover these records at "
+            f"{format_dollars(cents)}: "
             "add credit, or ask for fewer."
         )

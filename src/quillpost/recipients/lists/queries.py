@@ -11,14 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.core.database.search import has_words
+from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 
 UNKNOWN_LIST = "Mailing List Does Not Exist"
 
-REQUESTS_ALONE = (
+OPT_OUT_LIST_REFUSED = (
     "The service keeps on this list whoever asked for no more mail. To bar others, put them on a suppression"
     " list of your own: make one with is_suppression_list."
 )
@@ -50,7 +50,7 @@ class MailingList:
     """One of `rules.SUPPRESS_BY`; of no meaning where it is no suppression list."""
 
     @property
-    def keeps_requests(self) -> bool:
+    def is_opt_out_list(self) -> bool:
         """Whether the service keeps here whoever asked for no more mail."""
         return self.is_suppression_list and self.kept_for is not None
 
@@ -66,73 +66,75 @@ def read_list(tx: Tx, list_id: int) -> MailingList:
     return MailingList(*row)
 
 
-def read_lists(tx: Tx, list_ids: Sequence[int], *, held: bool = False) -> list[MailingList]:
+def read_lists(tx: Tx, list_ids: Sequence[int], *, lock: bool = False) -> list[MailingList]:
     """The lists that a body or a query names, in that order, each once; one unknown refuses them all.
 
-    `held`, none of them is deleted, or turned into a suppression list, before this transaction ends.
+    `lock`, none of them is deleted, or turned into a suppression list, before this transaction ends.
     """
     query = sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(list_ids)).order_by(mailing_lists.c.id)
-    known = _by_id(tx, query.with_for_update(read=True, key_share=True) if held else query)
-    if not known.keys() >= set(list_ids):
+    lists_by_id = _read_by_id(tx, query.with_for_update(read=True, key_share=True) if lock else query)
+    if not lists_by_id.keys() >= set(list_ids):
         raise Refused(UNKNOWN_LIST)
-    return [known[list_id] for list_id in dict.fromkeys(list_ids)]
+    return [lists_by_id[list_id] for list_id in dict.fromkeys(list_ids)]
 
 
-def known_lists(tx: Tx, list_ids: Iterable[int]) -> dict[int, MailingList]:
+def find_lists(tx: Tx, list_ids: Iterable[int]) -> dict[int, MailingList]:
     """Those of the lists that there are."""
-    return _by_id(tx, sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(set(list_ids))))
+    return _read_by_id(tx, sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(set(list_ids))))
 
 
-def lock_lists(tx: Tx, list_ids: Iterable[int], *, against_sends: bool = False) -> dict[int, MailingList]:
+def lock_lists(tx: Tx, list_ids: Iterable[int], *, block_sends: bool = False) -> dict[int, MailingList]:
     """Those of the lists that there are, their recipients in this transaction's hands until it ends.
 
     Whoever writes recipients comes here first: an address that is not on the list now will not be when it
     is added, nobody's sub account changes in between, and two writers of several lists wait in one order.
-    `against_sends`, no send that holds one of them is under way.
+    `block_sends`, no send that holds one of them is under way.
     """
-    wanted = sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(set(list_ids)))
-    return _by_id(tx, wanted.order_by(mailing_lists.c.id).with_for_update(key_share=not against_sends))
+    query = sa.select(*_COLUMNS).where(mailing_lists.c.id.in_(set(list_ids)))
+    return _read_by_id(tx, query.order_by(mailing_lists.c.id).with_for_update(key_share=not block_sends))
 
 
-def _by_id(tx: Tx, query: sa.Select[Any]) -> dict[int, MailingList]:
-    found = (MailingList(*row) for row in tx.execute(query))
-    return {mailing_list.id: mailing_list for mailing_list in found}
+def _read_by_id(tx: Tx, query: sa.Select[Any]) -> dict[int, MailingList]:
+    lists = (MailingList(*row) for row in tx.execute(query))
+    return {mailing_list.id: mailing_list for mailing_list in lists}
 
 
-def list_page(
+def read_list_page(
     tx: Tx,
-    asked: PageRequest,
+    page_request: PageRequest,
     *,
     sub_account_id: int | None = None,
     description: str | None = None,
-    bars: bool | None = None,
-    search: str | None = None,
+    is_suppression_list: bool | None = None,
+    search_text: str | None = None,
 ) -> Page[MailingList]:
-    """Newest first; `description` is a part of it in any case. Those that `bars` says: suppression lists
-    alone, or none of them. `search`, those whose description has these words."""
-    wanted: list[sa.ColumnElement[bool]] = []
-    if bars is not None:
-        wanted.append(mailing_lists.c.is_suppression_list if bars else ~mailing_lists.c.is_suppression_list)
+    """Newest first; `description` is a part of it in any case. Those that `is_suppression_list` says: suppression lists
+    alone, or none of them. `search_text`, those whose description has these words."""
+    conditions: list[sa.ColumnElement[bool]] = []
+    if is_suppression_list is not None:
+        conditions.append(
+            mailing_lists.c.is_suppression_list if is_suppression_list else ~mailing_lists.c.is_suppression_list
+        )
     if sub_account_id is not None:
-        wanted.append(mailing_lists.c.sub_account_id == sub_account_id)
+        conditions.append(mailing_lists.c.sub_account_id == sub_account_id)
     if description:
-        wanted.append(mailing_lists.c.description.icontains(description, autoescape=True))
-    if search:
-        wanted.append(has_words(search, mailing_lists.c.description))
+        conditions.append(mailing_lists.c.description.icontains(description, autoescape=True))
+    if search_text:
+        conditions.append(matches_words(search_text, mailing_lists.c.description))
     rows = tx.execute(
         sa.select(*_COLUMNS)
-        .where(*wanted)
+        .where(*conditions)
         .order_by(mailing_lists.c.id.desc())
-        .limit(asked.per_page)
-        .offset(asked.offset)
+        .limit(page_request.per_page)
+        .offset(page_request.offset)
     )
-    total = tx.execute(sa.select(sa.func.count()).select_from(mailing_lists).where(*wanted)).scalar_one()
-    return Page([MailingList(*row) for row in rows], total, asked)
+    total = tx.execute(sa.select(sa.func.count()).select_from(mailing_lists).where(*conditions)).scalar_one()
+    return Page([MailingList(*row) for row in rows], total, page_request)
 
 
 def insert_list(tx: Tx, values: dict[str, Any]) -> int:
-    made = tx.execute(sa.insert(mailing_lists).values(**values).returning(mailing_lists.c.id))
-    return int(made.scalar_one())
+    inserted = tx.execute(sa.insert(mailing_lists).values(**values).returning(mailing_lists.c.id))
+    return int(inserted.scalar_one())
 
 
 def update_list(tx: Tx, list_id: int, values: dict[str, Any]) -> None:

@@ -7,17 +7,17 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.automation_locks import refuse_while_automated
+from quillpost.accounts.automation_locks import refuse_if_used_by_automation
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import tokens
 from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
-from quillpost.core.database.engine import past_the_limits
-from quillpost.core.database.tables.base import HELD_BACK, recipients
+from quillpost.core.database.engine import account_wide_access
+from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, recipients
 from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
-from quillpost.core.encryption import Sealer
+from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.recipients.lists.queries import (
     UNKNOWN_LIST,
@@ -31,38 +31,38 @@ from quillpost.recipients.lists.queries import (
 from quillpost.recipients.rejudging import take_doors
 from quillpost.recipients.rules import BY_ADDRESS, BY_EMAIL
 
-_FIXED_WHILE_FILLED = ("sub_account_id", "is_suppression_list", "suppress_by")
+_FIXED_DURING_IMPORT = ("sub_account_id", "is_suppression_list", "suppress_by")
 
-_WAITING_ORDER = sa.text(
+_SELECT_WAITING_ORDER = sa.text(
     """select id from orders
         where status = any(:held_back) and mailing_list_ids @> array[cast(:list as bigint)]
         order by id limit 1"""
 )
 
-_IDLE_ENTRIES = sa.text(
+_COUNT_INEFFECTIVE_ENTRIES = sa.text(
     """select count(*) from recipients
         where mailing_list_id = :list and email is null and (:by = 'email' or bars_email(address_key))"""
 )
-_SHARED_ADDRESSES = sa.text(
+_COUNT_SHARED_ADDRESSES = sa.text(
     """
     select count(*) from (
         select from recipients where mailing_list_id = :list and address_key is not null
          group by address_key, told_apart(:by, surname, email) having count(*) > 1) several
     """
 )
-_TELL_APART = sa.text(
+_UPDATE_DISTINGUISHING_KEYS = sa.text(
     """
     update recipients set told_apart = told_apart(:by, surname, email)
      where mailing_list_id = :list and told_apart <> told_apart(:by, surname, email)
     """
 )
-_UNDER_WAY_TO = sa.text(
+_MOVE_ORDERS_IN_PROGRESS = sa.text(
     """update orders set mailing_list_ids = array_replace(mailing_list_ids, :source, :target)
         where status in ('processing', 'printing', 'mailed')
           and mailing_list_ids @> array[cast(:source as bigint)]"""
 )
 
-_COUNTS_TOGETHER = sa.text(
+_ADD_COUNTS = sa.text(
     """
     update mailing_lists l
        set total_sends = l.total_sends + s.total_sends, last_send = greatest(l.last_send, s.last_send),
@@ -71,12 +71,12 @@ _COUNTS_TOGETHER = sa.text(
       from mailing_lists s where l.id = :target and s.id = :source
     """
 )
-_NOTE_MERGED = sa.text("select note_merged_list(:source, :target)")
+_RECORD_MERGE = sa.text("select note_merged_list(:source, :target)")
 
-_BARS_NOBODY_AT_ALL = "Only a suppression list bars anyone: set is_suppression_list, or leave this out."
-_KEPT_REQUESTS = "Recipients asked on this list for no more mail, and the service keeps it as it is."
+_NOT_A_SUPPRESSION_LIST = "Only a suppression list bars anyone: set is_suppression_list, or leave this out."
+_OPT_OUT_LIST_FIXED = "Recipients asked on this list for no more mail, and the service keeps it as it is."
 
-_GIVE_KEYS = sa.text(
+_UPDATE_KEYS = sa.text(
     """
     update mailing_lists l set key_digest = new.digest, key_sealed = new.sealed
       from unnest(cast(:ids as bigint[]), cast(:digests as bytea[]), cast(:sealed as bytea[]))
@@ -85,20 +85,20 @@ _GIVE_KEYS = sa.text(
     """
 )
 
-_KEEP_WAITING_THERE = sa.text("select keep_waiting_there(:source, :target)")
+_MOVE_WAITING_AUTOMATIONS = sa.text("select keep_waiting_there(:source, :target)")
 
 # To the automations of the other list they are no newcomers.
-_MERGING = sa.text("select set_config('app.merging', :is_it, true)")
+_SET_MERGING = sa.text("select set_config('app.merging', :is_it, true)")
 
 # Whoever is on the other list already: by address, or by e-mail where neither has one.
-_DROP_ADDRESSES_THERE = sa.text(
+_DELETE_SHARED_ADDRESSES = sa.text(
     """
     delete from recipients r using recipients there
      where r.mailing_list_id = :source and there.mailing_list_id = :target
        and there.address_key = r.address_key and there.told_apart = r.told_apart
     """
 )
-_DROP_EMAILS_THERE = sa.text(
+_DELETE_SHARED_EMAILS = sa.text(
     """
     delete from recipients r
      where r.mailing_list_id = :source and r.address_key is null
@@ -107,7 +107,7 @@ _DROP_EMAILS_THERE = sa.text(
     """
 )
 
-_DROP_YOUNGER_EMAILS = sa.text(
+_DELETE_YOUNGER_EMAILS = sa.text(
     """
     delete from recipients r using
            (select id, row_number() over (partition by lower(email) order by id) as place
@@ -116,7 +116,7 @@ _DROP_YOUNGER_EMAILS = sa.text(
      where r.id = ranked.id and ranked.place > 1
     """
 )
-_DROP_THOSE_WITH_AN_ADDRESS = sa.text(
+_DELETE_EMAILS_WITH_ADDRESS = sa.text(
     """
     delete from recipients r
      where r.mailing_list_id = :list and r.address_key is null
@@ -127,48 +127,46 @@ _DROP_THOSE_WITH_AN_ADDRESS = sa.text(
 )
 
 
-def make_list(
-    tx: Tx, who: Caller, sealer: Sealer, values: Mapping[str, Any], *, now: datetime
+def create_list(
+    tx: Tx, caller: Caller, encryptor: Encryptor, values: Mapping[str, Any], *, now: datetime
 ) -> MailingList:
     """A new list with a key of its own."""
     if "suppress_by" in values and not values["is_suppression_list"]:
-        raise Invalid({"suppress_by": [_BARS_NOBODY_AT_ALL]})
+        raise Invalid({"suppress_by": [_NOT_A_SUPPRESSION_LIST]})
     list_id = insert_list(
         tx,
         {
             **values,
-            "account_id": who.account_id,
-            "sub_account_id": _home(tx, who, values.get("sub_account_id")),
+            "account_id": caller.account_id,
+            "sub_account_id": _resolve_sub_account(tx, caller, values.get("sub_account_id")),
             "processed": True,
             **dict.fromkeys(("total_recipients", "total_sends", "total_scans", "unique_scans"), 0),
             "created_at": now,
             "updated_at": now,
         },
     )
-    update_list(tx, list_id, _new_key(sealer, list_id))
+    update_list(tx, list_id, _create_key(encryptor, list_id))
     return read_list(tx, list_id)
 
 
-def change_list(
-    tx: Tx, who: Caller, list_id: int, changes: Mapping[str, Any], *, now: datetime
-) -> MailingList:
+def change_list(tx: Tx, caller: Caller, list_id: int, changes: Mapping[str, Any], *, now: datetime) -> MailingList:
     """The list with these values; its recipients follow it into another sub account.
 
     Subscriptions to its events stay whose they are: a sub account goes on hearing of its own orders alone.
     """
-    known = _locked(tx, list_id, against_sends=True)
+    mailing_list = _lock_list(tx, list_id, block_sends=True)
     values = dict(changes)
-    if any(name in values and values[name] != getattr(known, name) for name in _FIXED_WHILE_FILLED):
-        _require_filled(known)
-    if known.kept_for is not None:
-        _require_the_same(known, values)
-    if values.get("is_suppression_list") and not known.is_suppression_list:
+    if any(name in values and values[name] != getattr(mailing_list, name) for name in _FIXED_DURING_IMPORT):
+        _require_processed(mailing_list)
+    if mailing_list.kept_for is not None:
+        _require_unchanged(mailing_list, values)
+    if values.get("is_suppression_list") and not mailing_list.is_suppression_list:
         _require_unused(tx, list_id)
-        _require_that_all_bar(tx, list_id, values.get("suppress_by", BY_ADDRESS), "is_suppression_list")
-    values |= _barring_otherwise(tx, known, values)
+        _require_effective_entries(tx, list_id, values.get("suppress_by", BY_ADDRESS), "is_suppression_list")
+    values |= _change_suppress_by(tx, mailing_list, values)
     if "sub_account_id" in values:
-        values["sub_account_id"] = _home(tx, who, values["sub_account_id"])
-        if values["sub_account_id"] != known.sub_account_id:
+        values["sub_account_id"] = _resolve_sub_account(tx, caller, values["sub_account_id"])
+        if values["sub_account_id"] != mailing_list.sub_account_id:
             _require_unused(tx, list_id)
             for table in (recipients, imports):
                 tx.execute(
@@ -180,36 +178,36 @@ def change_list(
     return read_list(tx, list_id)
 
 
-def rotate_key(tx: Tx, sealer: Sealer, list_id: int, *, now: datetime) -> MailingList:
+def rotate_key(tx: Tx, encryptor: Encryptor, list_id: int, *, now: datetime) -> MailingList:
     """The list with a new key; the old one opens nothing any more."""
-    _locked(tx, list_id)
-    update_list(tx, list_id, _new_key(sealer, list_id) | {"updated_at": now})
+    _lock_list(tx, list_id)
+    update_list(tx, list_id, _create_key(encryptor, list_id) | {"updated_at": now})
     return read_list(tx, list_id)
 
 
-def give_keys(tx: Tx, sealer: Sealer, list_ids: Sequence[int]) -> None:
+def assign_keys(tx: Tx, encryptor: Encryptor, list_ids: Sequence[int]) -> None:
     """Keys for lists that nobody has made: each has one, whoever made it."""
     if not list_ids:
         return
-    keys = [_new_key(sealer, list_id) for list_id in list_ids]
+    keys = [_create_key(encryptor, list_id) for list_id in list_ids]
     columns = {"digests": "key_digest", "sealed": "key_sealed"}
-    values = {name: [key[column] for key in keys] for name, column in columns.items()}
-    tx.execute(_GIVE_KEYS, {"ids": list_ids, **values})
+    new_keys = {name: [key[column] for key in keys] for name, column in columns.items()}
+    tx.execute(_UPDATE_KEYS, {"ids": list_ids, **new_keys})
 
 
-def key_of(sealer: Sealer, mailing_list: MailingList) -> str:
+def decrypt_list_key(encryptor: Encryptor, mailing_list: MailingList) -> str:
     """The list's key in clear; nothing where no key was made."""
     if mailing_list.key_sealed is None:
         return ""
-    return sealer.open(mailing_list.key_sealed, context=key_context(mailing_list.id)).decode()
+    return encryptor.decrypt(mailing_list.key_sealed, context=get_key_context(mailing_list.id)).decode()
 
 
-def end_list(tx: Tx, list_id: int) -> None:
+def remove_list(tx: Tx, list_id: int) -> None:
     """Delete it with everyone on it, unless an order that is yet to be made counts on it."""
-    known = _locked(tx, list_id, against_sends=True)
-    if known.keeps_requests and known.total_recipients:
-        raise Refused(f"{_KEPT_REQUESTS} Remove an entry where it is a mistake.")
-    _require_filled(known)
+    mailing_list = _lock_list(tx, list_id, block_sends=True)
+    if mailing_list.is_opt_out_list and mailing_list.total_recipients:
+        raise Refused(f"{_OPT_OUT_LIST_FIXED} Remove an entry where it is a mistake.")
+    _require_processed(mailing_list)
     _require_unused(tx, list_id)
     delete_list(tx, list_id)
 
@@ -221,43 +219,41 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
     """
     if source_id == target_id:
         raise Invalid({"into": ["A list cannot be merged into itself."]})
-    found = lock_lists(tx, (source_id, target_id), against_sends=True)
-    if source_id not in found:
+    lists = lock_lists(tx, (source_id, target_id), block_sends=True)
+    if source_id not in lists:
         raise NotFound
-    if target_id not in found:
+    if target_id not in lists:
         raise Refused(UNKNOWN_LIST)
-    source, target, now = found[source_id], found[target_id], clock()
-    _require_filled(source)
-    _require_filled(target)
+    source, target, now = lists[source_id], lists[target_id], clock()
+    _require_processed(source)
+    _require_processed(target)
     if target.is_suppression_list != source.is_suppression_list:
         raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
     if target.suppress_by != source.suppress_by:
-        told = (
-            f"It bars by {target.suppress_by}, the other by {source.suppress_by}: set one suppress_by first."
-        )
-        raise Invalid({"into": [told]})
-    if source.keeps_requests or target.keeps_requests:
-        raise Invalid({"into": [f"{_KEPT_REQUESTS} It is merged with no other."]})
-    _require_no_order_waits(tx, source_id)
+        message = f"It bars by {target.suppress_by}, the other by {source.suppress_by}: set one suppress_by first."
+        raise Invalid({"into": [message]})
+    if source.is_opt_out_list or target.is_opt_out_list:
+        raise Invalid({"into": [f"{_OPT_OUT_LIST_FIXED} It is merged with no other."]})
+    _require_no_waiting_order(tx, source_id)
     _move_automations(tx, source, target, now=now)
-    tx.execute(_KEEP_WAITING_THERE, {"source": source_id, "target": target_id})
-    for drop in (_DROP_ADDRESSES_THERE, _DROP_EMAILS_THERE):
-        tx.execute(drop, {"source": source_id, "target": target_id})
-    tx.execute(_MERGING, {"is_it": "yes"})
+    tx.execute(_MOVE_WAITING_AUTOMATIONS, {"source": source_id, "target": target_id})
+    for delete_query in (_DELETE_SHARED_ADDRESSES, _DELETE_SHARED_EMAILS):
+        tx.execute(delete_query, {"source": source_id, "target": target_id})
+    tx.execute(_SET_MERGING, {"is_it": "yes"})
     tx.execute(
         sa.update(recipients)
         .where(recipients.c.mailing_list_id == source_id)
         .values(mailing_list_id=target_id, sub_account_id=target.sub_account_id, updated_at=now)
     )
-    tx.execute(_MERGING, {"is_it": ""})
-    _move_listeners(tx, source_id, target_id, now=now)
+    tx.execute(_SET_MERGING, {"is_it": ""})
+    _move_webhooks(tx, source_id, target_id, now=now)
     _move_counts(tx, source_id, target_id)
     delete_list(tx, source_id)
     update_list(tx, target_id, {"updated_at": now})
     return read_list(tx, target_id)
 
 
-def drop_doubles(tx: Tx, list_id: int) -> int:
+def remove_duplicates(tx: Tx, list_id: int) -> int:
     """How many were removed. Addresses are on a list once anyway: this is about those without one, and about
     those who turned out, by the rules of a newer release, to live at another's door.
 
@@ -265,39 +261,39 @@ def drop_doubles(tx: Tx, list_id: int) -> int:
     suppression list it stays even so: there an e-mail alone stops what an address does not. Where a list bars
     by e-mail, addresses tell nobody apart.
     """
-    known = _locked(tx, list_id)
-    removed = take_doors(tx, list_id)
-    removed += tx.execute(_DROP_YOUNGER_EMAILS, {"list": list_id, "by": known.suppress_by}).rowcount
-    if not known.is_suppression_list:
-        removed += tx.execute(_DROP_THOSE_WITH_AN_ADDRESS, {"list": list_id}).rowcount
-    return removed
+    mailing_list = _lock_list(tx, list_id)
+    removed_count = take_doors(tx, list_id)
+    removed_count += tx.execute(_DELETE_YOUNGER_EMAILS, {"list": list_id, "by": mailing_list.suppress_by}).rowcount
+    if not mailing_list.is_suppression_list:
+        removed_count += tx.execute(_DELETE_EMAILS_WITH_ADDRESS, {"list": list_id}).rowcount
+    return removed_count
 
 
-def _locked(tx: Tx, list_id: int, *, against_sends: bool = False) -> MailingList:
-    found = lock_lists(tx, [list_id], against_sends=against_sends).get(list_id)
-    if found is None:
+def _lock_list(tx: Tx, list_id: int, *, block_sends: bool = False) -> MailingList:
+    mailing_list = lock_lists(tx, [list_id], block_sends=block_sends).get(list_id)
+    if mailing_list is None:
         raise NotFound
-    return found
+    return mailing_list
 
 
-def _home(tx: Tx, who: Caller, sub_account_id: int | None) -> int | None:
+def _resolve_sub_account(tx: Tx, caller: Caller, sub_account_id: int | None) -> int | None:
     """The sub account that a list belongs to; whoever is limited to one stays in it."""
-    home = sub_account_id if sub_account_id is not None else who.sub_account_id
-    if home is not None:
-        require_sub_account(tx, home)
-    return home
+    resolved_id = sub_account_id if sub_account_id is not None else caller.sub_account_id
+    if resolved_id is not None:
+        require_sub_account(tx, resolved_id)
+    return resolved_id
 
 
 def _move_automations(tx: Tx, source: MailingList, target: MailingList, *, now: datetime) -> None:
     """Those of the one list are the other's from now on. One that is switched on must be able to use it."""
     if target.sub_account_id is not None:
-        refuse_while_automated(
+        refuse_if_used_by_automation(
             tx,
             automations.c.mailing_list_id == source.id,
             automations.c.sub_account_id.is_distinct_from(target.sub_account_id),
-            what="list, and cannot use the other",
+            kind="list, and cannot use the other",
         )
-    with past_the_limits(tx):
+    with account_wide_access(tx):
         tx.execute(
             sa.update(automations)
             .where(automations.c.mailing_list_id == source.id)
@@ -307,23 +303,23 @@ def _move_automations(tx: Tx, source: MailingList, target: MailingList, *, now: 
 
 def _move_counts(tx: Tx, source_id: int, target_id: int) -> None:
     """What was sent to the one, and scanned of it, counts for the other; so does what is scanned later."""
-    these = {"source": source_id, "target": target_id}
-    tx.execute(_COUNTS_TOGETHER, these)
-    tx.execute(_NOTE_MERGED, these)
+    bind_values = {"source": source_id, "target": target_id}
+    tx.execute(_ADD_COUNTS, bind_values)
+    tx.execute(_RECORD_MERGE, bind_values)
 
 
-def _move_listeners(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> None:
+def _move_webhooks(tx: Tx, source_id: int, target_id: int, *, now: datetime) -> None:
     """Whoever listens to the one list listens to the other, and is told of mail under way to the one."""
-    with past_the_limits(tx):
+    with account_wide_access(tx):
         tx.execute(
             sa.update(webhooks)
             .where(webhooks.c.mailing_list_id == source_id)
             .values(mailing_list_id=target_id, updated_at=now)
         )
-        tx.execute(_UNDER_WAY_TO, {"source": source_id, "target": target_id})
+        tx.execute(_MOVE_ORDERS_IN_PROGRESS, {"source": source_id, "target": target_id})
 
 
-def _require_filled(mailing_list: MailingList) -> None:
+def _require_processed(mailing_list: MailingList) -> None:
     """What is on its way into a list must find it as it was."""
     if not mailing_list.processed:
         raise Refused(
@@ -332,65 +328,71 @@ def _require_filled(mailing_list: MailingList) -> None:
 
 
 def _require_unused(tx: Tx, list_id: int) -> None:
-    _require_no_order_waits(tx, list_id)
-    refuse_while_automated(tx, automations.c.mailing_list_id == list_id, what="list")
+    _require_no_waiting_order(tx, list_id)
+    refuse_if_used_by_automation(tx, automations.c.mailing_list_id == list_id, kind="list")
 
 
-def _require_no_order_waits(tx: Tx, list_id: int) -> None:
+def _require_no_waiting_order(tx: Tx, list_id: int) -> None:
     """Orders of the other mode are not the caller's to see, but both modes share the lists."""
-    with past_the_limits(tx):
-        order_id = tx.execute(_WAITING_ORDER, {"list": list_id, "held_back": list(HELD_BACK)}).scalar()
+    with account_wide_access(tx):
+        order_id = tx.execute(
+            _SELECT_WAITING_ORDER, {"list": list_id, "held_back": list(CHANGEABLE_ORDER_STATUSES)}
+        ).scalar()
     if order_id is not None:
         raise Refused(f"Order {order_id} waits to be sent to this list: cancel it first, or let it go.")
 
 
-def _require_the_same(known: MailingList, values: Mapping[str, Any]) -> None:
+def _require_unchanged(mailing_list: MailingList, values: Mapping[str, Any]) -> None:
     """A list that the service keeps stays what it is, and where: scans go on filling it."""
-    fixed = ("type", "sub_account_id", "is_suppression_list", "suppress_by")
-    changed = [name for name in fixed if name in values and values[name] != getattr(known, name)]
-    if changed:
-        told = "The service keeps this list of scanned codes: merge it into one of your own to change this."
-        raise Invalid({name: [_KEPT_REQUESTS if known.keeps_requests else told] for name in changed})
+    fixed_fields = ("type", "sub_account_id", "is_suppression_list", "suppress_by")
+    changed_fields = [name for name in fixed_fields if name in values and values[name] != getattr(mailing_list, name)]
+    if changed_fields:
+        message = "The service keeps this list of scanned codes: merge it into one of your own to change this."
+        raise Invalid(
+            {name: [_OPT_OUT_LIST_FIXED if mailing_list.is_opt_out_list else message] for name in changed_fields}
+        )
 
 
-def _barring_otherwise(tx: Tx, known: MailingList, values: Mapping[str, Any]) -> dict[str, Any]:
+def _change_suppress_by(tx: Tx, mailing_list: MailingList, values: Mapping[str, Any]) -> dict[str, Any]:
     """What becomes of `suppress_by`. Its entries are told apart anew, where that leaves each its place."""
     field = "suppress_by" if "suppress_by" in values else "is_suppression_list"
-    if values.get("is_suppression_list", known.is_suppression_list):
-        by = values.get("suppress_by", known.suppress_by)
+    if values.get("is_suppression_list", mailing_list.is_suppression_list):
+        suppress_by = values.get("suppress_by", mailing_list.suppress_by)
     elif "suppress_by" in values:
-        raise Invalid({"suppress_by": [_BARS_NOBODY_AT_ALL]})
+        raise Invalid({"suppress_by": [_NOT_A_SUPPRESSION_LIST]})
     else:
-        by = BY_ADDRESS
-    if by == known.suppress_by:
+        suppress_by = BY_ADDRESS
+    if suppress_by == mailing_list.suppress_by:
         return {}
-    if known.is_suppression_list and field == "suppress_by":
-        _require_that_all_bar(tx, known.id, by, field)
-    several = tx.execute(_SHARED_ADDRESSES, {"list": known.id, "by": by}).scalar_one()
-    if several:
-        told = (
-            f"{several:,} addresses have several entries on this list, and could have one: remove some first."
+    if mailing_list.is_suppression_list and field == "suppress_by":
+        _require_effective_entries(tx, mailing_list.id, suppress_by, field)
+    shared_count = tx.execute(_COUNT_SHARED_ADDRESSES, {"list": mailing_list.id, "by": suppress_by}).scalar_one()
+    if shared_count:
+        message = (
+            f"{shared_count:,} addresses have several entries on this list, and could have one: remove some first."
         )
-        raise Invalid({field: [told]})
-    tx.execute(_TELL_APART, {"list": known.id, "by": by})
-    return {"suppress_by": by}
+        raise Invalid({field: [message]})
+    tx.execute(_UPDATE_DISTINGUISHING_KEYS, {"list": mailing_list.id, "by": suppress_by})
+    return {"suppress_by": suppress_by}
 
 
-def _require_that_all_bar(tx: Tx, list_id: int, by: str, field: str) -> None:
+def _require_effective_entries(tx: Tx, list_id: int, suppress_by: str, field: str) -> None:
     """An entry without a door and without an e-mail would bar nobody, in silence."""
-    idle = tx.execute(_IDLE_ENTRIES, {"list": list_id, "by": by}).scalar_one()
-    if idle:
-        lacks = "no e-mail" if by == BY_EMAIL else "half an address and no e-mail"
-        raise Invalid({field: [f"{idle:,} on this list have {lacks}, and would bar nobody: complete them."]})
+    ineffective_count = tx.execute(_COUNT_INEFFECTIVE_ENTRIES, {"list": list_id, "by": suppress_by}).scalar_one()
+    if ineffective_count:
+        missing_text = "no e-mail" if suppress_by == BY_EMAIL else "half an address and no e-mail"
+        raise Invalid(
+            {field: [f"{ineffective_count:,} on this list have {missing_text}, and would bar nobody: complete them."]}
+        )
 
 
-def _new_key(sealer: Sealer, list_id: int) -> dict[str, bytes]:
+def _create_key(encryptor: Encryptor, list_id: int) -> dict[str, bytes]:
     key = f"ql_{secrets.token_urlsafe(32)}"
     return {
-        "key_digest": tokens.digest(key),
-        "key_sealed": sealer.seal(key.encode(), context=key_context(list_id)),
+        "key_digest": tokens.hash_token(key),
+        "key_sealed": encryptor.encrypt(key.encode(), context=get_key_context(list_id)),
     }
 
 
-def key_context(list_id: int) -> str:
+def get_key_context(list_id: int) -> str:
     return f"mailing_lists:{list_id}:key"

@@ -10,7 +10,7 @@ PostalParts = tuple[str | None, str | None, str | None, str | None, str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class AskedAddress:
+class AddressQuery:
     """An address at home as we have it, and who should be found there: only whole names can have moved."""
 
     name: str | None
@@ -19,26 +19,26 @@ class AskedAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class ChangeOfAddress:
     """Where somebody is now; without an address, nobody knows."""
 
-    to: PostalParts | None = None
-    on: date | None = None
+    new_address: PostalParts | None = None
+    moved_on: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class AddressAnswer:
+class AddressVerification:
     """What is known of an address. `dpv` is the postal service's word: Y it delivers there; D the unit is
     missing; S the unit is not one that it knows; N it does not deliver there. None: there is no answer."""
 
     dpv: str | None = None
     corrected: PostalParts | None = None
-    moved: Moved | None = None
+    moved: ChangeOfAddress | None = None
     is_vacant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class AskedPerson:
+class PersonQuery:
     """Somebody of whom only an e-mail is known."""
 
     name: str | None
@@ -51,15 +51,15 @@ class AddressVerifier(Protocol):
     and the same question may be asked again. One that cannot be reached says `VerifierDown`."""
 
     @property
-    def appends(self) -> bool:
+    def can_append(self) -> bool:
         """Whether it also finds the address of somebody whose e-mail is known."""
         ...
 
-    def verify(self, asked: Sequence[AskedAddress]) -> Sequence[AddressAnswer]:
+    def verify(self, addresses: Sequence[AddressQuery]) -> Sequence[AddressVerification]:
         """An answer for each, in their order."""
         ...
 
-    def append(self, asked: Sequence[AskedPerson]) -> Sequence[PostalParts | None]:
+    def append(self, people: Sequence[PersonQuery]) -> Sequence[PostalParts | None]:
         """The address of each, in their order; None where there is none."""
         ...
 

@@ -14,30 +14,37 @@ import sqlalchemy as sa
 
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
-from quillpost.recipients.addresses.service import DELIVERABLE, DOUBTFUL, HOME, PARTS, UNDELIVERABLE, judge
+from quillpost.recipients.addresses.service import (
+    ADDRESS_PARTS,
+    DELIVERABLE,
+    DOUBTFUL,
+    HOME_COUNTRY,
+    UNDELIVERABLE,
+    standardize,
+)
 from quillpost.recipients.verification.ports import (
-    AddressAnswer,
+    AddressQuery,
+    AddressVerification,
     AddressVerifier,
-    AskedAddress,
-    AskedPerson,
+    PersonQuery,
     PostalParts,
 )
 
 NOT_DELIVERED_TO = "The postal service does not deliver to this address."
-LACKS_UNIT = "The postal service knows this building, but the apartment or suite is missing."
+MISSING_UNIT = "The postal service knows this building, but the apartment or suite is missing."
 UNKNOWN_UNIT = "The postal service knows this building, but not this apartment or suite."
 VACANT = "The postal service says that nobody has lived there for 90 days or more."
 MOVED_AWAY = "They have moved and left no new address."
 MOVED = "They have moved: mail goes to their new address in {}."
 FOUND_BY_EMAIL = "The address was found by the e-mail."
 
-A_CALL = 500
+QUESTIONS_PER_CALL = 500
 """Questions in one call."""
-NO_ANSWER_LASTS = timedelta(days=1)
-LEASE = timedelta(minutes=2)
+NO_RESULT_LIFETIME = timedelta(days=1)
+LEASE_DURATION = timedelta(minutes=2)
 """So long nobody else asks, from each answer on; a call takes half a minute at most."""
 
-_KEEP = sa.text(
+_UPSERT_RESULTS = sa.text(
     """
     insert into address_verdicts (address_key, mover, dpv, deliverability, standard, reasons, moved_key,
                                   answered_at, expires_at)
@@ -53,20 +60,22 @@ _KEEP = sa.text(
            answered_at = excluded.answered_at, expires_at = excluded.expires_at
     """
 )
-_RENEW = sa.text("update address_passes set leased_until = :until where name = 'verify'")
-_FORGET_EXPIRED = sa.text("delete from address_verdicts where expires_at <= :now")
+_RENEW_LEASE = sa.text("update address_passes set leased_until = :until where name = 'verify'")
+_DELETE_EXPIRED = sa.text("delete from address_verdicts where expires_at <= :now")
 
-HOLDS = """v.address_key = {key} and v.mover = mover_of({who}.name, {who}.company) and v.expires_at > :now"""
+VALID_RESULT_CONDITION = (
+    """v.address_key = {key} and v.mover = mover_of({who}.name, {who}.company) and v.expires_at > :now"""
+)
 """Which verdict is about a row: `key` is its address's, `who` the row."""
 
-FITS = """
+MATCHES_RESULT_CONDITION = """
     ({row}.standard, {row}.moved_key, {row}.deliverability, {row}.reasons) is not distinct from
     (coalesce(v.standard, {row}.standard),
      case when v.standard is null then {row}.moved_key else v.moved_key end, v.deliverability, v.reasons)
 """
 """Whether a row is as its verdict has it; else it takes these over."""
 
-TAKE_OVER = """
+APPLY_RESULT_ASSIGNMENTS = """
     standard = coalesce(v.standard, {row}.standard),
     moved_key = case when v.standard is null then {row}.moved_key else v.moved_key end,
     deliverability = v.deliverability, reasons = v.reasons
@@ -74,7 +83,7 @@ TAKE_OVER = """
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerificationResult:
     """What an answer comes to. Without a deliverability there was none, and all stays as it was."""
 
     deliverability: str | None = None
@@ -88,19 +97,19 @@ class Verdict:
         """The key of the address that they have moved to: what bars that one bars them."""
         if not self.has_moved or self.standard is None:
             return None
-        return judge(dict(zip(PARTS, self.standard, strict=True)), HOME).key
+        return standardize(dict(zip(ADDRESS_PARTS, self.standard, strict=True)), HOME_COUNTRY).key
 
 
-class Question(NamedTuple):
+class VerificationQuestion(NamedTuple):
     """Somebody at an address, or whose e-mail is all that is known."""
 
     key: str
     mover: bytes
-    asked: AskedAddress | AskedPerson
+    query: AddressQuery | PersonQuery
 
 
 @dataclass(frozen=True, slots=True)
-class Verifying:
+class VerificationContext:
     """What it takes to ask: answers hold for so long."""
 
     db: Database
@@ -109,79 +118,99 @@ class Verifying:
     clock: Clock
 
 
-def verdict_of(answer: AddressAnswer) -> Verdict:
+def evaluate_verification(verification: AddressVerification) -> VerificationResult:
     """A move counts before all else: whatever is to be said of the old address, nobody is there any more."""
-    if answer.moved is not None:
-        to = answer.moved.to
-        if to is None:
-            return Verdict(UNDELIVERABLE, None, (MOVED_AWAY,), answer.dpv, has_moved=True)
-        _, _, city, state, _ = to
-        return Verdict(DELIVERABLE, to, (MOVED.format(f"{city} {state}"),), answer.dpv, has_moved=True)
-    match answer.dpv:
+    if verification.moved is not None:
+        new_address = verification.moved.new_address
+        if new_address is None:
+            return VerificationResult(UNDELIVERABLE, None, (MOVED_AWAY,), verification.dpv, has_moved=True)
+        _, _, city, state, _ = new_address
+        return VerificationResult(
+            DELIVERABLE, new_address, (MOVED.format(f"{city} {state}"),), verification.dpv, has_moved=True
+        )
+    match verification.dpv:
         case "N":
-            return Verdict(UNDELIVERABLE, answer.corrected, (NOT_DELIVERED_TO,), "N")
+            return VerificationResult(UNDELIVERABLE, verification.corrected, (NOT_DELIVERED_TO,), "N")
         case "D" | "S" as unit:
-            why = LACKS_UNIT if unit == "D" else UNKNOWN_UNIT
-            return Verdict(DOUBTFUL, answer.corrected, (why,), unit)
-        case "Y" if answer.is_vacant:
-            return Verdict(DOUBTFUL, answer.corrected, (VACANT,), "Y")
+            reason = MISSING_UNIT if unit == "D" else UNKNOWN_UNIT
+            return VerificationResult(DOUBTFUL, verification.corrected, (reason,), unit)
+        case "Y" if verification.is_vacant:
+            return VerificationResult(DOUBTFUL, verification.corrected, (VACANT,), "Y")
         case "Y":
-            return Verdict(DELIVERABLE, answer.corrected, (), "Y")
-    return Verdict()
+            return VerificationResult(DELIVERABLE, verification.corrected, (), "Y")
+    return VerificationResult()
 
 
-def found_verdict(found: PostalParts | None) -> Verdict:
-    return Verdict() if found is None else Verdict(DELIVERABLE, found, (FOUND_BY_EMAIL,))
+def evaluate_found_address(address: PostalParts | None) -> VerificationResult:
+    return VerificationResult() if address is None else VerificationResult(DELIVERABLE, address, (FOUND_BY_EMAIL,))
 
 
-def ask(means: Verifying, questions: Iterable[Question]) -> None:
+def verify_questions(context: VerificationContext, questions: Iterable[VerificationQuestion]) -> None:
     """Have each answered once, and the answers kept as they come; or `VerifierDown`.
 
     No transaction is open while the verifier thinks.
     """
     distinct = {(question.key, question.mover): question for question in questions}
-    addresses = [each for each in distinct.values() if isinstance(each.asked, AskedAddress)]
-    people = [each for each in distinct.values() if isinstance(each.asked, AskedPerson)]
-    for some in _calls(addresses):
-        said = means.verifier.verify([each.asked for each in some if isinstance(each.asked, AskedAddress)])
-        _keep(means, some, [verdict_of(answer) for answer in said])
-    for some in _calls(people):
-        found = means.verifier.append([each.asked for each in some if isinstance(each.asked, AskedPerson)])
-        _keep(means, some, [found_verdict(parts) for parts in found])
+    addresses = [
+        address_question for address_question in distinct.values() if isinstance(address_question.query, AddressQuery)
+    ]
+    people = [
+        address_question for address_question in distinct.values() if isinstance(address_question.query, PersonQuery)
+    ]
+    for call_questions in _split_into_calls(addresses):
+        verifications = context.verifier.verify(
+            [
+                address_question.query
+                for address_question in call_questions
+                if isinstance(address_question.query, AddressQuery)
+            ]
+        )
+        _store_results(context, call_questions, [evaluate_verification(answer) for answer in verifications])
+    for call_questions in _split_into_calls(people):
+        addresses_found = context.verifier.append(
+            [
+                address_question.query
+                for address_question in call_questions
+                if isinstance(address_question.query, PersonQuery)
+            ]
+        )
+        _store_results(context, call_questions, [evaluate_found_address(parts) for parts in addresses_found])
 
 
-def _calls(questions: Sequence[Question]) -> Iterator[Sequence[Question]]:
-    for start in range(0, len(questions), A_CALL):
-        yield questions[start : start + A_CALL]
+def _split_into_calls(questions: Sequence[VerificationQuestion]) -> Iterator[Sequence[VerificationQuestion]]:
+    for start in range(0, len(questions), QUESTIONS_PER_CALL):
+        yield questions[start : start + QUESTIONS_PER_CALL]
 
 
-def _keep(means: Verifying, asked: Sequence[Question], verdicts: Sequence[Verdict]) -> None:
-    now = means.clock()
-    said = list(zip(asked, verdicts, strict=True))
-    with means.db.work() as tx:
+def _store_results(
+    context: VerificationContext, questions: Sequence[VerificationQuestion], results: Sequence[VerificationResult]
+) -> None:
+    now = context.clock()
+    pairs = list(zip(questions, results, strict=True))
+    with context.db.system_transaction() as tx:
         tx.execute(
-            _KEEP,
+            _UPSERT_RESULTS,
             {
-                "keys": [question.key for question, _ in said],
-                "movers": [question.mover for question, _ in said],
-                "dpvs": [verdict.dpv for _, verdict in said],
-                "verdicts": [verdict.deliverability for _, verdict in said],
-                "standards": [_json(verdict.standard) for _, verdict in said],
-                "reasons": [_json(verdict.reasons) for _, verdict in said],
-                "moved": [verdict.moved_key for _, verdict in said],
+                "keys": [question.key for question, _ in pairs],
+                "movers": [question.mover for question, _ in pairs],
+                "dpvs": [verdict.dpv for _, verdict in pairs],
+                "verdicts": [verdict.deliverability for _, verdict in pairs],
+                "standards": [_to_json(verdict.standard) for _, verdict in pairs],
+                "reasons": [_to_json(verdict.reasons) for _, verdict in pairs],
+                "moved": [verdict.moved_key for _, verdict in pairs],
                 "now": now,
-                "expires": now + means.valid_for,
-                "asked_again": now + min(NO_ANSWER_LASTS, means.valid_for),
+                "expires": now + context.valid_for,
+                "asked_again": now + min(NO_RESULT_LIFETIME, context.valid_for),
             },
         )
-        tx.execute(_RENEW, {"until": now + LEASE})
+        tx.execute(_RENEW_LEASE, {"until": now + LEASE_DURATION})
 
 
-def _json(texts: Sequence[str | None] | None) -> str | None:
+def _to_json(texts: Sequence[str | None] | None) -> str | None:
     return None if texts is None else json.dumps(texts)
 
 
-def forget_expired(db: Database, *, now: datetime) -> None:
+def delete_expired_results(db: Database, *, now: datetime) -> None:
     """What a licence lets us keep for some time alone."""
-    with db.work() as tx:
-        tx.execute(_FORGET_EXPIRED, {"now": now})
+    with db.system_transaction() as tx:
+        tx.execute(_DELETE_EXPIRED, {"now": now})

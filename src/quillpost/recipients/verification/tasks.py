@@ -9,74 +9,76 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.addresses import address_passes, recipients_to_verify
-from quillpost.recipients.addresses.keys import surname_of
-from quillpost.recipients.addresses.service import HOME, PARTS, judge
+from quillpost.recipients.addresses.keys import extract_surname
+from quillpost.recipients.addresses.service import ADDRESS_PARTS, HOME_COUNTRY, standardize
 from quillpost.recipients.lists.queries import lock_lists
-from quillpost.recipients.verification.ports import AskedAddress, AskedPerson
+from quillpost.recipients.verification.ports import AddressQuery, PersonQuery
 from quillpost.recipients.verification.service import (
-    FITS,
+    APPLY_RESULT_ASSIGNMENTS,
     FOUND_BY_EMAIL,
-    HOLDS,
-    LEASE,
-    TAKE_OVER,
-    Question,
-    Verifying,
-    ask,
+    LEASE_DURATION,
+    MATCHES_RESULT_CONDITION,
+    VALID_RESULT_CONDITION,
+    VerificationContext,
+    VerificationQuestion,
+    verify_questions,
 )
 
-VERIFY = "audience.verify"
-AT_ONCE = 2_000
-_VERIFY = address_passes.c.name == "verify"
-SLICES = 20
+VERIFY_TASK = "audience.verify"
+BATCH_SIZE = 2_000
+_IS_VERIFY_PASS = address_passes.c.name == "verify"
+BATCHES_PER_RUN = 20
 """Portions of so many people before whoever is due has a turn again."""
 
+_HAS_VALID_RESULT = VALID_RESULT_CONDITION.format(key="coalesce(r.address_key, '@' || r.email_key)", who="r")
 # Whom nobody mails to nobody need find: entries of suppression lists, and samples, are not asked about.
-_ASKED = f"""
+_SELECT_RECIPIENTS = f"""
     select r.id, r.mailing_list_id, r.address_key, r.email_key, mover_of(r.name, r.company) as mover,
            r.name, r.company, r.standard,
-           coalesce(r.country, '{HOME}') = '{HOME}' and not l.is_suppression_list and not r.is_sample
+           coalesce(r.country, '{HOME_COUNTRY}') = '{HOME_COUNTRY}' and not l.is_suppression_list and not r.is_sample
            and not exists (select from address_verdicts v
-                            where {HOLDS.format(key="coalesce(r.address_key, '@' || r.email_key)", who="r")})
+                            where {_HAS_VALID_RESULT})
            as is_asked
       from recipients r join mailing_lists l on l.id = r.mailing_list_id
 """
-_CHANGED = sa.text(
+_SELECT_CHANGED = sa.text(
     f"""
-    {_ASKED}
+    {_SELECT_RECIPIENTS}
      where r.id in (select recipient_id from recipients_to_verify order by 1 limit :most) order by r.id
     """
 )
-_NEXT = sa.text(f"{_ASKED} where r.id > :last order by r.id limit :most")
-_APPLY = sa.text(
+_SELECT_NEXT = sa.text(f"{_SELECT_RECIPIENTS} where r.id > :last order by r.id limit :most")
+_APPLY_RESULTS = sa.text(
     f"""
     update recipients r
-       set {TAKE_OVER.format(row="r")}, updated_at = :now
+       set {APPLY_RESULT_ASSIGNMENTS.format(row="r")}, updated_at = :now
       from address_verdicts v
-     where r.id = any(:ids) and {HOLDS.format(key="r.address_key", who="r")}
-       and v.deliverability is not null and r.standard is not null and not {FITS.format(row="r")}
+     where r.id = any(:ids) and {VALID_RESULT_CONDITION.format(key="r.address_key", who="r")}
+       and v.deliverability is not null and r.standard is not null and not {MATCHES_RESULT_CONDITION.format(row="r")}
     """
 )
-_FOUND = sa.text(
+_SELECT_FOUND_ADDRESSES = sa.text(
     f"""
     select r.id, r.mailing_list_id, r.name, r.email, v.standard
-      from recipients r join address_verdicts v on {HOLDS.format(key="'@' || r.email_key", who="r")}
+      from recipients r join address_verdicts v on {VALID_RESULT_CONDITION.format(key="'@' || r.email_key", who="r")}
      where r.id = any(:ids) and r.address is null and v.standard is not null
      order by r.id
     """
 )
 # An address that is on the list already is somebody's there, and stays so; of two who come to it one does.
-_FILL_IN = sa.text(
+_UPDATE_FOUND_ADDRESSES = sa.text(
     f"""
     with new as (
         select found.*, r.mailing_list_id,
                row_number() over (partition by r.mailing_list_id, found.key order by found.id) as place
-          from unnest(cast(:ids as bigint[]), {", ".join(f"cast(:{name} as text[])" for name in PARTS)},
+          from unnest(cast(:ids as bigint[]), {", ".join(f"cast(:{name} as text[])" for name in ADDRESS_PARTS)},
                       cast(:surnames as text[]), cast(:keys as text[]), cast(:standards as text[]),
                       cast(:verdicts as text[]), cast(:reasons as text[]))
-               as found (id, {", ".join(PARTS)}, surname, key, standard, deliverability, reasons)
+               as found (id, {", ".join(ADDRESS_PARTS)}, surname, key, standard, deliverability, reasons)
           join recipients r on r.id = found.id)
     update recipients r
-       set {", ".join(f"{name} = new.{name}" for name in PARTS)}, country = '{HOME}', surname = new.surname,
+       set {", ".join(f"{name} = new.{name}" for name in ADDRESS_PARTS)},
+           country = '{HOME_COUNTRY}', surname = new.surname,
            address_key = new.key, standard = texts_of(new.standard), deliverability = new.deliverability,
            reasons = texts_of(new.reasons), updated_at = :now
       from new
@@ -85,14 +87,14 @@ _FILL_IN = sa.text(
                         where o.mailing_list_id = new.mailing_list_id and o.address_key = new.key)
     """
 )
-_SAYS_SO = sa.text("select set_config('app.verifying', 'yes', true)")
-_BEGIN_AGAIN = sa.text(
+_SET_VERIFYING = sa.text("select set_config('app.verifying', 'yes', true)")
+_RESTART_PASS = sa.text(
     """
     update address_passes set last_id = 0, begun_at = :now, done_at = null
      where name = 'verify' and (begun_at is null or begun_at <= :stale and done_at is not null)
     """
 )
-_TAKE_TURN = sa.text(
+_ACQUIRE_LEASE = sa.text(
     """
     insert into address_passes as pass (name, rules, last_id, until_id, leased_until)
     values ('verify', 0, 0, 0, :until)
@@ -100,7 +102,7 @@ _TAKE_TURN = sa.text(
      where pass.leased_until is null or pass.leased_until <= :now
     """
 )
-_LEAVE = sa.text(
+_RELEASE_LEASE = sa.text(
     """
     update address_passes
        set leased_until = null, trouble = cast(:trouble as text),
@@ -110,82 +112,85 @@ _LEAVE = sa.text(
 )
 
 
-def take_turn(db: Database, *, now: datetime) -> bool:
+def acquire_lease(db: Database, *, now: datetime) -> bool:
     """Whether nobody else asks at present: two at once would pay for every answer twice."""
-    with db.work() as tx:
-        return tx.execute(_TAKE_TURN, {"now": now, "until": now + LEASE}).rowcount == 1
+    with db.system_transaction() as tx:
+        return tx.execute(_ACQUIRE_LEASE, {"now": now, "until": now + LEASE_DURATION}).rowcount == 1
 
 
-def leave_turn(db: Database, trouble: str | None, *, now: datetime) -> None:
+def release_lease(db: Database, error: str | None, *, now: datetime) -> None:
     """Others may ask; what stopped us is noted for the operator, and since when."""
-    with db.work() as tx:
-        tx.execute(_LEAVE, {"trouble": trouble, "now": now})
+    with db.system_transaction() as tx:
+        tx.execute(_RELEASE_LEASE, {"trouble": error, "now": now})
 
 
-def verify_recipients(means: Verifying) -> bool:
+def verify_recipients(context: VerificationContext) -> bool:
     """Some portions of those who changed or are new; whether there may be more."""
-    now = means.clock()
-    with means.db.work() as tx:
-        tx.execute(_BEGIN_AGAIN, {"now": now, "stale": now - means.valid_for})
-    while _portion(means, changed=True):
+    now = context.clock()
+    with context.db.system_transaction() as tx:
+        tx.execute(_RESTART_PASS, {"now": now, "stale": now - context.valid_for})
+    while _verify_batch(context, only_changed=True):
         pass
-    return all(_portion(means, changed=False) for _ in range(SLICES))
+    return all(_verify_batch(context, only_changed=False) for _ in range(BATCHES_PER_RUN))
 
 
-def _portion(means: Verifying, *, changed: bool) -> bool:
+def _verify_batch(context: VerificationContext, *, only_changed: bool) -> bool:
     """Two thousand of them; whether there was anyone."""
-    with means.db.work() as tx:
-        last = tx.execute(sa.select(address_passes.c.last_id).where(_VERIFY)).scalar_one()
-        asked = {"most": AT_ONCE, "now": means.clock(), "last": last}
-        people = tx.execute(_CHANGED if changed else _NEXT, asked).all()
-    ask(means, [question for row in people if (question := _question(means, row))])
-    ids = [row.id for row in people]
-    with means.db.work() as tx:
-        lock_lists(tx, {row.mailing_list_id for row in people})
-        _settle(tx, ids, changed=changed, now=means.clock())
-        if people:
-            tx.execute(_SAYS_SO)
-            tx.execute(_APPLY, {"ids": ids, "now": means.clock()})
-            _fill_in(tx, ids, now=means.clock())
-    return bool(people)
+    with context.db.system_transaction() as tx:
+        last_id = tx.execute(sa.select(address_passes.c.last_id).where(_IS_VERIFY_PASS)).scalar_one()
+        bind_values = {"most": BATCH_SIZE, "now": context.clock(), "last": last_id}
+        rows = tx.execute(_SELECT_CHANGED if only_changed else _SELECT_NEXT, bind_values).all()
+    verify_questions(context, [question for row in rows if (question := _build_question(context, row))])
+    ids = [row.id for row in rows]
+    with context.db.system_transaction() as tx:
+        lock_lists(tx, {row.mailing_list_id for row in rows})
+        _record_progress(tx, ids, only_changed=only_changed, now=context.clock())
+        if rows:
+            tx.execute(_SET_VERIFYING)
+            tx.execute(_APPLY_RESULTS, {"ids": ids, "now": context.clock()})
+            _fill_in_addresses(tx, ids, now=context.clock())
+    return bool(rows)
 
 
-def _question(means: Verifying, row: sa.Row[Any]) -> Question | None:
+def _build_question(context: VerificationContext, row: sa.Row[Any]) -> VerificationQuestion | None:
     if not row.is_asked:
         return None
     if row.standard is not None:
-        return Question(row.address_key, row.mover, AskedAddress(row.name, row.company, tuple(row.standard)))
-    if row.address_key is None and row.email_key is not None and means.verifier.appends:
-        return Question(f"@{row.email_key}", row.mover, AskedPerson(row.name, row.company, row.email_key))
+        return VerificationQuestion(
+            row.address_key, row.mover, AddressQuery(row.name, row.company, tuple(row.standard))
+        )
+    if row.address_key is None and row.email_key is not None and context.verifier.can_append:
+        return VerificationQuestion(f"@{row.email_key}", row.mover, PersonQuery(row.name, row.company, row.email_key))
     return None
 
 
-def _settle(tx: Tx, ids: Sequence[int], *, changed: bool, now: datetime) -> None:
+def _record_progress(tx: Tx, ids: Sequence[int], *, only_changed: bool, now: datetime) -> None:
     """These had their turn. It is noted first: whoever gets another address below is to be asked about."""
-    if changed:
+    if only_changed:
         tx.execute(sa.delete(recipients_to_verify).where(recipients_to_verify.c.recipient_id.in_(ids)))
     elif ids:
-        tx.execute(sa.update(address_passes).where(_VERIFY).values(last_id=ids[-1]))
+        tx.execute(sa.update(address_passes).where(_IS_VERIFY_PASS).values(last_id=ids[-1]))
     else:
-        tx.execute(sa.update(address_passes).where(_VERIFY).values(done_at=now))
+        tx.execute(sa.update(address_passes).where(_IS_VERIFY_PASS).values(done_at=now))
 
 
-def _fill_in(tx: Tx, ids: Sequence[int], *, now: datetime) -> None:
+def _fill_in_addresses(tx: Tx, ids: Sequence[int], *, now: datetime) -> None:
     """An address for whoever had none."""
-    rows = tx.execute(_FOUND, {"ids": list(ids), "now": now}).all()
+    rows = tx.execute(_SELECT_FOUND_ADDRESSES, {"ids": list(ids), "now": now}).all()
     if not rows:
         return
-    places = [dict(zip(PARTS, row.standard, strict=True)) for row in rows]
-    judged = [
-        judge(parts, HOME, email=row.email, name=row.name) for row, parts in zip(rows, places, strict=True)
+    addresses = [dict(zip(ADDRESS_PARTS, row.standard, strict=True)) for row in rows]
+    standardized_addresses = [
+        standardize(parts, HOME_COUNTRY, email=row.email, name=row.name)
+        for row, parts in zip(rows, addresses, strict=True)
     ]
-    found: dict[str, object] = {name: [parts[name] for parts in places] for name in PARTS}
-    found |= {
+    bind_values: dict[str, object] = {name: [parts[name] for parts in addresses] for name in ADDRESS_PARTS}
+    bind_values |= {
         "ids": [row.id for row in rows],
-        "surnames": [surname_of(row.name) for row in rows],
-        "keys": [each.key for each in judged],
-        "standards": [json.dumps(each.standard) for each in judged],
-        "verdicts": [each.deliverability for each in judged],
-        "reasons": [json.dumps([FOUND_BY_EMAIL, *each.reasons]) for each in judged],
+        "surnames": [extract_surname(row.name) for row in rows],
+        "keys": [standardized.key for standardized in standardized_addresses],
+        "standards": [json.dumps(standardized.standard) for standardized in standardized_addresses],
+        "verdicts": [standardized.deliverability for standardized in standardized_addresses],
+        "reasons": [json.dumps([FOUND_BY_EMAIL, *standardized.reasons]) for standardized in standardized_addresses],
     }
-    tx.execute(_FILL_IN, found | {"now": now})
+    tx.execute(_UPDATE_FOUND_ADDRESSES, bind_values | {"now": now})

@@ -22,55 +22,55 @@ from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import NotFound
 from quillpost.recipients import rules as recipient_rules
-from quillpost.recipients.addresses.keys import street_of
+from quillpost.recipients.addresses.keys import get_street
 from quillpost.recipients.lists.queries import MailingList, lock_lists, update_list
-from quillpost.recipients.queries import PERSON, Recipient, columns_of, recipients_at
+from quillpost.recipients.queries import PERSON_COLUMNS, Recipient, build_recipient_columns, find_recipients_at
 from quillpost.recipients.rules import (
-    CUSTOM,
-    JUDGED,
+    CUSTOM_FIELDS,
+    DERIVED_COLUMNS,
     Person,
-    is_whole,
-    may_live_together,
-    put_together,
-    told_apart,
+    get_distinguishing_key,
+    has_full_address,
+    may_share_address,
+    merge_person,
 )
-from quillpost.recipients.service import Refusal, barring_fault, store_new
-from quillpost.recipients.webhooks.rules import Said
+from quillpost.recipients.service import RecipientRejection, find_list_error, insert_recipients
+from quillpost.recipients.webhooks.rules import InboundPerson
 
-WENT = (
+PERSON_LEFT = (
     "This tells of someone who left, so nobody was added. Send it to a suppression list, or remove them with"
     " /recipients-utils/delete-by-address."
 )
-SEVERAL = "email: Several on this list have this e-mail: give the address as well."
-ONLY_TYPE = "manual"
+AMBIGUOUS_EMAIL = "email: Several on this list have this e-mail: give the address as well."
+DEFAULT_LIST_TYPE = "manual"
 """The type of a list that nobody has said anything of: a hook may say where its people come from."""
 
-_KEY = re.compile(r"ql_[A-Za-z0-9_-]{43}")
+_KEY_PATTERN = re.compile(r"ql_[A-Za-z0-9_-]{43}")
 
-_CHANGED = (*PERSON, *CUSTOM, *JUDGED, "told_apart")
-_DATES = ("dob", "anniversary")
-_ARRAYS = ("standard", "reasons")
+_UPDATED_COLUMNS = (*PERSON_COLUMNS, *CUSTOM_FIELDS, *DERIVED_COLUMNS, "told_apart")
+_DATE_COLUMNS = ("dob", "anniversary")
+_ARRAY_COLUMNS = ("standard", "reasons")
 """Arrays of arrays cannot be taken apart as others are: these come as JSON."""
 # A double at its door goes on to be told apart by its id.
-_GIVEN = {name: f"texts_of(given.{name})" for name in _ARRAYS} | {
+_COLUMN_EXPRESSIONS = {name: f"texts_of(given.{name})" for name in _ARRAY_COLUMNS} | {
     "told_apart": "case when r.address_rules < 0 and r.address_key = given.address_key then r.told_apart"
     " else given.told_apart end"
 }
-_NEW = [f"{name} = {_GIVEN.get(name, f'given.{name}')}" for name in _CHANGED]
-_CHANGE = sa.text(
+_ASSIGNMENTS = [f"{name} = {_COLUMN_EXPRESSIONS.get(name, f'given.{name}')}" for name in _UPDATED_COLUMNS]
+_UPDATE_RECIPIENTS = sa.text(
     f"""
     update recipients r
-       set {", ".join(_NEW)}, updated_at = :now
+       set {", ".join(_ASSIGNMENTS)}, updated_at = :now
       from unnest(cast(:id as bigint[]), {
-        ", ".join(f"cast(:{name} as {'date' if name in _DATES else 'text'}[])" for name in _CHANGED)
-    }) as given (id, {", ".join(_CHANGED)})
+        ", ".join(f"cast(:{name} as {'date' if name in _DATE_COLUMNS else 'text'}[])" for name in _UPDATED_COLUMNS)
+    }) as given (id, {", ".join(_UPDATED_COLUMNS)})
      where r.id = given.id and r.mailing_list_id = :list
     """
 )
 
 
 @dataclass(frozen=True, slots=True)
-class KeyHolder:
+class ListKeyOwner:
     """A list that a key opens, and whose it is."""
 
     list_id: int
@@ -78,238 +78,265 @@ class KeyHolder:
     digest: bytes
 
 
-class Result(StrEnum):
+class UpsertResult(StrEnum):
     ADDED = "added"
     CHANGED = "changed"
     UNCHANGED = "unchanged"
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class ListEntry:
     """Someone on the list, or about to be."""
 
     id: int | None
     person: Person
-    was: Person | None
+    original: Person | None
 
 
-Outcome = tuple[Result, Entry]
-Judged = tuple[Said, Person] | Refusal
+UpsertOutcome = tuple[UpsertResult, ListEntry]
+CheckedPerson = tuple[InboundPerson, Person] | RecipientRejection
 
 
-def holder_of(db: Database, key: str) -> KeyHolder | None:
+def find_key_owner(db: Database, key: str) -> ListKeyOwner | None:
     """Whose list the key opens. Nobody is known yet, so the service itself looks."""
-    if not _KEY.fullmatch(key):
+    if not _KEY_PATTERN.fullmatch(key):
         return None
-    digest = tokens.digest(key)
-    with db.work() as tx:
+    digest = tokens.hash_token(key)
+    with db.system_transaction() as tx:
         row = tx.execute(
             sa.select(mailing_lists.c.id, mailing_lists.c.account_id, mailing_lists.c.sub_account_id).where(
                 mailing_lists.c.key_digest == digest
             )
         ).first()
-    return row and KeyHolder(row.id, Tenant(row.account_id, row.sub_account_id), digest)
+    return row and ListKeyOwner(row.id, Tenant(row.account_id, row.sub_account_id), digest)
 
 
-def take_in(
-    tx: Tx, holder: KeyHolder, rows: Sequence[Said], *, source: str | None, clock: Clock
-) -> list[Outcome | Refusal]:
+def upsert_recipients(
+    tx: Tx, holder: ListKeyOwner, people: Sequence[InboundPerson], *, source: str | None, clock: Clock
+) -> list[UpsertOutcome | RecipientRejection]:
     """What became of each row, in order; the later of two that tell of one person adds to the earlier.
 
     The clock is read when the list is in our hands, as whoever puts people on a list does.
     """
-    into = _locked(tx, holder)
-    judged = [_judge(into, row) for row in rows]
-    there, outcomes = _settled(
-        into, judged, _known(tx, into, [one[1] for one in judged if not isinstance(one, Refusal)])
+    mailing_list = _lock_list(tx, holder)
+    checked_people = [_check_person(mailing_list, inbound) for inbound in people]
+    entry_index, outcomes = _apply_rows(
+        mailing_list,
+        checked_people,
+        _find_existing(
+            tx, mailing_list, [checked[1] for checked in checked_people if not isinstance(checked, RecipientRejection)]
+        ),
     )
     now = clock()
-    new = [entry for entry in there.all if entry.id is None]
-    for entry, added in zip(new, store_new(tx, [(into, one.person) for one in new], now=now), strict=True):
-        entry.id = added.id
-    _store_changes(tx, into, [one for one in there.all if one.was not in (None, one.person)], now=now)
-    if source is not None and into.type == ONLY_TYPE and into.kept_for is None:
-        update_list(tx, into.id, {"type": source, "updated_at": now})
-    return [one if isinstance(one, Refusal) else _in_the_end(*one) for one in outcomes]
+    new_entries = [entry for entry in entry_index.entries if entry.id is None]
+    for entry, recipient in zip(
+        new_entries,
+        insert_recipients(tx, [(mailing_list, checked.person) for checked in new_entries], now=now),
+        strict=True,
+    ):
+        entry.id = recipient.id
+    _store_changes(
+        tx,
+        mailing_list,
+        [checked for checked in entry_index.entries if checked.original not in (None, checked.person)],
+        now=now,
+    )
+    if source is not None and mailing_list.type == DEFAULT_LIST_TYPE and mailing_list.kept_for is None:
+        update_list(tx, mailing_list.id, {"type": source, "updated_at": now})
+    return [
+        checked if isinstance(checked, RecipientRejection) else _get_final_outcome(*checked) for checked in outcomes
+    ]
 
 
-def _settled(
-    into: MailingList, judged: Sequence[Judged], known: Sequence[Recipient]
-) -> tuple["_Entries", list[Outcome | Refusal]]:
+def _apply_rows(
+    mailing_list: MailingList, checked_people: Sequence[CheckedPerson], existing: Sequence[Recipient]
+) -> tuple["_EntryIndex", list[UpsertOutcome | RecipientRejection]]:
     """Everyone as the rows leave them, and what became of each row.
 
     An e-mail alone says who is meant if one has it when all rows are taken. A row that was taken before
     another came with that e-mail would be refused if the call were made again, so it is refused at once.
     """
-    there = _Entries(into, known)
-    outcomes = there.take_all(judged)
-    shared = {
+    index = _EntryIndex(mailing_list, existing)
+    outcomes = index.apply_all(checked_people)
+    shared_emails = {
         email
-        for one, outcome in zip(judged, outcomes, strict=True)
-        if not isinstance(one, Refusal) and not isinstance(outcome, Refusal) and one[1].address_key is None
-        if there.is_shared(email := _email_key(one[1]))
+        for checked, outcome in zip(checked_people, outcomes, strict=True)
+        if not isinstance(checked, RecipientRejection)
+        and not isinstance(outcome, RecipientRejection)
+        and checked[1].address_key is None
+        if index.is_shared(email := _get_email_key(checked[1]))
     }
-    if not shared:
-        return there, outcomes
-    there = _Entries(into, known, shared)
-    outcomes = there.take_all(judged)
-    if all(map(there.is_shared, shared)):
-        return there, outcomes
+    if not shared_emails:
+        return index, outcomes
+    index = _EntryIndex(mailing_list, existing, shared_emails)
+    outcomes = index.apply_all(checked_people)
+    if all(map(index.is_shared, shared_emails)):
+        return index, outcomes
     # Those who seemed to be several are one, without the rows refused: the rows mean that one.
-    there.shared = set(filter(there.is_shared, shared))
-    again = there.take_all(judged)
-    return there, [
-        later if isinstance(one, Refusal) else one for one, later in zip(outcomes, again, strict=True)
+    index.shared_emails = set(filter(index.is_shared, shared_emails))
+    repeated = index.apply_all(checked_people)
+    return index, [
+        later if isinstance(first, RecipientRejection) else first
+        for first, later in zip(outcomes, repeated, strict=True)
     ]
 
 
-def _in_the_end(result: Result, entry: Entry) -> Outcome:
+def _get_final_outcome(result: UpsertResult, entry: ListEntry) -> UpsertOutcome:
     """Two rows about one address may undo each other: then nothing was changed."""
-    return Result.UNCHANGED if entry.was == entry.person else result, entry
+    return UpsertResult.UNCHANGED if entry.original == entry.person else result, entry
 
 
-def _locked(tx: Tx, holder: KeyHolder) -> MailingList:
+def _lock_list(tx: Tx, holder: ListKeyOwner) -> MailingList:
     """The list in our hands, if the key opens it still: it may have been rotated while we waited."""
-    found = lock_lists(tx, [holder.list_id]).get(holder.list_id)
-    digest = tx.execute(
-        sa.select(mailing_lists.c.key_digest).where(mailing_lists.c.id == holder.list_id)
-    ).scalar()
-    if found is None or digest is None or bytes(digest) != holder.digest:
+    mailing_list = lock_lists(tx, [holder.list_id]).get(holder.list_id)
+    digest = tx.execute(sa.select(mailing_lists.c.key_digest).where(mailing_lists.c.id == holder.list_id)).scalar()
+    if mailing_list is None or digest is None or bytes(digest) != holder.digest:
         raise NotFound
-    return found
+    return mailing_list
 
 
-def _judge(into: MailingList, said: Said) -> Judged:
-    if said.fault is not None:
-        return Refusal(said.fault)
-    if said.is_leaving and not into.is_suppression_list:
-        return Refusal(WENT)
-    person, faults = recipient_rules.examine_alone(said.given, may_lack=True)
-    for name, sentences in faults.items():
-        return Refusal(f"{name}: {sentences[0]}")
-    fault = barring_fault(into, person)
-    return (said, person) if fault is None else Refusal(": ".join(fault))
+def _check_person(mailing_list: MailingList, inbound: InboundPerson) -> CheckedPerson:
+    if inbound.error is not None:
+        return RecipientRejection(inbound.error)
+    if inbound.is_leaving and not mailing_list.is_suppression_list:
+        return RecipientRejection(PERSON_LEFT)
+    person, errors = recipient_rules.check_recipient(inbound.fields, allow_incomplete=True)
+    for name, sentences in errors.items():
+        return RecipientRejection(f"{name}: {sentences[0]}")
+    error = find_list_error(mailing_list, person)
+    return (inbound, person) if error is None else RecipientRejection(": ".join(error))
 
 
-def _known(tx: Tx, into: MailingList, people: Sequence[Person]) -> Sequence[Recipient]:
+def _find_existing(tx: Tx, mailing_list: MailingList, people: Sequence[Person]) -> Sequence[Recipient]:
     """Those on the list with one of these addresses or e-mails, the oldest first."""
     keys = {person.address_key for person in people if person.address_key is not None}
     emails = {person.email for person in people if person.email is not None}
-    return recipients_at(tx, into, keys=sorted(keys), emails=sorted(emails))
+    return find_recipients_at(tx, mailing_list, keys=sorted(keys), emails=sorted(emails))
 
 
-def _email_key(person: Person) -> str:
+def _get_email_key(person: Person) -> str:
     return (person.email or "").lower()
 
 
 @dataclass(slots=True)
-class _Namesakes:
+class _EmailGroup:
     """Those who have one e-mail, each found by what is asked: thousands may have the same."""
 
-    unaddressed: dict[int, Entry] = field(default_factory=dict)
-    addressed: dict[int, Entry] = field(default_factory=dict)
-    by_street: dict[str, dict[int, Entry]] = field(default_factory=lambda: defaultdict(dict))
+    without_address: dict[int, ListEntry] = field(default_factory=dict)
+    with_address: dict[int, ListEntry] = field(default_factory=dict)
+    by_street: dict[str, dict[int, ListEntry]] = field(default_factory=lambda: defaultdict(dict))
 
-    def places(self, person: Person) -> list[dict[int, Entry]]:
+    def get_indexes(self, person: Person) -> list[dict[int, ListEntry]]:
         """Where someone with this address is noted."""
         if person.address_key is None:
-            return [self.unaddressed]
-        return [self.addressed, self.by_street[street_of(person.address_key)]]
+            return [self.without_address]
+        return [self.with_address, self.by_street[get_street(person.address_key)]]
 
 
-class _Entries:
+class _EntryIndex:
     """Everyone whom the rows of a call may mean: those who are there, and those who come with it."""
 
-    def __init__(self, into: MailingList, known: Iterable[Recipient], shared: Container[str] = ()) -> None:
-        """Of e-mails that are `shared` it is known beforehand that several will have them."""
-        self._into = into
-        self.shared = shared
-        self.all: list[Entry] = []
-        self._by_key: dict[tuple[str, str], dict[int, Entry]] = defaultdict(dict)
-        self._by_email: dict[str, _Namesakes] = defaultdict(_Namesakes)
-        for one in known:
-            entry = Entry(one.id, one.person, one.person)
-            self.all.append(entry)
-            self._note(entry)
+    def __init__(
+        self, mailing_list: MailingList, existing: Iterable[Recipient], shared_emails: Container[str] = ()
+    ) -> None:
+        """Of e-mails that are `shared_emails` it is known beforehand that several will have them."""
+        self._mailing_list = mailing_list
+        self.shared_emails = shared_emails
+        self.entries: list[ListEntry] = []
+        self._by_key: dict[tuple[str, str], dict[int, ListEntry]] = defaultdict(dict)
+        self._by_email: dict[str, _EmailGroup] = defaultdict(_EmailGroup)
+        for recipient in existing:
+            entry = ListEntry(recipient.id, recipient.person, recipient.person)
+            self.entries.append(entry)
+            self._add_to_index(entry)
 
     def is_shared(self, email: str) -> bool:
         """Whether an e-mail alone says too little; on a suppression list it is an entry of its own."""
-        known = self._by_email[email]
-        return len(known.addressed) > 1 and not known.unaddressed and not self._into.is_suppression_list
+        email_group = self._by_email[email]
+        return (
+            len(email_group.with_address) > 1
+            and not email_group.without_address
+            and not self._mailing_list.is_suppression_list
+        )
 
-    def take_all(self, judged: Sequence[Judged]) -> list[Outcome | Refusal]:
-        return [one if isinstance(one, Refusal) else self.take(*one) for one in judged]
+    def apply_all(self, checked_people: Sequence[CheckedPerson]) -> list[UpsertOutcome | RecipientRejection]:
+        return [
+            checked if isinstance(checked, RecipientRejection) else self.apply_person(*checked)
+            for checked in checked_people
+        ]
 
-    def take(self, said: Said, person: Person) -> Outcome | Refusal:
-        entry = self._meant(person)
-        if isinstance(entry, Refusal):
+    def apply_person(self, inbound: InboundPerson, person: Person) -> UpsertOutcome | RecipientRejection:
+        entry = self._find_entry(person)
+        if isinstance(entry, RecipientRejection):
             return entry
         if entry is None:
             return self._add(person)
-        together, faults = put_together(entry.person, said, person)
-        for name, sentences in faults.items():
-            return Refusal(f"{name}: {sentences[0]}")
-        if together.address_key not in (entry.person.address_key, person.address_key):
+        merged, errors = merge_person(entry.person, inbound, person)
+        for name, sentences in errors.items():
+            return RecipientRejection(f"{name}: {sentences[0]}")
+        if merged.address_key not in (entry.person.address_key, person.address_key):
             return self._add(person)  # put together they would live somewhere else, where someone may be
-        if together == entry.person:
-            return Result.UNCHANGED, entry
-        self._forget(entry)
-        entry.person = together
-        self._note(entry)
-        return Result.CHANGED, entry
+        if merged == entry.person:
+            return UpsertResult.UNCHANGED, entry
+        self._remove_from_index(entry)
+        entry.person = merged
+        self._add_to_index(entry)
+        return UpsertResult.CHANGED, entry
 
-    def _add(self, person: Person) -> Outcome:
-        entry = Entry(None, person, None)
-        self.all.append(entry)
-        self._note(entry)
-        return Result.ADDED, entry
+    def _add(self, person: Person) -> UpsertOutcome:
+        entry = ListEntry(None, person, None)
+        self.entries.append(entry)
+        self._add_to_index(entry)
+        return UpsertResult.ADDED, entry
 
-    def _meant(self, person: Person) -> Entry | Refusal | None:
-        if person.address_key is not None and (here := self._by_key[self._door(person)]):
-            return next(iter(here.values()))
-        email = _email_key(person)
-        same_email = self._by_email[email]
-        unaddressed = next(iter(same_email.unaddressed.values()), None)
-        if self._into.is_suppression_list:
-            return unaddressed if person.address_key is None else None
-        if person.address_key is None and (email in self.shared or self.is_shared(email)):
-            return Refusal(SEVERAL)
-        if unaddressed is not None:
-            return unaddressed
+    def _find_entry(self, person: Person) -> ListEntry | RecipientRejection | None:
+        if person.address_key is not None and (entries_at_address := self._by_key[self._get_entry_key(person)]):
+            return next(iter(entries_at_address.values()))
+        email = _get_email_key(person)
+        email_group = self._by_email[email]
+        entry_without_address = next(iter(email_group.without_address.values()), None)
+        if self._mailing_list.is_suppression_list:
+            return entry_without_address if person.address_key is None else None
+        if person.address_key is None and (email in self.shared_emails or self.is_shared(email)):
+            return RecipientRejection(AMBIGUOUS_EMAIL)
+        if entry_without_address is not None:
+            return entry_without_address
         if person.address_key is None:
-            return next(iter(same_email.addressed.values()), None)
-        neighbours = same_email.by_street[street_of(person.address_key)].values()
-        return next((one for one in neighbours if self._is_half_of(one.person, person)), None)
+            return next(iter(email_group.with_address.values()), None)
+        neighbors = email_group.by_street[get_street(person.address_key)].values()
+        return next((neighbor for neighbor in neighbors if self._is_partial_match(neighbor.person, person)), None)
 
-    def _is_half_of(self, known: Person, person: Person) -> bool:
+    def _is_partial_match(self, existing: Person, person: Person) -> bool:
         """Whether the one address is the other, with less of it known."""
-        return is_whole(known) != is_whole(person) and may_live_together(known, person)
+        return has_full_address(existing) != has_full_address(person) and may_share_address(existing, person)
 
-    def _door(self, person: Person) -> tuple[str, str]:
-        return person.address_key or "", told_apart(self._into.suppress_by, person)
+    def _get_entry_key(self, person: Person) -> tuple[str, str]:
+        return person.address_key or "", get_distinguishing_key(self._mailing_list.suppress_by, person)
 
-    def _note(self, entry: Entry) -> None:
+    def _add_to_index(self, entry: ListEntry) -> None:
         if entry.person.address_key is not None:
-            self._by_key[self._door(entry.person)][id(entry)] = entry
+            self._by_key[self._get_entry_key(entry.person)][id(entry)] = entry
         if entry.person.email is not None:
-            for place in self._by_email[_email_key(entry.person)].places(entry.person):
-                place[id(entry)] = entry
+            for index in self._by_email[_get_email_key(entry.person)].get_indexes(entry.person):
+                index[id(entry)] = entry
 
-    def _forget(self, entry: Entry) -> None:
+    def _remove_from_index(self, entry: ListEntry) -> None:
         if entry.person.address_key is not None:
-            del self._by_key[self._door(entry.person)][id(entry)]
+            del self._by_key[self._get_entry_key(entry.person)][id(entry)]
         if entry.person.email is not None:
-            for place in self._by_email[_email_key(entry.person)].places(entry.person):
-                del place[id(entry)]
+            for index in self._by_email[_get_email_key(entry.person)].get_indexes(entry.person):
+                del index[id(entry)]
 
 
-def _store_changes(tx: Tx, into: MailingList, changed: Sequence[Entry], *, now: datetime) -> None:
-    if not changed:
+def _store_changes(tx: Tx, mailing_list: MailingList, changed_entries: Sequence[ListEntry], *, now: datetime) -> None:
+    if not changed_entries:
         return
     columns = [
-        columns_of(one.person) | {"told_apart": told_apart(into.suppress_by, one.person)} for one in changed
+        build_recipient_columns(entry.person)
+        | {"told_apart": get_distinguishing_key(mailing_list.suppress_by, entry.person)}
+        for entry in changed_entries
     ]
-    values = {name: [row[name] for row in columns] for name in _CHANGED}
-    values |= {name: [json.dumps(texts) for texts in values[name]] for name in _ARRAYS}
-    ids = list(map(attrgetter("id"), changed))
-    tx.execute(_CHANGE, {**values, "id": ids, "list": into.id, "now": now})
+    values = {name: [row[name] for row in columns] for name in _UPDATED_COLUMNS}
+    values |= {name: [json.dumps(texts) for texts in values[name]] for name in _ARRAY_COLUMNS}
+    ids = list(map(attrgetter("id"), changed_entries))
+    tx.execute(_UPDATE_RECIPIENTS, {**values, "id": ids, "list": mailing_list.id, "now": now})

@@ -13,146 +13,144 @@ from typing import Any
 import pikepdf
 from PIL import Image
 
-from quillpost.rendering.decoder.messages import Head, packed, unpacked
+from quillpost.rendering.decoder.messages import MessageHead, pack_parts, unpack_parts
 from quillpost.rendering.geometry import Box
 from quillpost.rendering.images.copied_pages import CopiedPages, ObjectList
-from quillpost.rendering.images.forms import page_forms
-from quillpost.rendering.images.limits import BadArt
-from quillpost.rendering.images.pdfs import count_pages, printable_pages
-from quillpost.rendering.images.pictures import printable_picture
+from quillpost.rendering.images.forms import copy_page_forms
+from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.images.pdfs import count_pages, make_printable_pages
+from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.images.tone_measurement import measure_tones
-from quillpost.rendering.pdf.raster import rasterise
+from quillpost.rendering.pdf.raster import rasterize_pages
 
 
-def specimen_pictures() -> list[bytes]:
+def sample_pictures() -> list[bytes]:
     """One of each way that a picture can take."""
     return [
-        _picture("JPEG", "RGB"),
-        _picture("JPEG", "RGB", exif=_turned()),
-        _picture("JPEG", "CMYK"),
-        _picture("PNG", "RGB"),
-        _picture("PNG", "P"),
-        _picture("PNG", "RGBA"),
-        _picture("PNG", "I;16"),
+        _make_picture("JPEG", "RGB"),
+        _make_picture("JPEG", "RGB", exif=_rotated_exif()),
+        _make_picture("JPEG", "CMYK"),
+        _make_picture("PNG", "RGB"),
+        _make_picture("PNG", "P"),
+        _make_picture("PNG", "RGBA"),
+        _make_picture("PNG", "I;16"),
         b"GIF89a",
     ]
 
 
-def specimen_pages() -> list[bytes]:
+def sample_pages() -> list[bytes]:
     """A page that passes, a page that must be redrawn, and no page at all."""
     return [
-        _page(b"0 0 9 9 re f"),
-        _page(b"0 0 9 9 re f", encryption=pikepdf.Encryption(owner="owner", user="", R=6)),
-        _page(b"BT /F 9 Tf (a) Tj ET 0 0 0 1 k 0 0 9 9 re f"),
+        _make_page(b"0 0 9 9 re f"),
+        _make_page(b"0 0 9 9 re f", encryption=pikepdf.Encryption(owner="owner", user="", R=6)),
+        _make_page(b"BT /F 9 Tf (a) Tj ET 0 0 0 1 k 0 0 9 9 re f"),
         b"%PDF-1.7 startxref",
     ]
 
 
-def specimen_print_file() -> bytes:
+def sample_print_file() -> bytes:
     """A file that says what it is, as those for the press do."""
-    with pikepdf.open(io.BytesIO(_page(b"0 0 9 9 re f"))) as pdf:
-        with pdf.open_metadata() as said:
-            said["dc:title"] = "A specimen"
+    with pikepdf.open(io.BytesIO(_make_page(b"0 0 9 9 re f"))) as pdf:
+        with pdf.open_metadata() as metadata:
+            metadata["dc:title"] = "A specimen"
         file = io.BytesIO()
         pdf.save(file)
         return file.getvalue()
 
 
-def _turned() -> Image.Exif:
+def _rotated_exif() -> Image.Exif:
     """What a camera writes that was held upright."""
     exif = Image.Exif()
     exif[0x0112] = 6
     return exif
 
 
-def _picture(file_format: str, mode: str, **extras: Any) -> bytes:
+def _make_picture(file_format: str, mode: str, **extras: Any) -> bytes:
     Image.init()  # all plugins: a picture may hold another within
     file = io.BytesIO()
     Image.new(mode, (8, 8)).save(file, file_format, **extras)
     return file.getvalue()
 
 
-def _page(content: bytes, **extras: Any) -> bytes:
+def _make_page(content: bytes, **extras: Any) -> bytes:
     with pikepdf.new() as pdf:
         page = pdf.add_blank_page(page_size=(612, 792)).obj
         page["/Contents"] = pdf.make_stream(content)
-        font = pikepdf.Dictionary(
-            Type=pikepdf.Name.Font, Subtype=pikepdf.Name.Type1, BaseFont=pikepdf.Name.Helvetica
-        )
+        font = pikepdf.Dictionary(Type=pikepdf.Name.Font, Subtype=pikepdf.Name.Type1, BaseFont=pikepdf.Name.Helvetica)
         page["/Resources"] = pikepdf.Dictionary(Font=pikepdf.Dictionary(F=font))
         file = io.BytesIO()
         pdf.save(file, **extras)
         return file.getvalue()
 
 
-Work = Callable[[bytes, Head], tuple[Head, bytes]]
+DecoderTask = Callable[[bytes, MessageHead], tuple[MessageHead, bytes]]
 
 
-def read_picture(data: bytes, _how: Head) -> tuple[Head, bytes]:
-    made = printable_picture(data)
-    return {"notes": made.notes}, made.data
+def printable_picture_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
+    printable = make_printable_picture(data)
+    return {"notes": printable.notes}, printable.data
 
 
-def read_pages(data: bytes, _how: Head) -> tuple[Head, bytes]:
-    made = printable_pages(data)
-    return {"notes": made.notes}, made.data
+def printable_pages_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
+    printable = make_printable_pages(data)
+    return {"notes": printable.notes}, printable.data
 
 
-def read_tones(data: bytes, _how: Head) -> tuple[Head, bytes]:
+def tones_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
     return {}, measure_tones(data)
 
 
-def count(data: bytes, _how: Head) -> tuple[Head, bytes]:
+def count_pages_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
     """How many pages there are in what another child made printable."""
     return {"count": count_pages(data)}, b""
 
 
-def copy(data: bytes, how: Head) -> tuple[Head, bytes]:
+def copy_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, bytes]:
     """Pages as objects of another file, which are numbered from `first`."""
-    objects = ObjectList(how["first"])
-    forms = page_forms(objects, data, default_spaces=how["default_spaces"].encode("latin-1"))
-    made = CopiedPages(objects.found(), tuple(forms))
-    return {"forms": made.forms}, packed(made.written())
+    objects = ObjectList(options["first"])
+    forms = copy_page_forms(objects, data, default_spaces=options["default_spaces"].encode("latin-1"))
+    copied = CopiedPages(objects.copied_objects(), tuple(forms))
+    return {"forms": copied.forms}, pack_parts(copied.to_byte_strings())
 
 
-def draw(data: bytes, how: Head) -> tuple[Head, bytes]:
+def draw_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, bytes]:
     """Pages as PNG files."""
-    crops = how["crops"]
+    crops = options["crops"]
     boxes = None if crops is None else [None if crop is None else Box(*crop) for crop in crops]
-    return {}, packed(rasterise(data, dpi=how["dpi"], pages=how["pages"], crops=boxes))
+    return {}, pack_parts(rasterize_pages(data, dpi=options["dpi"], pages=options["pages"], crops=boxes))
 
 
-def join(data: bytes, _how: Head) -> tuple[Head, bytes]:
+def join_files_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
     """The pages of several files in one, which is in all else as the first of them."""
-    first, *others = unpacked(data)
-    joined = io.BytesIO()
-    with ExitStack() as opened:  # all of them until the whole is written, which holds parts of each
-        whole = opened.enter_context(pikepdf.open(io.BytesIO(first)))
+    first, *others = unpack_parts(data)
+    output = io.BytesIO()
+    with ExitStack() as open_files:  # all of them until the whole is written, which holds parts of each
+        merged = open_files.enter_context(pikepdf.open(io.BytesIO(first)))
         for other in others:
-            whole.pages.extend(opened.enter_context(pikepdf.open(io.BytesIO(other))).pages)
-        whole.save(joined, deterministic_id=True)
-    return {}, joined.getvalue()
+            merged.pages.extend(open_files.enter_context(pikepdf.open(io.BytesIO(other))).pages)
+        merged.save(output, deterministic_id=True)
+    return {}, output.getvalue()
 
 
-WORKS: Mapping[str, Work] = {
-    "picture": read_picture,
-    "pages": read_pages,
-    "tones": read_tones,
-    "count": count,
-    "copy": copy,
-    "draw": draw,
-    "join": join,
+DECODER_TASKS: Mapping[str, DecoderTask] = {
+    "picture": printable_picture_task,
+    "pages": printable_pages_task,
+    "tones": tones_task,
+    "count": count_pages_task,
+    "copy": copy_pages_task,
+    "draw": draw_pages_task,
+    "join": join_files_task,
 }
 
 
-def rehearse() -> None:
+def preload_libraries() -> None:
     """Do everything once, so that no child has to load a library."""
-    for specimen in specimen_pictures():
-        with suppress(BadArt):
-            read_tones(read_picture(specimen, {})[1], {})
-    for specimen in specimen_pages():
-        with suppress(BadArt):
-            _, pages = read_pages(specimen, {})
-            copy(pages, {"first": 1, "default_spaces": ""})
-            draw(pages, {"dpi": 72, "pages": None, "crops": None})
-    join(packed([specimen_print_file(), specimen_print_file()]), {})
+    for sample in sample_pictures():
+        with suppress(UnprintableArt):
+            tones_task(printable_picture_task(sample, {})[1], {})
+    for sample in sample_pages():
+        with suppress(UnprintableArt):
+            _, pages = printable_pages_task(sample, {})
+            copy_pages_task(pages, {"first": 1, "default_spaces": ""})
+            draw_pages_task(pages, {"dpi": 72, "pages": None, "crops": None})
+    join_files_task(pack_parts([sample_print_file(), sample_print_file()]), {})

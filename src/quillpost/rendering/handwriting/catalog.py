@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["AI", "Realistic", "Bold", "International"]
+StyleKind = Literal["AI", "Realistic", "Bold", "International"]
 Engine = Literal["stroke", "outline"]
 
 
@@ -22,7 +22,7 @@ class FontFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Face:
+class FaceRecipe:
     """What it takes to prepare a face. One without an engine has no takes, only its true shapes."""
 
     face: str
@@ -38,12 +38,12 @@ class Face:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Style(Face):
+class Style(FaceRecipe):
     """A hand that users choose by its number, which is its own for ever."""
 
     number: int
     name: str
-    kind: Kind
+    kind: StyleKind
     scale: float
     """What to multiply a font size with, so that all hands look equally large."""
     leading: float
@@ -54,15 +54,15 @@ class Style(Face):
     """Thousandths of an em between two figures, where the face sets them too tight to be told apart."""
 
 
-def _pypi(package: str, file_name: str, weight: int | None = None) -> FontFile:
+def _pypi_font(package: str, file_name: str, weight: int | None = None) -> FontFile:
     return FontFile(f"fontpkg_{package}", f"files/{file_name}", weight)
 
 
-def _npm(package: str, path: str) -> FontFile:
+def _npm_font(package: str, path: str) -> FontFile:
     return FontFile(f"@expo-google-fonts/{package}", path)
 
 
-_CAVEAT = "Caveat[wght].ttf"
+_CAVEAT_FILE = "Caveat[wght].ttf"
 
 STYLES: tuple[Style, ...] = (
     Style(
@@ -70,7 +70,7 @@ STYLES: tuple[Style, ...] = (
         name="Zeyada",
         kind="AI",
         face="Zeyada",
-        source=_pypi("zeyada", "Zeyada.ttf"),
+        source=_pypi_font("zeyada", "Zeyada.ttf"),
         engine="stroke",
         scale=1.0,
         leading=1.22,
@@ -82,7 +82,7 @@ STYLES: tuple[Style, ...] = (
         name="Rosie",
         kind="AI",
         face="Shadows Into Light",
-        source=_pypi("shadows_into_light", "ShadowsIntoLight.ttf"),
+        source=_pypi_font("shadows_into_light", "ShadowsIntoLight.ttf"),
         engine="stroke",
         scale=0.8,
         leading=1.4,
@@ -94,7 +94,7 @@ STYLES: tuple[Style, ...] = (
         name="Daisy",
         kind="AI",
         face="Indie Flower",
-        source=_pypi("indie_flower", "IndieFlower-Regular.ttf"),
+        source=_pypi_font("indie_flower", "IndieFlower-Regular.ttf"),
         engine="stroke",
         scale=0.9,
         leading=1.31,
@@ -105,7 +105,7 @@ STYLES: tuple[Style, ...] = (
         name="Marco",
         kind="AI",
         face="Caveat",
-        source=_pypi("caveat", _CAVEAT, 400),
+        source=_pypi_font("caveat", _CAVEAT_FILE, 400),
         engine="outline",
         scale=0.98,
         leading=1.14,
@@ -116,7 +116,7 @@ STYLES: tuple[Style, ...] = (
         name="Anil",
         kind="AI",
         face="Kalam Light",
-        source=_pypi("kalam", "Kalam-Light.ttf"),
+        source=_pypi_font("kalam", "Kalam-Light.ttf"),
         engine="outline",
         amplitude=1.15,
         scale=0.79,
@@ -128,7 +128,7 @@ STYLES: tuple[Style, ...] = (
         name="Celeste",
         kind="AI",
         face="Dancing Script",
-        source=_pypi("dancing_script", "DancingScript[wght].ttf", 400),
+        source=_pypi_font("dancing_script", "DancingScript[wght].ttf", 400),
         engine="outline",
         amplitude=1.15,
         joined=True,
@@ -141,7 +141,7 @@ STYLES: tuple[Style, ...] = (
         name="Ellen",
         kind="AI",
         face="Cedarville Cursive",
-        source=_npm("cedarville-cursive", "400Regular/CedarvilleCursive_400Regular.ttf"),
+        source=_npm_font("cedarville-cursive", "400Regular/CedarvilleCursive_400Regular.ttf"),
         engine="stroke",
         joined=True,
         scale=0.9,
@@ -153,7 +153,7 @@ STYLES: tuple[Style, ...] = (
         name="Hannah",
         kind="AI",
         face="Homemade Apple",
-        source=_npm("homemade-apple", "400Regular/HomemadeApple_400Regular.ttf"),
+        source=_npm_font("homemade-apple", "400Regular/HomemadeApple_400Regular.ttf"),
         engine="stroke",
         amplitude=0.9,
         joined=True,
@@ -166,7 +166,7 @@ STYLES: tuple[Style, ...] = (
         name="Theo",
         kind="AI",
         face="Nothing You Could Do",
-        source=_npm("nothing-you-could-do", "400Regular/NothingYouCouldDo_400Regular.ttf"),
+        source=_npm_font("nothing-you-could-do", "400Regular/NothingYouCouldDo_400Regular.ttf"),
         engine="stroke",
         scale=0.84,
         leading=1.31,
@@ -177,7 +177,7 @@ STYLES: tuple[Style, ...] = (
         name="Louise",
         kind="AI",
         face="La Belle Aurore",
-        source=_npm("la-belle-aurore", "400Regular/LaBelleAurore_400Regular.ttf"),
+        source=_npm_font("la-belle-aurore", "400Regular/LaBelleAurore_400Regular.ttf"),
         engine="stroke",
         joined=True,
         scale=0.94,
@@ -189,7 +189,7 @@ STYLES: tuple[Style, ...] = (
         name="Rene",
         kind="AI",
         face="Reenie Beanie",
-        source=_npm("reenie-beanie", "400Regular/ReenieBeanie_400Regular.ttf"),
+        source=_npm_font("reenie-beanie", "400Regular/ReenieBeanie_400Regular.ttf"),
         engine="stroke",
         scale=1.06,
         leading=1.06,
@@ -200,7 +200,7 @@ STYLES: tuple[Style, ...] = (
         name="June",
         kind="AI",
         face="Waiting for the Sunrise",
-        source=_npm("waiting-for-the-sunrise", "WaitingfortheSunrise_400Regular.ttf"),
+        source=_npm_font("waiting-for-the-sunrise", "WaitingfortheSunrise_400Regular.ttf"),
         engine="stroke",
         scale=0.86,
         leading=1.3,
@@ -211,7 +211,7 @@ STYLES: tuple[Style, ...] = (
         name="Grace",
         kind="Realistic",
         face="Satisfy",
-        source=_pypi("satisfy", "Satisfy-Regular.ttf"),
+        source=_pypi_font("satisfy", "Satisfy-Regular.ttf"),
         joined=True,
         scale=0.91,
         leading=1.42,
@@ -222,7 +222,7 @@ STYLES: tuple[Style, ...] = (
         name="Oliver",
         kind="Realistic",
         face="Delius",
-        source=_pypi("delius", "Delius-Regular.ttf"),
+        source=_pypi_font("delius", "Delius-Regular.ttf"),
         scale=0.76,
         leading=1.36,
         word_gap=0.32,
@@ -232,7 +232,7 @@ STYLES: tuple[Style, ...] = (
         name="Max",
         kind="Bold",
         face="Permanent Marker",
-        source=_pypi("permanent_marker", "PermanentMarker-Regular.ttf"),
+        source=_pypi_font("permanent_marker", "PermanentMarker-Regular.ttf"),
         scale=0.75,
         leading=1.33,
         word_gap=0.37,
@@ -242,7 +242,7 @@ STYLES: tuple[Style, ...] = (
         name="Ravi",
         kind="Bold",
         face="Kalam Bold",
-        source=_pypi("kalam", "Kalam-Bold.ttf"),
+        source=_pypi_font("kalam", "Kalam-Bold.ttf"),
         scale=0.75,
         leading=1.38,
         word_gap=0.38,
@@ -252,7 +252,7 @@ STYLES: tuple[Style, ...] = (
         name="Bruno",
         kind="Bold",
         face="Caveat Bold",
-        source=_pypi("caveat", _CAVEAT, 700),
+        source=_pypi_font("caveat", _CAVEAT_FILE, 700),
         scale=0.97,
         leading=1.16,
         word_gap=0.29,
@@ -262,7 +262,7 @@ STYLES: tuple[Style, ...] = (
         name="Asha",
         kind="International",
         face="Kalam",
-        source=_pypi("kalam", "Kalam-Regular.ttf"),
+        source=_pypi_font("kalam", "Kalam-Regular.ttf"),
         all_letters=True,
         scale=0.78,
         leading=1.45,
@@ -273,7 +273,7 @@ STYLES: tuple[Style, ...] = (
         name="Nadia",
         kind="International",
         face="Caveat Medium",
-        source=_pypi("caveat", _CAVEAT, 500),
+        source=_pypi_font("caveat", _CAVEAT_FILE, 500),
         all_letters=True,
         scale=0.98,
         leading=1.14,
@@ -281,28 +281,22 @@ STYLES: tuple[Style, ...] = (
     ),
 )
 
-DEFAULT = STYLES[0]
+DEFAULT_STYLE = STYLES[0]
 
-PLAIN = Face(
+PLAIN_FACE = FaceRecipe(
     face="Source Sans 3",
     # Its default is the thinnest of its weights.
-    source=_pypi("source_sans_3", "SourceSans3[wght].ttf", 400),
+    source=_pypi_font("source_sans_3", "SourceSans3[wght].ttf", 400),
     all_letters=True,
 )
 
 # Lends its letters to the other hands before the plain face does: Cyrillic, and more Latin ones.
-HELPER = Face(face="Caveat Helper", source=_pypi("caveat", _CAVEAT, 400), all_letters=True)
+HELPER_FACE = FaceRecipe(face="Caveat Helper", source=_pypi_font("caveat", _CAVEAT_FILE, 400), all_letters=True)
 
 # For letters that neither the hand nor the plain face has; in this order.
-FURTHER: tuple[Face, ...] = (
-    Face(
-        face="Klee One",
-        source=_npm("klee-one", "400Regular/KleeOne_400Regular.ttf"),
-        all_letters=True,
-    ),
-    Face(
-        face="Noto Emoji",
-        source=_npm("noto-emoji", "400Regular/NotoEmoji_400Regular.ttf"),
-        all_letters=True,
+FALLBACK_FACES: tuple[FaceRecipe, ...] = (
+    FaceRecipe(face="Klee One", source=_npm_font("klee-one", "400Regular/KleeOne_400Regular.ttf"), all_letters=True),
+    FaceRecipe(
+        face="Noto Emoji", source=_npm_font("noto-emoji", "400Regular/NotoEmoji_400Regular.ttf"), all_letters=True
     ),
 )

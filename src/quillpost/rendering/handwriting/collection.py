@@ -5,14 +5,15 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import Protocol
 
-from quillpost.rendering.handwriting.catalog import FURTHER, HELPER, PLAIN, Face, Style
-from quillpost.rendering.handwriting.faces import NotAPreparedFace, Prepared
-from quillpost.rendering.handwriting.font_preparation import prepare, recipe_key
-from quillpost.rendering.handwriting.hand import FURTHER_FONTS, HELPER_FONT, PLAIN_FONT, Hand
+from quillpost.rendering.handwriting import font_preparation
+from quillpost.rendering.handwriting.catalog import FALLBACK_FACES, HELPER_FACE, PLAIN_FACE, FaceRecipe, Style
+from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace
+from quillpost.rendering.handwriting.font_preparation import recipe_key
+from quillpost.rendering.handwriting.hand import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, Hand
 from quillpost.rendering.handwriting.plain import PlainFace
 from quillpost.rendering.handwriting.sources import FontSources
 
-Tell = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 class FaceStore(Protocol):
@@ -33,7 +34,7 @@ class Hands:
         self._store = store
         self._guard = Lock()
         self._locks: dict[str, Lock] = {}
-        self._prepared: dict[str, Prepared] = {}
+        self._prepared_faces: dict[str, PreparedFace] = {}
         self._hands: dict[int, Hand] = {}
 
     @cached_property
@@ -43,7 +44,7 @@ class Hands:
 
     @cached_property
     def plain(self) -> PlainFace:
-        return PlainFace(partial(self.prepared, PLAIN))
+        return PlainFace(partial(self.prepare_face, PLAIN_FACE))
 
     def hand(self, number: int) -> Hand:
         """The hand of that number, which may take some seconds the very first time."""
@@ -51,58 +52,60 @@ class Hands:
             style = self.styles.get(number)
             if style is None:
                 raise LookupError(f"The handwriting style {number} is not installed.")
-            self._hands[number] = Hand(style, self.prepared(style), self._others)
+            self._hands[number] = Hand(style, self.prepare_face(style), self._fallback_faces)
         return self._hands[number]
 
-    def prepared(self, face: Face, tell: Tell | None = None) -> Prepared:
+    def prepare_face(self, face: FaceRecipe, on_progress: ProgressCallback | None = None) -> PreparedFace:
         """The face, from memory, from the store, or made now; two who ask at once wait for one making."""
-        with self._lock_of(face):
-            if face.face not in self._prepared:
-                self._prepared[face.face] = self._load_or_make(face, tell)
-            return self._prepared[face.face]
+        with self._face_lock(face):
+            if face.face not in self._prepared_faces:
+                self._prepared_faces[face.face] = self._load_or_prepare(face, on_progress)
+            return self._prepared_faces[face.face]
 
-    def faces(self) -> list[Face]:
+    def installed_faces(self) -> list[FaceRecipe]:
         """Every installed face, those that are needed first at the head."""
-        faces = [PLAIN, *self.styles.values(), HELPER, *FURTHER]
-        return [face for face in faces if self._sources.find(face) is not None]
+        faces = [PLAIN_FACE, *self.styles.values(), HELPER_FACE, *FALLBACK_FACES]
+        return [face for face in faces if self._sources.read_font(face) is not None]
 
-    def unprepared(self) -> list[Face]:
+    def unprepared_faces(self) -> list[FaceRecipe]:
         """Those of them that the store does not have yet."""
-        return [face for face in self.faces() if not self._is_kept(recipe_key(face, self._raw(face)))]
+        return [
+            face for face in self.installed_faces() if not self._is_stored(recipe_key(face, self._font_bytes(face)))
+        ]
 
     @cached_property
-    def _others(self) -> Mapping[bytes, PlainFace]:
+    def _fallback_faces(self) -> Mapping[bytes, PlainFace]:
         """Where letters are borrowed, in this order; the big faces are read only when they are looked at."""
-        further = [face for face in FURTHER if self._sources.find(face) is not None]
-        late = {
-            font: PlainFace(partial(self.prepared, face))
-            for font, face in zip(FURTHER_FONTS, further, strict=False)
+        fallbacks = [face for face in FALLBACK_FACES if self._sources.read_font(face) is not None]
+        fallback_faces = {
+            font: PlainFace(partial(self.prepare_face, face))
+            for font, face in zip(FALLBACK_FONTS, fallbacks, strict=False)
         }
-        helper = PlainFace(partial(self.prepared, HELPER), has_marks=False)
-        return {HELPER_FONT: helper, PLAIN_FONT: self.plain, **late}
+        helper = PlainFace(partial(self.prepare_face, HELPER_FACE), has_marks=False)
+        return {HELPER_FONT: helper, PLAIN_FONT: self.plain, **fallback_faces}
 
-    def _lock_of(self, face: Face) -> Lock:
+    def _face_lock(self, face: FaceRecipe) -> Lock:
         with self._guard:
             return self._locks.setdefault(face.face, Lock())
 
-    def _raw(self, face: Face) -> bytes:
-        raw = self._sources.find(face)
-        if raw is None:
+    def _font_bytes(self, face: FaceRecipe) -> bytes:
+        data = self._sources.read_font(face)
+        if data is None:
             raise LookupError(f"The font of {face.face} is not installed.")
-        return raw
+        return data
 
-    def _is_kept(self, key: str) -> bool:
-        return self._store.has(key) or self._sources.shipped(key) is not None
+    def _is_stored(self, key: str) -> bool:
+        return self._store.has(key) or self._sources.read_shipped_face(key) is not None
 
-    def _load_or_make(self, face: Face, tell: Tell | None) -> Prepared:
-        raw = self._raw(face)
-        key = recipe_key(face, raw)
-        kept = self._sources.shipped(key) or self._store.get(key)
-        if kept is not None:
+    def _load_or_prepare(self, face: FaceRecipe, on_progress: ProgressCallback | None) -> PreparedFace:
+        font_bytes = self._font_bytes(face)
+        key = recipe_key(face, font_bytes)
+        stored = self._sources.read_shipped_face(key) or self._store.get(key)
+        if stored is not None:
             try:
-                return Prepared.from_bytes(kept)
-            except NotAPreparedFace:
+                return PreparedFace.from_bytes(stored)
+            except InvalidPreparedFace:
                 pass  # cut short by a full disk, say: it is made again
-        made = prepare(face, raw, tell)
-        self._store.put(key, made.to_bytes())
-        return made
+        prepared = font_preparation.prepare_face(face, font_bytes, on_progress)
+        self._store.put(key, prepared.to_bytes())
+        return prepared

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 # No take's ink leaves the box of the source's ink by more than this, in thousandths of an em.
-REACH = 45
+MAX_TAKE_REACH = 45
 
-_SOURCE, _PROGRAM, _FACTS = "source.ttf", "program.ttf", "facts.json"
+_SOURCE, _PROGRAM, _FACE_DATA = "source.ttf", "program.ttf", "facts.json"
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 
-class NotAPreparedFace(ValueError):
+class InvalidPreparedFace(ValueError):
     """The bytes are no prepared face: cut short, changed, or of another make."""
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedFace:
     """A face ready to write with: made once from a source font and a recipe, then kept.
 
     All measures are thousandths of an em. `source` may have other units: shape with HarfBuzz's scale
@@ -44,12 +44,12 @@ class Prepared:
     x_height: int
     cap_height: int
 
-    def number(self, base: int, take: int) -> int:
+    def glyph_number(self, base: int, take: int) -> int:
         """The glyph in `program`; the take numbered `takes` is the source's own true shape."""
         return 1 + base * (self.takes + 1) + take
 
     def to_bytes(self) -> bytes:
-        facts = {
+        face_data = {
             "name": self.name,
             "takes": self.takes,
             "source_numbers": self.source_numbers,
@@ -62,7 +62,7 @@ class Prepared:
         members = {
             _SOURCE: self.source,
             _PROGRAM: self.program,
-            _FACTS: json.dumps(facts, separators=(",", ":")).encode(),
+            _FACE_DATA: json.dumps(face_data, separators=(",", ":")).encode(),
         }
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -75,16 +75,16 @@ class Prepared:
         """The face that was kept; NotAPreparedFace if the bytes are not what was written."""
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
-                source, program, facts = (archive.read(name) for name in (_SOURCE, _PROGRAM, _FACTS))
-            return cls(source=source, program=program, **_facts(json.loads(facts)))
-        except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError) as fault:
-            raise NotAPreparedFace(str(fault)) from fault
+                source, program, face_data = (archive.read(name) for name in (_SOURCE, _PROGRAM, _FACE_DATA))
+            return cls(source=source, program=program, **_face_fields(json.loads(face_data)))
+        except (zipfile.BadZipFile, EOFError, KeyError, TypeError, ValueError) as error:
+            raise InvalidPreparedFace(str(error)) from error
 
 
-def _facts(kept: dict[str, Any]) -> dict[str, Any]:
+def _face_fields(face_data: dict[str, Any]) -> dict[str, Any]:
     """What JSON gives as lists, as the tuples that they were."""
-    return kept | {
-        "source_numbers": tuple(kept["source_numbers"]),
-        "advances": tuple(kept["advances"]),
-        "boxes": tuple(tuple(box) for box in kept["boxes"]),
+    return face_data | {
+        "source_numbers": tuple(face_data["source_numbers"]),
+        "advances": tuple(face_data["advances"]),
+        "boxes": tuple(tuple(box) for box in face_data["boxes"]),
     }

@@ -10,21 +10,21 @@ from dataclasses import fields
 import numpy as np
 
 from quillpost.rendering.handwriting import outlines, strokes, truetype
-from quillpost.rendering.handwriting.catalog import Face
-from quillpost.rendering.handwriting.faces import Prepared
+from quillpost.rendering.handwriting.catalog import FaceRecipe
+from quillpost.rendering.handwriting.faces import PreparedFace
 from quillpost.rendering.handwriting.outlines import Shape
-from quillpost.rendering.handwriting.typeface import UNITS, Glyph, Typeface, cut, letters_of
+from quillpost.rendering.handwriting.typeface import UNITS_PER_EM, Glyph, Typeface, font_chars, subset_font
 
 # Part of every recipe: raise it when the same recipe gives other shapes than before.
 ENGINE_VERSION = 3
 
-TAKES = 8
+TAKES_PER_GLYPH = 8
 
-Tell = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
-_ENGINES = {"stroke": strokes.rewrite, "outline": outlines.rewrite}
+_ENGINES = {"stroke": strokes.make_takes, "outline": outlines.make_takes}
 
-_LATIN = frozenset(
+_LATIN_CHARS = frozenset(
     chr(code)
     for first, last in [(0x20, 0x7E), (0xA1, 0x24F), (0x1E00, 0x1EFF), (0x2010, 0x203A)]
     for code in range(first, last + 1)
@@ -37,115 +37,118 @@ _SYLLABLE_FEATURES = (
     *("init", "pres", "abvs", "blws", "psts", "haln", "dist", "abvm", "blwm", "rlig", "rclt"),
 )
 
-_LEVEL_SMALL_LETTERS = "acemnorsuvwxz"
-_LEVEL_CAPITALS = "BDEHIKLMNPRTX"
+_FLAT_LOWERCASE = "acemnorsuvwxz"
+_FLAT_CAPITALS = "BDEHIKLMNPRTX"
 
 # Format characters, and those that every font uses as it likes.
-_NO_LETTERS = frozenset({"Cf", "Co"})
+_EXCLUDED_CATEGORIES = frozenset({"Cf", "Co"})
 
 
-def recipe_key(face: Face, raw: bytes) -> str:
+def recipe_key(face: FaceRecipe, font_bytes: bytes) -> str:
     """A digest of all that decides how the face comes out: another recipe has another key."""
-    recipe = {field.name: getattr(face, field.name) for field in fields(Face)}
-    told = json.dumps([ENGINE_VERSION, TAKES, recipe], default=repr, sort_keys=True)
-    return hashlib.sha256(told.encode() + b"\0" + raw).hexdigest()
+    recipe = {field.name: getattr(face, field.name) for field in fields(FaceRecipe)}
+    recipe_json = json.dumps([ENGINE_VERSION, TAKES_PER_GLYPH, recipe], default=repr, sort_keys=True)
+    return hashlib.sha256(recipe_json.encode() + b"\0" + font_bytes).hexdigest()
 
 
-def prepare(face: Face, raw: bytes, tell: Tell | None = None) -> Prepared:
+def prepare_face(face: FaceRecipe, font_bytes: bytes, on_progress: ProgressCallback | None = None) -> PreparedFace:
     """The face with all letters that it is to have, and its takes if it has an engine.
 
-    `tell` is called now and then with what is done and how much there is in all.
+    `on_progress` is called now and then with what is done and how much there is in all.
     """
-    present = letters_of(raw)
-    return _prepared(face, raw, present if face.all_letters else present & _LATIN, tell)
+    available_chars = font_chars(font_bytes)
+    return _prepare(
+        face, font_bytes, available_chars if face.all_letters else available_chars & _LATIN_CHARS, on_progress
+    )
 
 
-def prepare_letters(face: Face, raw: bytes, letters: Iterable[str]) -> Prepared:
+def prepare_chars(face: FaceRecipe, font_bytes: bytes, chars: Iterable[str]) -> PreparedFace:
     """The face with these letters only, so far as it has them: for faces too big to prepare whole."""
-    return _prepared(face, raw, letters, None)
+    return _prepare(face, font_bytes, chars, None)
 
 
-def _prepared(face: Face, raw: bytes, letters: Iterable[str], tell: Tell | None) -> Prepared:
+def _prepare(
+    face: FaceRecipe, font_bytes: bytes, chars: Iterable[str], on_progress: ProgressCallback | None
+) -> PreparedFace:
     features = _LATIN_FEATURES + (_SYLLABLE_FEATURES if face.all_letters else ())
-    typeface = cut(raw, {*letters, " "}, features, face.source.weight)
-    bases = typeface.glyphs[1:]
-    takes = _takes_of(face, bases, tell)
-    boxes = [_box_of(glyph.shape) for glyph in bases]
-    x_height, cap_height = _heights(face, raw, typeface)
-    return Prepared(
-        name="".join(letter for letter in face.face if letter.isalnum()),
+    typeface = subset_font(font_bytes, {*chars, " "}, features, face.source.weight)
+    base_glyphs = typeface.glyphs[1:]
+    takes = _make_takes(face, base_glyphs, on_progress)
+    boxes = [_ink_box(glyph.shape) for glyph in base_glyphs]
+    x_height, cap_height = _measure_heights(face, font_bytes, typeface)
+    return PreparedFace(
+        name="".join(char for char in face.face if char.isalnum()),
         source=typeface.data,
-        program=_program(typeface, takes),
-        takes=TAKES if face.engine else 0,
+        program=_font_program(typeface, takes),
+        takes=TAKES_PER_GLYPH if face.engine else 0,
         source_numbers=tuple(range(1, len(typeface.glyphs))),
-        advances=tuple(glyph.advance for glyph in bases),
+        advances=tuple(glyph.advance for glyph in base_glyphs),
         boxes=tuple(boxes),
-        letters=_visible(typeface),
+        letters=_visible_chars(typeface),
         x_height=x_height,
         cap_height=cap_height,
     )
 
 
-def _takes_of(face: Face, glyphs: list[Glyph], tell: Tell | None) -> list[list[Shape]]:
+def _make_takes(face: FaceRecipe, glyphs: list[Glyph], on_progress: ProgressCallback | None) -> list[list[Shape]]:
     """For each glyph its takes; none where the face has no engine."""
     if face.engine is None:
         return [[] for _ in glyphs]
-    rewritten = _ENGINES[face.engine](
+    takes_by_name = _ENGINES[face.engine](
         {glyph.name: glyph.shape for glyph in glyphs if glyph.shape},
         {glyph.name: float(glyph.advance) for glyph in glyphs if glyph.shape},
-        count=TAKES,
+        count=TAKES_PER_GLYPH,
         amplitude=face.amplitude,
         joined=face.joined,
         seed=zlib.crc32(face.face.encode()),
-        tell=tell,
+        tell=on_progress,
     )
-    nothing: list[Shape] = [[] for _ in range(TAKES)]
-    return [rewritten.get(glyph.name, nothing) for glyph in glyphs]
+    empty_takes: list[Shape] = [[] for _ in range(TAKES_PER_GLYPH)]
+    return [takes_by_name.get(glyph.name, empty_takes) for glyph in glyphs]
 
 
-def _program(typeface: Typeface, takes: list[list[Shape]]) -> bytes:
+def _font_program(typeface: Typeface, takes: list[list[Shape]]) -> bytes:
     shapes, advances = [typeface.glyphs[0].shape], [typeface.glyphs[0].advance]
-    for glyph, its_takes in zip(typeface.glyphs[1:], takes, strict=True):
-        shapes += [*its_takes, glyph.shape]
-        advances += [glyph.advance] * (len(its_takes) + 1)
-    return truetype.write(UNITS, advances, shapes)
+    for glyph, glyph_takes in zip(typeface.glyphs[1:], takes, strict=True):
+        shapes += [*glyph_takes, glyph.shape]
+        advances += [glyph.advance] * (len(glyph_takes) + 1)
+    return truetype.write_font(UNITS_PER_EM, advances, shapes)
 
 
-def _visible(typeface: Typeface) -> dict[str, int]:
+def _visible_chars(typeface: Typeface) -> dict[str, int]:
     """Letters with ink, by base glyph; what a font maps to an empty glyph it does not have."""
     return {
-        letter: number - 1
-        for letter, number in typeface.letters.items()
-        if letter == " "
-        or (typeface.glyphs[number].shape and unicodedata.category(letter) not in _NO_LETTERS)
+        char: number - 1
+        for char, number in typeface.glyphs_by_char.items()
+        if char == " " or (typeface.glyphs[number].shape and unicodedata.category(char) not in _EXCLUDED_CATEGORIES)
     }
 
 
-def _box_of(shape: Shape) -> tuple[int, int, int, int]:
+def _ink_box(shape: Shape) -> tuple[int, int, int, int]:
     """The extent of the ink, which curves may reach between their ends."""
     if not shape:
         return 0, 0, 0, 0
     start, control, end = np.moveaxis(np.concatenate(shape), 1, 0)
     bend = start - 2 * control + end
     with np.errstate(divide="ignore", invalid="ignore"):
-        turning = np.nan_to_num(np.clip((start - control) / bend, 0.0, 1.0))
-    middle = (1 - turning) ** 2 * start + 2 * (1 - turning) * turning * control + turning**2 * end
-    every = np.concatenate([start, middle])
-    low, high = np.rint(every.min(axis=0)), np.rint(every.max(axis=0))
+        extreme = np.nan_to_num(np.clip((start - control) / bend, 0.0, 1.0))
+    extreme_points = (1 - extreme) ** 2 * start + 2 * (1 - extreme) * extreme * control + extreme**2 * end
+    all_points = np.concatenate([start, extreme_points])
+    low, high = np.rint(all_points.min(axis=0)), np.rint(all_points.max(axis=0))
     return int(low[0]), int(low[1]), int(high[0]), int(high[1])
 
 
-def _heights(face: Face, raw: bytes, typeface: Typeface) -> tuple[int, int]:
+def _measure_heights(face: FaceRecipe, font_bytes: bytes, typeface: Typeface) -> tuple[int, int]:
     """How tall small letters and capitals are, measured on the face itself whatever was cut from it."""
-    level = set(_LEVEL_SMALL_LETTERS + _LEVEL_CAPITALS)
-    if not level <= typeface.letters.keys():
-        with_level_letters = cut(raw, level, (), face.source.weight)
-        typeface = with_level_letters if with_level_letters.letters else typeface
-    tops = {letter: _box_of(typeface.glyphs[number].shape)[3] for letter, number in typeface.letters.items()}
-    return _median(tops, _LEVEL_SMALL_LETTERS), _median(tops, _LEVEL_CAPITALS)
+    flat_chars = set(_FLAT_LOWERCASE + _FLAT_CAPITALS)
+    if not flat_chars <= typeface.glyphs_by_char.keys():
+        flat_typeface = subset_font(font_bytes, flat_chars, (), face.source.weight)
+        typeface = flat_typeface if flat_typeface.glyphs_by_char else typeface
+    tops = {char: _ink_box(typeface.glyphs[number].shape)[3] for char, number in typeface.glyphs_by_char.items()}
+    return _median_top(tops, _FLAT_LOWERCASE), _median_top(tops, _FLAT_CAPITALS)
 
 
-def _median(tops: dict[str, int], letters: str) -> int:
+def _median_top(tops: dict[str, int], chars: str) -> int:
     """The middle one of the tops; of all letters where the face has none of these, as with emoji."""
-    found = [tops[letter] for letter in letters if letter in tops] or list(tops.values()) or [0]
-    return int(np.median(found))
+    char_tops = [tops[char] for char in chars if char in tops] or list(tops.values()) or [0]
+    return int(np.median(char_tops))

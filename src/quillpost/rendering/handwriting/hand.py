@@ -7,58 +7,59 @@ from typing import NamedTuple
 
 import uharfbuzz as harfbuzz
 
+from quillpost.rendering.handwriting import plain
 from quillpost.rendering.handwriting.catalog import Style
-from quillpost.rendering.handwriting.faces import REACH, Prepared
-from quillpost.rendering.handwriting.font_preparation import TAKES
-from quillpost.rendering.handwriting.plain import PlainFace, legible, string_code, unwritten
+from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH, PreparedFace
+from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH
+from quillpost.rendering.handwriting.plain import PlainFace, string_code
 
 HAND_FONT = b"/F1"
 PLAIN_FONT = b"/F2"
 BAR_FONT = b"/F3"
-FURTHER_FONTS = (b"/F4", b"/F5")
+FALLBACK_FONTS = (b"/F4", b"/F5")
 HELPER_FONT = b"/F6"
 
-TRUE_SHAPE = TAKES
+TRUE_SHAPE_TAKE = TAKES_PER_GLYPH
 """In place of a take: the face's own shapes, each letter always the same."""
 
-_USUAL_LENGTH = 40
+_MAX_CACHED_LENGTH = 40
 
 _LAYOUT_TABLES = {"GSUB", "GPOS", "kern"}
 _FEATURES = {"kern": True, "liga": True, "calt": True, "clig": True}
 
 # A shaping engine's smallest corrections cannot be seen, and would cost bytes.
-_LEAST_KERN = 4
+_MIN_KERN = 4
 
 
-class Glyphs(NamedTuple):
+class HandGlyphs(NamedTuple):
     """Letters in the hand itself: base glyphs, and how far right each is moved from where it would stand.
 
-    `rises` lift glyphs off the line, as marks over letters need; most words have none.
+    `y_offsets` lift glyphs off the line, as marks over letters need; most words have none.
     """
 
     bases: tuple[int, ...]
-    moves: tuple[int, ...]
-    rises: tuple[int, ...]
+    x_offsets: tuple[int, ...]
+    y_offsets: tuple[int, ...]
 
 
-class Borrowed(NamedTuple):
+class BorrowedText(NamedTuple):
     """Letters of another face, with operators that show them and then set the hand again."""
 
     font: bytes
-    letters: str
+    text: str
     operators: bytes
 
 
-class Spelling(NamedTuple):
+class SpelledWord(NamedTuple):
     """A word in ems of its hand. Its ink reaches `left` before and `right` past its advance.
 
-    `bases` are the hand's glyphs in it, and `nths` say how often each occurred in the word before.
+    `bases` are the hand's glyphs in it, and `occurrences` say how often each occurred in the word before.
     """
 
     text: str
-    parts: tuple[Glyphs | Borrowed, ...]
+    parts: tuple[HandGlyphs | BorrowedText, ...]
     bases: tuple[int, ...]
-    nths: tuple[int, ...]
+    occurrences: tuple[int, ...]
     advance: float
     left: float
     right: float
@@ -66,191 +67,204 @@ class Spelling(NamedTuple):
     top: float
 
     @property
-    def extent(self) -> float:
+    def total_width(self) -> float:
         return self.left + self.advance + self.right
 
     @property
-    def is_plain(self) -> bool:
+    def is_simple(self) -> bool:
         """Whether the word is nothing but the hand's glyphs, each where the one before it ends."""
         first = self.parts[0] if len(self.parts) == 1 else None
-        return isinstance(first, Glyphs) and not any(first.moves) and not first.rises
+        return isinstance(first, HandGlyphs) and not any(first.x_offsets) and not first.y_offsets
 
 
 class Hand:
     """One handwriting style; letters that it lacks are drawn in the other faces at the same height."""
 
-    def __init__(self, style: Style, prepared: Prepared, others: Mapping[bytes, PlainFace]) -> None:
+    def __init__(self, style: Style, prepared: PreparedFace, fallback_faces: Mapping[bytes, PlainFace]) -> None:
         self.style = style
         self.prepared = prepared
-        self.others = others
-        self._faces: tuple[Container[str], ...] = (prepared.letters, *others.values())
+        self.fallback_faces = fallback_faces
+        self._faces: tuple[Container[str], ...] = (prepared.letters, *fallback_faces.values())
         self._font = harfbuzz.Font(harfbuzz.Face(prepared.source))
         self._font.scale = (1000, 1000)
         # Most hands have no tables that say how letters change beside each other: there is nothing to ask.
-        self._is_simple = not _LAYOUT_TABLES & set(self._font.face.table_tags)
-        self._bases = {number: base for base, number in enumerate(prepared.source_numbers)}
-        self._own = frozenset(prepared.letters)
-        self._reach = REACH if prepared.takes else 0
-        self._extents = {letter: self._extent_of(letter) for letter in prepared.letters}
-        self._figures = frozenset(filter(str.isdigit, prepared.letters))
-        shapes = len(prepared.advances) * (prepared.takes + 1)
-        self.codes = [string_code(number).encode("latin-1") for number in range(shapes + 1)]
-        self.shapes = [self._shapes_of(base) for base in range(len(prepared.advances))]
-        self._spell_known = lru_cache(maxsize=20_000)(self._spell)
+        self._has_no_layout_tables = not _LAYOUT_TABLES & set(self._font.face.table_tags)
+        self._bases_by_source_number = {number: base for base, number in enumerate(prepared.source_numbers)}
+        self._own_chars = frozenset(prepared.letters)
+        self._reach = MAX_TAKE_REACH if prepared.takes else 0
+        self._char_extents = {char: self._char_extent(char) for char in prepared.letters}
+        self._digits = frozenset(filter(str.isdigit, prepared.letters))
+        glyph_count = len(prepared.advances) * (prepared.takes + 1)
+        self.codes = [string_code(number).encode("latin-1") for number in range(glyph_count + 1)]
+        self.take_glyphs = [self._take_glyphs(base) for base in range(len(prepared.advances))]
+        self._spell_cached = lru_cache(maxsize=20_000)(self._spell)
 
     @property
-    def gap(self) -> float:
+    def word_gap(self) -> float:
         """Between two words, in ems."""
         return self.style.word_gap
 
-    def spell(self, text: str) -> Spelling:
+    def spell(self, text: str) -> SpelledWord:
         """A word, which holds no space. Those of a usual length are remembered."""
-        return self._spell_known(text) if len(text) <= _USUAL_LENGTH else self._spell(text)
+        return self._spell_cached(text) if len(text) <= _MAX_CACHED_LENGTH else self._spell(text)
 
-    def writes(self, text: str) -> bool:
+    def has_visible_text(self, text: str) -> bool:
         """Whether anything of the text comes onto paper."""
-        return any(self.legible(letter).strip() for letter in text)
+        return any(self.make_legible(char).strip() for char in text)
 
-    def legible(self, text: str) -> str:
+    def make_legible(self, text: str) -> str:
         """The text in letters that can be drawn; line breaks stay."""
-        return "\n".join(legible(line, self._faces) for line in text.splitlines())
+        return "\n".join(plain.make_legible(line, self._faces) for line in text.splitlines())
 
-    def borrowed_letters(self, text: str) -> list[str]:
+    def find_borrowed_chars(self, text: str) -> list[str]:
         """Letters that are not in this hand's own writing, in order, once each."""
-        return unwritten(text, self._faces[:1])
+        return plain.find_missing_chars(text, self._faces[:1])
 
-    def missing_letters(self, text: str) -> list[str]:
+    def find_missing_chars(self, text: str) -> list[str]:
         """Letters that no face has, and that are spelt in Latin letters instead."""
-        return unwritten(text, self._faces)
+        return plain.find_missing_chars(text, self._faces)
 
-    def width_of(self, letter: str) -> float:
+    def char_width(self, char: str) -> float:
         """A letter's advance by itself, in ems."""
-        font = self._font_of(letter)
+        font = self._char_font(char)
         if font == HAND_FONT:
-            return self.prepared.advances[self.prepared.letters[letter]] / 1000
-        face = self.others[font]
-        return face.measure(letter) * self._scale(face)
+            return self.prepared.advances[self.prepared.letters[char]] / 1000
+        face = self.fallback_faces[font]
+        return face.text_width(char) * self._scale_of(face)
 
-    def _shapes_of(self, base: int) -> list[int]:
+    def _take_glyphs(self, base: int) -> list[int]:
         """The glyph numbers of a letter by take; letters start apart, lest all of them wander alike."""
         face = self.prepared
-        true_shape = face.number(base, face.takes)
+        true_shape = face.glyph_number(base, face.takes)
         if not face.takes:
-            return [true_shape] * (TRUE_SHAPE + 1)
-        return [*(face.number(base, (take + base * 5) % TAKES) for take in range(TAKES)), true_shape]
+            return [true_shape] * (TRUE_SHAPE_TAKE + 1)
+        return [
+            *(face.glyph_number(base, (take + base * 5) % TAKES_PER_GLYPH) for take in range(TAKES_PER_GLYPH)),
+            true_shape,
+        ]
 
-    def _spell(self, text: str) -> Spelling:
+    def _spell(self, text: str) -> SpelledWord:
         """The text, which holds no space, as legible letters in their faces."""
-        letters = legible(text, self._faces)
-        if self._is_simple and self._own.issuperset(letters):
-            return self._spell_simply(letters)
-        extent = _Extent()
+        chars = plain.make_legible(text, self._faces)
+        if self._has_no_layout_tables and self._own_chars.issuperset(chars):
+            return self._spell_simply(chars)
+        extent = _InkExtent()
         parts = tuple(
-            self._shape("".join(run), extent)
-            if font == HAND_FONT
-            else self._borrow("".join(run), font, extent)
-            for font, run in groupby(letters, self._font_of)
+            self._shape_run("".join(run), extent) if font == HAND_FONT else self._borrow_run("".join(run), font, extent)
+            for font, run in groupby(chars, self._char_font)
         )
-        bases = tuple([base for part in parts if isinstance(part, Glyphs) for base in part.bases])
-        return Spelling(letters, parts, bases, _occurrences(bases), *extent.measures())
+        bases = tuple([base for part in parts if isinstance(part, HandGlyphs) for base in part.bases])
+        return SpelledWord(chars, parts, bases, _previous_occurrences(bases), *extent.measures())
 
-    def _spell_simply(self, letters: str) -> Spelling:
+    def _spell_simply(self, chars: str) -> SpelledWord:
         """The same for what is all in the hand, and set letter by letter: most words by far."""
-        known = self._extents
-        gap = 0 if self._figures.isdisjoint(letters) else self.style.figure_gap
-        bases, moves = [], []
-        advance = first = last = low = high = 0
-        is_figure = False
-        for letter in letters:
-            base, width, left, bottom, right, top, is_one = known[letter]
-            move = gap if is_figure and is_one else 0
-            is_figure = is_one
-            advance += move
+        extents = self._char_extents
+        gap = 0 if self._digits.isdisjoint(chars) else self.style.figure_gap
+        bases, x_offsets = [], []
+        advance = ink_left = ink_right = ink_bottom = ink_top = 0
+        was_digit = False
+        for char in chars:
+            base, width, left, bottom, right, top, is_digit = extents[char]
+            x_offset = gap if was_digit and is_digit else 0
+            was_digit = is_digit
+            advance += x_offset
             bases.append(base)
-            moves.append(move)
+            x_offsets.append(x_offset)
             # Plain comparisons: calls would cost more than all the rest of a word.
-            if advance + left < first:
-                first = advance + left
-            if advance + right > last:
-                last = advance + right
-            if bottom < low:
-                low = bottom
-            if top > high:
-                high = top
+            if advance + left < ink_left:
+                ink_left = advance + left
+            if advance + right > ink_right:
+                ink_right = advance + right
+            if bottom < ink_bottom:
+                ink_bottom = bottom
+            if top > ink_top:
+                ink_top = top
             advance += width
-        glyphs = Glyphs(tuple(bases), tuple(moves), ())
-        past = last - advance if last > advance else 0
-        edges = (advance / 1000, -first / 1000, past / 1000, -low / 1000, high / 1000)
-        return Spelling(letters, (glyphs,), glyphs.bases, _occurrences(glyphs.bases), *edges)
+        glyphs = HandGlyphs(tuple(bases), tuple(x_offsets), ())
+        overhang = ink_right - advance if ink_right > advance else 0
+        edges = (advance / 1000, -ink_left / 1000, overhang / 1000, -ink_bottom / 1000, ink_top / 1000)
+        return SpelledWord(chars, (glyphs,), glyphs.bases, _previous_occurrences(glyphs.bases), *edges)
 
-    def _extent_of(self, letter: str) -> tuple[int, int, int, int, int, int, bool]:
+    def _char_extent(self, char: str) -> tuple[int, int, int, int, int, int, bool]:
         """A letter's glyph, advance and edges (with the reach of its takes), and whether it is a figure."""
-        base, reach = self.prepared.letters[letter], self._reach
+        base, reach = self.prepared.letters[char], self._reach
         left, bottom, right, top = self.prepared.boxes[base]
         edges = (left - reach, bottom - reach, right + reach, top + reach)
-        return base, self.prepared.advances[base], *edges, letter.isdigit()
+        return base, self.prepared.advances[base], *edges, char.isdigit()
 
-    def _font_of(self, letter: str) -> bytes:
-        if letter in self.prepared.letters:
+    def _char_font(self, char: str) -> bytes:
+        if char in self.prepared.letters:
             return HAND_FONT
-        return next(font for font, face in self.others.items() if letter in face)
+        return next(font for font, face in self.fallback_faces.items() if char in face)
 
-    def _scale(self, face: PlainFace) -> float:
+    def _scale_of(self, face: PlainFace) -> float:
         return self.prepared.cap_height / face.cap_height
 
-    def _shape(self, word: str, extent: "_Extent") -> Glyphs:
-        bases, moves, rises = [], [], []
-        behind = 0  # how far the glyph before stands off its place, and how much less it advanced
-        for base, advance, right, up in self._shaped(word):
-            usual = self.prepared.advances[base]
-            kern = advance - usual if abs(advance - usual) >= _LEAST_KERN else 0
-            left, bottom, far, top = self.prepared.boxes[base]
-            extent.add(left + right, bottom + up, far + right, top + up, usual + kern, self._reach)
+    def _shape_run(self, word: str, extent: "_InkExtent") -> HandGlyphs:
+        bases, x_offsets, y_offsets = [], [], []
+        pending_offset = 0  # how far the glyph before stands off its place, and how much less it advanced
+        for base, advance, x_shift, y_shift in self._position_glyphs(word):
+            default_advance = self.prepared.advances[base]
+            kern = advance - default_advance if abs(advance - default_advance) >= _MIN_KERN else 0
+            left, bottom, ink_right, top = self.prepared.boxes[base]
+            extent.add(
+                left + x_shift,
+                bottom + y_shift,
+                ink_right + x_shift,
+                top + y_shift,
+                default_advance + kern,
+                self._reach,
+            )
             bases.append(base)
-            moves.append(right + behind)
-            rises.append(up)
-            behind = kern - right
-        return Glyphs(tuple(bases), tuple(moves), tuple(rises) if any(rises) else ())
+            x_offsets.append(x_shift + pending_offset)
+            y_offsets.append(y_shift)
+            pending_offset = kern - x_shift
+        return HandGlyphs(tuple(bases), tuple(x_offsets), tuple(y_offsets) if any(y_offsets) else ())
 
-    def _shaped(self, word: str) -> Iterator[tuple[int, int, int, int]]:
+    def _position_glyphs(self, word: str) -> Iterator[tuple[int, int, int, int]]:
         """Each glyph with its advance and how far it is moved right and up, in thousandths."""
-        if self._is_simple:
-            for letter, following in zip(word, f"{word[1:]} ", strict=True):
-                base = self.prepared.letters[letter]
-                gap = self.style.figure_gap if letter.isdigit() and following.isdigit() else 0
+        if self._has_no_layout_tables:
+            for char, next_char in zip(word, f"{word[1:]} ", strict=True):
+                base = self.prepared.letters[char]
+                gap = self.style.figure_gap if char.isdigit() and next_char.isdigit() else 0
                 yield base, self.prepared.advances[base] + gap, 0, 0
             return
         buffer = harfbuzz.Buffer()
         buffer.add_str(word)
         buffer.guess_segment_properties()
         harfbuzz.shape(self._font, buffer, _FEATURES)
-        for info, place in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True):
-            yield self._bases[info.codepoint], place.x_advance, place.x_offset, place.y_offset
+        for info, position in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True):
+            yield (
+                self._bases_by_source_number[info.codepoint],
+                position.x_advance,
+                position.x_offset,
+                position.y_offset,
+            )
 
-    def _borrow(self, word: str, font: bytes, extent: "_Extent") -> Borrowed:
-        face = self.others[font]
-        scale = self._scale(face)
-        for letter in word:
-            left, bottom, right, top = (round(edge * scale) for edge in face.box(letter))
-            extent.add(left, bottom, right, top, round(face.measure(letter) * scale * 1000), 0)
-        shown = b"%b %.3f Tf%bTj%b 1 Tf" % (font, scale, face.encode(word), HAND_FONT)
-        return Borrowed(font, word, shown)
+    def _borrow_run(self, word: str, font: bytes, extent: "_InkExtent") -> BorrowedText:
+        face = self.fallback_faces[font]
+        scale = self._scale_of(face)
+        for char in word:
+            left, bottom, right, top = (round(edge * scale) for edge in face.char_box(char))
+            extent.add(left, bottom, right, top, round(face.text_width(char) * scale * 1000), 0)
+        operators = b"%b %.3f Tf%bTj%b 1 Tf" % (font, scale, face.encode(word), HAND_FONT)
+        return BorrowedText(font, word, operators)
 
 
-def _occurrences(bases: tuple[int, ...]) -> tuple[int, ...]:
+def _previous_occurrences(bases: tuple[int, ...]) -> tuple[int, ...]:
     """For each how often it occurred before."""
     if len(set(bases)) == len(bases):
         return (0,) * len(bases)
-    seen: dict[int, int] = {}
-    nths = []
+    counts: dict[int, int] = {}
+    occurrences = []
     for base in bases:
-        nth = seen.get(base, 0)
-        nths.append(nth)
-        seen[base] = nth + 1
-    return tuple(nths)
+        count = counts.get(base, 0)
+        occurrences.append(count)
+        counts[base] = count + 1
+    return tuple(occurrences)
 
 
-class _Extent:
+class _InkExtent:
     """How far a word's ink reaches, letter by letter, in thousandths."""
 
     def __init__(self) -> None:
@@ -266,11 +280,5 @@ class _Extent:
 
     def measures(self) -> tuple[float, float, float, float, float]:
         """Advance, and how far the ink leaves it: left, right, bottom, top; in ems."""
-        past = max(self._right - self._advance, 0)
-        return (
-            self._advance / 1000,
-            -self._left / 1000,
-            past / 1000,
-            -self._bottom / 1000,
-            self._top / 1000,
-        )
+        overhang = max(self._right - self._advance, 0)
+        return (self._advance / 1000, -self._left / 1000, overhang / 1000, -self._bottom / 1000, self._top / 1000)

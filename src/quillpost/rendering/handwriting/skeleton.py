@@ -11,67 +11,67 @@ from quillpost.rendering.handwriting.outlines import Floats
 Integers = npt.NDArray[np.int64]
 
 # Clear pixels around each letter: its neighbours are never taken for a part of it.
-_MARGIN = 3
+_CELL_MARGIN = 3
 
 
 @dataclass(frozen=True)
-class Sheet:
+class GlyphBitmap:
     """`ink` is one where there is ink; row numbers grow upward, as letters do."""
 
     ink: npt.NDArray[np.uint8]
     scale: float
     _origins: Floats
-    _shelf_bottoms: Integers
-    _places: Integers
+    _row_bottoms: Integers
+    _cell_positions: Integers
 
     @property
     def width(self) -> int:
         return int(self.ink.shape[1])
 
-    def letter_at(self, pixels: Integers) -> Integers:
+    def glyph_at(self, pixels: Integers) -> Integers:
         """The number of the letter in whose cell each pixel lies; a pixel is a place in the flat sheet."""
-        shelf = np.searchsorted(self._shelf_bottoms, pixels // self.width, side="right") - 1
-        return np.searchsorted(self._places, shelf * self.width + pixels % self.width, side="right") - 1
+        cell_row = np.searchsorted(self._row_bottoms, pixels // self.width, side="right") - 1
+        return np.searchsorted(self._cell_positions, cell_row * self.width + pixels % self.width, side="right") - 1
 
-    def points(self, letter: int, pixels: Integers) -> Floats:
+    def pixel_centers(self, glyph: int, pixels: Integers) -> Floats:
         """The middles of a letter's pixels in the letter's own coordinates."""
-        middles = np.stack([pixels % self.width, pixels // self.width], axis=1) + 0.5
-        return (middles - self._origins[letter]) / self.scale
+        centers = np.stack([pixels % self.width, pixels // self.width], axis=1) + 0.5
+        return (centers - self._origins[glyph]) / self.scale
 
 
-def draw(letters: Sequence[Sequence[Floats]], scale: float) -> Sheet:
+def draw_glyphs(glyphs: Sequence[Sequence[Floats]], scale: float) -> GlyphBitmap:
     """Fill the polygons of each letter, `scale` pixels a unit, by the non-zero winding rule."""
-    lows = np.array([np.min([polygon.min(axis=0) for polygon in letter], axis=0) for letter in letters])
-    highs = np.array([np.max([polygon.max(axis=0) for polygon in letter], axis=0) for letter in letters])
-    sizes = np.ceil((highs - lows) * scale).astype(np.int64) + 2 * _MARGIN
-    corners, shelf_bottoms, places, width, height = _shelve(sizes)
-    origins = corners + _MARGIN - lows * scale
+    lows = np.array([np.min([polygon.min(axis=0) for polygon in glyph], axis=0) for glyph in glyphs])
+    highs = np.array([np.max([polygon.max(axis=0) for polygon in glyph], axis=0) for glyph in glyphs])
+    sizes = np.ceil((highs - lows) * scale).astype(np.int64) + 2 * _CELL_MARGIN
+    corners, row_bottoms, cell_positions, width, height = _pack_cells(sizes)
+    origins = corners + _CELL_MARGIN - lows * scale
     winding = np.zeros((height, width), np.int8)
     starts, ends = [], []
-    for letter, origin in zip(letters, origins, strict=True):
-        for polygon in letter:
+    for glyph, origin in zip(glyphs, origins, strict=True):
+        for polygon in glyph:
             pixels = polygon * scale + origin
             starts.append(pixels)
             ends.append(np.roll(pixels, -1, axis=0))
     _mark_crossings(winding, np.concatenate(starts), np.concatenate(ends))
     np.cumsum(winding, axis=1, dtype=np.int8, out=winding)
-    return Sheet((winding != 0).astype(np.uint8), scale, origins, shelf_bottoms, places)
+    return GlyphBitmap((winding != 0).astype(np.uint8), scale, origins, row_bottoms, cell_positions)
 
 
-def _shelve(sizes: Integers) -> tuple[Floats, Integers, Integers, int, int]:
+def _pack_cells(sizes: Integers) -> tuple[Floats, Integers, Integers, int, int]:
     """Cells in rows: their corners, each row's bottom, each cell's place in reading order, and the size."""
     width = int(max(sizes[:, 0].max(), np.sqrt(np.prod(sizes, axis=1).sum()) * 1.2)) + 1
-    corners, bottoms, places = [], [0], []
-    x = tallest = 0
-    for wide, high in sizes.tolist():
-        if x + wide > width:
-            bottoms.append(bottoms[-1] + tallest)
-            x = tallest = 0
+    corners, bottoms, cell_positions = [], [0], []
+    x = row_height = 0
+    for cell_width, cell_height in sizes.tolist():
+        if x + cell_width > width:
+            bottoms.append(bottoms[-1] + row_height)
+            x = row_height = 0
         corners.append((x, bottoms[-1]))
-        places.append((len(bottoms) - 1) * width + x)
-        x += wide
-        tallest = max(tallest, high)
-    return np.array(corners, float), np.array(bottoms), np.array(places), width, bottoms[-1] + tallest
+        cell_positions.append((len(bottoms) - 1) * width + x)
+        x += cell_width
+        row_height = max(row_height, cell_height)
+    return (np.array(corners, float), np.array(bottoms), np.array(cell_positions), width, bottoms[-1] + row_height)
 
 
 def _mark_crossings(winding: npt.NDArray[np.int8], starts: Floats, ends: Floats) -> None:
@@ -86,99 +86,99 @@ def _mark_crossings(winding: npt.NDArray[np.int8], starts: Floats, ends: Floats)
     np.add.at(winding, (row, column), np.where(y1 > y0, 1, -1).astype(np.int8))
 
 
-Table = npt.NDArray[np.bool_]
+LookupTable = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class PixelPath:
     """Pixels (places in the flat sheet) from one node to the next.
 
     A node is an end or a place where trails meet; a closed trail has none, and repeats its first pixel.
     """
 
     pixels: list[int]
-    closed: bool
+    is_closed: bool
 
 
-def thin(ink: npt.NDArray[np.uint8]) -> Integers:
+def thin_ink(ink: npt.NDArray[np.uint8]) -> Integers:
     """The pixels that Guo and Hall's thinning leaves, in order. Nothing comes apart, nothing vanishes."""
     flat = ink.reshape(-1).copy()
-    steps = _neighbour_steps(ink.shape[1])
-    left = np.flatnonzero(flat)
-    before = -1
-    while before != len(left):
-        before = len(left)
+    neighbor_steps = _neighbor_steps(ink.shape[1])
+    remaining = np.flatnonzero(flat)
+    previous_count = -1
+    while previous_count != len(remaining):
+        previous_count = len(remaining)
         for table in _REMOVABLE:
-            removed = table[_neighbours(flat, left, steps)]
-            flat[left[removed]] = 0
-            left = left[~removed]
-    return left
+            is_removed = table[_neighbor_codes(flat, remaining, neighbor_steps)]
+            flat[remaining[is_removed]] = 0
+            remaining = remaining[~is_removed]
+    return remaining
 
 
-def trace(pixels: Integers, width: int, size: int) -> list[Trail]:
+def trace_paths(pixels: Integers, width: int, size: int) -> list[PixelPath]:
     """Trails over all of the thinned pixels, in an order that depends on the pixels alone."""
     flat = np.zeros(size, np.uint8)
     flat[pixels] = 1
-    steps = _neighbour_steps(width)
-    links = _LINKS[_neighbours(flat, pixels, steps)]
+    neighbor_steps = _neighbor_steps(width)
+    links = _LINKS[_neighbor_codes(flat, pixels, neighbor_steps)]
     degrees = links.sum(axis=1)
-    reached = np.searchsorted(pixels, (pixels[:, None] + steps)[links])
-    walker = _Walker(reached.tolist(), np.concatenate([[0], np.cumsum(degrees)]).tolist())
-    trails = [Trail([node], False) for node in np.flatnonzero(degrees == 0).tolist()]
+    linked_pixels = np.searchsorted(pixels, (pixels[:, None] + neighbor_steps)[links])
+    walker = _Walker(linked_pixels.tolist(), np.concatenate([[0], np.cumsum(degrees)]).tolist())
+    paths = [PixelPath([node], False) for node in np.flatnonzero(degrees == 0).tolist()]
     for node in np.flatnonzero((degrees != 0) & (degrees != 2)).tolist():
-        trails.extend(Trail(path, False) for path in walker.paths_from(node))
+        paths.extend(PixelPath(path, False) for path in walker.paths_from(node))
     for start in np.flatnonzero(degrees == 2).tolist():
-        if not walker.walked[start]:
-            trails.append(Trail(walker.around(start), True))
-    places = pixels.tolist()
-    return [Trail([places[pixel] for pixel in trail.pixels], trail.closed) for trail in trails]
+        if not walker.visited[start]:
+            paths.append(PixelPath(walker.loop_from(start), True))
+    positions = pixels.tolist()
+    return [PixelPath([positions[pixel] for pixel in path_found.pixels], path_found.is_closed) for path_found in paths]
 
 
 class _Walker:
     """Follows links between pixels, each stretch once.
 
-    The neighbours of a pixel are those between its own and the next one's place in `begins`.
+    The neighbours of a pixel are those between its own and the next one's place in `neighbor_starts`.
     """
 
-    def __init__(self, neighbours: list[int], begins: list[int]) -> None:
-        self.neighbours = neighbours
-        self.begins = begins
-        self.walked = [False] * len(begins)
+    def __init__(self, neighbors: list[int], neighbor_starts: list[int]) -> None:
+        self.neighbors = neighbors
+        self.neighbor_starts = neighbor_starts
+        self.visited = [False] * len(neighbor_starts)
 
     def paths_from(self, node: int) -> list[list[int]]:
         paths = []
-        for following in self.neighbours[self.begins[node] : self.begins[node + 1]]:
-            is_node = self._degree(following) != 2
-            if self.walked[following] or (is_node and following < node):
+        for neighbor in self.neighbors[self.neighbor_starts[node] : self.neighbor_starts[node + 1]]:
+            is_node = self._degree(neighbor) != 2
+            if self.visited[neighbor] or (is_node and neighbor < node):
                 continue
-            paths.append([node, following] if is_node else self._follow(node, following))
+            paths.append([node, neighbor] if is_node else self._follow_path(node, neighbor))
         return paths
 
-    def around(self, start: int) -> list[int]:
-        self.walked[start] = True
-        return self._follow(start, self.neighbours[self.begins[start]])
+    def loop_from(self, start: int) -> list[int]:
+        self.visited[start] = True
+        return self._follow_path(start, self.neighbors[self.neighbor_starts[start]])
 
-    def _follow(self, start: int, following: int) -> list[int]:
-        """On from `following` to the next node, or back to the start."""
-        path, before, here = [start], start, following
-        while here != start and self._degree(here) == 2:
-            self.walked[here] = True
-            path.append(here)
-            one, other = self.neighbours[self.begins[here] : self.begins[here + 1]]
-            before, here = here, other if one == before else one
-        path.append(here)
+    def _follow_path(self, start: int, first_neighbor: int) -> list[int]:
+        """On from `first_neighbor` to the next node, or back to the start."""
+        path, previous, current = [start], start, first_neighbor
+        while current != start and self._degree(current) == 2:
+            self.visited[current] = True
+            path.append(current)
+            one, other = self.neighbors[self.neighbor_starts[current] : self.neighbor_starts[current + 1]]
+            previous, current = current, other if one == previous else one
+        path.append(current)
         return path
 
     def _degree(self, pixel: int) -> int:
-        return self.begins[pixel + 1] - self.begins[pixel]
+        return self.neighbor_starts[pixel + 1] - self.neighbor_starts[pixel]
 
 
-def _neighbour_steps(width: int) -> Integers:
+def _neighbor_steps(width: int) -> Integers:
     """Clockwise from the pixel above."""
     return np.array([-width, -width + 1, 1, width + 1, width, width - 1, -1, -width - 1])
 
 
-def _neighbours(flat: npt.NDArray[np.uint8], pixels: Integers, steps: Integers) -> npt.NDArray[np.uint8]:
+def _neighbor_codes(flat: npt.NDArray[np.uint8], pixels: Integers, steps: Integers) -> npt.NDArray[np.uint8]:
     """One bit for each inked neighbour."""
     code = np.zeros(len(pixels), np.uint8)
     for bit, step in enumerate(steps):
@@ -186,27 +186,27 @@ def _neighbours(flat: npt.NDArray[np.uint8], pixels: Integers, steps: Integers) 
     return code
 
 
-def _removable(second: bool) -> Table:
+def _removable_table(is_second_half: bool) -> LookupTable:
     """For every neighbourhood: may the pixel go in this half of a round?"""
     n, ne, e, se, s, sw, w, nw = ((np.arange(256) >> bit & 1).astype(bool) for bit in range(8))
     crossings = (~n & (ne | e)).astype(int) + (~e & (se | s)) + (~s & (sw | w)) + (~w & (nw | n))
-    one_way = (nw | n).astype(int) + (ne | e) + (se | s) + (sw | w)
-    other_way = (n | ne).astype(int) + (e | se) + (s | sw) + (w | nw)
-    fewest = np.minimum(one_way, other_way)
-    spared = ((n | ne | ~se) & e) if second else ((s | sw | ~nw) & w)
-    return (crossings == 1) & (fewest >= 2) & (fewest <= 3) & ~spared
+    clockwise_pairs = (nw | n).astype(int) + (ne | e) + (se | s) + (sw | w)
+    counterclockwise_pairs = (n | ne).astype(int) + (e | se) + (s | sw) + (w | nw)
+    min_pairs = np.minimum(clockwise_pairs, counterclockwise_pairs)
+    is_spared = ((n | ne | ~se) & e) if is_second_half else ((s | sw | ~nw) & w)
+    return (crossings == 1) & (min_pairs >= 2) & (min_pairs <= 3) & ~is_spared
 
 
-def _links() -> Table:
+def _link_table() -> LookupTable:
     """For every neighbourhood: which neighbours the line goes on to.
 
     Round a corner it takes the straight steps, not the diagonal one besides.
     """
     inked = np.stack([(np.arange(256) >> bit & 1).astype(bool) for bit in range(8)], axis=1)
-    beside = np.roll(inked, 1, axis=1) | np.roll(inked, -1, axis=1)
+    has_straight_neighbor = np.roll(inked, 1, axis=1) | np.roll(inked, -1, axis=1)
     diagonal = np.arange(8) % 2 == 1
-    return inked & ~(diagonal & beside)
+    return inked & ~(diagonal & has_straight_neighbor)
 
 
-_REMOVABLE = (_removable(second=False), _removable(second=True))
-_LINKS = _links()
+_REMOVABLE = (_removable_table(is_second_half=False), _removable_table(is_second_half=True))
+_LINKS = _link_table()

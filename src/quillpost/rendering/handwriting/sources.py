@@ -5,9 +5,9 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from quillpost.rendering.handwriting.catalog import STYLES, Face, Style
+from quillpost.rendering.handwriting.catalog import STYLES, FaceRecipe, Style
 
-SHIPPED = "shipped"
+SHIPPED_FACES_FOLDER = "shipped"
 
 
 class FontSources:
@@ -16,26 +16,26 @@ class FontSources:
     def __init__(self, node_modules: Path | None) -> None:
         self._node_modules = node_modules
 
-    def find(self, face: Face) -> bytes | None:
+    def read_font(self, face: FaceRecipe) -> bytes | None:
         """The face's TrueType file; nothing where its package is not installed."""
-        file = self._file_of(face)
+        file = self._font_file(face)
         return file.read_bytes() if file else None
 
     def installed(self) -> tuple[Style, ...]:
         """The styles whose files are there, by number."""
-        return tuple(style for style in STYLES if self._file_of(style))
+        return tuple(style for style in STYLES if self._font_file(style))
 
-    def shipped(self, key: str) -> bytes | None:
+    def read_shipped_face(self, key: str) -> bytes | None:
         """A face that came with us, prepared by this very recipe."""
-        file = resources.files("quillpost.rendering.handwriting") / SHIPPED / f"{key}.face"
+        file = resources.files("quillpost.rendering.handwriting") / SHIPPED_FACES_FOLDER / f"{key}.face"
         return zlib.decompress(file.read_bytes()) if file.is_file() else None
 
-    def _file_of(self, face: Face) -> Traversable | None:
-        package = self._package(face)
+    def _font_file(self, face: FaceRecipe) -> Traversable | None:
+        package = self._package_folder(face)
         file = package / face.source.path if package else None
         return file if file and file.is_file() else None
 
-    def _package(self, face: Face) -> Traversable | None:
+    def _package_folder(self, face: FaceRecipe) -> Traversable | None:
         if face.source.is_from_npm:
             return self._node_modules / face.source.package if self._node_modules else None
         try:

@@ -6,29 +6,29 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from quillpost.rendering.handwriting.centerlines import Stroke, strokes_of
-from quillpost.rendering.handwriting.junctions import Branch, lines_of
-from quillpost.rendering.handwriting.outlines import Floats, Shape, extents, perimeter, sampled, signed_area
-from quillpost.rendering.handwriting.pen import ink, widths
-from quillpost.rendering.handwriting.skeleton import draw, thin, trace
-from quillpost.rendering.handwriting.variation import Chance, Habits, paths_of
+from quillpost.rendering.handwriting.centerlines import Stroke, trace_strokes
+from quillpost.rendering.handwriting.junctions import Branch, trace_pen_paths
+from quillpost.rendering.handwriting.outlines import Floats, Shape, ink_extents, perimeter, sample_contour, signed_area
+from quillpost.rendering.handwriting.pen import ink_outlines, ink_radii
+from quillpost.rendering.handwriting.skeleton import draw_glyphs, thin_ink, trace_paths
+from quillpost.rendering.handwriting.variation import HandHabits, TakeNoise, vary_paths
 
 # The pen's radius on the sheet: enough for a straight middle line, few enough pixels to be quick.
-_PEN_PIXELS = 5.5
+_PEN_RADIUS_PIXELS = 5.5
 _EDGE_SPACING = 5.0
 
 # This much of a hand's ink, in hundredths of its length, is drawn no wider than its pen.
-_PEN_SHARE = 62.0
+_PEN_PERCENTILE = 62.0
 
 # Holes whose outline is not longer than so many pen radii may have been larger before the ink ran.
-_EYE = 12.0
+_MAX_EYE_PERIMETER = 12.0
 
 # No ink leaves the box of the source's ink by more; the controls of its curves reach a little further.
-_REACH = 40.0
+_MAX_REACH = 40.0
 
 
-def rewrite(
-    letters: Mapping[str, Shape],
+def make_takes(
+    glyphs: Mapping[str, Shape],
     advances: Mapping[str, float],
     *,
     count: int,
@@ -43,69 +43,82 @@ def rewrite(
     `amplitude` says how much the takes differ (1 is a relaxed hand). In a `joined` hand entries and exits
     keep their places. `tell` hears how many letters are done, of how many.
     """
-    edges = {name: [sampled(contour, _EDGE_SPACING) for contour in shape] for name, shape in letters.items()}
-    edges = {name: polygons for name, polygons in edges.items() if polygons and _pen_of(polygons) > 0}
-    strokes, pen = strokes_by_letter(edges)
-    habits = Habits(amplitude, joined, _x_height(letters))
+    outlines = {name: [sample_contour(contour, _EDGE_SPACING) for contour in shape] for name, shape in glyphs.items()}
+    outlines = {
+        name: polygons for name, polygons in outlines.items() if polygons and _estimate_pen_radius(polygons) > 0
+    }
+    strokes, pen_radius = strokes_by_glyph(outlines)
+    habits = HandHabits(amplitude, joined, _x_height(glyphs))
     takes: dict[str, list[Shape]] = {}
-    for done, name in enumerate(letters, start=1):
-        chance = Chance(seed, zlib.crc32(name.encode()), count)
+    for done_count, name in enumerate(glyphs, start=1):
+        noise = TakeNoise(seed, zlib.crc32(name.encode()), count)
         takes[name] = (
-            _written(strokes[name], advances[name], pen, habits, chance)
+            _write_takes(strokes[name], advances[name], pen_radius, habits, noise)
             if strokes.get(name)
-            else [letters[name]] * count
+            else [glyphs[name]] * count
         )
         if tell:
-            tell(done, len(letters))
+            tell(done_count, len(glyphs))
     return takes
 
 
-def strokes_by_letter(edges: Mapping[str, list[Floats]]) -> tuple[dict[str, list[Stroke]], float]:
+def strokes_by_glyph(outlines: Mapping[str, list[Floats]]) -> tuple[dict[str, list[Stroke]], float]:
     """The strokes of each letter from the polygons of its outline, and the radius of the hand's pen."""
-    if not edges:
+    if not outlines:
         return {}, 1.0
-    pen = float(np.median([_pen_of(polygons) for polygons in edges.values()]))
-    names = list(edges)
-    sheet = draw(list(edges.values()), _PEN_PIXELS / pen)
+    pen_radius = float(np.median([_estimate_pen_radius(polygons) for polygons in outlines.values()]))
+    names = list(outlines)
+    bitmap = draw_glyphs(list(outlines.values()), _PEN_RADIUS_PIXELS / pen_radius)
     branches = defaultdict(list)
-    trails = trace(thin(sheet.ink), sheet.width, sheet.ink.size)
-    owners = sheet.letter_at(np.array([trail.pixels[0] for trail in trails]))
-    for owner, trail in zip(owners.tolist(), trails, strict=True):
-        path = sheet.points(owner, np.array(trail.pixels))
-        branches[names[owner]].append(Branch(path, trail.pixels[0], trail.pixels[-1], trail.closed))
+    pixel_paths = trace_paths(thin_ink(bitmap.ink), bitmap.width, bitmap.ink.size)
+    glyph_indexes = bitmap.glyph_at(np.array([pixel_path.pixels[0] for pixel_path in pixel_paths]))
+    for glyph_index, pixel_path in zip(glyph_indexes.tolist(), pixel_paths, strict=True):
+        path = bitmap.pixel_centers(glyph_index, np.array(pixel_path.pixels))
+        branches[names[glyph_index]].append(
+            Branch(path, pixel_path.pixels[0], pixel_path.pixels[-1], pixel_path.is_closed)
+        )
     strokes = {}
-    for name, polygons in edges.items():
-        edge = np.concatenate(polygons)
-        strokes[name] = strokes_of(lines_of(branches[name], edge, pen), edge, _eyes(polygons, pen), pen)
-    rooms = [stroke.room for of_letter in strokes.values() for stroke in of_letter]
-    return strokes, float(np.percentile(np.concatenate([*rooms, [pen]]), _PEN_SHARE))
+    for name, polygons in outlines.items():
+        outline_points = np.concatenate(polygons)
+        strokes[name] = trace_strokes(
+            trace_pen_paths(branches[name], outline_points, pen_radius),
+            outline_points,
+            _eye_points(polygons, pen_radius),
+            pen_radius,
+        )
+    radii = [stroke.room for glyph_strokes in strokes.values() for stroke in glyph_strokes]
+    return strokes, float(np.percentile(np.concatenate([*radii, [pen_radius]]), _PEN_PERCENTILE))
 
 
-def _written(
-    strokes: list[Stroke], advance: float, pen: float, habits: Habits, chance: Chance
+def _write_takes(
+    strokes: list[Stroke], advance: float, pen_radius: float, habits: HandHabits, noise: TakeNoise
 ) -> list[Shape]:
-    radii = [widths(stroke, pen, habits.amplitude, chance) for stroke in strokes]
-    widened = max(float((drawn - stroke.room).max()) for stroke, drawn in zip(strokes, radii, strict=True))
-    paths = paths_of(strokes, advance, habits, chance, max(_REACH - max(widened, 0.0), 5.0))
-    inked = [ink(*parts) for parts in zip(strokes, paths, radii, strict=True)]
-    return [[contour for stroke in inked for contour in stroke[take]] for take in range(chance.takes)]
+    radii = [ink_radii(stroke, pen_radius, habits.amplitude, noise) for stroke in strokes]
+    max_widening = max(
+        float((stroke_radii - stroke.room).max()) for stroke, stroke_radii in zip(strokes, radii, strict=True)
+    )
+    paths = vary_paths(strokes, advance, habits, noise, max(_MAX_REACH - max(max_widening, 0.0), 5.0))
+    outlines = [ink_outlines(*parts) for parts in zip(strokes, paths, radii, strict=True)]
+    return [[contour for stroke in outlines for contour in stroke[take]] for take in range(noise.takes)]
 
 
-def _pen_of(polygons: list[Floats]) -> float:
+def _estimate_pen_radius(polygons: list[Floats]) -> float:
     """Half the width that a stroke of this area has, if the outline runs along both of its sides."""
     length = sum(map(perimeter, polygons))
     return abs(sum(map(signed_area, polygons))) / length if length else 0.0
 
 
-def _eyes(polygons: list[Floats], pen: float) -> Floats:
+def _eye_points(polygons: list[Floats], pen_radius: float) -> Floats:
     """Points round the small holes: contours that run against the rest."""
-    way = sum(map(signed_area, polygons))
-    holes = [polygon for polygon in polygons if signed_area(polygon) * way < 0]
-    return np.concatenate([np.empty((0, 2)), *(hole for hole in holes if perimeter(hole) < _EYE * pen)])
+    total_area = sum(map(signed_area, polygons))
+    holes = [polygon for polygon in polygons if signed_area(polygon) * total_area < 0]
+    return np.concatenate(
+        [np.empty((0, 2)), *(hole for hole in holes if perimeter(hole) < _MAX_EYE_PERIMETER * pen_radius)]
+    )
 
 
-def _x_height(letters: Mapping[str, Shape]) -> float:
+def _x_height(glyphs: Mapping[str, Shape]) -> float:
     for name in ("x", "n", "a"):
-        if letters.get(name):
-            return extents(letters[name])[3]
+        if glyphs.get(name):
+            return ink_extents(glyphs[name])[3]
     return 400.0

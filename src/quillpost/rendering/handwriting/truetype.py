@@ -14,82 +14,82 @@ _SFNT_MAGIC = 0xB1B0AFBA
 _HEAD_CHECKSUM = slice(8, 12)
 _LONG_OFFSETS = slice(50, 52)
 # What a PDF needs to draw by glyph number; hints come along where there are any.
-_DRAWING = (b"cvt ", b"fpgm", b"glyf", b"head", b"hhea", b"hmtx", b"loca", b"maxp", b"prep")
+_DRAWING_TABLES = (b"cvt ", b"fpgm", b"glyf", b"head", b"hhea", b"hmtx", b"loca", b"maxp", b"prep")
 
 
-Table = bytes | memoryview
+FontTable = bytes | memoryview
 
 
-def tables_of(font: bytes) -> dict[bytes, memoryview]:
+def read_tables(font: bytes) -> dict[bytes, memoryview]:
     """Its tables by their tags; they stay where they are."""
     (count,) = struct.unpack_from(">H", font, 4)
     directory = struct.iter_unpack(">4s4xII", font[12 : 12 + 16 * count])
-    whole = memoryview(font)
-    return {tag: whole[offset : offset + length] for tag, offset, length in directory}
+    view = memoryview(font)
+    return {tag: view[offset : offset + length] for tag, offset, length in directory}
 
 
-def assembled(tables: Mapping[bytes, Table]) -> bytes:
+def assemble_font(tables: Mapping[bytes, FontTable]) -> bytes:
     """A font of these tables; its checksums are right."""
-    bodies = {tag: padded(tables[tag]) for tag in sorted(tables)}
-    bodies[b"head"] = _with(bodies[b"head"], _HEAD_CHECKSUM, bytes(4))
-    sums = {tag: _checksum(body) for tag, body in bodies.items()}
-    directory, at = b"", 12 + 16 * len(bodies)
+    bodies = {tag: pad_table(tables[tag]) for tag in sorted(tables)}
+    bodies[b"head"] = _replace_slice(bodies[b"head"], _HEAD_CHECKSUM, bytes(4))
+    checksums = {tag: _checksum(body) for tag, body in bodies.items()}
+    directory, offset = b"", 12 + 16 * len(bodies)
     for tag, body in bodies.items():
-        directory += struct.pack(">4sIII", tag, sums[tag], at, len(tables[tag]))
-        at += len(body)
-    power = len(bodies).bit_length() - 1
-    search = 16 << power
-    head = struct.pack(">IHHHH", _VERSION, len(bodies), search, power, 16 * len(bodies) - search)
-    front = head + directory
-    total = (_checksum(front) + sum(sums.values())) & 0xFFFFFFFF
+        directory += struct.pack(">4sIII", tag, checksums[tag], offset, len(tables[tag]))
+        offset += len(body)
+    entry_selector = len(bodies).bit_length() - 1
+    search_range = 16 << entry_selector
+    head = struct.pack(">IHHHH", _VERSION, len(bodies), search_range, entry_selector, 16 * len(bodies) - search_range)
+    header = head + directory
+    total = (_checksum(header) + sum(checksums.values())) & 0xFFFFFFFF
     adjustment = struct.pack(">I", (_SFNT_MAGIC - total) & 0xFFFFFFFF)
-    bodies[b"head"] = _with(bodies[b"head"], _HEAD_CHECKSUM, adjustment)
-    return b"".join([front, *bodies.values()])
+    bodies[b"head"] = _replace_slice(bodies[b"head"], _HEAD_CHECKSUM, adjustment)
+    return b"".join([header, *bodies.values()])
 
 
-def thinned(font: bytes, used: Collection[int]) -> bytes:
+def subset_outlines(font: bytes, used_glyphs: Collection[int]) -> bytes:
     """The font with the outlines of the used glyphs alone; every glyph keeps its number.
 
     No glyph may be made of other glyphs: their parts would be lost.
     """
-    tables = tables_of(font)
-    offsets = _offsets(tables)
-    kept = np.zeros(len(offsets) - 1, bool)
-    kept[0] = True
-    kept[np.fromiter(used, np.int64, len(used))] = True
-    starts, ends = offsets[:-1][kept].tolist(), offsets[1:][kept].tolist()
+    tables = read_tables(font)
+    offsets = _glyph_offsets(tables)
+    is_used = np.zeros(len(offsets) - 1, bool)
+    is_used[0] = True
+    is_used[np.fromiter(used_glyphs, np.int64, len(used_glyphs))] = True
+    starts, ends = offsets[:-1][is_used].tolist(), offsets[1:][is_used].tolist()
     outlines = tables[b"glyf"]
     glyf = b"".join([outlines[start:end] for start, end in zip(starts, ends, strict=True)])
-    lengths = np.where(kept, np.diff(offsets), 0)
+    lengths = np.where(is_used, np.diff(offsets), 0)
     loca = np.concatenate(([0], np.cumsum(lengths))).astype(">u4")
-    replaced: dict[bytes, Table] = {
+    new_tables: dict[bytes, FontTable] = {
         b"glyf": glyf,
         b"loca": loca.tobytes(),
-        b"head": _with(tables[b"head"], _LONG_OFFSETS, b"\0\1"),
-        b"hmtx": _thinned_metrics(tables, kept),
+        b"head": _replace_slice(tables[b"head"], _LONG_OFFSETS, b"\0\1"),
+        b"hmtx": _subset_metrics(tables, is_used),
     }
-    return assembled({**{tag: tables[tag] for tag in _DRAWING if tag in tables}, **replaced})
+    return assemble_font({**{tag: tables[tag] for tag in _DRAWING_TABLES if tag in tables}, **new_tables})
 
 
-def _offsets(tables: Mapping[bytes, Table]) -> npt.NDArray[np.int64]:
+def _glyph_offsets(tables: Mapping[bytes, FontTable]) -> npt.NDArray[np.int64]:
     if tables[b"head"][_LONG_OFFSETS] == b"\0\1":
         return np.frombuffer(tables[b"loca"], ">u4").astype(np.int64)
     return np.frombuffer(tables[b"loca"], ">u2").astype(np.int64) * 2
 
 
-def _thinned_metrics(tables: Mapping[bytes, Table], kept: npt.NDArray[np.bool_]) -> bytes:
+def _subset_metrics(tables: Mapping[bytes, FontTable], is_used: npt.NDArray[np.bool_]) -> bytes:
     """Advances and side bearings; those of glyphs that are gone are zero, which deflates well."""
-    (full_rows,) = struct.unpack_from(">H", tables[b"hhea"], 34)
+    (full_row_count,) = struct.unpack_from(">H", tables[b"hhea"], 34)
     metrics = np.frombuffer(tables[b"hmtx"], ">u2").copy()
-    rows = metrics[: 2 * full_rows].reshape(-1, 2)
-    gone = ~kept
+    rows = metrics[: 2 * full_row_count].reshape(-1, 2)
+    is_removed = ~is_used
     # The last full row's advance is also that of the glyphs after it.
-    rows[:-1][gone[: full_rows - 1]] = 0
-    metrics[2 * full_rows :][gone[full_rows:]] = 0
+    rows[:-1][is_removed[: full_row_count - 1]] = 0
+    metrics[2 * full_row_count :][is_removed[full_row_count:]] = 0
     return metrics.tobytes()
 
 
-def padded(table: Table) -> bytes:
+def pad_table(table: FontTable) -> bytes:
     return b"".join((table, bytes(-len(table) % 4)))
 
 
@@ -97,29 +97,29 @@ def _checksum(table: bytes) -> int:
     return int(np.frombuffer(table, ">u4").sum(dtype=np.uint64)) & 0xFFFFFFFF
 
 
-def _with(table: Table, place: slice, value: bytes) -> bytes:
-    return b"".join((table[: place.start], value, table[place.stop :]))
+def _replace_slice(table: FontTable, position: slice, value: bytes) -> bytes:
+    return b"".join((table[: position.start], value, table[position.stop :]))
 
 
-Whole = npt.NDArray[np.int64]
-Truth = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _ON_CURVE, _X_SHORT, _Y_SHORT, _X_SAME_OR_POSITIVE, _Y_SAME_OR_POSITIVE = 1, 2, 4, 16, 32
-_MAGIC = 0x5F0F3CF5
+_HEAD_MAGIC = 0x5F0F3CF5
 _FIXED_DATE = 3_660_681_600  # the first day of 2020, in seconds since 1904
 
 
-def write(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes:
+def write_font(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes:
     """The font of these glyphs, each with its advance; the first one is .notdef."""
-    points = _points_of(shapes)
-    boxes, contour_counts, point_counts = _boxes_of(points, len(shapes))
+    points = _collect_points(shapes)
+    boxes, contour_counts, point_counts = _glyph_boxes(points, len(shapes))
     glyphs = _glyph_records(points, boxes, len(shapes))
     offsets = np.concatenate([[0], np.cumsum([len(glyph) for glyph in glyphs])])
     widths = np.array(advances)
     left, bottom, right, top = boxes.min(0)[:2].tolist() + boxes.max(0)[2:].tolist()
     head = struct.pack(
         ">IIIIHHQQhhhhHHhhh",
-        *(0x00010000, 0x00010000, 0, _MAGIC, 0b1011, units, _FIXED_DATE, _FIXED_DATE),
+        *(0x00010000, 0x00010000, 0, _HEAD_MAGIC, 0b1011, units, _FIXED_DATE, _FIXED_DATE),
         *(left, bottom, right, top, 0, 8, 2, 1, 0),
     )
     hhea = struct.pack(
@@ -132,7 +132,7 @@ def write(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes
         *(0x00010000, len(shapes), int(point_counts.max()), int(contour_counts.max()), 0, 0, 1),
         *(0, 0, 0, 0, 0, 0, 0, 0),
     )
-    return assembled(
+    return assemble_font(
         {
             b"glyf": b"".join(glyphs),
             b"head": head,
@@ -148,25 +148,25 @@ def write(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes
 class _Points:
     """All points of all glyphs in one row, with the glyph and the contour that each belongs to."""
 
-    places: Whole
-    on_curve: Truth
-    contour: Whole
-    glyph: Whole
+    coordinates: Integers
+    is_on_curve: Flags
+    contour: Integers
+    glyph: Integers
 
 
-def _points_of(shapes: Sequence[Shape]) -> _Points:
+def _collect_points(shapes: Sequence[Shape]) -> _Points:
     contours = [contour for shape in shapes for contour in shape]
     sizes = np.array([2 * len(contour) for contour in contours], dtype=np.int64)
     owners = np.repeat(np.arange(len(shapes)), [len(shape) for shape in shapes])
     starts_and_controls = [contour[:, :2].reshape(-1, 2) for contour in contours]
-    places = np.rint(np.concatenate([np.zeros((0, 2)), *starts_and_controls])).astype(np.int64)
+    coordinates = np.rint(np.concatenate([np.zeros((0, 2)), *starts_and_controls])).astype(np.int64)
     contour = np.repeat(np.arange(len(contours)), sizes)
-    everything = _Points(places, np.arange(len(places)) % 2 == 0, contour, np.repeat(owners, sizes))
-    keep = ~_is_needless(everything, sizes)
-    return _Points(places[keep], everything.on_curve[keep], contour[keep], everything.glyph[keep])
+    all_points = _Points(coordinates, np.arange(len(coordinates)) % 2 == 0, contour, np.repeat(owners, sizes))
+    is_kept = ~_is_redundant(all_points, sizes)
+    return _Points(coordinates[is_kept], all_points.is_on_curve[is_kept], contour[is_kept], all_points.glyph[is_kept])
 
 
-def _is_needless(points: _Points, sizes: Whole) -> Truth:
+def _is_redundant(points: _Points, sizes: Integers) -> Flags:
     """Controls half way along a straight line, and starts half way between two controls.
 
     A contour's first point always stays. Half a unit is lost at most, as in all rounding.
@@ -175,33 +175,39 @@ def _is_needless(points: _Points, sizes: Whole) -> Truth:
         return np.zeros(0, dtype=np.bool_)
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)
     size = np.repeat(sizes, sizes)
-    position = np.arange(len(points.places)) - first
-    before, after = first + (position - 1) % size, first + (position + 1) % size
-    bend = np.abs(2 * points.places - points.places[before] - points.places[after]).max(1)
+    position = np.arange(len(points.coordinates)) - first
+    previous, following = first + (position - 1) % size, first + (position + 1) % size
+    bend = np.abs(2 * points.coordinates - points.coordinates[previous] - points.coordinates[following]).max(1)
     is_half_way = bend <= 1
-    straight: Truth = is_half_way & ~points.on_curve
-    implied: Truth = is_half_way & points.on_curve & ~straight[before] & ~straight[after] & (position > 0)
-    return straight | implied
+    is_straight_control: Flags = is_half_way & ~points.is_on_curve
+    is_implied: Flags = (
+        is_half_way
+        & points.is_on_curve
+        & ~is_straight_control[previous]
+        & ~is_straight_control[following]
+        & (position > 0)
+    )
+    return is_straight_control | is_implied
 
 
-def _boxes_of(points: _Points, count: int) -> tuple[Whole, Whole, Whole]:
+def _glyph_boxes(points: _Points, count: int) -> tuple[Integers, Integers, Integers]:
     """For each glyph its left, bottom, right and top, and how many contours and points it has."""
     boxes = np.zeros((count, 4), dtype=np.int64)
     point_counts = np.bincount(points.glyph, minlength=count)
-    inked = point_counts > 0
-    if inked.any():
-        starts = (np.cumsum(point_counts) - point_counts)[inked]
-        boxes[inked, :2] = np.minimum.reduceat(points.places, starts)
-        boxes[inked, 2:] = np.maximum.reduceat(points.places, starts)
+    has_ink = point_counts > 0
+    if has_ink.any():
+        starts = (np.cumsum(point_counts) - point_counts)[has_ink]
+        boxes[has_ink, :2] = np.minimum.reduceat(points.coordinates, starts)
+        boxes[has_ink, 2:] = np.maximum.reduceat(points.coordinates, starts)
     starts_contour = np.diff(points.contour, prepend=-1) > 0
     return boxes, np.bincount(points.glyph[starts_contour], minlength=count), point_counts
 
 
-def _glyph_records(points: _Points, boxes: Whole, count: int) -> list[bytes]:
+def _glyph_records(points: _Points, boxes: Integers, count: int) -> list[bytes]:
     first_of_glyph = np.diff(points.glyph, prepend=-1) > 0
-    steps = np.diff(points.places, axis=0, prepend=np.zeros((1, 2), dtype=np.int64))
-    steps[first_of_glyph] = points.places[first_of_glyph]
-    flags = points.on_curve.astype(np.int64)
+    steps = np.diff(points.coordinates, axis=0, prepend=np.zeros((1, 2), dtype=np.int64))
+    steps[first_of_glyph] = points.coordinates[first_of_glyph]
+    flags = points.is_on_curve.astype(np.int64)
     flags |= _step_flags(steps[:, 0], _X_SHORT, _X_SAME_OR_POSITIVE)
     flags |= _step_flags(steps[:, 1], _Y_SHORT, _Y_SAME_OR_POSITIVE)
     flag_bytes = flags.astype(np.uint8).tobytes()
@@ -226,26 +232,26 @@ def _glyph_records(points: _Points, boxes: Whole, count: int) -> list[bytes]:
                 y_bytes[y_ends[start] : y_ends[end]],
             )
         )
-        return padded(content)
+        return pad_table(content)
 
     return [record(glyph) for glyph in range(count)]
 
 
-def _step_flags(steps: Whole, short: int, same_or_positive: int) -> Whole:
+def _step_flags(steps: Integers, short_flag: int, same_or_positive_flag: int) -> Integers:
     is_short = (steps != 0) & (np.abs(steps) < 256)
     is_same_or_positive = (steps == 0) | (is_short & (steps > 0))
-    flags: Whole = is_short * short | is_same_or_positive * same_or_positive
+    flags: Integers = is_short * short_flag | is_same_or_positive * same_or_positive_flag
     return flags
 
 
-def _step_bytes(steps: Whole) -> tuple[bytes, Whole]:
+def _step_bytes(steps: Integers) -> tuple[bytes, Integers]:
     """The steps as TrueType packs them, and where each begins (and, last, where all end)."""
     size = np.abs(steps)
     lengths = (size > 0).astype(np.int64) + (size >= 256)
     ends = np.concatenate([[0], np.cumsum(lengths)])
     packed = np.zeros(ends[-1], dtype=np.uint8)
-    short, long = lengths == 1, lengths == 2
-    packed[ends[:-1][short]] = size[short]
-    packed[ends[:-1][long]] = (steps[long] >> 8) & 255
-    packed[ends[:-1][long] + 1] = steps[long] & 255
+    is_short, is_long = lengths == 1, lengths == 2
+    packed[ends[:-1][is_short]] = size[is_short]
+    packed[ends[:-1][is_long]] = (steps[is_long] >> 8) & 255
+    packed[ends[:-1][is_long] + 1] = steps[is_long] & 255
     return packed.tobytes(), ends

@@ -13,11 +13,11 @@ from quillpost.rendering.handwriting.centerlines import STEP, Stroke
 from quillpost.rendering.handwriting.outlines import Floats
 
 # Units between the turning points of the pen's own unsteadiness, and how far it goes across and up.
-_WAVE = 300.0
+_WAVELENGTH = 300.0
 _UNSTEADINESS = np.array([6.5, 6.0])
 
 # Loops that are shorter than this are drawn more steadily, or they would close up.
-_STEADY_LOOP = 500.0
+_MIN_UNSTEADY_LOOP = 500.0
 
 # A line that is meant to be straight is drawn in one go.
 _STRAIGHT_STEADINESS = 0.5
@@ -34,14 +34,14 @@ _SPLINE_LOSS = 1.4
 
 _LIMB_STRETCH = 0.045
 _LIMB_LEAN = 0.04
-_LOOSE_PART = np.array([9.0, 7.0])
-_TAIL = 9.0
+_LOOSE_PART_SHIFT = np.array([9.0, 7.0])
+_TAIL_VARIATION = 9.0
 _TAIL_LENGTH = 110.0
 _ANCHOR_LENGTH = 140.0
 
 
 @dataclass(frozen=True, slots=True)
-class Habits:
+class HandHabits:
     """What a hand's letters have in common: how much it strays, and whether they hold on to each other."""
 
     amplitude: float
@@ -49,74 +49,76 @@ class Habits:
     x_height: float
 
 
-class Chance:
+class TakeNoise:
     """The random numbers of a letter's takes: each take has its own, and some are dealt out between them."""
 
-    def __init__(self, seed: int, letter: int, takes: int) -> None:
+    def __init__(self, seed: int, glyph_seed: int, takes: int) -> None:
         self.takes = takes
-        self._letter = np.random.Generator(np.random.PCG64([seed, letter]))
-        self._takes = [np.random.Generator(np.random.PCG64([seed, letter, take])) for take in range(takes)]
+        self._glyph_generator = np.random.Generator(np.random.PCG64([seed, glyph_seed]))
+        self._take_generators = [
+            np.random.Generator(np.random.PCG64([seed, glyph_seed, take])) for take in range(takes)
+        ]
 
     def normal(self, *shape: int) -> Floats:
-        return np.stack([source.standard_normal(shape) for source in self._takes])
+        return np.stack([generator.standard_normal(shape) for generator in self._take_generators])
 
     def uniform(self, *shape: int) -> Floats:
-        return np.stack([source.random(shape) for source in self._takes])
+        return np.stack([generator.random(shape) for generator in self._take_generators])
 
-    def spread(self, kinds: int) -> Floats:
+    def spread_evenly(self, kinds: int) -> Floats:
         """Values from -1 to 1 that the takes share out among themselves, so that no two come close."""
         steps = np.linspace(-1, 1, self.takes) if self.takes > 1 else np.zeros(1)
-        return np.stack([self._letter.permutation(steps) for _ in range(kinds)], axis=1)
+        return np.stack([self._glyph_generator.permutation(steps) for _ in range(kinds)], axis=1)
 
-    def along(self, stroke: Stroke, wave: float) -> Floats:
-        """Smooth noise of about unit size along a stroke, with a turn for every `wave` units."""
+    def noise_along(self, stroke: Stroke, wavelength: float) -> Floats:
+        """Smooth noise of about unit size along a stroke, with a turn for every `wavelength` units."""
         samples = np.arange(len(stroke.path))
         if stroke.lap:
-            knots = max(3, round(stroke.around * STEP / wave))
-            place = samples % stroke.around * (knots / stroke.around)
+            knots = max(3, round(stroke.loop_length * STEP / wavelength))
+            knot_position = samples % stroke.loop_length * (knots / stroke.loop_length)
         else:
-            knots = int(len(stroke.path) * STEP / wave) + 4
-            place = 1 + samples * (STEP / wave)
+            knots = int(len(stroke.path) * STEP / wavelength) + 4
+            knot_position = 1 + samples * (STEP / wavelength)
         values = self.normal(knots)
-        before = place.astype(np.int64)
-        t = place - before
-        a, b, c, d = (values[:, (before + offset) % knots] for offset in (-1, 0, 1, 2))
-        rest = 1 - t
-        inner = b * (4 - 3 * t * t * (1 + rest)) + c * (4 - 3 * rest * rest * (1 + t))
-        return _SPLINE_LOSS * (a * rest**3 + inner + d * t**3) / 6
+        knot_index = knot_position.astype(np.int64)
+        t = knot_position - knot_index
+        a, b, c, d = (values[:, (knot_index + offset) % knots] for offset in (-1, 0, 1, 2))
+        inverse_t = 1 - t
+        inner = b * (4 - 3 * t * t * (1 + inverse_t)) + c * (4 - 3 * inverse_t * inverse_t * (1 + t))
+        return _SPLINE_LOSS * (a * inverse_t**3 + inner + d * t**3) / 6
 
 
-def paths_of(
-    strokes: Sequence[Stroke], advance: float, habits: Habits, chance: Chance, reach: float
+def vary_paths(
+    strokes: Sequence[Stroke], advance: float, habits: HandHabits, noise: TakeNoise, reach: float
 ) -> list[Floats]:
     """The strokes as written in each take, no point further than `reach` from its place, across or up."""
-    meant = np.concatenate([stroke.path for stroke in strokes])
-    limits = np.cumsum([0, *(len(stroke.path) for stroke in strokes)]).tolist()
-    own = np.concatenate([_stroke_wander(stroke, chance) for stroke in strokes], axis=1)
-    own += _loose_parts(strokes, chance)
-    strayed = own + _bends(meant, chance) + _limbs(meant, habits, chance)
-    strayed += _posture(meant, advance, habits, chance)
-    strayed *= habits.amplitude
-    parts = [strayed[:, first:last] for first, last in pairwise(limits)]
-    strayed = np.concatenate(_held_together(strokes, parts), axis=1)
+    source_points = np.concatenate([stroke.path for stroke in strokes])
+    stroke_bounds = np.cumsum([0, *(len(stroke.path) for stroke in strokes)]).tolist()
+    stroke_shifts = np.concatenate([_stroke_drift(stroke, noise) for stroke in strokes], axis=1)
+    stroke_shifts += _loose_part_shifts(strokes, noise)
+    shifts = stroke_shifts + _bend_moves(source_points, noise) + _limb_moves(source_points, habits, noise)
+    shifts += _posture_moves(source_points, advance, habits, noise)
+    shifts *= habits.amplitude
+    parts = [shifts[:, first:last] for first, last in pairwise(stroke_bounds)]
+    shifts = np.concatenate(_hold_together(strokes, parts), axis=1)
     if habits.joined:
-        strayed *= _hold_at_edges(meant, advance, habits.x_height)[:, None]
-    written = meant + reach * np.tanh(strayed / reach)
-    return [written[:, first:last] for first, last in pairwise(limits)]
+        shifts *= _freedom_at_edges(source_points, advance, habits.x_height)[:, None]
+    written_points = source_points + reach * np.tanh(shifts / reach)
+    return [written_points[:, first:last] for first, last in pairwise(stroke_bounds)]
 
 
-def _stroke_wander(stroke: Stroke, chance: Chance) -> Floats:
-    wander = np.stack([chance.along(stroke, _WAVE) for _ in range(2)], axis=2) * _UNSTEADINESS
-    tails = chance.normal(2) * _TAIL
+def _stroke_drift(stroke: Stroke, noise: TakeNoise) -> Floats:
+    drift = np.stack([noise.noise_along(stroke, _WAVELENGTH) for _ in range(2)], axis=2) * _UNSTEADINESS
+    tails = noise.normal(2) * _TAIL_VARIATION
     if stroke.lap:
-        return wander * min(1.0, stroke.around * STEP / _STEADY_LOOP)
+        return drift * min(1.0, stroke.loop_length * STEP / _MIN_UNSTEADY_LOOP)
     if stroke.is_dot:
-        return np.zeros_like(wander)
-    wander *= 1 - _STRAIGHT_STEADINESS * _straightness(stroke.path)
+        return np.zeros_like(drift)
+    drift *= 1 - _STRAIGHT_STEADINESS * _straightness(stroke.path)
     for end, anchor, tail in ((0, stroke.start, tails[:, 0]), (-1, stroke.stop, tails[:, 1])):
         if anchor is None:
-            wander += tail[:, None, None] * _tail(stroke.path, end)
-    return wander
+            drift += tail[:, None, None] * _tail_shape(stroke.path, end)
+    return drift
 
 
 def _straightness(path: Floats) -> float:
@@ -125,49 +127,49 @@ def _straightness(path: Floats) -> float:
     return float(np.clip((np.hypot(*(path[-1] - path[0])) / length - 0.9) / 0.08, 0, 1))
 
 
-def _tail(path: Floats, end: int) -> Floats:
+def _tail_shape(path: Floats, end: int) -> Floats:
     """Longer or shorter at this end: a unit's step outward, that fades along the stroke."""
     inner = path[min(4, len(path) - 1)] if end == 0 else path[-min(5, len(path))]
     outward = path[end] - inner
-    return _fade(len(path), end, _TAIL_LENGTH)[:, None] * outward / max(float(np.hypot(*outward)), 1e-9)
+    return _fade_from_end(len(path), end, _TAIL_LENGTH)[:, None] * outward / max(float(np.hypot(*outward)), 1e-9)
 
 
-def _fade(samples: int, end: int, length: float) -> Floats:
+def _fade_from_end(samples: int, end: int, length: float) -> Floats:
     """One at an end of a stroke, and from there smoothly to nothing."""
     distance = np.arange(samples) * STEP
-    left = np.clip(1 - distance / min(length, max(samples * STEP * 0.9, STEP)), 0, 1)
-    faded = left * left * (3 - 2 * left)
+    share = np.clip(1 - distance / min(length, max(samples * STEP * 0.9, STEP)), 0, 1)
+    faded = share * share * (3 - 2 * share)
     return faded if end == 0 else faded[::-1]
 
 
-def _loose_parts(strokes: Sequence[Stroke], chance: Chance) -> Floats:
+def _loose_part_shifts(strokes: Sequence[Stroke], noise: TakeNoise) -> Floats:
     """Dots and accents land a little beside their place; the longest stroke is the letter itself."""
-    body = max(range(len(strokes)), key=lambda number: len(strokes[number].path))
-    held = {anchor.stroke for stroke in strokes for anchor in (stroke.start, stroke.stop) if anchor}
+    longest = max(range(len(strokes)), key=lambda number: len(strokes[number].path))
+    anchored = {anchor.stroke for stroke in strokes for anchor in (stroke.start, stroke.stop) if anchor}
     offsets = []
     for number, stroke in enumerate(strokes):
-        step = chance.normal(2)[:, None] * _LOOSE_PART
-        is_loose = number != body and number not in held and not (stroke.start or stroke.stop)
-        offsets.append(np.repeat(step if is_loose else np.zeros_like(step), len(stroke.path), axis=1))
+        shift = noise.normal(2)[:, None] * _LOOSE_PART_SHIFT
+        is_loose = number != longest and number not in anchored and not (stroke.start or stroke.stop)
+        offsets.append(np.repeat(shift if is_loose else np.zeros_like(shift), len(stroke.path), axis=1))
     return np.concatenate(offsets, axis=1)
 
 
-def _bends(points: Floats, chance: Chance) -> Floats:
-    bent = np.zeros((chance.takes, *points.shape))
-    for wave, size in _BENDS:
+def _bend_moves(points: Floats, noise: TakeNoise) -> Floats:
+    shifts = np.zeros((noise.takes, *points.shape))
+    for wavelength, size in _BENDS:
         for axis in (0, 1):
-            angle, phase, stretch = np.moveaxis(chance.uniform(3), 1, 0)[..., None]
-            height = chance.normal(1) * size
-            across = points[:, 0] * np.cos(2 * np.pi * angle) + points[:, 1] * np.sin(2 * np.pi * angle)
-            turns = across / (wave * (0.8 + 0.45 * stretch)) + phase
-            bent[:, :, axis] += height * np.sin(2 * np.pi * turns)
-    return bent
+            angle, phase, stretch = np.moveaxis(noise.uniform(3), 1, 0)[..., None]
+            height = noise.normal(1) * size
+            projected = points[:, 0] * np.cos(2 * np.pi * angle) + points[:, 1] * np.sin(2 * np.pi * angle)
+            phases_at_points = projected / (wavelength * (0.8 + 0.45 * stretch)) + phase
+            shifts[:, :, axis] += height * np.sin(2 * np.pi * phases_at_points)
+    return shifts
 
 
-def _limbs(points: Floats, habits: Habits, chance: Chance) -> Floats:
+def _limb_moves(points: Floats, habits: HandHabits, noise: TakeNoise) -> Floats:
     """What rises above small letters or hangs below them stretches and leans by itself."""
     limbs = np.stack([np.maximum(points[:, 1] - habits.x_height, 0), np.minimum(points[:, 1], 0)])
-    lean, stretch = chance.normal(2, 2).transpose(1, 0, 2)
+    lean, stretch = noise.normal(2, 2).transpose(1, 0, 2)
     return np.stack(
         [
             _LIMB_LEAN * (lean[:, :1] * limbs[0] + lean[:, 1:] * limbs[1]),
@@ -177,28 +179,32 @@ def _limbs(points: Floats, habits: Habits, chance: Chance) -> Floats:
     )
 
 
-def _posture(points: Floats, advance: float, habits: Habits, chance: Chance) -> Floats:
+def _posture_moves(points: Floats, advance: float, habits: HandHabits, noise: TakeNoise) -> Floats:
     """Size, slant and turn about the middle of the letter on the line that it is written on, and a shift."""
-    most = _JOINED_POSTURE if habits.joined else _POSTURE
-    wide, high, slant, turn, across, up = (chance.spread(6) * most).T[:, :, None]
+    max_variation = _JOINED_POSTURE if habits.joined else _POSTURE
+    width_change, height_change, slant, rotation, x_shift, y_shift = (noise.spread_evenly(6) * max_variation).T[
+        :, :, None
+    ]
     x, y = points[:, 0] - advance / 2, points[:, 1]
-    return np.stack([wide * x + (slant - turn) * y + across, high * y + turn * x + up], axis=2)
+    return np.stack(
+        [width_change * x + (slant - rotation) * y + x_shift, height_change * y + rotation * x + y_shift], axis=2
+    )
 
 
-def _held_together(strokes: Sequence[Stroke], parts: list[Floats]) -> list[Floats]:
+def _hold_together(strokes: Sequence[Stroke], parts: list[Floats]) -> list[Floats]:
     """An end that touches a stroke goes where that stroke goes."""
     for _ in range(3):
-        moved = [part.copy() for part in parts]
-        for stroke, part, new in zip(strokes, parts, moved, strict=True):
+        attached = [part.copy() for part in parts]
+        for stroke, part, attached_part in zip(strokes, parts, attached, strict=True):
             for end, anchor in ((0, stroke.start), (-1, stroke.stop)):
                 if anchor:
                     gap = parts[anchor.stroke][:, anchor.sample] - part[:, end]
-                    new += gap[:, None] * _fade(part.shape[1], end, _ANCHOR_LENGTH)[:, None]
-        parts = moved
+                    attached_part += gap[:, None] * _fade_from_end(part.shape[1], end, _ANCHOR_LENGTH)[:, None]
+        parts = attached
     return parts
 
 
-def _hold_at_edges(points: Floats, advance: float, x_height: float) -> Floats:
+def _freedom_at_edges(points: Floats, advance: float, x_height: float) -> Floats:
     """Nothing at the letter's edges, where its neighbours join it, to one inside; limbs are freer."""
     x, y = points.T
     inside = np.clip(np.minimum(x, advance - x) / (0.26 * max(advance, 120.0)), 0, 1)

@@ -9,31 +9,33 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.font_preparation import TAKES
-from quillpost.rendering.handwriting.hand import TRUE_SHAPE, Glyphs, Hand, Spelling
+from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH
+from quillpost.rendering.handwriting.hand import TRUE_SHAPE_TAKE, Hand, HandGlyphs, SpelledWord
 
-_STEP = 3  # from a letter's take to its next within a word; it comes round to none too soon
-_MOST_LETTERS = 16  # of a word; one with more goes letter by letter
-_LEAST_WIDTH = 0.02  # of a letter that takes up room, in ems
+_TAKE_STEP = 3  # from a letter's take to its next within a word; it comes round to none too soon
+_MAX_WORD_GLYPHS = 16  # of a word; one with more goes letter by letter
+_MIN_CHAR_WIDTH = 0.02  # of a letter that takes up room, in ems
 
 # For each set of takes that are ruled out, as bits, and each start: the next one that is free.
-_TURNS = tuple(tuple((start + step) % TAKES for step in range(TAKES)) for start in range(TAKES))
-_NONE_FREE = 2**TAKES - 1
-_FREE = np.array(
+_TAKE_ORDERS = tuple(
+    tuple((start + step) % TAKES_PER_GLYPH for step in range(TAKES_PER_GLYPH)) for start in range(TAKES_PER_GLYPH)
+)
+_ALL_TAKEN = 2**TAKES_PER_GLYPH - 1
+_NEXT_FREE_TAKE = np.array(
     [
-        [next((take for take in turn if not taken >> take & 1), 0) for turn in _TURNS]
-        for taken in range(_NONE_FREE + 1)
+        [next((take for take in turn if not taken >> take & 1), 0) for turn in _TAKE_ORDERS]
+        for taken in range(_ALL_TAKEN + 1)
     ],
     np.uint8,
 )
-_LAST_TAKE = TAKES - 1
-_BIT = np.array([1 << take for take in range(TAKES)], np.uint8)
+_LAST_TAKE = TAKES_PER_GLYPH - 1
+_TAKE_BITS = np.array([1 << take for take in range(TAKES_PER_GLYPH)], np.uint8)
 
-_FEW = 8
+_MAX_SLOW_ROWS = 8
 
 Integers = npt.NDArray[np.int64]
 Tokens = npt.NDArray[Any]
-_Choice = tuple[Integers, dict[tuple[int, int], bytes]]
+_TakeChoice = tuple[Integers, dict[tuple[int, int], bytes]]
 
 
 class Vocabulary:
@@ -41,217 +43,221 @@ class Vocabulary:
 
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
-        self.widest = 0.0
-        self.used: set[int] = set()
+        self.widest_extent = 0.0
+        self.used_glyphs: set[int] = set()
         """Glyphs that were shown."""
-        self.borrowed: dict[bytes, set[str]] = {}
+        self.borrowed_chars: dict[bytes, set[str]] = {}
         """Letters that were shown in another face, by its font."""
-        self._numbers = _Numbers(self._learn)
-        self._spellings: list[Spelling] = []
+        self._word_numbers = _WordNumbers(self._add_word)
+        self._spellings: list[SpelledWord] = []
         self._extents: list[float] = []
         self._scale = hand.style.scale
-        self._tables = _Tables(self._scale)
-        space = hand.prepared.number(hand.prepared.letters[" "], hand.prepared.takes)
-        self.used.add(space)
+        self._tables = _WordTables(self._scale)
+        space = hand.prepared.glyph_number(hand.prepared.letters[" "], hand.prepared.takes)
+        self.used_glyphs.add(space)
         # Drawn as nothing, it keeps words apart for whoever reads the page as text.
-        self._space = hand.codes[space] + b")Tj\n"
-        self._shapes = hand.shapes
+        self._space_operators = hand.codes[space] + b")Tj\n"
+        self._take_glyphs = hand.take_glyphs
 
     @property
-    def gap(self) -> float:
+    def word_gap(self) -> float:
         """Between two words."""
-        return self.hand.gap * self.hand.style.scale
+        return self.hand.word_gap * self.hand.style.scale
 
-    def numbers(self, words: Iterable[str]) -> list[int]:
+    def word_numbers(self, words: Iterable[str]) -> list[int]:
         """The numbers of the words, of which some may be new."""
-        return list(map(self._numbers.__getitem__, words))
+        return list(map(self._word_numbers.__getitem__, words))
 
-    def measures(self, numbers: Integers) -> npt.NDArray[np.float64]:
+    def word_measures(self, numbers: Integers) -> npt.NDArray[np.float64]:
         """Of each word its advance, its reach to the left and right of that, below and above the line."""
-        return self._table().measures[numbers]
+        return self._updated_tables().measures[numbers]
 
-    def text(self, number: int) -> str:
+    def word_text(self, number: int) -> str:
         """The word in letters that can be drawn."""
         return self._spellings[number].text
 
-    def extent(self, number: int) -> float:
+    def word_extent(self, number: int) -> float:
         """How much of a line the word's ink and advance take up."""
         return self._extents[number]
 
-    def wider(self, numbers: Sequence[int], width: float) -> list[int]:
+    def find_wider(self, numbers: Sequence[int], width: float) -> list[int]:
         """The places of those words that take up more of a line than that."""
         extents = self._extents
-        return [place for place, number in enumerate(numbers) if extents[number] > width]
+        return [index for index, number in enumerate(numbers) if extents[number] > width]
 
-    def parts_of(self, number: int, width: float) -> list[int]:
+    def split_word(self, number: int, width: float) -> list[int]:
         """The word in parts no wider than that, each as long as can be; a single letter always is one."""
         text, scale = self._spellings[number].text, self.hand.style.scale
         parts, start = [], 0
         while start < len(text):
-            stop = start + self._letters_within(text[start:], width / scale)
-            part = self._numbers[text[start:stop]]
-            while stop > start + 1 and self.extent(part) > width:
-                stop = start + self._letters_but_the_last(text[start:stop])
-                part = self._numbers[text[start:stop]]
+            stop = start + self._count_chars_within(text[start:], width / scale)
+            part = self._word_numbers[text[start:stop]]
+            while stop > start + 1 and self.word_extent(part) > width:
+                stop = start + self._count_without_last_char(text[start:stop])
+                part = self._word_numbers[text[start:stop]]
             parts.append(part)
             start = stop
         return parts
 
-    def in_takes(self, words: Integers, starts: Integers) -> Tokens:
+    def show_in_takes(self, words: Integers, starts: Integers) -> Tokens:
         """Operators for passages in rows, words in columns (-1 is none); no letter has its last shape.
 
         For each letter of each passage one byte remembers the take that it last had, as a bit. What
         the letters of the next word had, together, rules out takes of that word; `starts` says where
         its search among the others begins.
         """
-        takes, single = (self._choose_slowly if len(words) <= _FEW else self._choose)(words, starts)
-        shown = self._show(words, takes)
-        for cell, operators in single.items():
-            shown[cell] = operators
-        return shown
+        takes, glyph_by_glyph = (self._choose_takes_in_python if len(words) <= _MAX_SLOW_ROWS else self._choose_takes)(
+            words, starts
+        )
+        operators_table = self._show_words(words, takes)
+        for cell, operators in glyph_by_glyph.items():
+            operators_table[cell] = operators
+        return operators_table
 
-    def _choose(self, words: Integers, starts: Integers) -> _Choice:
+    def _choose_takes(self, words: Integers, starts: Integers) -> _TakeChoice:
         """The takes of all words; and the operators of those words whose letters go one by one."""
-        table = self._table()
+        table = self._updated_tables()
         rows = len(words)
-        last = np.zeros((rows, len(self._shapes) + 1), np.uint8)
-        memory = last.ravel()
-        row = np.arange(rows) * last.shape[1]
+        last_takes = np.zeros((rows, len(self._take_glyphs) + 1), np.uint8)
+        flat_takes = last_takes.ravel()
+        row_offsets = np.arange(rows) * last_takes.shape[1]
         takes = np.zeros(words.shape, np.int64)
-        single: dict[tuple[int, int], bytes] = {}
+        glyph_by_glyph: dict[tuple[int, int], bytes] = {}
         lengths = table.counts[words].max(axis=0, initial=0).tolist()
-        for column, most in enumerate(lengths):
+        for column, max_length in enumerate(lengths):
             word = words[:, column]
-            places = table.places[:most].take(word, axis=1) + row
-            taken = np.bitwise_or.reduce(memory.take(places), axis=0, initial=0)
+            positions = table.places[:max_length].take(word, axis=1) + row_offsets
+            taken = np.bitwise_or.reduce(flat_takes.take(positions), axis=0, initial=0)
             taken |= table.ruled_out.take(word)
-            take = _FREE[taken, starts[:, column]]
+            take = _NEXT_FREE_TAKE[taken, starts[:, column]]
             takes[:, column] = take
-            stuck = np.flatnonzero(taken == _NONE_FREE).tolist()
-            kept = last[stuck]
-            steps = table.steps[:most].take(word, axis=1)
-            memory[places] = _BIT.take((take + steps) & _LAST_TAKE)
-            for place, before in zip(stuck, kept, strict=True):
-                last[place] = before
-                start = int(starts[place, column])
-                single[place, column] = self._letter_by_letter(int(word[place]), last[place], start)
-        return takes, single
+            stuck_rows = np.flatnonzero(taken == _ALL_TAKEN).tolist()
+            saved_takes = last_takes[stuck_rows]
+            steps = table.steps[:max_length].take(word, axis=1)
+            flat_takes[positions] = _TAKE_BITS.take((take + steps) & _LAST_TAKE)
+            for row_index, saved in zip(stuck_rows, saved_takes, strict=True):
+                last_takes[row_index] = saved
+                start = int(starts[row_index, column])
+                glyph_by_glyph[row_index, column] = self._show_glyph_by_glyph(
+                    int(word[row_index]), last_takes[row_index], start
+                )
+        return takes, glyph_by_glyph
 
-    def _choose_slowly(self, words: Integers, starts: Integers) -> _Choice:
+    def _choose_takes_in_python(self, words: Integers, starts: Integers) -> _TakeChoice:
         """The same choice for few passages, as a preview has: plain Python costs less than calls of numpy."""
         takes = np.zeros(words.shape, np.int64)
-        single: dict[tuple[int, int], bytes] = {}
+        glyph_by_glyph: dict[tuple[int, int], bytes] = {}
         for row, numbers in enumerate(words.tolist()):
-            last = bytearray(len(self._shapes) + 1)
+            last_takes = bytearray(len(self._take_glyphs) + 1)
             for column, (word, start) in enumerate(zip(numbers, starts[row].tolist(), strict=True)):
                 if word < 0:
                     break
                 spelling = self._spellings[word]
-                is_long = len(spelling.bases) > _MOST_LETTERS
-                taken = _NONE_FREE if is_long else reduce(or_, [last[base + 1] for base in spelling.bases], 0)
-                if taken == _NONE_FREE:
-                    single[row, column] = self._letter_by_letter(word, last, start)
+                is_long = len(spelling.bases) > _MAX_WORD_GLYPHS
+                taken = _ALL_TAKEN if is_long else reduce(or_, [last_takes[base + 1] for base in spelling.bases], 0)
+                if taken == _ALL_TAKEN:
+                    glyph_by_glyph[row, column] = self._show_glyph_by_glyph(word, last_takes, start)
                     continue
-                take = takes[row, column] = int(_FREE[taken, start])
-                for base, nth in zip(spelling.bases, spelling.nths, strict=True):
-                    last[base + 1] = 1 << (take + nth * _STEP) % TAKES
-        return takes, single
+                take = takes[row, column] = int(_NEXT_FREE_TAKE[taken, start])
+                for base, occurrence in zip(spelling.bases, spelling.occurrences, strict=True):
+                    last_takes[base + 1] = 1 << (take + occurrence * _TAKE_STEP) % TAKES_PER_GLYPH
+        return takes, glyph_by_glyph
 
-    def in_true_shapes(self, words: Integers) -> Tokens:
+    def show_in_true_shapes(self, words: Integers) -> Tokens:
         """The same in the hand's own shapes."""
-        return self._show(words, np.full(words.shape, TRUE_SHAPE))
+        return self._show_words(words, np.full(words.shape, TRUE_SHAPE_TAKE))
 
-    def line(self, text: str) -> tuple[bytes, float]:
+    def show_line(self, text: str) -> tuple[bytes, float]:
         """The text on one line in true shapes: operators that show it, and its width, both in ems."""
-        words = np.array(self.numbers(text.split()), np.int64)
+        words = np.array(self.word_numbers(text.split()), np.int64)
         face = self.hand.prepared
         # Each word ends with a space of its own.
-        gap = b"[%d]TJ" % round(face.advances[face.letters[" "]] - 1000 * self.hand.gap)
-        width = sum(self._spellings[word].advance for word in words) + self.hand.gap * (len(words) - 1)
-        return gap.join(self.in_true_shapes(words).tolist()), width
+        gap = b"[%d]TJ" % round(face.advances[face.letters[" "]] - 1000 * self.hand.word_gap)
+        width = sum(self._spellings[word].advance for word in words) + self.hand.word_gap * (len(words) - 1)
+        return gap.join(self.show_in_true_shapes(words).tolist()), width
 
-    def _learn(self, text: str) -> int:
+    def _add_word(self, text: str) -> int:
         spelling = self.hand.spell(text)
         self._spellings.append(spelling)
-        extent = spelling.extent * self._scale
+        extent = spelling.total_width * self._scale
         self._extents.append(extent)
-        if extent > self.widest:
-            self.widest = extent
+        if extent > self.widest_extent:
+            self.widest_extent = extent
         return len(self._spellings) - 1
 
-    def _table(self) -> "_Tables":
-        self._tables.catch_up(self._spellings)
+    def _updated_tables(self) -> "_WordTables":
+        self._tables.add_new_words(self._spellings)
         return self._tables
 
-    def _letters_within(self, text: str, width: float) -> int:
-        reach = 0.0
-        for place, letter in enumerate(text):
-            reach += self.hand.width_of(letter)
-            if reach > width:
-                return max(place, 1)
+    def _count_chars_within(self, text: str, width: float) -> int:
+        width_so_far = 0.0
+        for index, char in enumerate(text):
+            width_so_far += self.hand.char_width(char)
+            if width_so_far > width:
+                return max(index, 1)
         return len(text)
 
-    def _letters_but_the_last(self, text: str) -> int:
+    def _count_without_last_char(self, text: str) -> int:
         """Accents count as part of the letter that they stand on: to drop them alone makes little room."""
         count = len(text) - 1
-        while count > 1 and self.hand.width_of(text[count]) < _LEAST_WIDTH:
+        while count > 1 and self.hand.char_width(text[count]) < _MIN_CHAR_WIDTH:
             count -= 1
         return count
 
-    def _show(self, words: Integers, takes: Integers) -> Tokens:
-        table = self._table()
-        wanted = np.zeros_like(table.is_shown)
-        wanted[words, takes] = True
-        for word, take in np.argwhere(wanted & ~table.is_shown).tolist():
-            table.shown[word, take] = self._in_take(word, take)
-        table.is_shown |= wanted
-        shown: Tokens = table.shown[words, takes]
-        return shown
+    def _show_words(self, words: Integers, takes: Integers) -> Tokens:
+        table = self._updated_tables()
+        is_requested = np.zeros_like(table.is_shown)
+        is_requested[words, takes] = True
+        for word, take in np.argwhere(is_requested & ~table.is_shown).tolist():
+            table.shown[word, take] = self._show_in_take(word, take)
+        table.is_shown |= is_requested
+        operators: Tokens = table.shown[words, takes]
+        return operators
 
-    def _in_take(self, word: int, take: int) -> bytes:
-        spelling, shapes = self._spellings[word], self._shapes
-        if take == TRUE_SHAPE:
-            return self._operators(word, [shapes[base][TRUE_SHAPE] for base in spelling.bases])
-        return self._operators(
+    def _show_in_take(self, word: int, take: int) -> bytes:
+        spelling, take_glyphs = self._spellings[word], self._take_glyphs
+        if take == TRUE_SHAPE_TAKE:
+            return self._word_operators(word, [take_glyphs[base][TRUE_SHAPE_TAKE] for base in spelling.bases])
+        return self._word_operators(
             word,
             [
-                shapes[base][(take + nth * _STEP) % TAKES]
-                for base, nth in zip(spelling.bases, spelling.nths, strict=True)
+                take_glyphs[base][(take + occurrence * _TAKE_STEP) % TAKES_PER_GLYPH]
+                for base, occurrence in zip(spelling.bases, spelling.occurrences, strict=True)
             ],
         )
 
-    def _operators(self, word: int, shapes: list[int]) -> bytes:
+    def _word_operators(self, word: int, glyphs: list[int]) -> bytes:
         """Operators that show the word with the hand at size 1 set, and leave it set."""
-        self.used.update(shapes)
+        self.used_glyphs.update(glyphs)
         codes = self.hand.codes
-        if self._spellings[word].is_plain:
-            return b"".join([b"(", *[codes[shape] for shape in shapes], self._space])
-        written, at = [], 0
+        if self._spellings[word].is_simple:
+            return b"".join([b"(", *[codes[glyph] for glyph in glyphs], self._space_operators])
+        operators, start = [], 0
         for part in self._spellings[word].parts:
-            if isinstance(part, Glyphs):
-                its = shapes[at : at + len(part.bases)]
-                written.append(_shown(part, [codes[shape] for shape in its]))
-                at += len(its)
+            if isinstance(part, HandGlyphs):
+                part_glyphs = glyphs[start : start + len(part.bases)]
+                operators.append(_glyph_operators(part, [codes[glyph] for glyph in part_glyphs]))
+                start += len(part_glyphs)
             else:
-                self.borrowed.setdefault(part.font, set()).update(part.letters)
-                written.append(part.operators)
-        return b"".join([*written, b"(", self._space])
+                self.borrowed_chars.setdefault(part.font, set()).update(part.text)
+                operators.append(part.operators)
+        return b"".join([*operators, b"(", self._space_operators])
 
-    def _letter_by_letter(self, word: int, last: npt.NDArray[np.uint8] | bytearray, start: int) -> bytes:
+    def _show_glyph_by_glyph(self, word: int, last_takes: npt.NDArray[np.uint8] | bytearray, start: int) -> bytes:
         """A word whose letters leave none of its takes free: each letter takes its own."""
-        shapes = []
+        glyphs = []
         for base in self._spellings[word].bases:
-            place = base + 1
-            take = int(_FREE[last[place], start])
-            last[place] = 1 << take
-            shapes.append(self._shapes[base][take])
-        return self._operators(word, shapes)
+            position = base + 1
+            take = int(_NEXT_FREE_TAKE[last_takes[position], start])
+            last_takes[position] = 1 << take
+            glyphs.append(self._take_glyphs[base][take])
+        return self._word_operators(word, glyphs)
 
 
-_FIRST_ROOM = 512
+_INITIAL_CAPACITY = 512
 
 
-class _Tables:
+class _WordTables:
     """What is known of each word, a row a word. The last row is empty, for the words that are none.
 
     `places` are those of a word's letters in the memory of takes, `steps` how many steps past the
@@ -263,9 +269,9 @@ class _Tables:
     def __init__(self, scale: float) -> None:
         self._scale = scale
         self._count = 0
-        self._grow(_FIRST_ROOM)
+        self._grow(_INITIAL_CAPACITY)
 
-    def catch_up(self, spellings: Sequence[Spelling]) -> None:
+    def add_new_words(self, spellings: Sequence[SpelledWord]) -> None:
         """Enter the words that are new, all together."""
         new = spellings[self._count :]
         if not new:
@@ -277,66 +283,68 @@ class _Tables:
         self.measures[rows] = [word[-5:] for word in new]
         self.measures[rows] *= self._scale
         counts = np.array([len(word.bases) for word in new])
-        self.ruled_out[rows] = np.where(counts > _MOST_LETTERS, _NONE_FREE, 0)
-        counts = np.minimum(counts, _MOST_LETTERS)
+        self.ruled_out[rows] = np.where(counts > _MAX_WORD_GLYPHS, _ALL_TAKEN, 0)
+        counts = np.minimum(counts, _MAX_WORD_GLYPHS)
         self.counts[rows] = counts
         total = int(counts.sum())
         word = np.repeat(np.arange(rows.start, rows.stop), counts)
-        place = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        bases = chain.from_iterable([word.bases[:_MOST_LETTERS] for word in new])
-        nths = chain.from_iterable([word.nths[:_MOST_LETTERS] for word in new])
-        self.places[place, word] = np.fromiter(bases, np.int64, total) + 1
-        self.steps[place, word] = np.fromiter(nths, np.int64, total) * _STEP % TAKES
-        for row in range(1, _MOST_LETTERS):
-            is_past = counts <= row
-            self.places[row, rows][is_past] = self.places[row - 1, rows][is_past]
-            self.steps[row, rows][is_past] = self.steps[row - 1, rows][is_past]
+        glyph_index = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        bases = chain.from_iterable([word.bases[:_MAX_WORD_GLYPHS] for word in new])
+        occurrences = chain.from_iterable([word.occurrences[:_MAX_WORD_GLYPHS] for word in new])
+        self.places[glyph_index, word] = np.fromiter(bases, np.int64, total) + 1
+        self.steps[glyph_index, word] = np.fromiter(occurrences, np.int64, total) * _TAKE_STEP % TAKES_PER_GLYPH
+        for row in range(1, _MAX_WORD_GLYPHS):
+            is_past_end = counts <= row
+            self.places[row, rows][is_past_end] = self.places[row - 1, rows][is_past_end]
+            self.steps[row, rows][is_past_end] = self.steps[row - 1, rows][is_past_end]
 
-    def _grow(self, room: int) -> None:
-        def grown(name: str, columns: tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
-            table = np.zeros((room, *columns), kind)
-            before = getattr(self, name, table[:1])[:-1]
-            table[: len(before)] = before
+    def _grow(self, capacity: int) -> None:
+        def grow_rows(name: str, columns: tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
+            table = np.zeros((capacity, *columns), kind)
+            previous = getattr(self, name, table[:1])[:-1]
+            table[: len(previous)] = previous
             return table
 
-        def widened(name: str, kind: Any) -> npt.NDArray[Any]:
-            table = np.zeros((_MOST_LETTERS, room), kind)
-            before = getattr(self, name, table[:, :0])
-            table[:, : before.shape[1]] = before
+        def grow_columns(name: str, kind: Any) -> npt.NDArray[Any]:
+            table = np.zeros((_MAX_WORD_GLYPHS, capacity), kind)
+            previous = getattr(self, name, table[:, :0])
+            table[:, : previous.shape[1]] = previous
             return table
 
-        self.measures = grown("measures", (5,), np.float64)
-        self.places = widened("places", np.int64)
-        self.steps = widened("steps", np.uint8)
-        self.counts = grown("counts", (), np.uint8)
-        self.ruled_out = grown("ruled_out", (), np.uint8)
-        self.is_shown = grown("is_shown", (TAKES + 1,), np.bool_)
-        self.shown = grown("shown", (TAKES + 1,), object)
+        self.measures = grow_rows("measures", (5,), np.float64)
+        self.places = grow_columns("places", np.int64)
+        self.steps = grow_columns("steps", np.uint8)
+        self.counts = grow_rows("counts", (), np.uint8)
+        self.ruled_out = grow_rows("ruled_out", (), np.uint8)
+        self.is_shown = grow_rows("is_shown", (TAKES_PER_GLYPH + 1,), np.bool_)
+        self.shown = grow_rows("shown", (TAKES_PER_GLYPH + 1,), object)
         self.is_shown[-1] = True
         self.shown[-1] = b""
 
 
-class _Numbers(dict[str, int]):
+class _WordNumbers(dict[str, int]):
     """Numbers of words; a new word is learnt when it is asked for."""
 
-    def __init__(self, learn: Callable[[str], int]) -> None:
+    def __init__(self, add_word: Callable[[str], int]) -> None:
         super().__init__()
-        self._learn = learn
+        self._add_word = add_word
 
     def __missing__(self, text: str) -> int:
-        number = self[text] = self._learn(text)
+        number = self[text] = self._add_word(text)
         return number
 
 
-def _shown(glyphs: Glyphs, codes: list[bytes]) -> bytes:
-    if glyphs.rises:
-        return b"".join(map(_risen, codes, glyphs.moves, glyphs.rises))
-    if not any(glyphs.moves):
+def _glyph_operators(glyphs: HandGlyphs, codes: list[bytes]) -> bytes:
+    if glyphs.y_offsets:
+        return b"".join(map(_raised_glyph, codes, glyphs.x_offsets, glyphs.y_offsets))
+    if not any(glyphs.x_offsets):
         return b"(" + b"".join(codes) + b")Tj"
-    moved = [b")%d(" % -move + code if move else code for code, move in zip(codes, glyphs.moves, strict=True)]
-    return b"[(" + b"".join(moved) + b")]TJ"
+    shifted_codes = [
+        b")%d(" % -x_offset + code if x_offset else code for code, x_offset in zip(codes, glyphs.x_offsets, strict=True)
+    ]
+    return b"[(" + b"".join(shifted_codes) + b")]TJ"
 
 
-def _risen(code: bytes, move: int, rise: int) -> bytes:
+def _raised_glyph(code: bytes, x_offset: int, y_offset: int) -> bytes:
     """One glyph that stands off the line."""
-    return b" %.3f Ts[%d(%b)]TJ 0 Ts\n" % (rise / 1000, -move, code)
+    return b" %.3f Ts[%d(%b)]TJ 0 Ts\n" % (y_offset / 1000, -x_offset, code)

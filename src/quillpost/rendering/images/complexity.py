@@ -14,137 +14,137 @@ import pikepdf
 from quillpost.rendering.images.pdf_objects import PdfObject
 
 Node = Hashable
-Named = tuple[str, str]
+ResourceName = tuple[str, str]
 """A resource as its content calls it: by its category and its name."""
 
-OPERATORS = "q Q g G rg RG f F f* B B* b b* S s Tj TJ ' \""
+COUNTED_OPERATORS = "q Q g G rg RG f F f* B B* b b* S s Tj TJ ' \""
 """What is looked at, beside what names a resource."""
 
-_SHOWING = frozenset({"Tj", "TJ", "'", '"'})
-_PAINTING = _SHOWING | {"f", "F", "f*", "B", "B*", "b", "b*", "S", "s", "sh", "Do", "INLINE IMAGE"}
-_FILLED = frozenset({"g", "rg", "k", "sc", "scn", "cs"})
-_STROKED = frozenset({"G", "RG", "K", "SC", "SCN", "CS"})
+_TEXT_OPERATORS = frozenset({"Tj", "TJ", "'", '"'})
+_PAINTING_OPERATORS = _TEXT_OPERATORS | {"f", "F", "f*", "B", "B*", "b", "b*", "S", "s", "sh", "Do", "INLINE IMAGE"}
+_FILL_COLOR_OPERATORS = frozenset({"g", "rg", "k", "sc", "scn", "cs"})
+_STROKE_COLOR_OPERATORS = frozenset({"G", "RG", "K", "SC", "SCN", "CS"})
 
 # No reader goes further into drawings within drawings.
-_DEEPEST_DRAWN = 40
+_MAX_DRAWING_DEPTH = 40
 
 # What costs as much as painting one small thing.
-_BYTES = 100
-_PIXELS = 1_000
-_TILES = 1_000
-_SHADING = 100
-_MESH_BYTES = 20
+_BYTES_PER_COST = 100
+_PIXELS_PER_COST = 1_000
+_TILES_PER_COST = 1_000
+_SHADING_COST = 100
+_MESH_BYTES_PER_COST = 20
 
 
-class DrawnCount:
+class DrawingCost:
     """The parts of a page and how often each draws the others; the sum of it all, for any of them."""
 
     def __init__(self) -> None:
-        self._parts: dict[Node, _Part] = {}
+        self._parts: dict[Node, _CostNode] = {}
         self._totals: dict[tuple[Node, int], int] = {}
 
-    def note(self, part: Node, own: int, uses: Mapping[Node, int], *, times: int = 1) -> None:
-        """What a part paints by itself, and how often it draws others, `times` over."""
-        self._parts[part] = _Part(own, uses, times)
+    def record(self, part: Node, own_cost: int, uses: Mapping[Node, int], *, repeats: int = 1) -> None:
+        """What a part paints by itself, and how often it draws others, `repeats` over."""
+        self._parts[part] = _CostNode(own_cost, uses, repeats)
 
-    def note_letters(self, font: Node, letters: Sequence[Node]) -> None:
+    def record_font_glyphs(self, font: Node, glyphs: Sequence[Node]) -> None:
         """Any letter of such a font may be the one that draws most."""
-        self._parts[font] = _Part(0, dict.fromkeys(letters, 1), 1, is_choice=True)
+        self._parts[font] = _CostNode(0, dict.fromkeys(glyphs, 1), 1, is_choice=True)
 
-    def total(self, part: Node, level: int = 0) -> int:
+    def total_cost(self, part: Node, level: int = 0) -> int:
         """A part inside itself is drawn until the reader tires of it."""
-        known = self._parts.get(part)
-        if known is None or level > _DEEPEST_DRAWN:
+        cost_node = self._parts.get(part)
+        if cost_node is None or level > _MAX_DRAWING_DEPTH:
             return 0
         if (part, level) not in self._totals:
-            found = [times * self.total(other, level + 1) for other, times in known.uses.items()]
-            inner = max(found, default=0) if known.is_choice else sum(found)
-            self._totals[part, level] = known.times * (known.own + inner)
+            used_costs = [times * self.total_cost(other, level + 1) for other, times in cost_node.uses.items()]
+            inner_cost = max(used_costs, default=0) if cost_node.is_choice else sum(used_costs)
+            self._totals[part, level] = cost_node.repeats * (cost_node.own_cost + inner_cost)
         return self._totals[part, level]
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    own: int
+class _CostNode:
+    own_cost: int
     uses: Mapping[Node, int]
-    times: int
+    repeats: int
     is_choice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _GraphicsState:
     """What everything is painted with until it changes: a font of small drawings, a mask, patterns."""
 
-    font: Named | None = None
-    mask: Named | None = None
-    fill: Named | None = None
-    stroke: Named | None = None
+    font: ResourceName | None = None
+    mask: ResourceName | None = None
+    fill: ResourceName | None = None
+    stroke: ResourceName | None = None
 
 
 @dataclass
-class Trace:
-    """One content stream, followed instruction by instruction. `look_up` finds what a name stands for."""
+class ContentTrace:
+    """One content stream, followed instruction by instruction. `find_resource` finds what a name stands for."""
 
     size: int
-    look_up: Callable[[str, str], PdfObject]
-    uses: Counter[Named] = field(default_factory=Counter)
-    painted: int = 0
-    _state: _State = _State()
-    _saved: list[_State] = field(default_factory=list)
+    find_resource: Callable[[str, str], PdfObject]
+    uses: Counter[ResourceName] = field(default_factory=Counter)
+    painted_count: int = 0
+    _state: _GraphicsState = _GraphicsState()
+    _saved_states: list[_GraphicsState] = field(default_factory=list)
 
     @property
-    def own(self) -> int:
-        return self.painted + self.size // _BYTES
+    def own_cost(self) -> int:
+        return self.painted_count + self.size // _BYTES_PER_COST
 
     def follow(self, operator: str, operands: Sequence[PdfObject], name: str | None) -> None:
         if operator == "q":
-            self._saved.append(self._state)
+            self._saved_states.append(self._state)
         elif operator == "Q":
-            self._state = self._saved.pop() if self._saved else self._state
-        elif operator in _PAINTING:
+            self._state = self._saved_states.pop() if self._saved_states else self._state
+        elif operator in _PAINTING_OPERATORS:
             self._paint(operator, operands, name)
         elif operator == "Tf":
-            is_drawn = name is not None and _subtype(self.look_up("/Font", name)) == "/Type3"
+            is_drawn = name is not None and _subtype(self.find_resource("/Font", name)) == "/Type3"
             self._state = replace(self._state, font=("/Font", name) if is_drawn and name else None)
         elif operator == "gs":
             self._set_mask(name)
-        elif operator in _FILLED:
-            self._state = replace(self._state, fill=_pattern(operator, name))
-        elif operator in _STROKED:
-            self._state = replace(self._state, stroke=_pattern(operator, name))
+        elif operator in _FILL_COLOR_OPERATORS:
+            self._state = replace(self._state, fill=_pattern_resource(operator, name))
+        elif operator in _STROKE_COLOR_OPERATORS:
+            self._state = replace(self._state, stroke=_pattern_resource(operator, name))
 
     def _paint(self, operator: str, operands: Sequence[PdfObject], name: str | None) -> None:
-        self.painted += 1
+        self.painted_count += 1
         state = self._state
-        for used in (state.mask, state.fill, state.stroke):
-            if used is not None:
-                self.uses[used] += 1
+        for resource in (state.mask, state.fill, state.stroke):
+            if resource is not None:
+                self.uses[resource] += 1
         if operator == "Do" and name is not None:
             self.uses["/XObject", name] += 1
         elif operator == "sh" and name is not None:
             self.uses["/Shading", name] += 1
-        elif operator in _SHOWING and state.font is not None:
-            self.uses[state.font] += _letters(operands)
+        elif operator in _TEXT_OPERATORS and state.font is not None:
+            self.uses[state.font] += _count_chars(operands)
 
     def _set_mask(self, name: str | None) -> None:
-        found = self.look_up("/ExtGState", name) if name else None
-        mask = found.get("/SMask") if isinstance(found, pikepdf.Dictionary) else None
+        state_dictionary = self.find_resource("/ExtGState", name) if name else None
+        mask = state_dictionary.get("/SMask") if isinstance(state_dictionary, pikepdf.Dictionary) else None
         if isinstance(mask, pikepdf.Dictionary) and name:
             self._state = replace(self._state, mask=("/ExtGState", name))
         elif mask is not None:
             self._state = replace(self._state, mask=None)
 
 
-def cost_of_pixels(width: int, height: int) -> int:
-    return width * height // _PIXELS
+def pixel_cost(width: int, height: int) -> int:
+    return width * height // _PIXELS_PER_COST
 
 
-def cost_of_shading(shading: PdfObject) -> int:
+def shading_cost(shading: PdfObject) -> int:
     size = shading.get("/Length") if isinstance(shading, pikepdf.Stream) else 0
-    return _SHADING + (size if isinstance(size, int) else 0) // _MESH_BYTES
+    return _SHADING_COST + (size if isinstance(size, int) else 0) // _MESH_BYTES_PER_COST
 
 
-def tiles_of(pattern: PdfObject, width: float, height: float) -> tuple[int, int]:
+def tiling_cost(pattern: PdfObject, width: float, height: float) -> tuple[int, int]:
     """What it costs to lay a tiling pattern over such a page, and how often its cell is drawn for that: once,
     unless the cells overlap."""
     try:
@@ -153,20 +153,20 @@ def tiles_of(pattern: PdfObject, width: float, height: float) -> tuple[int, int]
         a, b, c, d = map(float, list(pattern.get("/Matrix", (1, 0, 0, 1, 0, 0)))[:4])
     except (KeyError, TypeError, ValueError):
         return 0, 1
-    columns = _steps(width, across * math.hypot(a, b))
-    rows = _steps(height, up * math.hypot(c, d))
-    overlapping = _steps(abs(right - left), across) * _steps(abs(top - bottom), up)
-    return columns * rows // _TILES, min(overlapping, columns * rows)
+    columns = _count_steps(width, across * math.hypot(a, b))
+    rows = _count_steps(height, up * math.hypot(c, d))
+    overlapping = _count_steps(abs(right - left), across) * _count_steps(abs(top - bottom), up)
+    return columns * rows // _TILES_PER_COST, min(overlapping, columns * rows)
 
 
-def _steps(length: float, step: float) -> int:
+def _count_steps(length: float, step: float) -> int:
     """How many steps it takes; very many where there is no step at all."""
     if not (math.isfinite(length) and math.isfinite(step)):
         return 1
     return max(1, math.ceil(min(length / max(step, 1e-9), 1e9)))
 
 
-def _pattern(operator: str, name: str | None) -> Named | None:
+def _pattern_resource(operator: str, name: str | None) -> ResourceName | None:
     return ("/Pattern", name) if operator in ("scn", "SCN") and name is not None else None
 
 
@@ -174,12 +174,12 @@ def _subtype(font: PdfObject) -> PdfObject:
     return font.get("/Subtype") if isinstance(font, pikepdf.Dictionary) else None
 
 
-def _letters(operands: Iterable[PdfObject]) -> int:
+def _count_chars(operands: Iterable[PdfObject]) -> int:
     """The bytes of all strings: a font of drawings has a letter for each."""
-    found = 0
+    total = 0
     for operand in operands:
         if isinstance(operand, pikepdf.String):
-            found += len(bytes(operand))
+            total += len(bytes(operand))
         elif isinstance(operand, pikepdf.Array):
-            found += _letters(operand)
-    return found
+            total += _count_chars(operand)
+    return total

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from quillpost.rendering.images.limits import BadPdf
+from quillpost.rendering.images.limits import UnprintablePdf
 
-_PLAIN, _STREAM = b"o", b"s"
+_PLAIN_OBJECT, _STREAM_OBJECT = b"o", b"s"
 
 
 class CopiedObject(NamedTuple):
@@ -16,7 +16,7 @@ class CopiedObject(NamedTuple):
     data: bytes | None
 
 
-class Objects(Protocol):
+class CopyTarget(Protocol):
     """Where copied objects are put, as in `PdfFile`."""
 
     def reserve(self) -> int: ...
@@ -33,36 +33,36 @@ class CopiedPages:
     objects: Sequence[CopiedObject]
     forms: tuple[int, ...]
 
-    def written(self) -> list[bytes]:
+    def to_byte_strings(self) -> list[bytes]:
         """As byte strings that can be sent."""
         parts: list[bytes] = []
-        for each in self.objects:
-            is_stream = each.data is not None
-            parts += [_STREAM if is_stream else _PLAIN, each.body, each.data or b""]
+        for copied_object in self.objects:
+            is_stream = copied_object.data is not None
+            parts += [_STREAM_OBJECT if is_stream else _PLAIN_OBJECT, copied_object.body, copied_object.data or b""]
         return parts
 
     @classmethod
-    def read(cls, parts: Sequence[bytes], forms: Sequence[int], *, first: int) -> "CopiedPages":
+    def from_byte_strings(cls, parts: Sequence[bytes], forms: Sequence[int], *, first_number: int) -> "CopiedPages":
         """What was written, or BadPdf: whoever wrote it has read a stranger's file and is not believed."""
-        kinds, bodies, datas = parts[0::3], parts[1::3], parts[2::3]
+        kinds, bodies, stream_data = parts[0::3], parts[1::3], parts[2::3]
         # What is put in place of an object may not end it, and begin another.
         if len(parts) % 3 or any(b"endobj" in body for body in bodies):
-            raise BadPdf("The PDF is damaged or too complex to be read.")
+            raise UnprintablePdf("The PDF is damaged or too complex to be read.")
         objects = [
-            CopiedObject(body, data if kind == _STREAM else None)
-            for kind, body, data in zip(kinds, bodies, datas, strict=True)
+            CopiedObject(body, data if kind == _STREAM_OBJECT else None)
+            for kind, body, data in zip(kinds, bodies, stream_data, strict=True)
         ]
-        numbers = range(first, first + len(objects))
+        numbers = range(first_number, first_number + len(objects))
         if not forms or not all(isinstance(form, int) and form in numbers for form in forms):
-            raise BadPdf("The PDF is damaged or too complex to be read.")
+            raise UnprintablePdf("The PDF is damaged or too complex to be read.")
         return cls(objects, tuple(forms))
 
 
 class ObjectList:
     """A file in the making that is nothing but its objects, numbered from `first`."""
 
-    def __init__(self, first: int) -> None:
-        self._first = first
+    def __init__(self, first_number: int) -> None:
+        self._first = first_number
         self._objects: list[CopiedObject] = []
 
     def reserve(self) -> int:
@@ -78,5 +78,5 @@ class ObjectList:
         self._objects.append(CopiedObject(entries, data))
         return self._first + len(self._objects) - 1
 
-    def found(self) -> list[CopiedObject]:
+    def copied_objects(self) -> list[CopiedObject]:
         return self._objects

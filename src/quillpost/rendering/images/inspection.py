@@ -13,386 +13,396 @@ from functools import partial
 import pikepdf
 
 from quillpost.rendering.images import complexity, pdf_objects
-from quillpost.rendering.images.complexity import DrawnCount, Node, Trace
+from quillpost.rendering.images.complexity import ContentTrace, DrawingCost, Node
 from quillpost.rendering.images.jpeg import read_jpeg_header
-from quillpost.rendering.images.limits import MOST_CONTENT_BYTES, MOST_DRAWN, BadImage, BadPdf, megabytes
-from quillpost.rendering.images.pdf_objects import PdfObject, black_to_grey, is_black_alone
+from quillpost.rendering.images.limits import (
+    MAX_CONTENT_BYTES,
+    MAX_DRAWING_COST,
+    UnprintableImage,
+    UnprintablePdf,
+    format_megabytes,
+)
+from quillpost.rendering.images.pdf_objects import PdfObject, black_to_gray, is_black_only
 from quillpost.rendering.images.resources import (
-    CATEGORIES,
     DEFAULT_SPACES,
-    filters_of,
+    RESOURCE_CATEGORIES,
     find_resource,
-    mask_of,
-    name_in,
-    unpacked_drawing,
-    whole,
+    int_or_zero,
+    resource_name,
+    soft_mask_node,
+    stream_filters,
+    unpack_content,
 )
 
-_MOST_PIXELS = 100_000_000
-_MOST_THINGS = 20_000
-_DEEPEST = 24
+_MAX_IMAGE_PIXELS = 100_000_000
+_MAX_OBJECTS = 20_000
+_MAX_DEPTH = 24
 
-_OPERATORS = f"Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI {complexity.OPERATORS}"
-_COLOUR_SETTERS = frozenset({"sc", "SC", "scn", "SCN"})
-_OURS_TO_DECODE = frozenset({"/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL"})
+_PARSED_OPERATORS = f"Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI {complexity.COUNTED_OPERATORS}"
+_COLOR_OPERATORS = frozenset({"sc", "SC", "scn", "SCN"})
+_DECODABLE_FILTERS = frozenset({"/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL"})
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 
-CMYK = "CMYK colours"
-LAYERS = "layers that are switched off"
+CMYK_REASON = "CMYK colours"
+LAYERS_REASON = "layers that are switched off"
 
 
 @dataclass
-class Inspection:
-    """One page's walk. `reasons` say why it cannot print as it is, in the order in which they are met."""
+class PageInspection:
+    """One page's walk. `redraw_reasons` say why it cannot print as it is, in the order in which they are met."""
 
     number: int
     has_hidden_layers: bool
     size: tuple[float, float]
-    reasons: dict[str, None] = field(default_factory=dict)
-    _kept: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
-    _seen: set[tuple[int, int]] = field(default_factory=set)
-    _drawn: DrawnCount = field(default_factory=DrawnCount)
+    redraw_reasons: dict[str, None] = field(default_factory=dict)
+    _kept_entries: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
+    _seen_objects: set[tuple[int, int]] = field(default_factory=set)
+    _drawing_cost: DrawingCost = field(default_factory=DrawingCost)
     _content_bytes: int = 0
-    _things: int = 0
-    _unnumbered: int = 0
+    _object_count: int = 0
+    _direct_count: int = 0
 
-    def page(self, form: pikepdf.Stream) -> None:
+    def inspect_page(self, form: pikepdf.Stream) -> None:
         """A page made into a form; BadPdf when it draws more than one page may."""
-        if self._drawn.total(self._form(form)) > MOST_DRAWN:
-            raise BadPdf(
-                f"Page {self.number} of the PDF draws too much: more than {MOST_DRAWN:,} things, each"
+        if self._drawing_cost.total_cost(self._inspect_form(form)) > MAX_DRAWING_COST:
+            raise UnprintablePdf(
+                f"Page {self.number} of the PDF draws too much: more than {MAX_DRAWING_COST:,} things, each"
                 " counted as often as it is repeated. Make it simpler, or save the page as a picture."
             )
 
-    def _form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> Node:
+    def _inspect_form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> Node:
         """A form, a tiling pattern or a page made into one."""
         node: Node = form.objgen
-        if self._is_known(form, depth):
+        if self._is_already_seen(form, depth):
             return node
-        kept = pdf_objects.PATTERN if "/PatternType" in form else pdf_objects.FORM
+        kept_entries = pdf_objects.PATTERN_ENTRIES if "/PatternType" in form else pdf_objects.FORM_ENTRIES
         if form.get("/Subtype2") == "/PS" or "/PS" in form:
-            self._because("PostScript")
+            self._add_reason("PostScript")
         if "/OC" in form:
-            self._layer()
+            self._note_layer()
         resources = form.get("/Resources", inherited)
-        self._keep(form, kept)
+        self._keep_entries(form, kept_entries)
         group = form.get("/Group")
         if isinstance(group, pikepdf.Dictionary):
-            self._keep(group, pdf_objects.GROUP)
-            self._space(group.get("/CS"), depth)
-        extra, times = complexity.tiles_of(form, *self.size) if kept is pdf_objects.PATTERN else (0, 1)
-        form["/Resources"] = self._content(form, resources, depth, node, extra, times)
+            self._keep_entries(group, pdf_objects.GROUP_ENTRIES)
+            self._inspect_color_space(group.get("/CS"), depth)
+        extra, repeats = (
+            complexity.tiling_cost(form, *self.size) if kept_entries is pdf_objects.PATTERN_ENTRIES else (0, 1)
+        )
+        form["/Resources"] = self._inspect_content(form, resources, depth, node, extra, repeats)
         return node
 
-    def strip(self) -> None:
+    def strip_entries(self) -> None:
         """Take away what does not show, when all pages have been inspected: they share their parts."""
-        for thing, kept in self._kept:
-            pdf_objects.keep(thing, kept)
+        for pdf_object, kept_entries in self._kept_entries:
+            pdf_objects.keep_entries(pdf_object, kept_entries)
 
-    def _keep(self, thing: PdfObject, kept: frozenset[str]) -> None:
-        self._kept.append((thing, kept))
+    def _keep_entries(self, pdf_object: PdfObject, kept_entries: frozenset[str]) -> None:
+        self._kept_entries.append((pdf_object, kept_entries))
 
-    def _content(
+    def _inspect_content(
         self,
         stream: pikepdf.Stream,
         resources: PdfObject,
         depth: int,
         node: Node,
-        extra: int = 0,
-        times: int = 1,
+        extra_cost: int = 0,
+        repeats: int = 1,
     ) -> pikepdf.Dictionary:
         """The resources that a content stream uses, each of them inspected; what it draws is noted."""
-        used: dict[str, dict[str, PdfObject]] = {}
+        used_resources: dict[str, dict[str, PdfObject]] = {}
         inks: list[Sequence[PdfObject]] = []
-        content = self._read(unpacked_drawing, stream)
-        trace = Trace(len(content), partial(find_resource, resources))
+        content = self._read_stream(unpack_content, stream)
+        trace = ContentTrace(len(content), partial(find_resource, resources))
         for operator, operands in self._instructions(stream, len(content)):
-            name = name_in(operands, operator)
+            name = resource_name(operands, operator)
             trace.follow(operator, operands, name)
             if operator in ("k", "K"):
                 inks.append(operands)
             elif operator == "INLINE IMAGE":
-                self._inline(operands[0], resources, depth)
-            elif name is None or operator not in CATEGORIES:
+                self._inspect_inline_image(operands[0], resources, depth)
+            elif name is None or operator not in RESOURCE_CATEGORIES:
                 # Four numbers after a CMYK colour are another one.
-                inks += [operands] if inks and operator in _COLOUR_SETTERS and len(operands) == 4 else []
+                inks += [operands] if inks and operator in _COLOR_OPERATORS and len(operands) == 4 else []
             else:
-                self._use(operator, name, operands, resources, used, depth)
-        self._inks(stream, inks)
+                self._record_use(operator, name, operands, resources, used_resources, depth)
+        self._inspect_inks(stream, inks)
         for name in DEFAULT_SPACES:
-            if (thing := find_resource(resources, "/ColorSpace", name)) is not None:
-                used.setdefault("/ColorSpace", {})[name] = thing
-        found: dict[str, dict[str, PdfObject]] = {}
+            if (pdf_object := find_resource(resources, "/ColorSpace", name)) is not None:
+                used_resources.setdefault("/ColorSpace", {})[name] = pdf_object
+        kept_resources: dict[str, dict[str, PdfObject]] = {}
         uses: Counter[Node] = Counter()
-        for category, things in sorted(used.items()):
-            for name, thing in sorted(things.items()):
-                kept, drawing = self._thing(category, thing, resources, depth + 1)
-                found.setdefault(category, {})[name] = kept
-                if drawing is not None:
-                    uses[drawing] += trace.uses[category, name]
-        self._drawn.note(node, trace.own + extra, uses, times=times)
+        for category, named_objects in sorted(used_resources.items()):
+            for name, pdf_object in sorted(named_objects.items()):
+                kept_object, drawing_node = self._inspect_resource(category, pdf_object, resources, depth + 1)
+                kept_resources.setdefault(category, {})[name] = kept_object
+                if drawing_node is not None:
+                    uses[drawing_node] += trace.uses[category, name]
+        self._drawing_cost.record(node, trace.own_cost + extra_cost, uses, repeats=repeats)
         return pikepdf.Dictionary(
-            {category: pikepdf.Dictionary(things) for category, things in found.items()}
+            {category: pikepdf.Dictionary(named_objects) for category, named_objects in kept_resources.items()}
         )
 
-    def _use(
+    def _record_use(
         self,
         operator: str,
         name: str,
         operands: Sequence[PdfObject],
         resources: PdfObject,
-        used: dict[str, dict[str, PdfObject]],
+        used_resources: dict[str, dict[str, PdfObject]],
         depth: int,
     ) -> None:
-        """Remember in `used` what an instruction names."""
-        category = CATEGORIES[operator]
-        thing = find_resource(resources, category, name)
-        if thing is not None:
-            used.setdefault(category, {})[name] = thing
+        """Remember in `used_resources` what an instruction names."""
+        category = RESOURCE_CATEGORIES[operator]
+        pdf_object = find_resource(resources, category, name)
+        if pdf_object is not None:
+            used_resources.setdefault(category, {})[name] = pdf_object
         elif category == "/ColorSpace":
-            self._space(pikepdf.Name(name), depth)
+            self._inspect_color_space(pikepdf.Name(name), depth)
         if category == "/Properties" and operands[0] == "/OC":
-            self._layer()
+            self._note_layer()
 
-    def _inks(self, stream: pikepdf.Stream, inks: list[Sequence[PdfObject]]) -> None:
-        if not all(map(is_black_alone, inks)):
-            self._because(CMYK)
+    def _inspect_inks(self, stream: pikepdf.Stream, inks: list[Sequence[PdfObject]]) -> None:
+        if not all(map(is_black_only, inks)):
+            self._add_reason(CMYK_REASON)
         elif inks:
-            black_to_grey(stream)
+            black_to_gray(stream)
 
-    def _thing(
-        self, category: str, thing: PdfObject, inherited: PdfObject, depth: int
+    def _inspect_resource(
+        self, category: str, pdf_object: PdfObject, inherited: PdfObject, depth: int
     ) -> tuple[PdfObject, Node | None]:
         """What is kept of it, and what is drawn with it."""
-        drawing: Node | None = None
+        drawing_node: Node | None = None
         if category == "/Properties":
             return pikepdf.Dictionary(), None
         if category == "/Font":
-            drawing = self._font(thing, inherited, depth)
+            drawing_node = self._inspect_font(pdf_object, inherited, depth)
         elif category == "/XObject":
-            drawing = self._xobject(thing, inherited, depth)
+            drawing_node = self._inspect_xobject(pdf_object, inherited, depth)
         elif category == "/ExtGState":
-            drawing = self._graphics_state(thing, inherited, depth)
+            drawing_node = self._inspect_graphics_state(pdf_object, inherited, depth)
         elif category == "/ColorSpace":
-            self._space(thing, depth)
+            self._inspect_color_space(pdf_object, depth)
         elif category == "/Pattern":
-            drawing = self._pattern(thing, inherited, depth)
+            drawing_node = self._inspect_pattern(pdf_object, inherited, depth)
         elif category == "/Shading":
-            drawing = self._shading(thing, depth)
-        return thing, drawing
+            drawing_node = self._inspect_shading(pdf_object, depth)
+        return pdf_object, drawing_node
 
     def _instructions(self, stream: pikepdf.Stream, size: int) -> Iterator[tuple[str, Sequence[PdfObject]]]:
         self._content_bytes += size
-        if self._content_bytes > MOST_CONTENT_BYTES:
-            raise BadPdf(
+        if self._content_bytes > MAX_CONTENT_BYTES:
+            raise UnprintablePdf(
                 f"The drawing of page {self.number} of the PDF is larger than"
-                f" {megabytes(MOST_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
+                f" {format_megabytes(MAX_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
             )
-        before = pikepdf.settings.qpdf_limit_errors()
+        errors_before = pikepdf.settings.qpdf_limit_errors()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             try:
-                instructions = pikepdf.parse_content_stream(stream, _OPERATORS)
+                instructions = pikepdf.parse_content_stream(stream, _PARSED_OPERATORS)
             except (UserWarning, pikepdf.PdfError):
                 instructions = []
-                self._because("a damaged drawing")
-        if pikepdf.settings.qpdf_limit_errors() != before:
-            self._because("a damaged drawing")
+                self._add_reason("a damaged drawing")
+        if pikepdf.settings.qpdf_limit_errors() != errors_before:
+            self._add_reason("a damaged drawing")
         for instruction in instructions:
             yield str(instruction.operator), list(instruction.operands)
 
-    def _inline(self, image: PdfObject, resources: PdfObject, depth: int) -> None:
+    def _inspect_inline_image(self, image: PdfObject, resources: PdfObject, depth: int) -> None:
         space = image.obj.get("/ColorSpace")
         if isinstance(space, pikepdf.Name):
             space = find_resource(resources, "/ColorSpace", str(space)) or space
-        self._space(space, depth + 1)
+        self._inspect_color_space(space, depth + 1)
 
-    def _xobject(self, thing: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
-        if not isinstance(thing, pikepdf.Stream):
+    def _inspect_xobject(self, xobject: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
+        if not isinstance(xobject, pikepdf.Stream):
             return None
-        subtype = thing.get("/Subtype")
+        subtype = xobject.get("/Subtype")
         if subtype == "/Image":
-            return self._image(thing, depth)
+            return self._inspect_image(xobject, depth)
         if subtype == "/Form":
-            return self._form(thing, inherited, depth)
-        self._because("PostScript")
+            return self._inspect_form(xobject, inherited, depth)
+        self._add_reason("PostScript")
         return None
 
-    def _image(self, image: pikepdf.Stream, depth: int) -> Node:
+    def _inspect_image(self, image: pikepdf.Stream, depth: int) -> Node:
         node: Node = image.objgen
-        if self._is_known(image, depth):
+        if self._is_already_seen(image, depth):
             return node
         if "/OC" in image:
-            self._layer()
-        self._keep(image, pdf_objects.IMAGE)
-        self._pixels(image)
-        self._space(image.get("/ColorSpace"), depth)
+            self._note_layer()
+        self._keep_entries(image, pdf_objects.IMAGE_ENTRIES)
+        self._check_pixels(image)
+        self._inspect_color_space(image.get("/ColorSpace"), depth)
         masks = [mask for name in ("/SMask", "/Mask") if isinstance(mask := image.get(name), pikepdf.Stream)]
-        uses = dict.fromkeys([self._image(mask, depth + 1) for mask in masks], 1)
-        pixels = complexity.cost_of_pixels(whole(image.get("/Width")), whole(image.get("/Height")))
-        self._drawn.note(node, pixels, uses)
+        uses = dict.fromkeys([self._inspect_image(mask, depth + 1) for mask in masks], 1)
+        pixels = complexity.pixel_cost(int_or_zero(image.get("/Width")), int_or_zero(image.get("/Height")))
+        self._drawing_cost.record(node, pixels, uses)
         return node
 
-    def _pixels(self, image: pikepdf.Stream) -> None:
+    def _check_pixels(self, image: pikepdf.Stream) -> None:
         """Sizes that an image's two headers agree on, and that a press can take."""
-        width, height = whole(image.get("/Width")), whole(image.get("/Height"))
+        width, height = int_or_zero(image.get("/Width")), int_or_zero(image.get("/Height"))
         if width < 1 or height < 1:
-            return self._because("a damaged picture")
-        if width * height > _MOST_PIXELS:
-            raise BadPdf(f"Page {self.number} of the PDF holds a picture of {width} x {height} pixels.")
-        filters = filters_of(image)
+            return self._add_reason("a damaged picture")
+        if width * height > _MAX_IMAGE_PIXELS:
+            raise UnprintablePdf(f"Page {self.number} of the PDF holds a picture of {width} x {height} pixels.")
+        filters = stream_filters(image)
         if "/JPXDecode" in filters:
-            return self._because("a JPEG 2000 picture")
+            return self._add_reason("a JPEG 2000 picture")
         if filters == ["/DCTDecode"]:
             try:
                 head = read_jpeg_header(image.read_raw_bytes())
-            except BadImage:
-                return self._because("a damaged picture")
+            except UnprintableImage:
+                return self._add_reason("a damaged picture")
             if (head.width, head.height) != (width, height):
-                return self._because("a damaged picture")
-        elif _OURS_TO_DECODE.issuperset(filters):
-            self._read(pikepdf.Object.read_bytes, image)
+                return self._add_reason("a damaged picture")
+        elif _DECODABLE_FILTERS.issuperset(filters):
+            self._read_stream(pikepdf.Object.read_bytes, image)
         return None
 
-    def _font(self, font: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
+    def _inspect_font(self, font: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
         """Of a font whose letters are drawings, what they draw."""
         if not isinstance(font, pikepdf.Dictionary):
             return None
-        node = self._node(font)
-        if self._is_known(font, depth):
+        node = self._node_of(font)
+        if self._is_already_seen(font, depth):
             return node
-        self._keep(font, pdf_objects.FONT)
+        self._keep_entries(font, pdf_objects.FONT_ENTRIES)
         if font.get("/Subtype") == "/Type3":
-            self._drawn_font(font, inherited, depth, node)
+            self._inspect_type3_font(font, inherited, depth, node)
             return node
-        described: PdfObject = font
+        described_font: PdfObject = font
         descendants = font.get("/DescendantFonts")
         if isinstance(descendants, pikepdf.Array) and len(descendants):
-            described = descendants[0]
-            if isinstance(described, pikepdf.Dictionary):
-                self._keep(described, pdf_objects.FONT)
-        descriptor = described.get("/FontDescriptor") if isinstance(described, pikepdf.Dictionary) else None
+            described_font = descendants[0]
+            if isinstance(described_font, pikepdf.Dictionary):
+                self._keep_entries(described_font, pdf_objects.FONT_ENTRIES)
+        descriptor = described_font.get("/FontDescriptor") if isinstance(described_font, pikepdf.Dictionary) else None
         is_embedded = False
         if isinstance(descriptor, pikepdf.Dictionary):
-            self._keep(descriptor, pdf_objects.FONT_DESCRIPTOR)
+            self._keep_entries(descriptor, pdf_objects.FONT_DESCRIPTOR_ENTRIES)
             files = [descriptor[name] for name in _FONT_FILES if name in descriptor]
             is_embedded = any(isinstance(file, pikepdf.Stream) for file in files)
             for file in files:
-                self._keep(file, pdf_objects.FONT_FILE)
+                self._keep_entries(file, pdf_objects.FONT_FILE_ENTRIES)
         if not is_embedded:
             name = str(font.get("/BaseFont", "/of no name"))[1:]
-            self._because(f"the font {name[:60]}, which is not embedded")
+            self._add_reason(f"the font {name[:60]}, which is not embedded")
         return None
 
-    def _drawn_font(self, font: pikepdf.Dictionary, inherited: PdfObject, depth: int, node: Node) -> None:
+    def _inspect_type3_font(self, font: pikepdf.Dictionary, inherited: PdfObject, depth: int, node: Node) -> None:
         """A font whose letters are small drawings of their own, with one set of resources."""
         resources = font.get("/Resources", inherited)
-        merged: dict[str, dict[str, PdfObject]] = {}
-        letters = font.get("/CharProcs")
-        drawn_letters: list[Node] = []
-        for _, letter in sorted(letters.items()) if isinstance(letters, pikepdf.Dictionary) else []:
-            if not isinstance(letter, pikepdf.Stream):
+        merged_resources: dict[str, dict[str, PdfObject]] = {}
+        char_procs = font.get("/CharProcs")
+        glyph_nodes: list[Node] = []
+        for _, char_proc in sorted(char_procs.items()) if isinstance(char_procs, pikepdf.Dictionary) else []:
+            if not isinstance(char_proc, pikepdf.Stream):
                 continue
-            drawn_letters.append(letter.objgen)
-            if not self._is_known(letter, depth):
-                for category, things in self._content(letter, resources, depth + 1, letter.objgen).items():
-                    merged.setdefault(category, {}).update(things.items())
-        self._drawn.note_letters(node, drawn_letters)
+            glyph_nodes.append(char_proc.objgen)
+            if not self._is_already_seen(char_proc, depth):
+                for category, named_objects in self._inspect_content(
+                    char_proc, resources, depth + 1, char_proc.objgen
+                ).items():
+                    merged_resources.setdefault(category, {}).update(named_objects.items())
+        self._drawing_cost.record_font_glyphs(node, glyph_nodes)
         font["/Resources"] = pikepdf.Dictionary(
             {
-                category: pikepdf.Dictionary(dict(sorted(things.items())))
-                for category, things in merged.items()
+                category: pikepdf.Dictionary(dict(sorted(named_objects.items())))
+                for category, named_objects in merged_resources.items()
             }
         )
 
-    def _graphics_state(self, state: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
+    def _inspect_graphics_state(self, state: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
         """Its mask, if it has one that is drawn."""
         if not isinstance(state, pikepdf.Dictionary):
             return None
-        if self._is_known(state, depth):
-            return mask_of(state)
-        self._keep(state, pdf_objects.GRAPHICS_STATE)
+        if self._is_already_seen(state, depth):
+            return soft_mask_node(state)
+        self._keep_entries(state, pdf_objects.GRAPHICS_STATE_ENTRIES)
         font = state.get("/Font")
         if isinstance(font, pikepdf.Array) and len(font):
-            self._font(font[0], inherited, depth)
+            self._inspect_font(font[0], inherited, depth)
         mask = state.get("/SMask")
         if isinstance(mask, pikepdf.Dictionary):
-            self._keep(mask, pdf_objects.SOFT_MASK)
+            self._keep_entries(mask, pdf_objects.SOFT_MASK_ENTRIES)
             group: PdfObject = mask.get("/G")
             if isinstance(group, pikepdf.Stream):
-                self._form(group, inherited, depth + 1)
-        return mask_of(state)
+                self._inspect_form(group, inherited, depth + 1)
+        return soft_mask_node(state)
 
-    def _pattern(self, pattern: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
+    def _inspect_pattern(self, pattern: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
         if isinstance(pattern, pikepdf.Stream):
-            return self._form(pattern, inherited, depth)
+            return self._inspect_form(pattern, inherited, depth)
         if not isinstance(pattern, pikepdf.Dictionary):
             return None
-        node = self._node(pattern)
-        if not self._is_known(pattern, depth):
-            self._keep(pattern, pdf_objects.PATTERN)
-            shading = self._shading(pattern.get("/Shading"), depth + 1)
-            self._graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
-            self._drawn.note(node, 0, {} if shading is None else {shading: 1})
+        node = self._node_of(pattern)
+        if not self._is_already_seen(pattern, depth):
+            self._keep_entries(pattern, pdf_objects.PATTERN_ENTRIES)
+            shading = self._inspect_shading(pattern.get("/Shading"), depth + 1)
+            self._inspect_graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
+            self._drawing_cost.record(node, 0, {} if shading is None else {shading: 1})
         return node
 
-    def _shading(self, shading: PdfObject, depth: int) -> Node | None:
+    def _inspect_shading(self, shading: PdfObject, depth: int) -> Node | None:
         if not isinstance(shading, pikepdf.Dictionary | pikepdf.Stream):
             return None
-        node = self._node(shading)
-        if not self._is_known(shading, depth):
-            self._keep(shading, pdf_objects.SHADING)
-            self._space(shading.get("/ColorSpace"), depth)
-            self._drawn.note(node, complexity.cost_of_shading(shading), {})
+        node = self._node_of(shading)
+        if not self._is_already_seen(shading, depth):
+            self._keep_entries(shading, pdf_objects.SHADING_ENTRIES)
+            self._inspect_color_space(shading.get("/ColorSpace"), depth)
+            self._drawing_cost.record(node, complexity.shading_cost(shading), {})
         return node
 
-    def _space(self, space: PdfObject, depth: int) -> None:
+    def _inspect_color_space(self, space: PdfObject, depth: int) -> None:
         """A colour space, and those on which it rests."""
-        if depth > _DEEPEST:
-            raise BadPdf(f"Page {self.number} of the PDF is nested too deeply.")
+        if depth > _MAX_DEPTH:
+            raise UnprintablePdf(f"Page {self.number} of the PDF is nested too deeply.")
         if isinstance(space, pikepdf.Name):
             if space in ("/DeviceCMYK", "/CMYK"):
-                self._because(CMYK)
+                self._add_reason(CMYK_REASON)
         elif isinstance(space, pikepdf.Array) and len(space):
             family = space[0]
             if family == "/ICCBased" and len(space) > 1 and isinstance(space[1], pikepdf.Stream):
-                self._keep(space[1], pdf_objects.PROFILE)
+                self._keep_entries(space[1], pdf_objects.PROFILE_ENTRIES)
             elif family in ("/Indexed", "/I", "/Pattern") and len(space) > 1:
-                self._space(space[1], depth + 1)
+                self._inspect_color_space(space[1], depth + 1)
             elif family in ("/Separation", "/DeviceN") and len(space) > 2:
-                self._space(space[2], depth + 1)
+                self._inspect_color_space(space[2], depth + 1)
             elif len(space) == 1:
-                self._space(family, depth + 1)
+                self._inspect_color_space(family, depth + 1)
 
-    def _read(self, read: Callable[[pikepdf.Stream], bytes], stream: pikepdf.Stream) -> bytes:
+    def _read_stream(self, read: Callable[[pikepdf.Stream], bytes], stream: pikepdf.Stream) -> bytes:
         try:
             return read(stream)
         except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
-            raise BadPdf(f"Page {self.number} of the PDF is damaged or too complex.") from error
+            raise UnprintablePdf(f"Page {self.number} of the PDF is damaged or too complex.") from error
 
-    def _layer(self) -> None:
+    def _note_layer(self) -> None:
         if self.has_hidden_layers:
-            self._because(LAYERS)
+            self._add_reason(LAYERS_REASON)
 
-    def _because(self, reason: str) -> None:
-        self.reasons[reason] = None
+    def _add_reason(self, reason: str) -> None:
+        self.redraw_reasons[reason] = None
 
-    def _node(self, thing: PdfObject) -> Node:
+    def _node_of(self, pdf_object: PdfObject) -> Node:
         """What the count knows it by. One that is written where it is used is met once."""
-        if thing.is_indirect:
-            return thing.objgen
-        self._unnumbered += 1
-        return ("direct", self._unnumbered)
+        if pdf_object.is_indirect:
+            return pdf_object.objgen
+        self._direct_count += 1
+        return ("direct", self._direct_count)
 
-    def _is_known(self, thing: PdfObject, depth: int) -> bool:
+    def _is_already_seen(self, pdf_object: PdfObject, depth: int) -> bool:
         """Whether it has been here before; every thing counts towards what one page may hold."""
-        if depth > _DEEPEST:
-            raise BadPdf(f"Page {self.number} of the PDF is nested too deeply.")
-        self._things += 1
-        if self._things > _MOST_THINGS:
-            raise BadPdf(f"Page {self.number} of the PDF is too complex to be printed.")
-        if not thing.is_indirect:
+        if depth > _MAX_DEPTH:
+            raise UnprintablePdf(f"Page {self.number} of the PDF is nested too deeply.")
+        self._object_count += 1
+        if self._object_count > _MAX_OBJECTS:
+            raise UnprintablePdf(f"Page {self.number} of the PDF is too complex to be printed.")
+        if not pdf_object.is_indirect:
             return False
-        known = thing.objgen in self._seen
-        self._seen.add(thing.objgen)
-        return known
+        is_seen = pdf_object.objgen in self._seen_objects
+        self._seen_objects.add(pdf_object.objgen)
+        return is_seen

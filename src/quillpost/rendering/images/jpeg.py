@@ -4,16 +4,16 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quillpost.rendering.images.limits import BadImage
+from quillpost.rendering.images.limits import UnprintableImage
 
-_TAG = 0x0112
-_SHORT = 3
+_ORIENTATION_TAG = 0x0112
+_SHORT_TYPE = 3
 _ENTRY_BYTES = 12
 
 UPRIGHT = 1
 
 # Each EXIF orientation as the matrix that stands the stored unit square upright.
-MATRICES = {
+ORIENTATION_MATRICES = {
     1: (1, 0, 0, 1, 0, 0),
     2: (-1, 0, 0, 1, 1, 0),
     3: (-1, 0, 0, -1, 1, 1),
@@ -25,60 +25,60 @@ MATRICES = {
 }
 
 
-def is_turned(orientation: int) -> bool:
+def swaps_sides(orientation: int) -> bool:
     """Whether width and height change places when the picture is stood upright."""
-    return MATRICES[orientation][0] == 0
+    return ORIENTATION_MATRICES[orientation][0] == 0
 
 
 def read_orientation(exif: bytes) -> int:
     """From EXIF data as TIFF lays it out; whatever cannot be read there leaves a picture as it is."""
-    order = {b"II": "<", b"MM": ">"}.get(exif[:2])
-    if order is None or len(exif) < 8:
+    byte_order = {b"II": "<", b"MM": ">"}.get(exif[:2])
+    if byte_order is None or len(exif) < 8:
         return UPRIGHT
-    (directory,) = struct.unpack_from(order + "I", exif, 4)
+    (directory,) = struct.unpack_from(byte_order + "I", exif, 4)
     if directory + 2 > len(exif):
         return UPRIGHT
-    (entries,) = struct.unpack_from(order + "H", exif, directory)
+    (entries,) = struct.unpack_from(byte_order + "H", exif, directory)
     for at in range(directory + 2, directory + 2 + entries * _ENTRY_BYTES, _ENTRY_BYTES):
         if at + _ENTRY_BYTES > len(exif):
             break
-        tag, kind, _, value = struct.unpack_from(order + "HHIH", exif, at)
-        if tag == _TAG and kind == _SHORT:
-            return value if value in MATRICES else UPRIGHT
+        tag, kind, _, value = struct.unpack_from(byte_order + "HHIH", exif, at)
+        if tag == _ORIENTATION_TAG and kind == _SHORT_TYPE:
+            return value if value in ORIENTATION_MATRICES else UPRIGHT
     return UPRIGHT
 
 
-def write_orientation(orientation: int) -> bytes:
+def encode_orientation(orientation: int) -> bytes:
     """EXIF data that says no more than this."""
-    entry = struct.pack(">HHIHH", _TAG, _SHORT, 1, orientation, 0)
+    entry = struct.pack(">HHIHH", _ORIENTATION_TAG, _SHORT_TYPE, 1, orientation, 0)
     return b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
 
 
-_FRAMES = frozenset({0xC0, 0xC1, 0xC2})  # baseline, extended, progressive
-_OTHER_FRAMES = frozenset(range(0xC3, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_NO_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
+_FRAME_MARKERS = frozenset({0xC0, 0xC1, 0xC2})  # baseline, extended, progressive
+_UNSUPPORTED_FRAME_MARKERS = frozenset(range(0xC3, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_MARKERS_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 _START_OF_SCAN = 0xDA
 _APP0, _APP1, _APP2, _APP14 = 0xE0, 0xE1, 0xE2, 0xEE
 
-_EXIF = b"Exif\0\0"
-_ICC = b"ICC_PROFILE\0"
+_EXIF_PREFIX = b"Exif\0\0"
+_ICC_PREFIX = b"ICC_PROFILE\0"
 _RGB_COMPONENTS = b"RGB"
 
 # Cameras write some dozens. More would only keep a reader busy.
-_MOST_SEGMENTS = 2_000
-_MOST_SCANS = 100
+_MAX_SEGMENTS = 2_000
+_MAX_SCANS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class JpegHeader:
-    """`width` and `height` are as stored, before any rotation; `adobe` is Adobe's colour transform."""
+    """`width` and `height` are as stored, before any rotation; `adobe_transform` is Adobe's colour transform."""
 
     width: int
     height: int
     components: int
     component_ids: bytes
     has_jfif: bool
-    adobe: int | None
+    adobe_transform: int | None
     orientation: int
     profile: bytes | None
 
@@ -87,14 +87,14 @@ class JpegHeader:
         """Grey, or colour coded in the one way on which every reader agrees."""
         if self.components == 1:
             return True
-        is_stored_as_rgb = self.adobe == 0 or (
-            self.adobe is None and not self.has_jfif and self.component_ids == _RGB_COMPONENTS
+        is_stored_as_rgb = self.adobe_transform == 0 or (
+            self.adobe_transform is None and not self.has_jfif and self.component_ids == _RGB_COMPONENTS
         )
         return self.components == 3 and not is_stored_as_rgb
 
 
 @dataclass(frozen=True, slots=True)
-class _Segment:
+class _JpegSegment:
     marker: int
     start: int
     end: int
@@ -108,75 +108,75 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
     orientation = UPRIGHT
     has_jfif = False
     icc: list[bytes] = []
-    for segment in _segments(data):
+    for segment in _read_segments(data):
         marker, body = segment.marker, segment.body
-        if marker in _OTHER_FRAMES:
-            raise BadImage("The JPEG file is of a rare kind (lossless or arithmetic coding).")
-        if marker in _FRAMES:
+        if marker in _UNSUPPORTED_FRAME_MARKERS:
+            raise UnprintableImage("The JPEG file is of a rare kind (lossless or arithmetic coding).")
+        if marker in _FRAME_MARKERS:
             if frame is not None:
-                raise BadImage("The JPEG file is damaged: it has two headers.")
+                raise UnprintableImage("The JPEG file is damaged: it has two headers.")
             frame = body
         elif marker == _APP0 and body.startswith(b"JFIF\0"):
             has_jfif = True
-        elif marker == _APP1 and body.startswith(_EXIF) and orientation == UPRIGHT:
-            orientation = read_orientation(body[len(_EXIF) :])
-        elif marker == _APP2 and body.startswith(_ICC):
+        elif marker == _APP1 and body.startswith(_EXIF_PREFIX) and orientation == UPRIGHT:
+            orientation = read_orientation(body[len(_EXIF_PREFIX) :])
+        elif marker == _APP2 and body.startswith(_ICC_PREFIX):
             icc.append(body)
         elif marker == _APP14 and body.startswith(b"Adobe") and len(body) >= 12:
             adobe = body[11]
     if frame is None or len(frame) < 6 or len(frame) < 6 + 3 * frame[5]:
-        raise BadImage("The JPEG file is damaged: its header is incomplete.")
+        raise UnprintableImage("The JPEG file is damaged: its header is incomplete.")
     precision, height, width, components = struct.unpack_from(">BHHB", frame)
     if precision != 8:
-        raise BadImage(f"The JPEG file has {precision} bits a sample; save it with 8.")
+        raise UnprintableImage(f"The JPEG file has {precision} bits a sample; save it with 8.")
     if components not in (1, 3, 4):
-        raise BadImage(f"The JPEG file has {components} colour channels; grey, RGB or CMYK can be printed.")
+        raise UnprintableImage(f"The JPEG file has {components} colour channels; grey, RGB or CMYK can be printed.")
     ids = frame[6 : 6 + 3 * components : 3]
-    return JpegHeader(
-        width, height, components, ids, has_jfif, adobe, orientation, _joined_profile(icc) if icc else None
-    )
+    return JpegHeader(width, height, components, ids, has_jfif, adobe, orientation, _join_profile(icc) if icc else None)
 
 
 def check_scans(data: bytes) -> None:
     """Refuse a file that draws itself over and over only to keep its reader busy."""
     # Inside coded pixels the byte 0xFF is always followed by another one than this marker's.
-    if data.count(bytes((0xFF, _START_OF_SCAN))) > _MOST_SCANS:
-        raise BadImage("The JPEG file is too complex: it is drawn in more than a hundred scans.")
+    if data.count(bytes((0xFF, _START_OF_SCAN))) > _MAX_SCANS:
+        raise UnprintableImage("The JPEG file is too complex: it is drawn in more than a hundred scans.")
 
 
-def without_profile(data: bytes) -> bytes:
+def remove_profile(data: bytes) -> bytes:
     """The same file without its ICC profile."""
-    kept, at = [], 0
-    for segment in _segments(data):
-        if segment.marker == _APP2 and segment.body.startswith(_ICC):
-            kept.append(data[at : segment.start])
+    chunks, at = [], 0
+    for segment in _read_segments(data):
+        if segment.marker == _APP2 and segment.body.startswith(_ICC_PREFIX):
+            chunks.append(data[at : segment.start])
             at = segment.end
-    return b"".join([*kept, data[at:]])
+    return b"".join([*chunks, data[at:]])
 
 
-def _segments(data: bytes) -> Iterator[_Segment]:
+def _read_segments(data: bytes) -> Iterator[_JpegSegment]:
     """Markers and their contents, up to the picture itself."""
     at = 2
-    for _ in range(_MOST_SEGMENTS):
+    for _ in range(_MAX_SEGMENTS):
         if at + 4 > len(data) or data[at] != 0xFF or data[at + 1] == _START_OF_SCAN:
             return
         marker = data[at + 1]
         if marker == 0xFF:  # padding
             at += 1
-        elif marker in _NO_LENGTH:
+        elif marker in _MARKERS_WITHOUT_LENGTH:
             at += 2
         else:
             (length,) = struct.unpack_from(">H", data, at + 2)
             end = at + 2 + length
-            yield _Segment(marker, at, end, data[at + 4 : end])
+            yield _JpegSegment(marker, at, end, data[at + 4 : end])
             at = end
-    raise BadImage("The JPEG file is damaged: its header does not end.")
+    raise UnprintableImage("The JPEG file is damaged: its header does not end.")
 
 
-def _joined_profile(pieces: list[bytes]) -> bytes:
+def _join_profile(segments: list[bytes]) -> bytes:
     """Segments are numbered, for a profile may be longer than one; b"" when some are missing."""
-    head = len(_ICC)
-    numbered = sorted((piece[head : head + 2], piece[head + 2 :]) for piece in pieces)
-    numbers = [number for number, _ in numbered]
-    expected = [bytes((i, len(pieces))) for i in range(1, len(pieces) + 1)] if len(pieces) < 256 else []
-    return b"".join(part for _, part in numbered) if numbers == expected else b""
+    prefix_length = len(_ICC_PREFIX)
+    numbered_parts = sorted(
+        (segment[prefix_length : prefix_length + 2], segment[prefix_length + 2 :]) for segment in segments
+    )
+    numbers = [number for number, _ in numbered_parts]
+    expected = [bytes((i, len(segments))) for i in range(1, len(segments) + 1)] if len(segments) < 256 else []
+    return b"".join(part for _, part in numbered_parts) if numbers == expected else b""

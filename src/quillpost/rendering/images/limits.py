@@ -1,37 +1,37 @@
 """What a file is, how large it may be, and why it is refused: all told from its first bytes."""
 
-MOST_BYTES = 40_000_000
+MAX_FILE_BYTES = 40_000_000
 
 # Telephones take pictures of 50 million; a letter with its bleed shows 35 million on the finest press.
-MOST_PIXELS = 60_000_000
-FINEST_DPI = 600
-MOST_PIXELS_DRAWN = 40_000_000
-LARGEST_SHEET_PIXELS = (round(8.75 * FINEST_DPI), round(11.25 * FINEST_DPI))
+MAX_PIXELS = 60_000_000
+MAX_DPI = 600
+MAX_RASTER_PIXELS = 40_000_000
+MAX_SHEET_PIXELS = (round(8.75 * MAX_DPI), round(11.25 * MAX_DPI))
 
 # As in a JPEG file. Bounds a row, and so the smallest strip.
-LONGEST_SIDE = 65_535
+MAX_SIDE_PIXELS = 65_535
 
-MOST_PROFILE_BYTES = 1_000_000
+MAX_PROFILE_BYTES = 1_000_000
 
-MOST_PAGES = 60
+MAX_PAGES = 60
 
 # Objects of a PDF that are not packed. Readers look at each one before they know what it is for.
-MOST_OBJECTS = 200_000
+MAX_PDF_OBJECTS = 200_000
 
 # The drawing of one page, inflated; pictures and fonts not counted.
-MOST_CONTENT_BYTES = 50_000_000
+MAX_CONTENT_BYTES = 50_000_000
 
 
 # What a page draws, everything counted as often as it is drawn.
-MOST_DRAWN = 1_000_000
+MAX_DRAWING_COST = 1_000_000
 
 
-def megabytes(size: int) -> str:
+def format_megabytes(size: int) -> str:
     """A limit as a person reads it."""
     return f"{size // 1_000_000} MB"
 
 
-class BadArt(Exception):
+class UnprintableArt(Exception):
     """It cannot be printed; `message` is a sentence for whoever sent it."""
 
     def __init__(self, message: str) -> None:
@@ -39,28 +39,28 @@ class BadArt(Exception):
         self.message = message
 
 
-class BadImage(BadArt):
+class UnprintableImage(UnprintableArt):
     """A picture that cannot be printed."""
 
 
-class BadPdf(BadArt):
+class UnprintablePdf(UnprintableArt):
     """A PDF that cannot be printed."""
 
 
-class TooMuch(BadArt):
+class ArtTooComplex(UnprintableArt):
     """It was printable, and takes more to be drawn than one picture may."""
 
 
-PNG = b"\x89PNG\r\n\x1a\n"
-JPEG = b"\xff\xd8\xff"
-PDF = b"%PDF-"
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+JPEG_SIGNATURE = b"\xff\xd8\xff"
+PDF_SIGNATURE = b"%PDF-"
 
 # Readers find a PDF's header anywhere in here.
-_PDF_HEADER_WITHIN = 1024
+_PDF_HEADER_BYTES = 1024
 
-_BEGINNINGS = (
-    (PNG, "a PNG picture"),
-    (JPEG, "a JPEG picture"),
+_FILE_SIGNATURES = (
+    (PNG_SIGNATURE, "a PNG picture"),
+    (JPEG_SIGNATURE, "a JPEG picture"),
     (b"GIF8", "a GIF picture"),
     (b"BM", "a BMP picture"),
     (b"II*\0", "a TIFF picture"),
@@ -76,7 +76,7 @@ _BEGINNINGS = (
     (b"\xd0\xcf\x11\xe0", "an old Office document"),
     (b"\x1f\x8b", "a gzip archive"),
 )
-_BRANDS = (
+_CONTAINER_BRANDS = (
     ((b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"), "a HEIC photograph"),
     ((b"avif", b"avis"), "an AVIF picture"),
 )
@@ -84,37 +84,35 @@ _OPENING_TAGS = (
     ((b"<!doctype html", b"<html", b"<head", b"<body", b"<script"), "an HTML page"),
     ((b"<svg", b"<!doctype svg"), "an SVG drawing"),
 )
-_TEXT_LOOKED_AT = 1024
+_TEXT_SAMPLE_BYTES = 1024
 
 
-def kind_of(data: bytes) -> str:
+def describe_file_kind(data: bytes) -> str:
     """Such as "a GIF picture"; "not a file that we know" when nothing else can be said."""
     if not data:
         return "empty"
-    for beginning, kind in _BEGINNINGS:
-        if data.startswith(beginning):
+    for signature, kind in _FILE_SIGNATURES:
+        if data.startswith(signature):
             return kind
     return _container_kind(data) or _text_kind(data) or "not a file that we know"
 
 
 def is_pdf(data: bytes) -> bool:
-    return PDF in data[:_PDF_HEADER_WITHIN]
+    return PDF_SIGNATURE in data[:_PDF_HEADER_BYTES]
 
 
 def _container_kind(data: bytes) -> str | None:
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "a WebP picture"
     if data[4:8] == b"ftyp":
-        return next((kind for brands, kind in _BRANDS if data[8:12] in brands), "a film")
+        return next((kind for brands, kind in _CONTAINER_BRANDS if data[8:12] in brands), "a film")
     return "a PDF document" if is_pdf(data) else None
 
 
 def _text_kind(data: bytes) -> str | None:
-    start = data[:_TEXT_LOOKED_AT].removeprefix(b"\xef\xbb\xbf").strip().lower()
+    start = data[:_TEXT_SAMPLE_BYTES].removeprefix(b"\xef\xbb\xbf").strip().lower()
     for tags, kind in _OPENING_TAGS:
-        if start.startswith(tags) or (
-            start.startswith((b"<?xml", b"<!--")) and any(t in start for t in tags)
-        ):
+        if start.startswith(tags) or (start.startswith((b"<?xml", b"<!--")) and any(t in start for t in tags)):
             return kind
     if start.startswith((b"<?xml", b"<")):
         return "an XML or HTML document"

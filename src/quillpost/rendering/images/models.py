@@ -4,14 +4,13 @@ import math
 from dataclasses import dataclass
 
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.images.jpeg import MATRICES, is_turned, read_jpeg_header
-from quillpost.rendering.images.limits import JPEG, PNG, BadImage
+from quillpost.rendering.images.jpeg import ORIENTATION_MATRICES, read_jpeg_header, swaps_sides
+from quillpost.rendering.images.limits import JPEG_SIGNATURE, PNG_SIGNATURE, UnprintableImage
 from quillpost.rendering.images.png import read_png
 
 _JPEG_ENTRIES = b"/BitsPerComponent 8/Filter/DCTDecode"
 _PNG_ENTRIES = (
-    b"/BitsPerComponent 8/Filter/FlateDecode"
-    b"/DecodeParms<</Predictor 15/Colors %d/BitsPerComponent 8/Columns %d>>"
+    b"/BitsPerComponent 8/Filter/FlateDecode/DecodeParms<</Predictor 15/Colors %d/BitsPerComponent 8/Columns %d>>"
 )
 
 
@@ -34,22 +33,22 @@ class Picture:
     @property
     def upright_size(self) -> tuple[int, int]:
         """Width and height as seen."""
-        return (self.height, self.width) if is_turned(self.orientation) else (self.width, self.height)
+        return (self.height, self.width) if swaps_sides(self.orientation) else (self.width, self.height)
 
 
 def read_picture(data: bytes) -> Picture:
-    """A printable picture, as `printable_picture` made it, or BadImage for any other file."""
-    if data.startswith(JPEG):
+    """A printable picture, as `make_printable_picture` made it, or BadImage for any other file."""
+    if data.startswith(JPEG_SIGNATURE):
         return _read_jpeg(data)
-    if data.startswith(PNG):
+    if data.startswith(PNG_SIGNATURE):
         return _read_png(data)
-    raise BadImage("The image is neither a JPEG nor a PNG file.")
+    raise UnprintableImage("The image is neither a JPEG nor a PNG file.")
 
 
-def covering(width: int, height: int, orientation: int, area: Box) -> bytes:
+def cover_operator(width: int, height: int, orientation: int, area: Box) -> bytes:
     """The operator that stands a stored picture upright and lays it over the whole area, centred."""
-    a, b, c, d, e, f = MATRICES[orientation]
-    across, up = (height, width) if is_turned(orientation) else (width, height)
+    a, b, c, d, e, f = ORIENTATION_MATRICES[orientation]
+    across, up = (height, width) if swaps_sides(orientation) else (width, height)
     scale = max(area.width / across, area.height / up)
     drawn_width, drawn_height = across * scale, up * scale
     return b"%.4f %.4f %.4f %.4f %.4f %.4f cm" % (
@@ -65,7 +64,7 @@ def covering(width: int, height: int, orientation: int, area: Box) -> bytes:
 def _read_jpeg(data: bytes) -> Picture:
     head = read_jpeg_header(data)
     if not head.is_plain:
-        raise BadImage("The JPEG file has not been made printable.")
+        raise UnprintableImage("The JPEG file has not been made printable.")
     return Picture(
         head.width, head.height, head.orientation, _JPEG_ENTRIES, data, head.profile or None, head.components
     )
@@ -74,15 +73,15 @@ def _read_jpeg(data: bytes) -> Picture:
 def _read_png(data: bytes) -> Picture:
     png = read_png(data)
     if not png.is_plain:
-        raise BadImage("The PNG file has not been made printable.")
+        raise UnprintableImage("The PNG file has not been made printable.")
     head = png.header
     return Picture(
         head.width,
         head.height,
         png.orientation,
         _PNG_ENTRIES % (head.components, head.width),
-        png.deflated,
-        png.profile() or None,
+        png.compressed_pixels,
+        png.read_profile() or None,
         head.components,
     )
 
@@ -113,10 +112,10 @@ class PrintablePages:
     notes: tuple[str, ...] = ()
 
 
-SHARP_DPI = 300
+MIN_SHARP_DPI = 300
 
 # Sizes are exact in inches and not quite in floating point.
-_HAIR = 1e-6
+_TOLERANCE = 1e-6
 
 
 def printed_dpi(width: int, height: int, area: Box) -> float:
@@ -124,20 +123,20 @@ def printed_dpi(width: int, height: int, area: Box) -> float:
     return min(width / area.width, height / area.height) * INCH
 
 
-def whole_dpi(width: int, height: int, area: Box) -> int:
+def printed_whole_dpi(width: int, height: int, area: Box) -> int:
     """The same in whole dots."""
-    return math.floor(printed_dpi(width, height, area) + _HAIR)
+    return math.floor(printed_dpi(width, height, area) + _TOLERANCE)
 
 
 def resolution_note(
-    width: int, height: int, area: Box, *, what: str, where: str = "this piece"
+    width: int, height: int, area: Box, *, picture_name: str, product_name: str = "this piece"
 ) -> str | None:
-    """A warning when the picture will look soft; `what` names it and `where` its piece: "a 4x6 postcard"."""
-    dpi = whole_dpi(width, height, area)
-    if dpi >= SHARP_DPI:
+    """A warning when the picture will look soft, with the names of it and of its product: "a 4x6 postcard"."""
+    dpi = printed_whole_dpi(width, height, area)
+    if dpi >= MIN_SHARP_DPI:
         return None
-    across, up = (math.ceil(side / INCH * SHARP_DPI - _HAIR) for side in (area.width, area.height))
+    across, up = (math.ceil(side / INCH * MIN_SHARP_DPI - _TOLERANCE) for side in (area.width, area.height))
     return (
-        f"{what} is {width} x {height} pixels: on {where} that prints at {dpi} dpi"
-        f" and will look soft; {across} x {up} pixels give {SHARP_DPI} dpi."
+        f"{picture_name} is {width} x {height} pixels: on {product_name} that prints at {dpi} dpi"
+        f" and will look soft; {across} x {up} pixels give {MIN_SHARP_DPI} dpi."
     )

@@ -12,29 +12,35 @@ from typing import Any
 import pikepdf
 from pypdfium2 import PdfiumError
 
-from quillpost.rendering.images.annotations import DPI, Redrawer, flatten, hides_layers, left_behind
+from quillpost.rendering.images.annotations import (
+    REDRAW_DPI,
+    PageRedrawer,
+    flatten_annotations,
+    has_hidden_layers,
+    left_out_notes,
+)
 from quillpost.rendering.images.copied_pages import ObjectList
-from quillpost.rendering.images.forms import page_forms
-from quillpost.rendering.images.inspection import Inspection
+from quillpost.rendering.images.forms import copy_page_forms
+from quillpost.rendering.images.inspection import PageInspection
 from quillpost.rendering.images.jpeg import read_jpeg_header
 from quillpost.rendering.images.limits import (
-    MOST_BYTES,
-    MOST_CONTENT_BYTES,
-    MOST_OBJECTS,
-    MOST_PAGES,
-    BadPdf,
+    MAX_CONTENT_BYTES,
+    MAX_FILE_BYTES,
+    MAX_PAGES,
+    MAX_PDF_OBJECTS,
+    UnprintablePdf,
+    describe_file_kind,
+    format_megabytes,
     is_pdf,
-    kind_of,
-    megabytes,
 )
 from quillpost.rendering.images.models import PrintablePages
 from quillpost.rendering.images.pdf_objects import PdfObject
-from quillpost.rendering.images.resources import unpacked_drawing
-from quillpost.rendering.images.sheets import SHEET, Sheet, read_sheet
+from quillpost.rendering.images.resources import unpack_content
+from quillpost.rendering.images.sheets import LETTER_SHEET, PagePlacement, place_page
 
-_VERSION = "1.6"
+_PDF_VERSION = "1.6"
 _TAIL_BYTES = 2048
-_LIMITS: dict[str, Any] = {
+_QPDF_LIMITS: dict[str, Any] = {
     "flate_max_memory": 300_000_000,
     "png_max_memory": 300_000_000,
     "tiff_max_memory": 300_000_000,
@@ -44,12 +50,12 @@ _LIMITS: dict[str, Any] = {
     "max_stream_filters": 5,
     "doc_max_warnings": 1_000,
 }
-_MOST_NOTES = 20
-_DAMAGED = "The PDF is damaged or too complex to be read."
+_MAX_NOTES = 20
+_DAMAGED_MESSAGE = "The PDF is damaged or too complex to be read."
 
 
 # What bindings raise when an object turns out to be of another kind than it claims.
-_UNREADABLE = (
+_READ_ERRORS = (
     pikepdf.PdfError,
     pikepdf.PikepdfError,
     PdfiumError,
@@ -65,108 +71,108 @@ _UNREADABLE = (
 )
 
 
-def printable_pages(data: bytes) -> PrintablePages:
+def make_printable_pages(data: bytes) -> PrintablePages:
     """The PDF's pages, each on a letter sheet, or BadPdf with a sentence for its sender."""
     _check_file(data)
-    with _limited():
-        printable = _printable(data)
+    with _qpdf_limits():
+        printable = _make_printable(data)
         # What is kept must be fit to be composed.
-        _composed(printable.data)
+        _count_composed_pages(printable.data)
         return printable
 
 
 def count_pages(printable: bytes) -> int:
-    """How many pages there are in what claims to be made by `printable_pages`; BadPdf if it cannot be."""
-    with _limited():
-        return _composed(printable)
+    """How many pages there are in what claims to be made by `make_printable_pages`; BadPdf if it cannot be."""
+    with _qpdf_limits():
+        return _count_composed_pages(printable)
 
 
-def _composed(printable: bytes) -> int:
+def _count_composed_pages(printable: bytes) -> int:
     """The proof: a file that was composed once will be composed again. How many pages that were."""
-    return len(page_forms(ObjectList(1), printable))
+    return len(copy_page_forms(ObjectList(1), printable))
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
-    before: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_LIMITS)
+def _qpdf_limits() -> Iterator[None]:
+    previous_limits: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_QPDF_LIMITS)
     try:
         yield
-    except _UNREADABLE as error:
-        raise BadPdf(_DAMAGED) from error
+    except _READ_ERRORS as error:
+        raise UnprintablePdf(_DAMAGED_MESSAGE) from error
     finally:
-        pikepdf.settings.set_qpdf_limits(**before)
+        pikepdf.settings.set_qpdf_limits(**previous_limits)
 
 
 def _check_file(data: bytes) -> None:
-    if len(data) > MOST_BYTES:
-        raise BadPdf(f"The PDF is larger than {megabytes(MOST_BYTES)}.")
+    if len(data) > MAX_FILE_BYTES:
+        raise UnprintablePdf(f"The PDF is larger than {format_megabytes(MAX_FILE_BYTES)}.")
     if not data:
-        raise BadPdf("The PDF is empty: there is not a single byte in it.")
+        raise UnprintablePdf("The PDF is empty: there is not a single byte in it.")
     if not is_pdf(data):
-        raise BadPdf(f"The file is no PDF: it is {kind_of(data)}.")
+        raise UnprintablePdf(f"The file is no PDF: it is {describe_file_kind(data)}.")
     if b"startxref" not in data[-_TAIL_BYTES:]:
-        raise BadPdf("The PDF is incomplete: its end is missing.")
-    if data.count(b"endobj") > MOST_OBJECTS:
-        raise BadPdf(f"The PDF is too complex: it is made of more than {MOST_OBJECTS:,} objects.")
+        raise UnprintablePdf("The PDF is incomplete: its end is missing.")
+    if data.count(b"endobj") > MAX_PDF_OBJECTS:
+        raise UnprintablePdf(f"The PDF is too complex: it is made of more than {MAX_PDF_OBJECTS:,} objects.")
 
 
-def _printable(data: bytes) -> PrintablePages:
-    with _opened(data) as source:
-        notes = [*_opening_notes(source), *left_behind(source), *flatten(source)]
-        hides = hides_layers(source)
-        sheets = [read_sheet(page, number) for number, page in enumerate(source.pages, 1)]
-        pages: list[_Page] = []
-        inspections: list[Inspection] = []
-        for number, (page, sheet) in enumerate(zip(source.pages, sheets, strict=True), 1):
-            form = _form_of(source, page, sheet, number)
-            inspection = Inspection(number, hides, (sheet.seen.width, sheet.seen.height))
-            inspection.page(form)
+def _make_printable(data: bytes) -> PrintablePages:
+    with _open_pdf(data) as source:
+        notes = [*_opening_notes(source), *left_out_notes(source), *flatten_annotations(source)]
+        has_hidden = has_hidden_layers(source)
+        placements = [place_page(page, number) for number, page in enumerate(source.pages, 1)]
+        pages: list[_InspectedPage] = []
+        inspections: list[PageInspection] = []
+        for number, (page, placement) in enumerate(zip(source.pages, placements, strict=True), 1):
+            form = _page_form(source, page, placement, number)
+            inspection = PageInspection(number, has_hidden, (placement.visible_box.width, placement.visible_box.height))
+            inspection.inspect_page(form)
             inspections.append(inspection)
-            pages.append(_Page(number, sheet, form, tuple(inspection.reasons)))
+            pages.append(_InspectedPage(number, placement, form, tuple(inspection.redraw_reasons)))
         for inspection in inspections:
-            inspection.strip()
+            inspection.strip_entries()
         notes += _page_notes(pages)
-        pictures = _redrawn(data, pages)
+        pictures = _redraw_pages(data, pages)
         with pikepdf.new() as target:
-            for each in pages:
-                _add_page(target, each, pictures.get(each.number))
-            return PrintablePages(_saved(target), len(pages), _shortened(notes))
+            for inspected_page in pages:
+                _add_page(target, inspected_page, pictures.get(inspected_page.number))
+            return PrintablePages(_save(target), len(pages), _shorten_notes(notes))
 
 
 @dataclass(frozen=True, slots=True)
-class _Page:
+class _InspectedPage:
     number: int
-    sheet: Sheet
+    placement: PagePlacement
     form: pikepdf.Stream
-    reasons: tuple[str, ...]
+    redraw_reasons: tuple[str, ...]
 
     @property
     def notes(self) -> Iterator[str]:
-        if self.sheet.size_note is not None:
-            yield self.sheet.size_note
-        if self.reasons:
-            yield f"redrawn as a picture of {DPI} dpi because of {', '.join(self.reasons)}"
+        if self.placement.size_note is not None:
+            yield self.placement.size_note
+        if self.redraw_reasons:
+            yield f"redrawn as a picture of {REDRAW_DPI} dpi because of {', '.join(self.redraw_reasons)}"
 
 
 @contextmanager
-def _opened(data: bytes) -> Iterator[pikepdf.Pdf]:
+def _open_pdf(data: bytes) -> Iterator[pikepdf.Pdf]:
     try:
         pdf = pikepdf.open(io.BytesIO(data))
     except pikepdf.PasswordError:
-        raise BadPdf("The PDF needs a password to be opened: send it without one.") from None
+        raise UnprintablePdf("The PDF needs a password to be opened: send it without one.") from None
     except pikepdf.PdfError as error:
         if "no pages" in str(error):
-            raise BadPdf("The PDF has no pages.") from None
+            raise UnprintablePdf("The PDF has no pages.") from None
         raise
     with pdf:
-        if not 1 <= len(pdf.pages) <= MOST_PAGES:
-            raise BadPdf(f"The PDF has {len(pdf.pages)} pages; 1 to {MOST_PAGES} can be printed.")
+        if not 1 <= len(pdf.pages) <= MAX_PAGES:
+            raise UnprintablePdf(f"The PDF has {len(pdf.pages)} pages; 1 to {MAX_PAGES} can be printed.")
         root: PdfObject = pdf.Root
         if root.get("/NeedsRendering") is True:
-            raise BadPdf("The PDF is a dynamic XFA form, which is no fixed page: print it to a PDF first.")
-        promised = root["/Pages"].get("/Count", 0)
-        if promised != len(pdf.pages):
-            raise BadPdf(f"The PDF is damaged: it promises {promised} pages and has {len(pdf.pages)}.")
+            raise UnprintablePdf("The PDF is a dynamic XFA form, which is no fixed page: print it to a PDF first.")
+        declared_count = root["/Pages"].get("/Count", 0)
+        if declared_count != len(pdf.pages):
+            raise UnprintablePdf(f"The PDF is damaged: it promises {declared_count} pages and has {len(pdf.pages)}.")
         yield pdf
 
 
@@ -177,66 +183,66 @@ def _opening_notes(pdf: pikepdf.Pdf) -> Iterator[str]:
         yield "The PDF was damaged and has been repaired: look at the proof before you print."
 
 
-def _form_of(source: pikepdf.Pdf, page: pikepdf.Page, sheet: Sheet, number: int) -> pikepdf.Stream:
+def _page_form(source: pikepdf.Pdf, page: pikepdf.Page, placement: PagePlacement, number: int) -> pikepdf.Stream:
     """The page as a form that shows its visible part alone."""
-    seen = sheet.seen
-    form = source.make_stream(_content_of(page, number))
+    visible_box = placement.visible_box
+    form = source.make_stream(_page_content(page, number))
     form["/Type"], form["/Subtype"] = pikepdf.Name.XObject, pikepdf.Name.Form
-    form["/BBox"] = pikepdf.Array([seen.left, seen.bottom, seen.right, seen.top])
+    form["/BBox"] = pikepdf.Array([visible_box.left, visible_box.bottom, visible_box.right, visible_box.top])
     form["/Resources"] = page.obj.get("/Resources", pikepdf.Dictionary())
     if isinstance(page.obj.get("/Group"), pikepdf.Dictionary):
         form["/Group"] = page.obj["/Group"]
     return form
 
 
-def _content_of(page: pikepdf.Page, number: int) -> bytes:
+def _page_content(page: pikepdf.Page, number: int) -> bytes:
     contents = page.obj.get("/Contents")
     streams = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
     parts, size = [], 0
     for stream in streams:
         if isinstance(stream, pikepdf.Stream):
             try:
-                parts.append(unpacked_drawing(stream))
+                parts.append(unpack_content(stream))
             except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
-                raise BadPdf(
+                raise UnprintablePdf(
                     f"The drawing of page {number} of the PDF is damaged, or larger than"
-                    f" {megabytes(MOST_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
+                    f" {format_megabytes(MAX_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
                 ) from error
             size += len(parts[-1])
-        if size > MOST_CONTENT_BYTES:
-            raise BadPdf(
-                f"The drawing of page {number} of the PDF is larger than {megabytes(MOST_CONTENT_BYTES)}."
+        if size > MAX_CONTENT_BYTES:
+            raise UnprintablePdf(
+                f"The drawing of page {number} of the PDF is larger than {format_megabytes(MAX_CONTENT_BYTES)}."
                 " Make it simpler, or save the page as a picture."
             )
     return b"\n".join(parts)
 
 
-def _redrawn(data: bytes, pages: list[_Page]) -> dict[int, bytes]:
+def _redraw_pages(data: bytes, pages: list[_InspectedPage]) -> dict[int, bytes]:
     """Pictures of the pages that need one, by their number, drawn from the file as it came."""
-    wanted = [page for page in pages if page.reasons]
-    if not wanted:
+    pages_to_redraw = [page for page in pages if page.redraw_reasons]
+    if not pages_to_redraw:
         return {}
-    with _opened(data) as source:
-        flatten(source)
-        with closing(Redrawer(source, [page.sheet for page in pages])) as redrawer:
-            return {page.number: redrawer.draw(page.number - 1, page.sheet) for page in wanted}
+    with _open_pdf(data) as source:
+        flatten_annotations(source)
+        with closing(PageRedrawer(source, [page.placement for page in pages])) as redrawer:
+            return {page.number: redrawer.draw(page.number - 1, page.placement) for page in pages_to_redraw}
 
 
-def _add_page(target: pikepdf.Pdf, page: _Page, picture: bytes | None) -> None:
+def _add_page(target: pikepdf.Pdf, page: _InspectedPage, picture: bytes | None) -> None:
     if picture is None:
-        drawn = target.copy_foreign(page.form)
-        matrix = page.sheet.matrix
+        xobject = target.copy_foreign(page.form)
+        matrix = page.placement.matrix
     else:
-        drawn = _image(target, picture)
-        placed = page.sheet.placed
-        matrix = (placed.width, 0, 0, placed.height, placed.left, placed.bottom)
-    added = target.add_blank_page(page_size=(SHEET.width, SHEET.height)).obj
-    added["/MediaBox"] = added["/TrimBox"] = pikepdf.Array([0, 0, 612, 792])
-    added["/Resources"] = pikepdf.Dictionary(XObject=pikepdf.Dictionary(P=drawn))
-    added["/Contents"] = target.make_stream(b"q %.6f %.6f %.6f %.6f %.6f %.6f cm /P Do Q" % matrix)
+        xobject = _make_image(target, picture)
+        placed_box = page.placement.placed_box
+        matrix = (placed_box.width, 0, 0, placed_box.height, placed_box.left, placed_box.bottom)
+    page_object = target.add_blank_page(page_size=(LETTER_SHEET.width, LETTER_SHEET.height)).obj
+    page_object["/MediaBox"] = page_object["/TrimBox"] = pikepdf.Array([0, 0, 612, 792])
+    page_object["/Resources"] = pikepdf.Dictionary(XObject=pikepdf.Dictionary(P=xobject))
+    page_object["/Contents"] = target.make_stream(b"q %.6f %.6f %.6f %.6f %.6f %.6f cm /P Do Q" % matrix)
 
 
-def _image(target: pikepdf.Pdf, picture: bytes) -> pikepdf.Stream:
+def _make_image(target: pikepdf.Pdf, picture: bytes) -> pikepdf.Stream:
     head = read_jpeg_header(picture)
     image = target.make_stream(picture)
     image["/Type"], image["/Subtype"] = pikepdf.Name.XObject, pikepdf.Name.Image
@@ -246,11 +252,11 @@ def _image(target: pikepdf.Pdf, picture: bytes) -> pikepdf.Stream:
     return image
 
 
-def _saved(target: pikepdf.Pdf) -> bytes:
+def _save(target: pikepdf.Pdf) -> bytes:
     file = io.BytesIO()
     target.save(
         file,
-        force_version=_VERSION,
+        force_version=_PDF_VERSION,
         object_stream_mode=pikepdf.ObjectStreamMode.generate,
         stream_decode_level=pikepdf.StreamDecodeLevel.generalized,
         deterministic_id=True,
@@ -258,16 +264,16 @@ def _saved(target: pikepdf.Pdf) -> bytes:
     return file.getvalue()
 
 
-def _page_notes(pages: list[_Page]) -> list[str]:
+def _page_notes(pages: list[_InspectedPage]) -> list[str]:
     """Each note once, with the pages of which it is true."""
     numbers: dict[str, list[int]] = {}
     for page in pages:
         for note in page.notes:
             numbers.setdefault(note, []).append(page.number)
-    return [f"{_pages(found)}: {note}." for note, found in numbers.items()]
+    return [f"{_page_list(page_numbers)}: {note}." for note, page_numbers in numbers.items()]
 
 
-def _pages(numbers: list[int]) -> str:
+def _page_list(numbers: list[int]) -> str:
     """Such as "Page 2" or "Pages 1-3, 7"."""
     runs: list[list[int]] = []
     for number in numbers:
@@ -275,12 +281,12 @@ def _pages(numbers: list[int]) -> str:
             runs[-1][1:] = [number]
         else:
             runs.append([number])
-    listed = ", ".join("-".join(map(str, run)) for run in runs)
-    return f"Page {listed}" if len(numbers) == 1 else f"Pages {listed}"
+    ranges = ", ".join("-".join(map(str, run)) for run in runs)
+    return f"Page {ranges}" if len(numbers) == 1 else f"Pages {ranges}"
 
 
-def _shortened(notes: list[str]) -> tuple[str, ...]:
+def _shorten_notes(notes: list[str]) -> tuple[str, ...]:
     """A file of many faulty pages says so without drowning its reader."""
-    if len(notes) <= _MOST_NOTES:
+    if len(notes) <= _MAX_NOTES:
         return tuple(notes)
-    return (*notes[:_MOST_NOTES], f"There are {len(notes) - _MOST_NOTES} more notes of this kind.")
+    return (*notes[:_MAX_NOTES], f"There are {len(notes) - _MAX_NOTES} more notes of this kind.")

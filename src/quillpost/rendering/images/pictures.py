@@ -12,38 +12,38 @@ from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 from quillpost.rendering.images import jpeg, png
-from quillpost.rendering.images.jpeg import UPRIGHT, is_turned, write_orientation
+from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, swaps_sides
 from quillpost.rendering.images.limits import (
-    FINEST_DPI,
-    JPEG,
-    LARGEST_SHEET_PIXELS,
-    LONGEST_SIDE,
-    MOST_BYTES,
-    MOST_PIXELS,
-    MOST_PROFILE_BYTES,
-    PNG,
-    BadImage,
-    kind_of,
-    megabytes,
+    JPEG_SIGNATURE,
+    MAX_DPI,
+    MAX_FILE_BYTES,
+    MAX_PIXELS,
+    MAX_PROFILE_BYTES,
+    MAX_SHEET_PIXELS,
+    MAX_SIDE_PIXELS,
+    PNG_SIGNATURE,
+    UnprintableImage,
+    describe_file_kind,
+    format_megabytes,
 )
 from quillpost.rendering.images.models import PrintablePicture
 
 _HEADER_BYTES = 128
 _TAG_BYTES = 12
-_NEWEST_VERSION = 4
-_CLASSES = (b"scnr", b"mntr", b"prtr", b"spac")
-_SPACES = {1: b"GRAY", 3: b"RGB ", 4: b"CMYK"}
+_MAX_PROFILE_VERSION = 4
+_PROFILE_CLASSES = (b"scnr", b"mntr", b"prtr", b"spac")
+_COLOR_SPACES = {1: b"GRAY", 3: b"RGB ", 4: b"CMYK"}
 
 
-def profile_fault(profile: bytes, components: int) -> str | None:
+def find_profile_error(profile: bytes, components: int) -> str | None:
     """Why a profile cannot go with a picture of so many components, or None: it can."""
-    if len(profile) > MOST_PROFILE_BYTES:
-        return f"it is larger than {megabytes(MOST_PROFILE_BYTES)}"
-    if len(profile) < _HEADER_BYTES + 4 or profile[36:40] != b"acsp" or not _tags_are_inside(profile):
+    if len(profile) > MAX_PROFILE_BYTES:
+        return f"it is larger than {format_megabytes(MAX_PROFILE_BYTES)}"
+    if len(profile) < _HEADER_BYTES + 4 or profile[36:40] != b"acsp" or not _are_tags_inside(profile):
         return "it is damaged"
-    if profile[16:20] != _SPACES[components]:
+    if profile[16:20] != _COLOR_SPACES[components]:
         return "it is meant for other colours"
-    if profile[8] > _NEWEST_VERSION or profile[12:16] not in _CLASSES:
+    if profile[8] > _MAX_PROFILE_VERSION or profile[12:16] not in _PROFILE_CLASSES:
         return "it is of a kind that printers do not know"
     try:
         ImageCms.ImageCmsProfile(io.BytesIO(profile))
@@ -52,7 +52,7 @@ def profile_fault(profile: bytes, components: int) -> str | None:
     return None
 
 
-def _tags_are_inside(profile: bytes) -> bool:
+def _are_tags_inside(profile: bytes) -> bool:
     (size,) = struct.unpack_from(">I", profile, 0)
     (count,) = struct.unpack_from(">I", profile, _HEADER_BYTES)
     tags_end = _HEADER_BYTES + 4 + count * _TAG_BYTES
@@ -72,75 +72,68 @@ _GAMMA_TOLERANCE = 1_000
 _SENSIBLE_GAMMAS = range(10_000, 1_000_000)
 
 
-def printable_picture(data: bytes) -> PrintablePicture:
+def make_printable_picture(data: bytes) -> PrintablePicture:
     """The picture as a plain JPEG or PNG file, or BadImage with a sentence for its sender."""
-    if len(data) > MOST_BYTES:
-        raise BadImage(f"The image is larger than {megabytes(MOST_BYTES)}.")
-    if data.startswith(JPEG):
+    if len(data) > MAX_FILE_BYTES:
+        raise UnprintableImage(f"The image is larger than {format_megabytes(MAX_FILE_BYTES)}.")
+    if data.startswith(JPEG_SIGNATURE):
         return _printable_jpeg(data)
-    if data.startswith(PNG):
+    if data.startswith(PNG_SIGNATURE):
         return _printable_png(data)
     if not data:
-        raise BadImage("The image is empty: there is not a single byte in it.")
-    raise BadImage(f"The image is neither a JPEG nor a PNG file: it is {kind_of(data)}.")
+        raise UnprintableImage("The image is empty: there is not a single byte in it.")
+    raise UnprintableImage(f"The image is neither a JPEG nor a PNG file: it is {describe_file_kind(data)}.")
 
 
 def _printable_jpeg(data: bytes) -> PrintablePicture:
     head = jpeg.read_jpeg_header(data)
-    _check_size(head.width, head.height)
+    _check_pixel_size(head.width, head.height)
     jpeg.check_scans(data)
     notes: tuple[str, ...] = ()
     profile = head.profile
     if profile is not None:
-        fault = profile_fault(profile, head.components)
-        if fault is not None:
-            data, profile, notes = jpeg.without_profile(data), None, (_dropped(fault),)
+        failure = find_profile_error(profile, head.components)
+        if failure is not None:
+            data, profile, notes = jpeg.remove_profile(data), None, (_profile_dropped_note(failure),)
     try:
         with Image.open(io.BytesIO(data), formats=("JPEG",)) as image:
             if image.size != (head.width, head.height):
                 raise ValueError("two headers that contradict each other")
             if head.is_plain:
-                _read_through(image)
+                _decode_fully(image)
             else:
-                data, converted = _rewritten_jpeg(image, head, profile)
+                data, converted = _rewrite_jpeg(image, head, profile)
                 notes += converted
     # Pillow's readers raise whatever the damaged bytes lead them into.
     except Exception as error:
-        raise BadImage("The JPEG file is damaged or incomplete.") from error
-    return PrintablePicture(data, "image/jpeg", *_upright(head.width, head.height, head.orientation), notes)
+        raise UnprintableImage("The JPEG file is damaged or incomplete.") from error
+    return PrintablePicture(data, "image/jpeg", *_upright_size(head.width, head.height, head.orientation), notes)
 
 
-def _read_through(image: Image.Image) -> None:
+def _decode_fully(image: Image.Image) -> None:
     """Read a JPEG to its end for what is broken therein, at an eighth of its size to spare memory."""
     image.draft(image.mode, (1, 1))
     image.load()
 
 
-def _rewritten_jpeg(
-    image: Image.Image, head: jpeg.JpegHeader, profile: bytes | None
-) -> tuple[bytes, tuple[str, ...]]:
+def _rewrite_jpeg(image: Image.Image, head: jpeg.JpegHeader, profile: bytes | None) -> tuple[bytes, tuple[str, ...]]:
     image.load()
     notes: tuple[str, ...] = ()
-    keeps_profile = profile is not None and head.components == 3
+    keep_profile = profile is not None and head.components == 3
     if head.components == 4:
-        image, how = _rgb_of_cmyk(image, profile, is_inverted=head.adobe is not None)
-        notes = (f"The image was converted from CMYK to RGB {how}.",)
-    exif = b"" if head.orientation == UPRIGHT else b"Exif\0\0" + write_orientation(head.orientation)
+        image, method = _cmyk_to_rgb(image, profile, is_inverted=head.adobe_transform is not None)
+        notes = (f"The image was converted from CMYK to RGB {method}.",)
+    exif = b"" if head.orientation == UPRIGHT else b"Exif\0\0" + encode_orientation(head.orientation)
     file = io.BytesIO()
     image.save(
-        file,
-        "JPEG",
-        quality=_JPEG_QUALITY,
-        subsampling=0,
-        exif=exif,
-        icc_profile=profile if keeps_profile else None,
+        file, "JPEG", quality=_JPEG_QUALITY, subsampling=0, exif=exif, icc_profile=profile if keep_profile else None
     )
     return file.getvalue(), notes
 
 
-def _rgb_of_cmyk(image: Image.Image, profile: bytes | None, *, is_inverted: bool) -> tuple[Image.Image, str]:
+def _cmyk_to_rgb(image: Image.Image, profile: bytes | None, *, is_inverted: bool) -> tuple[Image.Image, str]:
     """In RGB, strip by strip, and how that was done."""
-    transform = _to_srgb(profile)
+    transform = _srgb_transform(profile)
     rgb = Image.new("RGB", image.size)
     for top, strip in _strips(image):
         if not is_inverted:  # Pillow takes every file for one of Adobe's, where no ink is 255
@@ -150,7 +143,7 @@ def _rgb_of_cmyk(image: Image.Image, profile: bytes | None, *, is_inverted: bool
     return rgb, "without a colour profile" if transform is None else "by its own colour profile"
 
 
-def _to_srgb(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
+def _srgb_transform(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
     if profile is None:
         return None
     try:
@@ -168,32 +161,32 @@ def _to_srgb(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
 
 def _printable_png(data: bytes) -> PrintablePicture:
     if len(data) >= 24 and data[12:16] == b"IHDR":
-        _check_size(*struct.unpack_from(">II", data, 16))
+        _check_pixel_size(*struct.unpack_from(">II", data, 16))
     file = png.read_png(data)
     head = file.header
-    _check_size(head.width, head.height)
+    _check_pixel_size(head.width, head.height)
     notes: tuple[str, ...] = ()
-    if file.has(b"acTL"):
+    if file.has_chunk(b"acTL"):
         notes += ("The image is animated: its first picture is printed.",)
-    profile = file.profile()
-    fault = None if profile is None else profile_fault(profile, head.components)
-    keeps_profile = profile is not None and fault is None
-    if fault is not None:
-        notes += (_dropped(fault),)
-    gamma = None if file.has(b"sRGB") or keeps_profile else _odd_gamma(file)
-    is_exact = png.holds_just_its_pixels(file)
+    profile = file.read_profile()
+    error = None if profile is None else find_profile_error(profile, head.components)
+    keep_profile = profile is not None and error is None
+    if error is not None:
+        notes += (_profile_dropped_note(error),)
+    gamma = None if file.has_chunk(b"sRGB") or keep_profile else _unusual_gamma(file)
+    is_exact = png.has_exact_pixels(file)
     if file.is_plain and gamma is None and is_exact:
-        plain = file.only(png.PLAIN_CHUNKS if keeps_profile else png.PLAIN_CHUNKS - {b"iCCP"})
+        plain_file = file.keep_chunks(png.PLAIN_CHUNKS if keep_profile else png.PLAIN_CHUNKS - {b"iCCP"})
     else:
-        plain = _rewritten_png(file, gamma, profile if keeps_profile else None)
-    return PrintablePicture(plain, "image/png", *_upright(head.width, head.height, file.orientation), notes)
+        plain_file = _rewrite_png(file, gamma, profile if keep_profile else None)
+    return PrintablePicture(plain_file, "image/png", *_upright_size(head.width, head.height, file.orientation), notes)
 
 
-def _rewritten_png(file: png.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
+def _rewrite_png(file: png.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
     """Laid on white, 8 bits a sample; Pillow sees no more of the file than its pixels."""
     head = file.header
     try:
-        with Image.open(io.BytesIO(file.only(png.PIXEL_CHUNKS)), formats=("PNG",)) as image:
+        with Image.open(io.BytesIO(file.keep_chunks(png.PIXEL_CHUNKS)), formats=("PNG",)) as image:
             if image.size != (head.width, head.height):
                 raise ValueError("two headers that contradict each other")
             image.load()
@@ -201,16 +194,16 @@ def _rewritten_png(file: png.PngFile, gamma: int | None, profile: bytes | None) 
                 head.width,
                 head.height,
                 head.components,
-                (_samples(strip, head, gamma) for _, strip in _strips(image)),
+                (_strip_samples(strip, head, gamma) for _, strip in _strips(image)),
                 orientation=file.orientation,
                 profile=profile,
             )
     except Exception as error:
-        raise BadImage("The PNG file is damaged or incomplete.") from error
+        raise UnprintableImage("The PNG file is damaged or incomplete.") from error
 
 
-def _samples(strip: Image.Image, head: png.PngHeader, gamma: int | None) -> NDArray[np.uint8]:
-    flat = _on_white(strip).convert("L" if head.components == 1 else "RGB")
+def _strip_samples(strip: Image.Image, head: png.PngHeader, gamma: int | None) -> NDArray[np.uint8]:
+    flat = _flatten_on_white(strip).convert("L" if head.components == 1 else "RGB")
     if gamma is not None:
         exponent = _SCREEN_GAMMA / gamma
         curve = [round(255 * (level / 255) ** exponent) for level in range(256)]
@@ -218,16 +211,20 @@ def _samples(strip: Image.Image, head: png.PngHeader, gamma: int | None) -> NDAr
     return np.asarray(flat).reshape(strip.height, strip.width * head.components)
 
 
-def _on_white(image: Image.Image) -> Image.Image:
-    clear = image.info.get("transparency")
+def _flatten_on_white(image: Image.Image) -> Image.Image:
+    transparent_color = image.info.get("transparency")
     if image.mode.startswith("I"):  # 16 bits a sample, which Pillow would clip instead of scale
         samples = np.asarray(image)
-        eight = (samples.astype(np.uint32) >> 8).astype(np.uint8)
-        return Image.fromarray(eight if clear is None else np.where(samples == clear, np.uint8(255), eight))
+        eight_bit = (samples.astype(np.uint32) >> 8).astype(np.uint8)
+        return Image.fromarray(
+            eight_bit if transparent_color is None else np.where(samples == transparent_color, np.uint8(255), eight_bit)
+        )
     if not image.has_transparency_data:
         return image
-    if isinstance(clear, tuple) and max(clear) > 255:  # one clear colour of 16 bits, in 8 as the rest
-        image.info["transparency"] = tuple(sample >> 8 for sample in clear)
+    if (
+        isinstance(transparent_color, tuple) and max(transparent_color) > 255
+    ):  # one clear colour of 16 bits, in 8 as the rest
+        image.info["transparency"] = tuple(sample >> 8 for sample in transparent_color)
     layer = image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
 
@@ -239,9 +236,9 @@ def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
         yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
 
 
-def _odd_gamma(file: png.PngFile) -> int | None:
+def _unusual_gamma(file: png.PngFile) -> int | None:
     """The gamma that a viewer would correct, times 100,000, if it is not a screen's own."""
-    chunk = file.first(b"gAMA")
+    chunk = file.find_chunk(b"gAMA")
     if chunk is None or len(chunk) != 4:
         return None
     (gamma,) = struct.unpack(">I", chunk)
@@ -249,22 +246,22 @@ def _odd_gamma(file: png.PngFile) -> int | None:
     return gamma if is_odd else None
 
 
-def _check_size(width: int, height: int) -> None:
+def _check_pixel_size(width: int, height: int) -> None:
     if not width or not height:
-        raise BadImage("The image has no pixels.")
-    if max(width, height) > LONGEST_SIDE:
-        raise BadImage(f"The image is too long: no side may have more than {LONGEST_SIDE} pixels.")
-    if width * height > MOST_PIXELS:
-        raise BadImage(
-            f"The image has {width} x {height} pixels; at most {MOST_PIXELS / 1_000_000:.1f} million are"
-            f" accepted. The largest sheet needs {LARGEST_SHEET_PIXELS[0]} x {LARGEST_SHEET_PIXELS[1]}"
-            f" at {FINEST_DPI} dpi: make it smaller."
+        raise UnprintableImage("The image has no pixels.")
+    if max(width, height) > MAX_SIDE_PIXELS:
+        raise UnprintableImage(f"The image is too long: no side may have more than {MAX_SIDE_PIXELS} pixels.")
+    if width * height > MAX_PIXELS:
+        raise UnprintableImage(
+            f"The image has {width} x {height} pixels; at most {MAX_PIXELS / 1_000_000:.1f} million are"
+            f" accepted. The largest sheet needs {MAX_SHEET_PIXELS[0]} x {MAX_SHEET_PIXELS[1]}"
+            f" at {MAX_DPI} dpi: make it smaller."
         )
 
 
-def _upright(width: int, height: int, orientation: int) -> tuple[int, int]:
-    return (height, width) if is_turned(orientation) else (width, height)
+def _upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
+    return (height, width) if swaps_sides(orientation) else (width, height)
 
 
-def _dropped(fault: str) -> str:
-    return f"The image's colour profile was left out: {fault}."
+def _profile_dropped_note(error: str) -> str:
+    return f"The image's colour profile was left out: {error}."

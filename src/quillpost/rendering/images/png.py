@@ -9,39 +9,25 @@ import numpy as np
 from isal import isal_zlib
 from numpy.typing import NDArray
 
-from quillpost.rendering.images.jpeg import UPRIGHT, read_orientation, write_orientation
-from quillpost.rendering.images.limits import MOST_PROFILE_BYTES, PNG, BadImage
-from quillpost.rendering.pdf.png import png_file
+from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, read_orientation
+from quillpost.rendering.images.limits import MAX_PROFILE_BYTES, PNG_SIGNATURE, UnprintableImage
+from quillpost.rendering.pdf.png import build_png
 
-GREY, RGB, PALETTE, GREY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
-_CHANNELS = {GREY: 1, RGB: 3, PALETTE: 1, GREY_ALPHA: 2, RGB_ALPHA: 4}
-_DEPTHS = {
-    GREY: (1, 2, 4, 8, 16),
-    RGB: (8, 16),
-    PALETTE: (1, 2, 4, 8),
-    GREY_ALPHA: (8, 16),
-    RGB_ALPHA: (8, 16),
-}
+GRAY, RGB, PALETTE, GRAY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6
+_CHANNELS = {GRAY: 1, RGB: 3, PALETTE: 1, GRAY_ALPHA: 2, RGB_ALPHA: 4}
+_BIT_DEPTHS = {GRAY: (1, 2, 4, 8, 16), RGB: (8, 16), PALETTE: (1, 2, 4, 8), GRAY_ALPHA: (8, 16), RGB_ALPHA: (8, 16)}
 
 PIXEL_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 PLAIN_CHUNKS = PIXEL_CHUNKS | {b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"pHYs", b"eXIf"}
 """All that a printed picture can use; comments, thumbnails and further frames are none of it."""
 
-_DEFLATED = b"\0"
+_DEFLATE_METHOD = b"\0"
 """The only way of packing that there is."""
 
 # Where the rows and columns of each pass of an interlaced picture begin, and how far they are apart.
-_PASSES = (
-    (0, 8, 0, 8),
-    (0, 8, 4, 8),
-    (4, 8, 0, 4),
-    (0, 4, 2, 4),
-    (2, 4, 0, 2),
-    (0, 2, 1, 2),
-    (1, 2, 0, 1),
-)
+_INTERLACE_PASSES = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2), (1, 2, 0, 1))
 
-_MOST_CHUNKS = 20_000
+_MAX_CHUNKS = 20_000
 
 _FILTER_UP = 2
 _DEFLATE_LEVEL = 2
@@ -54,14 +40,14 @@ class PngHeader:
 
     width: int
     height: int
-    depth: int
-    colour: int
+    bit_depth: int
+    color_type: int
     is_interlaced: bool
 
     @property
     def components(self) -> int:
         """How many colour channels there are without the alpha channel."""
-        return 1 if self.colour in (GREY, GREY_ALPHA) else 3
+        return 1 if self.color_type in (GRAY, GRAY_ALPHA) else 3
 
     @property
     def row_bytes(self) -> int:
@@ -70,7 +56,7 @@ class PngHeader:
     @property
     def pixel_bytes(self) -> int:
         """All rows with the filter byte that leads each, of all passes if there are several."""
-        passes = _PASSES if self.is_interlaced else ((0, 1, 0, 1),)
+        passes = _INTERLACE_PASSES if self.is_interlaced else ((0, 1, 0, 1),)
         sizes = (
             (len(range(left, self.width, across)), len(range(top, self.height, down)))
             for top, down, left, across in passes
@@ -78,7 +64,7 @@ class PngHeader:
         return sum(rows * (1 + self._bytes_of(columns)) for columns, rows in sizes if columns)
 
     def _bytes_of(self, pixels: int) -> int:
-        return (pixels * _CHANNELS[self.colour] * self.depth + 7) // 8
+        return (pixels * _CHANNELS[self.color_type] * self.bit_depth + 7) // 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,84 +74,84 @@ class PngFile:
     header: PngHeader
     chunks: tuple[tuple[bytes, bytes], ...]
 
-    def first(self, kind: bytes) -> bytes | None:
+    def find_chunk(self, kind: bytes) -> bytes | None:
         return next((body for name, body in self.chunks if name == kind), None)
 
-    def has(self, *kinds: bytes) -> bool:
+    def has_chunk(self, *kinds: bytes) -> bool:
         return any(name in kinds for name, _ in self.chunks)
 
     @property
-    def deflated(self) -> bytes:
+    def compressed_pixels(self) -> bytes:
         return b"".join(body for name, body in self.chunks if name == b"IDAT")
 
     @property
     def orientation(self) -> int:
-        exif = self.first(b"eXIf")
+        exif = self.find_chunk(b"eXIf")
         return UPRIGHT if exif is None else read_orientation(exif)
 
     @property
     def is_plain(self) -> bool:
         """Whether its deflated pixels mean in a PDF what they mean here."""
         head = self.header
-        is_opaque = head.colour in (GREY, RGB) and not self.has(b"tRNS")
-        return is_opaque and head.depth == 8 and not head.is_interlaced
+        is_opaque = head.color_type in (GRAY, RGB) and not self.has_chunk(b"tRNS")
+        return is_opaque and head.bit_depth == 8 and not head.is_interlaced
 
-    def only(self, kinds: frozenset[bytes]) -> bytes:
+    def keep_chunks(self, kinds: frozenset[bytes]) -> bytes:
         """The file with these chunks alone."""
-        return png_file((name, body) for name, body in self.chunks if name in kinds)
+        return build_png((name, body) for name, body in self.chunks if name in kinds)
 
-    def profile(self) -> bytes | None:
+    def read_profile(self) -> bytes | None:
         """The ICC profile, cut off where it becomes too large; b"" when it is damaged."""
-        chunk = self.first(b"iCCP")
+        chunk = self.find_chunk(b"iCCP")
         if chunk is None:
             return None
         _, _, packed = chunk.partition(b"\0")
-        if not packed.startswith(_DEFLATED):
+        if not packed.startswith(_DEFLATE_METHOD):
             return b""
         try:
-            return zlib.decompressobj().decompress(packed[1:], MOST_PROFILE_BYTES + 1)
+            return zlib.decompressobj().decompress(packed[1:], MAX_PROFILE_BYTES + 1)
         except zlib.error:
             return b""
 
 
 def read_png(data: bytes) -> PngFile:
     """The file's chunks, or BadImage when they contradict each other or are not all there."""
-    chunks = list(_chunks(data))
+    chunks = list(_read_chunks(data))
     kinds = [kind for kind, _ in chunks]
     if not chunks or kinds[0] != b"IHDR" or len(chunks[0][1]) != 13:
-        raise BadImage("The PNG file is damaged: its header is incomplete.")
+        raise UnprintableImage("The PNG file is damaged: its header is incomplete.")
     if kinds.count(b"IHDR") > 1:
-        raise BadImage("The PNG file is damaged: it has two headers.")
-    width, height, depth, colour, compression, filters, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
-    if depth not in _DEPTHS.get(colour, ()) or compression or filters or interlace > 1:
-        raise BadImage("The PNG file is damaged: its header makes no sense.")
+        raise UnprintableImage("The PNG file is damaged: it has two headers.")
+    width, height, depth, color_type, compression, filters, interlace = struct.unpack(">IIBBBBB", chunks[0][1])
+    if depth not in _BIT_DEPTHS.get(color_type, ()) or compression or filters or interlace > 1:
+        raise UnprintableImage("The PNG file is damaged: its header makes no sense.")
     if b"IEND" not in kinds or b"IDAT" not in kinds:
-        raise BadImage("The PNG file is incomplete.")
-    return PngFile(PngHeader(width, height, depth, colour, interlace == 1), tuple(chunks))
+        raise UnprintableImage("The PNG file is incomplete.")
+    return PngFile(PngHeader(width, height, depth, color_type, interlace == 1), tuple(chunks))
 
 
-def holds_just_its_pixels(png: PngFile) -> bool:
+def has_exact_pixels(png: PngFile) -> bool:
     """Whether the deflated pixels are exactly those that the header promises; False when there are more.
 
     BadImage when there are fewer. No more is inflated than the header promises.
     """
-    promised = png.header.pixel_bytes
-    row = png.header.row_bytes + 1
+    expected_size = png.header.pixel_bytes
+    row_size = png.header.row_bytes + 1
     inflater = zlib.decompressobj()
-    seen, rest, are_filters_known = 0, png.deflated, True
+    inflated_size, compressed, has_known_filters = 0, png.compressed_pixels, True
     try:
-        while not inflater.eof and seen <= promised:
-            part = inflater.decompress(rest, _CHUNK_BYTES)
-            rest = inflater.unconsumed_tail
-            are_filters_known = are_filters_known and _filters_are_known(part, -seen % row, row)
-            seen += len(part)
-            if not part and not rest:
+        while not inflater.eof and inflated_size <= expected_size:
+            part = inflater.decompress(compressed, _CHUNK_BYTES)
+            compressed = inflater.unconsumed_tail
+            has_known_filters = has_known_filters and _are_filters_known(part, -inflated_size % row_size, row_size)
+            inflated_size += len(part)
+            if not part and not compressed:
                 break
     except zlib.error as error:
-        raise BadImage("The PNG file is damaged: its pixels cannot be inflated.") from error
-    if seen < promised or (seen == promised and not inflater.eof):
-        raise BadImage("The PNG file is incomplete: pixels are missing.")
-    return seen == promised and are_filters_known and not inflater.unused_data
+        raise UnprintableImage("The PNG file is damaged: its pixels cannot be inflated.") from error
+    if inflated_size < expected_size or (inflated_size == expected_size and not inflater.eof):
+        raise UnprintableImage("The PNG file is incomplete: pixels are missing.")
+    return inflated_size == expected_size and has_known_filters and not inflater.unused_data
 
 
 def write_png(
@@ -178,50 +164,50 @@ def write_png(
     profile: bytes | None = None,
 ) -> bytes:
     """A plain file of strips, each of shape (rows, width * components), of which one is held at a time."""
-    colour = GREY if components == 1 else RGB
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))]
+    color_type = GRAY if components == 1 else RGB
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0))]
     if profile is not None:
         chunks.append((b"iCCP", b"icc\0\0" + isal_zlib.compress(profile)))
     if orientation != UPRIGHT:
-        chunks.append((b"eXIf", write_orientation(orientation)))
+        chunks.append((b"eXIf", encode_orientation(orientation)))
     deflater = isal_zlib.compressobj(_DEFLATE_LEVEL)
-    above = np.zeros((1, width * components), np.uint8)
+    row_above = np.zeros((1, width * components), np.uint8)
     for strip in strips:
-        chunks.append((b"IDAT", deflater.compress(_filtered(strip, above).tobytes())))
-        above = strip[-1:]
-    return png_file([*chunks, (b"IDAT", deflater.flush()), (b"IEND", b"")])
+        chunks.append((b"IDAT", deflater.compress(_filter_rows(strip, row_above).tobytes())))
+        row_above = strip[-1:]
+    return build_png([*chunks, (b"IDAT", deflater.flush()), (b"IEND", b"")])
 
 
-def _filtered(strip: NDArray[np.uint8], above: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _filter_rows(strip: NDArray[np.uint8], row_above: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Each row less the one above it, led by the number of that filter."""
     rows = np.empty((strip.shape[0], strip.shape[1] + 1), np.uint8)
     rows[:, 0] = _FILTER_UP
-    rows[0, 1:] = strip[0] - above[0]
+    rows[0, 1:] = strip[0] - row_above[0]
     np.subtract(strip[1:], strip[:-1], out=rows[1:, 1:])
     return rows
 
 
-def _filters_are_known(part: bytes, first: int, row: int) -> bool:
+def _are_filters_known(part: bytes, first: int, row: int) -> bool:
     """Every row begins with the number of its filter, 0 to 4."""
     return bool((np.frombuffer(part, np.uint8)[first::row] <= 4).all())
 
 
-def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+def _read_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Chunks up to the end mark. What a picture can do without is left out when its sum is wrong."""
-    at = len(PNG)
-    for _ in range(_MOST_CHUNKS):
+    at = len(PNG_SIGNATURE)
+    for _ in range(_MAX_CHUNKS):
         if at + 12 > len(data):
             return
         length, kind = struct.unpack_from(">I4s", data, at)
         end = at + 12 + length
         if end > len(data):
-            raise BadImage("The PNG file is incomplete.")
+            raise UnprintableImage("The PNG file is incomplete.")
         body = data[at + 8 : end - 4]
         if struct.unpack_from(">I", data, end - 4)[0] == zlib.crc32(body, zlib.crc32(kind)):
             yield kind, body
         elif kind in PIXEL_CHUNKS:
-            raise BadImage("The PNG file is damaged: a checksum is wrong.")
+            raise UnprintableImage("The PNG file is damaged: a checksum is wrong.")
         if kind == b"IEND":
             return
         at = end
-    raise BadImage("The PNG file is damaged: it is in too many pieces.")
+    raise UnprintableImage("The PNG file is damaged: it is in too many pieces.")

@@ -6,10 +6,10 @@ from typing import Any
 import pikepdf
 
 from quillpost.rendering.images.complexity import Node
-from quillpost.rendering.images.limits import MOST_CONTENT_BYTES
+from quillpost.rendering.images.limits import MAX_CONTENT_BYTES
 from quillpost.rendering.images.pdf_objects import PdfObject
 
-CATEGORIES = {
+RESOURCE_CATEGORIES = {
     "Tf": "/Font",
     "Do": "/XObject",
     "gs": "/ExtGState",
@@ -26,14 +26,14 @@ DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")
 """In force without being named."""
 
 # A packed drawing may be a thousand times as large when it is unpacked.
-_LIMITS: dict[str, Any] = {
-    "flate_max_memory": MOST_CONTENT_BYTES,
-    "png_max_memory": MOST_CONTENT_BYTES,
-    "run_length_max_memory": MOST_CONTENT_BYTES,
+_QPDF_LIMITS: dict[str, Any] = {
+    "flate_max_memory": MAX_CONTENT_BYTES,
+    "png_max_memory": MAX_CONTENT_BYTES,
+    "run_length_max_memory": MAX_CONTENT_BYTES,
 }
 
 
-def name_in(operands: Sequence[PdfObject], operator: str) -> str | None:
+def resource_name(operands: Sequence[PdfObject], operator: str) -> str | None:
     """The resource that an instruction names: a font comes first, a pattern or a property list last."""
     if not len(operands):
         return None
@@ -44,33 +44,33 @@ def name_in(operands: Sequence[PdfObject], operator: str) -> str | None:
 def find_resource(resources: PdfObject, category: str, name: str | None) -> PdfObject:
     if name is None or not isinstance(resources, pikepdf.Dictionary):
         return None
-    things = resources.get(category)
-    return things.get(name) if isinstance(things, pikepdf.Dictionary) else None
+    category_resources = resources.get(category)
+    return category_resources.get(name) if isinstance(category_resources, pikepdf.Dictionary) else None
 
 
-def mask_of(state: pikepdf.Dictionary) -> Node | None:
+def soft_mask_node(state: pikepdf.Dictionary) -> Node | None:
     mask = state.get("/SMask")
     group: PdfObject = mask.get("/G") if isinstance(mask, pikepdf.Dictionary) else None
     return group.objgen if isinstance(group, pikepdf.Stream) else None
 
 
-def whole(number: PdfObject) -> int:
+def int_or_zero(number: PdfObject) -> int:
     return number if isinstance(number, int) else 0
 
 
-def filters_of(stream: pikepdf.Stream) -> list[str]:
+def stream_filters(stream: pikepdf.Stream) -> list[str]:
     filters = stream.get("/Filter")
     if isinstance(filters, pikepdf.Array):
         return [str(name) for name in filters]
     return [] if filters is None else [str(filters)]
 
 
-def unpacked_drawing(stream: pikepdf.Stream) -> bytes:
+def unpack_content(stream: pikepdf.Stream) -> bytes:
     """What a content stream says. It is not unpacked further than a page's drawing may go: pikepdf's errors
     tell of one that is larger, or damaged."""
-    before: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_LIMITS)
+    previous_limits: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_QPDF_LIMITS)
     try:
-        drawing: bytes = stream.read_bytes()
-        return drawing
+        content: bytes = stream.read_bytes()
+        return content
     finally:
-        pikepdf.settings.set_qpdf_limits(**before)
+        pikepdf.settings.set_qpdf_limits(**previous_limits)

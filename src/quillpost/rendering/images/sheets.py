@@ -6,55 +6,55 @@ from dataclasses import dataclass
 import pikepdf
 
 from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.images.limits import BadPdf
+from quillpost.rendering.images.limits import UnprintablePdf
 
-SHEET = Box(0, 0, 8.5 * INCH, 11 * INCH)
+LETTER_SHEET = Box(0, 0, 8.5 * INCH, 11 * INCH)
 
 # Programs round 8.5 x 11 in to whole points, millimetres or pixels.
-_SAME_SIZE = 3.0
-_LONGEST_SIDE = 200 * INCH
-_SHORTEST_SIDE = 1.0
+_SIZE_TOLERANCE = 3.0
+_MAX_SIDE = 200 * INCH
+_MIN_SIDE = 1.0
 
 Matrix = tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
-    """One page's place: `seen` is the part of it that shows, in its own units, before any turn.
+class PagePlacement:
+    """One page's place: `visible_box` is the part of it that shows, in its own units, before any turn.
 
-    `width` and `height` are what its reader sees of it, in points; `turn` is clockwise, in degrees.
+    `width` and `height` are what its reader sees of it, in points; `rotation` is clockwise, in degrees.
     """
 
-    seen: Box
-    rotate: int
-    turn: int
+    visible_box: Box
+    page_rotation: int
+    rotation: int
     width: float
     height: float
-    placed: Box
+    placed_box: Box
 
     @property
     def is_letter(self) -> bool:
-        return self.turn == self.rotate and _is_letter(self.width, self.height)
+        return self.rotation == self.page_rotation and _is_letter_size(self.width, self.height)
 
     @property
     def matrix(self) -> Matrix:
         """From the page's own units to its place on the sheet."""
-        across, up = self.seen.width, self.seen.height
+        across, up = self.visible_box.width, self.visible_box.height
         a, b, c, d, e, f = {
             0: (1.0, 0.0, 0.0, 1.0, 0.0, 0.0),
             90: (0.0, -1.0, 1.0, 0.0, 0.0, across),
             180: (-1.0, 0.0, 0.0, -1.0, across, up),
             270: (0.0, 1.0, -1.0, 0.0, up, 0.0),
-        }[self.turn]
-        scale = self.placed.width / (across if self.turn % 180 == 0 else up)
-        left, bottom = self.seen.left, self.seen.bottom
+        }[self.rotation]
+        scale = self.placed_box.width / (across if self.rotation % 180 == 0 else up)
+        left, bottom = self.visible_box.left, self.visible_box.bottom
         return (
             a * scale,
             b * scale,
             c * scale,
             d * scale,
-            (e - a * left - c * bottom) * scale + self.placed.left,
-            (f - b * left - d * bottom) * scale + self.placed.bottom,
+            (e - a * left - c * bottom) * scale + self.placed_box.left,
+            (f - b * left - d * bottom) * scale + self.placed_box.bottom,
         )
 
     @property
@@ -63,49 +63,58 @@ class Sheet:
         if self.is_letter:
             return None
         size = f"{round(self.width / INCH, 2):g} x {round(self.height / INCH, 2):g} in"
-        if _is_letter(self.height, self.width):
+        if _is_letter_size(self.height, self.width):
             return f"{size}, turned to lie along the sheet"
-        turned = "turned and " if self.turn != self.rotate else ""
-        return f"{size}, {turned}scaled to fit 8.5 x 11 in"
+        turned_text = "turned and " if self.rotation != self.page_rotation else ""
+        return f"{size}, {turned_text}scaled to fit 8.5 x 11 in"
 
 
-def read_sheet(page: pikepdf.Page, number: int) -> Sheet:
+def place_page(page: pikepdf.Page, number: int) -> PagePlacement:
     """The page's place by its boxes, rotation and unit; BadPdf when it has no sensible size."""
-    seen = _seen(page, number)
-    rotate = _rotation(page)
-    unit = _user_unit(page)
-    across, up = (seen.width, seen.height) if rotate % 180 == 0 else (seen.height, seen.width)
+    visible_box = _visible_box(page, number)
+    page_rotation = _read_rotation(page)
+    unit = _read_user_unit(page)
+    across, up = (
+        (visible_box.width, visible_box.height) if page_rotation % 180 == 0 else (visible_box.height, visible_box.width)
+    )
     width, height = across * unit, up * unit
-    if not (min(width, height) >= _SHORTEST_SIDE and max(width, height) <= _LONGEST_SIDE):
-        raise BadPdf(f"Page {number} of the PDF has no size that can be printed.")
+    if not (min(width, height) >= _MIN_SIDE and max(width, height) <= _MAX_SIDE):
+        raise UnprintablePdf(f"Page {number} of the PDF has no size that can be printed.")
     # A page that lies on its side is printed along the sheet.
-    lies = width > height
-    turn = (rotate + 270) % 360 if lies else rotate
-    return Sheet(seen, rotate, turn, width, height, _placed(*((height, width) if lies else (width, height))))
+    is_landscape = width > height
+    rotation = (page_rotation + 270) % 360 if is_landscape else page_rotation
+    return PagePlacement(
+        visible_box,
+        page_rotation,
+        rotation,
+        width,
+        height,
+        _place_on_sheet(*((height, width) if is_landscape else (width, height))),
+    )
 
 
-def _placed(width: float, height: float) -> Box:
-    scale = 1.0 if _is_letter(width, height) else min(SHEET.width / width, SHEET.height / height)
+def _place_on_sheet(width: float, height: float) -> Box:
+    scale = 1.0 if _is_letter_size(width, height) else min(LETTER_SHEET.width / width, LETTER_SHEET.height / height)
     width, height = width * scale, height * scale
-    return Box((SHEET.width - width) / 2, (SHEET.height - height) / 2, width, height)
+    return Box((LETTER_SHEET.width - width) / 2, (LETTER_SHEET.height - height) / 2, width, height)
 
 
-def _is_letter(width: float, height: float) -> bool:
-    return abs(width - SHEET.width) <= _SAME_SIZE and abs(height - SHEET.height) <= _SAME_SIZE
+def _is_letter_size(width: float, height: float) -> bool:
+    return abs(width - LETTER_SHEET.width) <= _SIZE_TOLERANCE and abs(height - LETTER_SHEET.height) <= _SIZE_TOLERANCE
 
 
-def _seen(page: pikepdf.Page, number: int) -> Box:
+def _visible_box(page: pikepdf.Page, number: int) -> Box:
     """The trim box inside the crop box inside the media box, as far as there are any."""
-    box = _box_of(page, "/MediaBox")
+    box = _read_box(page, "/MediaBox")
     if box is None:
-        raise BadPdf(f"Page {number} of the PDF has no size.")
+        raise UnprintablePdf(f"Page {number} of the PDF has no size.")
     for name in ("/CropBox", "/TrimBox"):
-        inner = _box_of(page, name)
-        box = (_shared(box, inner) if inner else None) or box
+        inner = _read_box(page, name)
+        box = (_intersect(box, inner) if inner else None) or box
     return box
 
 
-def _box_of(page: pikepdf.Page, name: str) -> Box | None:
+def _read_box(page: pikepdf.Page, name: str) -> Box | None:
     try:
         corners = [float(corner) for corner in page.obj[name]]
         left, right = sorted(corners[0::2])
@@ -117,13 +126,13 @@ def _box_of(page: pikepdf.Page, name: str) -> Box | None:
     return Box(left, bottom, right - left, top - bottom)
 
 
-def _shared(one: Box, other: Box) -> Box | None:
-    left, bottom = max(one.left, other.left), max(one.bottom, other.bottom)
-    right, top = min(one.right, other.right), min(one.top, other.top)
+def _intersect(first: Box, second: Box) -> Box | None:
+    left, bottom = max(first.left, second.left), max(first.bottom, second.bottom)
+    right, top = min(first.right, second.right), min(first.top, second.top)
     return Box(left, bottom, right - left, top - bottom) if left < right and bottom < top else None
 
 
-def _rotation(page: pikepdf.Page) -> int:
+def _read_rotation(page: pikepdf.Page) -> int:
     try:
         rotation = int(page.obj.get("/Rotate", 0))
     except (TypeError, ValueError):
@@ -131,7 +140,7 @@ def _rotation(page: pikepdf.Page) -> int:
     return rotation % 360 if rotation % 90 == 0 else 0
 
 
-def _user_unit(page: pikepdf.Page) -> float:
+def _read_user_unit(page: pikepdf.Page) -> float:
     try:
         unit = float(page.obj.get("/UserUnit", 1))
     except (TypeError, ValueError):

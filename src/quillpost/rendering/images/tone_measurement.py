@@ -4,13 +4,13 @@ import io
 
 from PIL import Image
 
-from quillpost.rendering.images.limits import BadImage
-from quillpost.rendering.images.tones import GRID
+from quillpost.rendering.images.limits import UnprintableImage
+from quillpost.rendering.images.tones import GRID_CELLS
 
-_ORIENTATION = 0x0112
+_ORIENTATION_TAG = 0x0112
 
 # What stands a picture upright that is stored in another EXIF orientation.
-_UPRIGHT = {
+_UPRIGHT_TRANSPOSES = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
     4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -25,10 +25,10 @@ def measure_tones(data: bytes) -> bytes:
     """The cells of a printable picture, or BadImage."""
     try:
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
-            turned = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-            image.draft("RGB", (GRID, GRID))  # a JPEG is decoded no larger than it takes
-            small = image.resize((GRID, GRID), Image.Resampling.BOX).convert("RGB")
-            return (small if turned is None else small.transpose(turned)).tobytes()
+            transpose = _UPRIGHT_TRANSPOSES.get(image.getexif().get(_ORIENTATION_TAG, 1))
+            image.draft("RGB", (GRID_CELLS, GRID_CELLS))  # a JPEG is decoded no larger than it takes
+            small = image.resize((GRID_CELLS, GRID_CELLS), Image.Resampling.BOX).convert("RGB")
+            return (small if transpose is None else small.transpose(transpose)).tobytes()
     # Pillow's readers raise whatever the damaged bytes lead them into.
     except Exception as error:
-        raise BadImage("The image is damaged or incomplete.") from error
+        raise UnprintableImage("The image is damaged or incomplete.") from error

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
-from quillpost.rendering.handwriting.plain import Lettering
+from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
-from quillpost.rendering.images.jpeg import is_turned
-from quillpost.rendering.images.models import covering
-from quillpost.rendering.layout.contrast import READABLE, VISIBLE, contrast
-from quillpost.rendering.layout.furniture import rectangle
-from quillpost.rendering.layout.plain_text import Centred, Manner, capitals, centred, tidy
-from quillpost.rendering.models import Branding, Ink, Sender
+from quillpost.rendering.images.jpeg import swaps_sides
+from quillpost.rendering.images.models import cover_operator
+from quillpost.rendering.layout.contrast import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
+from quillpost.rendering.layout.furniture import rectangle_path
+from quillpost.rendering.layout.plain_text import CenteredText, TextStyle, clean_capitals, clean_line, fit_centered
+from quillpost.rendering.models import Ink, SenderBranding, SenderName
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +29,40 @@ class PlacedPicture:
     @property
     def upright_size(self) -> tuple[int, int]:
         """Width and height as seen."""
-        return (self.height, self.width) if is_turned(self.orientation) else (self.width, self.height)
+        return (self.height, self.width) if swaps_sides(self.orientation) else (self.width, self.height)
 
     def draw_over(self, area: Box) -> bytes:
         """Operators that lay it over the whole area, centred; they leave the coordinates changed."""
-        return b"%b /P%d Do" % (covering(self.width, self.height, self.orientation, area), self.number)
+        return b"%b /P%d Do" % (cover_operator(self.width, self.height, self.orientation, area), self.number)
 
 
 GREETING = "a note for you"
 GREETING_SIZE = 40
 
 # The house's colours, as operands.
-PAPER = b".984 .972 .945"
-FRAME = b".78 .72 .62"
-INK = b".13 .20 .42"
-QUIET = b".45 .42 .38"
+PAPER_COLOR = b".984 .972 .945"
+FRAME_COLOR = b".78 .72 .62"
+INK_COLOR = b".13 .20 .42"
+QUIET_COLOR = b".45 .42 .38"
 
-_INSET = 20
+_FRAME_INSET = 20
 _LETTER_SPACING = 0.14
 
 # Drawn by hand in a field 100 wide and 110 high; the nib writes at its lower left.
-_QUILL = (
+_QUILL_PATH = (
     b"%b rg 12 25 m 7 42 9 56 15 67 c 18 66 20 65 22 63 c 21 67 21 70 21 74 c 33 92 52 103 76 109 c"
     b" 76 98 73 88 67 78 c 63 79 59 79 56 77 c 60 75 62 72 62 69 c 57 59 50 51 42 45 c"
     b" 38 46 35 46 32 45 c 35 43 36 42 37 40 c 30 34 23 29 16 26 c h f"
     b" 1 w .984 .972 .945 RG 15 28 m 27 54 46 80 70 104 c S"
     b" 1.5 w 1 J %b RG 0 2 m 5 12 10 20 16 29 c S"
 )
-_STROKE = (
-    b".9 w 1 J %b RG 0 2 m -26 -7 -58 -7 -76 0 c -90 5 -86 13 -74 9 c -56 3 -36 -9 -6 -10 c"
-    b" 26 -11 54 -6 84 1 c S"
+_QUILL_STROKE_PATH = (
+    b".9 w 1 J %b RG 0 2 m -26 -7 -58 -7 -76 0 c -90 5 -86 13 -74 9 c -56 3 -36 -9 -6 -10 c 26 -11 54 -6 84 1 c S"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Penned:
+class HandwrittenLine:
     """Words in a hand: operators that show them at size 1 on one line, and their width in sizes.
 
     Their ink does not rise above the line, nor drop below it, by more than is told; in sizes as well.
@@ -75,97 +74,97 @@ class Penned:
     drop: float = 0.6
 
 
-def greeting_in(vocabulary: Vocabulary) -> Penned:
+def write_greeting(vocabulary: Vocabulary) -> HandwrittenLine:
     """The greeting in that hand."""
     words = [vocabulary.hand.spell(word) for word in GREETING.split()]
     rise, drop = max(word.top for word in words), max(word.bottom for word in words)
-    return Penned(*vocabulary.line(GREETING), rise, drop)
+    return HandwrittenLine(*vocabulary.show_line(GREETING), rise, drop)
 
 
-def unit_of(panel: Box) -> float:
+def panel_unit(panel: Box) -> float:
     """Everything was proportioned on a 4x6 card; an upright panel leaves more room above and below."""
     return min(panel.height / 288, panel.width / 340)
 
 
-def draw_plain_front(panel: Box, paper: Box, greeting: Penned, sender: Sender, face: Lettering) -> bytes:
+def draw_plain_front(panel: Box, paper: Box, greeting: HandwrittenLine, sender: SenderName, face: CachedFace) -> bytes:
     """The front over the panel, a whole card's or a folded one's; `paper` is tinted, bleed and all."""
-    unit = unit_of(panel)
-    centre, middle = panel.left + panel.width / 2, panel.bottom + panel.height / 2
-    room = panel.grown(-2 * _INSET * unit)
-    size = min(GREETING_SIZE * unit, room.width / greeting.width)
+    unit = panel_unit(panel)
+    center, middle = panel.left + panel.width / 2, panel.bottom + panel.height / 2
+    inner_box = panel.expand(-2 * _FRAME_INSET * unit)
+    size = min(GREETING_SIZE * unit, inner_box.width / greeting.width)
     parts = [
         draw_paper(paper),
-        draw_frame(panel, FRAME),
-        draw_greeting(greeting, size, centre, middle - 38 * unit, INK),
-        draw_quill(centre + 2 * unit, middle + 2 * unit, 0.9 * unit, INK),
+        draw_frame(panel, FRAME_COLOR),
+        draw_greeting(greeting, size, center, middle - 38 * unit, INK_COLOR),
+        draw_quill(center + 2 * unit, middle + 2 * unit, 0.9 * unit, INK_COLOR),
     ]
-    signature = capitals(sender.company or sender.name or "", face)
+    signature = clean_capitals(sender.company or sender.name or "", face)
     if signature:
-        parts.append(_signature(signature, room, panel.bottom + 46 * unit, 8 * unit, face))
+        parts.append(_draw_signature(signature, inner_box, panel.bottom + 46 * unit, 8 * unit, face))
     return b"".join(parts)
 
 
-def draw_paper(paper: Box, colour: bytes = PAPER) -> bytes:
-    return b"q %b rg %b f Q\n" % (colour, rectangle(paper))
+def draw_paper(paper: Box, color: bytes = PAPER_COLOR) -> bytes:
+    return b"q %b rg %b f Q\n" % (color, rectangle_path(paper))
 
 
-def draw_frame(panel: Box, colour: bytes) -> bytes:
+def draw_frame(panel: Box, color: bytes) -> bytes:
     """A frame, and a finer rule inside it."""
-    outer, inner = frame_of(panel), rule_of(panel)
-    return b"q %b RG .8 w %b S .3 w %b S Q\n" % (colour, rectangle(outer), rectangle(inner))
+    outer, inner = frame_box(panel), rule_box(panel)
+    return b"q %b RG .8 w %b S .3 w %b S Q\n" % (color, rectangle_path(outer), rectangle_path(inner))
 
 
-def frame_of(panel: Box) -> Box:
-    return panel.grown(-_INSET * unit_of(panel))
+def frame_box(panel: Box) -> Box:
+    return panel.expand(-_FRAME_INSET * panel_unit(panel))
 
 
-def rule_of(panel: Box) -> Box:
-    unit = unit_of(panel)
-    return panel.grown(-_INSET * unit - 4 * unit)
+def rule_box(panel: Box) -> Box:
+    unit = panel_unit(panel)
+    return panel.expand(-_FRAME_INSET * unit - 4 * unit)
 
 
-def draw_greeting(greeting: Penned, size: float, centre: float, baseline: float, colour: bytes) -> bytes:
+def draw_greeting(greeting: HandwrittenLine, size: float, center: float, baseline: float, color: bytes) -> bytes:
     return b"BT %b rg %b 1 Tf %.2f 0 0 %.2f %.2f %.2f Tm %b ET\n" % (
-        colour,
+        color,
         HAND_FONT,
         size,
         size,
-        centre - greeting.width * size / 2,
+        center - greeting.width * size / 2,
         baseline,
         greeting.operators,
     )
 
 
-def draw_quill(left: float, bottom: float, scale: float, colour: bytes) -> bytes:
+def draw_quill(left: float, bottom: float, scale: float, color: bytes) -> bytes:
     """The quill with its nib at that place, over the stroke that it has just drawn."""
-    stroke, quill = _STROKE % colour, _QUILL % (colour, colour)
+    stroke, quill = _QUILL_STROKE_PATH % color, _QUILL_PATH % (color, color)
     return b"q %.3f 0 0 %.3f %.2f %.2f cm %b %b Q\n" % (scale, scale, left, bottom, stroke, quill)
 
 
-def _signature(text: str, room: Box, baseline: float, size: float, face: Lettering) -> bytes:
+def _draw_signature(text: str, box: Box, baseline: float, size: float, face: CachedFace) -> bytes:
     """The sender in spaced capitals; a long one is set smaller rather than cut."""
-    spaced = face.measure(text) + _LETTER_SPACING * (len(text) - 1)
-    if not spaced:
+    spaced_width = face.text_width(text) + _LETTER_SPACING * (len(text) - 1)
+    if not spaced_width:
         return b""
-    size = min(size, room.width / spaced)
+    size = min(size, box.width / spaced_width)
     return b"BT %b rg %b %.2f Tf %.3f Tc %.2f %.2f Td %bTj 0 Tc ET\n" % (
-        QUIET,
+        QUIET_COLOR,
         PLAIN_FONT,
         size,
         _LETTER_SPACING * size,
-        room.left + (room.width - spaced * size) / 2,
+        box.left + (box.width - spaced_width * size) / 2,
         baseline,
         face.encode(text),
     )
 
 
 # Sizes and distances are in units of the panel, as the plain front's are.
-_NAME = Manner(size=32, least=26, lines=4, leading=1.22, spacing=0.07)
-_SIGNATURE = Manner(size=7.5, least=5.6, lines=2, leading=1.4, spacing=0.14)
-_CONTACT = Manner(size=7.5, least=6, lines=2, leading=1.4, spacing=0.02)
-_DISCLAIMER = Manner(size=5.2, least=4.6, lines=3, leading=1.25)
-_TALLEST_NAME = 104
-_WIDEST_FOOT = 340
+_NAME_STYLE = TextStyle(size=32, least=26, lines=4, leading=1.22, spacing=0.07)
+_SIGNATURE_STYLE = TextStyle(size=7.5, least=5.6, lines=2, leading=1.4, spacing=0.14)
+_CONTACT_STYLE = TextStyle(size=7.5, least=6, lines=2, leading=1.4, spacing=0.02)
+_DISCLAIMER_STYLE = TextStyle(size=5.2, least=4.6, lines=3, leading=1.25)
+_MAX_NAME_HEIGHT = 104
+_MAX_FOOT_WIDTH = 340
 _SIDE_MARGIN, _MARGIN = 18, 15
 _NAME_MARGIN = 16
 _GAP_IN_FOOT = 6.5
@@ -173,24 +172,24 @@ _RULE_WIDTH, _RULE_ABOVE_FOOT, _RULE_BELOW_GREETING = 30, 4, 10
 _GAP_BELOW_LOGO, _GAP_BELOW_NAME, _GAP_BELOW_QUILL = 16, 14, 3
 
 # A logo's room as parts of the panel. It is never drawn so large that its pixels show.
-_WIDEST_LOGO, _TALLEST_LOGO = 0.56, 0.3
+_MAX_LOGO_WIDTH, _MAX_LOGO_HEIGHT = 0.56, 0.3
 _LOGO_DPI = 150
 
 # The quill in its own field: how high it is, how far up its nib, and its usual scale.
-_QUILL_HEIGHT, _NIB, _QUILL_SCALE = 120, 11, 0.9
+_QUILL_HEIGHT, _NIB_HEIGHT, _QUILL_SCALE = 120, 11, 0.9
 
 # Logos come laid on white: on any other paper their edges would show.
-_WHITE = b"1 1 1"
-_PAPERS: dict[bytes, Ink] = {_WHITE: (1, 1, 1), PAPER: (0.984, 0.972, 0.945)}
+_WHITE_COLOR = b"1 1 1"
+_PAPER_INKS: dict[bytes, Ink] = {_WHITE_COLOR: (1, 1, 1), PAPER_COLOR: (0.984, 0.972, 0.945)}
 
 
 @dataclass(frozen=True, slots=True)
-class Brand:
+class FrontBranding:
     """A sender's branding, its logo already in the file; the sender signs where it names no company."""
 
-    branding: Branding
+    branding: SenderBranding
     logo: PlacedPicture | None
-    sender: Sender
+    sender: SenderName
 
 
 class _Emblem(NamedTuple):
@@ -201,121 +200,125 @@ class _Emblem(NamedTuple):
     draw: Callable[[float], bytes]
 
 
-def draw_branded_front(panel: Box, paper: Box, greeting: Penned, brand: Brand, face: Lettering) -> bytes:
+def draw_branded_front(
+    panel: Box, paper: Box, greeting: HandwrittenLine, brand: FrontBranding, face: CachedFace
+) -> bytes:
     """The front over the panel; `paper` is tinted, bleed and all."""
-    return _Front(panel, brand, face).draw(paper, greeting)
+    return _BrandedFront(panel, brand, face).draw(paper, greeting)
 
 
-class _Front:
+class _BrandedFront:
     """One front, laid out from its foot up: the emblem has the room that everything else leaves."""
 
-    def __init__(self, panel: Box, brand: Brand, face: Lettering) -> None:
+    def __init__(self, panel: Box, brand: FrontBranding, face: CachedFace) -> None:
         self._panel = panel
         self._brand = brand
         self._face = face
-        self._unit = unit = unit_of(panel)
-        self._room = rule_of(panel).stretched(-_SIDE_MARGIN * unit, -_MARGIN * unit)
-        self._centre = panel.left + panel.width / 2
-        self._paper = _WHITE if brand.logo else PAPER
-        self._line_colour = self._accent(VISIBLE, FRAME)
-        self._ink = self._accent(READABLE, INK)
-        self._name = "" if brand.logo else capitals(brand.branding.company or "", face)
+        self._unit = unit = panel_unit(panel)
+        self._inner_box = rule_box(panel).expand_sides(-_SIDE_MARGIN * unit, -_MARGIN * unit)
+        self._center = panel.left + panel.width / 2
+        self._paper = _WHITE_COLOR if brand.logo else PAPER_COLOR
+        self._line_color = self._accent_or_default(MIN_VISIBLE_CONTRAST, FRAME_COLOR)
+        self._ink = self._accent_or_default(MIN_READABLE_CONTRAST, INK_COLOR)
+        self._company_name = "" if brand.logo else clean_capitals(brand.branding.company or "", face)
 
-    def draw(self, paper: Box, greeting: Penned) -> bytes:
-        room = self._room
+    def draw(self, paper: Box, greeting: HandwrittenLine) -> bytes:
+        inner_box = self._inner_box
         # However far a hand's letters reach up and down, the greeting leaves room for the emblem.
-        tallest = room.height / 3 / (greeting.rise + greeting.drop)
-        size = min(GREETING_SIZE * self._unit, room.width / greeting.width, tallest)
+        max_size = inner_box.height / 3 / (greeting.rise + greeting.drop)
+        size = min(GREETING_SIZE * self._unit, inner_box.width / greeting.width, max_size)
         rise, drop = greeting.rise * size, greeting.drop * size
-        foot, bottom = self._foot()
-        emblem = self._emblem(room.top - bottom - rise - drop)
+        foot, bottom = self._draw_foot()
+        emblem = self._choose_emblem(inner_box.top - bottom - rise - drop)
         # Greeting and emblem stand together in the middle of what the foot leaves.
-        spare = room.top - bottom - rise - drop - emblem.height - emblem.gap
-        baseline = bottom + spare / 2 + drop
+        spare_height = inner_box.top - bottom - rise - drop - emblem.height - emblem.gap
+        baseline = bottom + spare_height / 2 + drop
         return b"".join(
             [
                 draw_paper(paper),
-                draw_paper(frame_of(self._panel), _WHITE) if self._brand.logo else b"",
-                draw_frame(self._panel, self._line_colour),
-                emblem.draw(room.top - spare / 2),
-                draw_greeting(greeting, size, self._centre, baseline, INK),
+                draw_paper(frame_box(self._panel), _WHITE_COLOR) if self._brand.logo else b"",
+                draw_frame(self._panel, self._line_color),
+                emblem.draw(inner_box.top - spare_height / 2),
+                draw_greeting(greeting, size, self._center, baseline, INK_COLOR),
                 foot,
             ]
         )
 
-    def _accent(self, least: float, otherwise: bytes) -> bytes:
+    def _accent_or_default(self, min_contrast: float, default_color: bytes) -> bytes:
         """The accent, or the house's colour where it has less than that contrast to the paper."""
         accent = self._brand.branding.accent
-        if accent is None or contrast(accent, _PAPERS[self._paper]) < least:
-            return otherwise
+        if accent is None or contrast_ratio(accent, _PAPER_INKS[self._paper]) < min_contrast:
+            return default_color
         return b"%.3f %.3f %.3f" % accent
 
-    def _foot(self) -> tuple[bytes, float]:
+    def _draw_foot(self) -> tuple[bytes, float]:
         """The small print, under a short rule; and above which height there is room."""
-        unit, top, parts = self._unit, self._room.bottom, []
-        width = min(self._room.width, _WIDEST_FOOT * unit)
-        for text, manner, colour in reversed(self._small_print()):
-            lines = self._set(text, manner, width)
+        unit, top, parts = self._unit, self._inner_box.bottom, []
+        width = min(self._inner_box.width, _MAX_FOOT_WIDTH * unit)
+        for text, style, color in reversed(self._small_print_lines()):
+            lines = self._fit_centered(text, style, width)
             top += lines.height
-            parts.append(lines.draw(self._centre, top, colour, self._face))
+            parts.append(lines.draw(self._center, top, color, self._face))
             top += _GAP_IN_FOOT * unit
         if not parts:
             return b"", top
         top += _RULE_ABOVE_FOOT * unit
-        half = _RULE_WIDTH * unit / 2
-        ends = (self._centre - half, top, self._centre + half, top)
-        parts.append(b"q %b RG .8 w %.2f %.2f m %.2f %.2f l S Q\n" % (self._line_colour, *ends))
+        half_rule = _RULE_WIDTH * unit / 2
+        ends = (self._center - half_rule, top, self._center + half_rule, top)
+        parts.append(b"q %b RG .8 w %.2f %.2f m %.2f %.2f l S Q\n" % (self._line_color, *ends))
         return b"".join(parts), top + _RULE_BELOW_GREETING * unit
 
-    def _small_print(self) -> list[tuple[str, Manner, bytes]]:
+    def _small_print_lines(self) -> list[tuple[str, TextStyle, bytes]]:
         """From the top: signature, contact, disclaimer. A name that stands large does not sign as well."""
         branding, sender, face = self._brand.branding, self._brand.sender, self._face
-        signature = "" if self._name else branding.company or sender.company or sender.name or ""
-        found = [
-            (capitals(signature, face), _SIGNATURE, self._ink),
-            (tidy(branding.contact or "", face), _CONTACT, QUIET),
-            (tidy(branding.disclaimer or "", face), _DISCLAIMER, QUIET),
+        signature = "" if self._company_name else branding.company or sender.company or sender.name or ""
+        small_print = [
+            (clean_capitals(signature, face), _SIGNATURE_STYLE, self._ink),
+            (clean_line(branding.contact or "", face), _CONTACT_STYLE, QUIET_COLOR),
+            (clean_line(branding.disclaimer or "", face), _DISCLAIMER_STYLE, QUIET_COLOR),
         ]
-        return [small for small in found if small[0]]
+        return [entry for entry in small_print if entry[0]]
 
-    def _emblem(self, room: float) -> _Emblem:
+    def _choose_emblem(self, max_height: float) -> _Emblem:
         """The logo, the company's name or else the quill; with its gap no higher than the room."""
         if self._brand.logo:
-            return self._logo(self._brand.logo, room)
-        if self._name:
-            return self._large_name(room)
-        return self._quill(room)
+            return self._logo_emblem(self._brand.logo, max_height)
+        if self._company_name:
+            return self._name_emblem(max_height)
+        return self._quill_emblem(max_height)
 
-    def _logo(self, logo: PlacedPicture, room: float) -> _Emblem:
+    def _logo_emblem(self, logo: PlacedPicture, max_height: float) -> _Emblem:
         gap = _GAP_BELOW_LOGO * self._unit
-        tallest = min(_TALLEST_LOGO * self._panel.height, room - gap)
+        max_logo_height = min(_MAX_LOGO_HEIGHT * self._panel.height, max_height - gap)
         across, up = logo.upright_size
-        scale = min(_WIDEST_LOGO * self._panel.width / across, tallest / up, INCH / _LOGO_DPI)
+        scale = min(_MAX_LOGO_WIDTH * self._panel.width / across, max_logo_height / up, INCH / _LOGO_DPI)
         width, height = across * scale, up * scale
 
         def draw(top: float) -> bytes:
-            area = Box(self._centre - width / 2, top - height, width, height)
+            area = Box(self._center - width / 2, top - height, width, height)
             return b"q %b Q\n" % logo.draw_over(area)
 
         return _Emblem(height, gap, draw)
 
-    def _large_name(self, room: float) -> _Emblem:
+    def _name_emblem(self, max_height: float) -> _Emblem:
         gap = _GAP_BELOW_NAME * self._unit
-        width = self._room.width - 2 * _NAME_MARGIN * self._unit
-        name = self._set(self._name, _NAME, width, min(_TALLEST_NAME * self._unit, room - gap))
-        return _Emblem(name.height, gap, lambda top: name.draw(self._centre, top, self._ink, self._face))
+        width = self._inner_box.width - 2 * _NAME_MARGIN * self._unit
+        name = self._fit_centered(
+            self._company_name, _NAME_STYLE, width, min(_MAX_NAME_HEIGHT * self._unit, max_height - gap)
+        )
+        return _Emblem(name.height, gap, lambda top: name.draw(self._center, top, self._ink, self._face))
 
-    def _quill(self, room: float) -> _Emblem:
+    def _quill_emblem(self, max_height: float) -> _Emblem:
         gap = _GAP_BELOW_QUILL * self._unit
-        scale = min(_QUILL_SCALE * self._unit, (room - gap) / _QUILL_HEIGHT)
+        scale = min(_QUILL_SCALE * self._unit, (max_height - gap) / _QUILL_HEIGHT)
         height = _QUILL_HEIGHT * scale
 
         def draw(top: float) -> bytes:
-            return draw_quill(self._centre + 2 * self._unit, top - height + _NIB * scale, scale, self._ink)
+            return draw_quill(self._center + 2 * self._unit, top - height + _NIB_HEIGHT * scale, scale, self._ink)
 
         return _Emblem(height, gap, draw)
 
-    def _set(self, text: str, manner: Manner, width: float, height: float = inf) -> Centred:
+    def _fit_centered(self, text: str, style: TextStyle, width: float, height: float = inf) -> CenteredText:
         unit = self._unit
-        scaled = replace(manner, size=manner.size * unit, least=manner.least * unit)
-        return centred(text, width, height, scaled, self._face)
+        scaled_style = replace(style, size=style.size * unit, least=style.least * unit)
+        return fit_centered(text, width, height, scaled_style, self._face)

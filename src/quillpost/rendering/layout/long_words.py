@@ -6,47 +6,49 @@ from collections.abc import Iterator, Sequence
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 
 # An ordinary word is never broken while there is a size at which it fits a line.
-LONGEST_WHOLE = 20
+MAX_UNBROKEN_LENGTH = 20
 
 # A dot begins a part and the other marks end one: `jane`, `.smith@`, `example`, `.com/`.
-_PARTS = re.compile(r"[.]*[^.@/_?&=#-]+[@/_?&=#-]*|[.@/_?&=#-]+")
+_WORD_PARTS = re.compile(r"[.]*[^.@/_?&=#-]+[@/_?&=#-]*|[.@/_?&=#-]+")
 
 
 def break_long_words(
-    vocabulary: Vocabulary, words: Sequence[int], width: float, least: float
+    vocabulary: Vocabulary, words: Sequence[int], width: float, smallest_width: float
 ) -> tuple[list[int], list[int]]:
     """The words with those broken that are wider than a line of `width`; and the places of parts that go on
     with the word before them.
 
-    An ordinary word is broken only if it is wider than `least` as well, the line of the smallest letters.
+    An ordinary word is broken only if it is wider than `smallest_width` as well, the line of the smallest letters.
     """
-    found: list[int] = []
-    joined: list[int] = []
+    result: list[int] = []
+    continuations: list[int] = []
     start = 0
-    for place in vocabulary.wider(words, width):
-        found += words[start:place]
-        parts = list(_parts_of(vocabulary, words[place], width, least))
-        joined += range(len(found) + 1, len(found) + len(parts))
-        found += parts
-        start = place + 1
-    return [*found, *words[start:]], joined
+    for index in vocabulary.find_wider(words, width):
+        result += words[start:index]
+        parts = list(_split_long_word(vocabulary, words[index], width, smallest_width))
+        continuations += range(len(result) + 1, len(result) + len(parts))
+        result += parts
+        start = index + 1
+    return [*result, *words[start:]], continuations
 
 
-def _parts_of(vocabulary: Vocabulary, word: int, width: float, least: float) -> Iterator[int]:
-    text = vocabulary.text(word)
-    parts = [word] if len(text) == 1 else vocabulary.numbers(_split(text))
+def _split_long_word(vocabulary: Vocabulary, word: int, width: float, smallest_width: float) -> Iterator[int]:
+    text = vocabulary.word_text(word)
+    parts = [word] if len(text) == 1 else vocabulary.word_numbers(_split_at_marks(text))
     for part in parts:
-        is_ordinary = len(vocabulary.text(part)) <= LONGEST_WHOLE and vocabulary.extent(part) <= least
-        if is_ordinary or vocabulary.extent(part) <= width:
+        is_ordinary = (
+            len(vocabulary.word_text(part)) <= MAX_UNBROKEN_LENGTH and vocabulary.word_extent(part) <= smallest_width
+        )
+        if is_ordinary or vocabulary.word_extent(part) <= width:
             yield part
         else:
-            yield from vocabulary.parts_of(part, width)
+            yield from vocabulary.split_word(part, width)
 
 
-def _split(text: str) -> list[str]:
+def _split_at_marks(text: str) -> list[str]:
     """The text after and before its marks; a mark by itself stays with what it follows."""
     parts: list[str] = []
-    for part in _PARTS.findall(text):
+    for part in _WORD_PARTS.findall(text):
         if parts and not any(map(str.isalnum, part)):
             parts[-1] += part
         else:

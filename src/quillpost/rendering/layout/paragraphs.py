@@ -14,26 +14,26 @@ from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.long_words import break_long_words
 from quillpost.rendering.models import Ink
 
-Numbers = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Thing = TypeVar("Thing")
 
-LARGEST, SMALLEST = 26.0, 11.0
+MAX_FONT_SIZE, MIN_FONT_SIZE = 26.0, 11.0
 FIXED_SIZES = {"large": 22.0, "medium": 17.0, "small": 13.0}
 
 # In font sizes. A person's lines are not quite level nor quite flush: the fit leaves them this room.
-LEAN = 0.03
-WANDER = 0.05
-MARGIN = 0.1
+LEAN_ROOM = 0.03
+WANDER_ROOM = 0.05
+LINE_MARGIN = 0.1
 
 # So far may a word's first letter reach back towards the word before it.
-_INTO_THE_GAP = 0.08
+_FREE_OVERHANG = 0.08
 
-_POINT = 1.0
-_HALVES_A_POINT = 2
-_FEW = 8
-_CELLS_AT_ONCE = 200_000
+_MAX_SIZE_LOSS = 1.0
+_STEPS_PER_POINT = 2
+_MAX_SLOW_ROWS = 8
+_MAX_GROUP_CELLS = 200_000
 
 
 class DoesNotFit(Exception):
@@ -46,29 +46,29 @@ class DoesNotFit(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class SizeRange:
     """The sizes at which a text may be written, in points, by halves."""
 
     smallest: float
     largest: float
 
     @classmethod
-    def named(cls, font_size: str) -> "Sizes":
+    def from_name(cls, font_size: str) -> "SizeRange":
         fixed = FIXED_SIZES.get(font_size)
-        return cls(SMALLEST, LARGEST) if fixed is None else cls(fixed, fixed)
+        return cls(MIN_FONT_SIZE, MAX_FONT_SIZE) if fixed is None else cls(fixed, fixed)
 
 
 class Passage(NamedTuple):
     """A text and its place. All its unevenness comes from `seed`; an even one has none.
 
-    `what` is what the sender calls it. One that `keeps_words` is rather written smaller than that a long word
+    `text_name` is what the sender calls it. One that `keeps_words` is rather written smaller than that a long word
     is broken. One that `is_centered` lies in the middle of a box that it does not fill.
     """
 
-    what: str
+    text_name: str
     text: str
     box: Box
-    sizes: Sizes
+    sizes: SizeRange
     ink: Ink
     seed: int
     is_even: bool = False
@@ -77,47 +77,47 @@ class Passage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """Passages in rows, words in columns: `words` are numbers, or -1 past a passage's end."""
+class PassageLayout:
+    """Passages in rows, words in columns: `word_numbers` are numbers, or -1 past a passage's end."""
 
     passages: Sequence[Passage]
-    measures: Numbers  # of each word: advance, left, right, bottom, top
-    words: Integers
-    lengths: Integers
-    lines: Integers
-    sizes: Numbers
+    measures: Floats  # of each word: advance, left, right, bottom, top
+    word_numbers: Integers
+    word_counts: Integers
+    line_numbers: Integers
+    sizes: Floats
     fits: Flags
     leading: float
-    gap: float
+    word_gap: float
 
     @property
-    def heights(self) -> Numbers:
+    def heights(self) -> Floats:
         """How much of its box's height each passage takes up."""
-        reach = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER
-        last: Integers = self.lines.max(axis=1, initial=0)
-        heights: Numbers = (last * self.leading + reach) * self.sizes
+        ink_heights = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
+        last_lines: Integers = self.line_numbers.max(axis=1, initial=0)
+        heights: Floats = (last_lines * self.leading + ink_heights) * self.sizes
         return heights
 
     def excess(self, row: int) -> tuple[int, int]:
         """By how many lines, and about how many letters, a passage that does not fit is too long."""
         line_height = self.leading * self.sizes[row]
-        over = self.heights[row] - self.passages[row].box.height
-        lines = max(1, ceil(over / line_height - 1e-9))
-        per_line = len(self.passages[row].text) / (self.lines[row].max(initial=0) + 1)
-        return lines, max(10, round(lines * per_line / 10) * 10)
+        excess_height = self.heights[row] - self.passages[row].box.height
+        lines = max(1, ceil(excess_height / line_height - 1e-9))
+        chars_per_line = len(self.passages[row].text) / (self.line_numbers[row].max(initial=0) + 1)
+        return lines, max(10, round(lines * chars_per_line / 10) * 10)
 
 
-def chunks(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], Layout]]:
+def lay_out_passages(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], PassageLayout]]:
     """All passages laid out, the long apart from the short; with each group the places of its passages."""
-    words = [_words_of(vocabulary, passage, _breaking_size(passage)) for passage in passages]
-    broken = [
-        place
-        for place, passage in enumerate(passages)
-        if words[place].joined and _breaking_size(passage) > passage.sizes.smallest
+    words = [_split_passage(vocabulary, passage, _breaking_size(passage)) for passage in passages]
+    broken_indexes = [
+        index
+        for index, passage in enumerate(passages)
+        if words[index].continuations and _breaking_size(passage) > passage.sizes.smallest
     ]
-    for place, whole in _with_fewer_breaks(vocabulary, passages, words, broken):
-        words[place] = whole
-    return list(_in_groups(vocabulary, passages, words, range(len(passages))))
+    for index, rejoined in _rejoin_broken_words(vocabulary, passages, words, broken_indexes):
+        words[index] = rejoined
+    return list(_lay_out_in_groups(vocabulary, passages, words, range(len(passages))))
 
 
 def _breaking_size(passage: Passage) -> float:
@@ -125,266 +125,266 @@ def _breaking_size(passage: Passage) -> float:
     return passage.sizes.smallest if passage.keeps_words else passage.sizes.largest
 
 
-def _with_fewer_breaks(
-    vocabulary: Vocabulary, passages: Sequence[Passage], words: Sequence["_Words"], places: Sequence[int]
-) -> Iterator[tuple[int, "_Words"]]:
+def _rejoin_broken_words(
+    vocabulary: Vocabulary, passages: Sequence[Passage], words: Sequence["_PassageWords"], indexes: Sequence[int]
+) -> Iterator[tuple[int, "_PassageWords"]]:
     """Passages in which long words, broken wherever a large letter needs it, are whole again where the size
     that all words have come to allows it; unless that costs more than a point of it."""
-    sizes = _sizes_of(vocabulary, passages, words, places)
-    whole = dict(enumerate(words)) | {
-        place: _words_of(vocabulary, passages[place], size) for place, (size, _) in sizes.items()
+    sizes = _fitted_sizes(vocabulary, passages, words, indexes)
+    rejoined = dict(enumerate(words)) | {
+        index: _split_passage(vocabulary, passages[index], size) for index, (size, _) in sizes.items()
     }
-    changed = [place for place in places if whole[place] != words[place]]
-    for place, (size, fits) in _sizes_of(vocabulary, passages, whole, changed).items():
-        if fits and size >= sizes[place][0] - _POINT:
-            yield place, whole[place]
+    changed_indexes = [index for index in indexes if rejoined[index] != words[index]]
+    for index, (size, fits) in _fitted_sizes(vocabulary, passages, rejoined, changed_indexes).items():
+        if fits and size >= sizes[index][0] - _MAX_SIZE_LOSS:
+            yield index, rejoined[index]
 
 
-def _sizes_of(
+def _fitted_sizes(
     vocabulary: Vocabulary,
     passages: Sequence[Passage],
-    words: "Sequence[_Words] | Mapping[int, _Words]",
-    places: Sequence[int],
+    words: "Sequence[_PassageWords] | Mapping[int, _PassageWords]",
+    indexes: Sequence[int],
 ) -> dict[int, tuple[float, bool]]:
     """At which size each of those passages is written, and whether it fits at all."""
     return {
-        place: (float(layout.sizes[row]), bool(layout.fits[row]))
-        for group, layout in _in_groups(vocabulary, passages, words, places, rejoins=False)
-        for row, place in enumerate(group)
+        index: (float(layout.sizes[row]), bool(layout.fits[row]))
+        for group, layout in _lay_out_in_groups(vocabulary, passages, words, indexes, rejoin_parts=False)
+        for row, index in enumerate(group)
     }
 
 
-def _in_groups(
+def _lay_out_in_groups(
     vocabulary: Vocabulary,
     passages: Sequence[Passage],
-    words: "Sequence[_Words] | Mapping[int, _Words]",
-    places: Sequence[int],
+    words: "Sequence[_PassageWords] | Mapping[int, _PassageWords]",
+    indexes: Sequence[int],
     *,
-    rejoins: bool = True,
-) -> Iterator[tuple[list[int], Layout]]:
+    rejoin_parts: bool = True,
+) -> Iterator[tuple[list[int], PassageLayout]]:
     """The passages laid out together that are about as long; parts of words stay apart unless it rejoins."""
     groups: list[list[int]] = []
-    for place in sorted(places, key=lambda place: len(words[place].numbers)):
-        width = max(1, len(words[place].numbers))
-        if not groups or (len(groups[-1]) + 1) * width > _CELLS_AT_ONCE:
+    for index in sorted(indexes, key=lambda place: len(words[place].word_numbers)):
+        width = max(1, len(words[index].word_numbers))
+        if not groups or (len(groups[-1]) + 1) * width > _MAX_GROUP_CELLS:
             groups.append([])
-        groups[-1].append(place)
+        groups[-1].append(index)
     for group in groups:
-        some = [passages[p] for p in group]
-        yield group, _lay_out(vocabulary, some, [words[p] for p in group], rejoins=rejoins)
+        group_passages = [passages[p] for p in group]
+        yield (group, _lay_out(vocabulary, group_passages, [words[p] for p in group], rejoin_parts=rejoin_parts))
 
 
-def does_not_fit(layout: Layout, row: int, title: str) -> DoesNotFit:
-    lines, letters = layout.excess(row)
+def misfit_error(layout: PassageLayout, row: int, title: str) -> DoesNotFit:
+    lines, char_count = layout.excess(row)
     passage = layout.passages[row]
-    names = {size: name for name, size in FIXED_SIZES.items()}
+    size_names = {size: name for name, size in FIXED_SIZES.items()}
     is_fixed = passage.sizes.smallest == passage.sizes.largest
-    at_size = f"at the {names[passage.sizes.largest]} size" if is_fixed else "even at the smallest size"
-    plural = "line" if lines == 1 else "lines"
+    at_size = f"at the {size_names[passage.sizes.largest]} size" if is_fixed else "even at the smallest size"
+    line_word = "line" if lines == 1 else "lines"
     return DoesNotFit(
         lines,
-        f"The {passage.what} is {lines} {plural} too long for a {title} {at_size};"
-        f" shorten it by about {letters} characters.",
+        f"The {passage.text_name} is {lines} {line_word} too long for a {title} {at_size};"
+        f" shorten it by about {char_count} characters.",
     )
 
 
-class _Words(NamedTuple):
+class _PassageWords(NamedTuple):
     """A passage's words; before which of them how many lines end; which go on with the word before them."""
 
-    numbers: list[int]
+    word_numbers: list[int]
     breaks: dict[int, int]
-    joined: list[int]
+    continuations: list[int]
 
 
-def _words_of(vocabulary: Vocabulary, passage: Passage, size: float) -> _Words:
+def _split_passage(vocabulary: Vocabulary, passage: Passage, size: float) -> _PassageWords:
     """The passage's words, those in parts that are too long for a line at that size."""
-    numbers, breaks, joined = list[int](), dict[int, int](), list[int]()
-    ended = 0
-    width = passage.box.width / size - _MARGINS
+    numbers, breaks, continuations = list[int](), dict[int, int](), list[int]()
+    line_breaks = 0
+    width = passage.box.width / size - _LINE_MARGINS
     for line in passage.text.strip().splitlines():
-        found = vocabulary.numbers(line.split())
-        if vocabulary.widest > width:
-            least = passage.box.width / passage.sizes.smallest - _MARGINS
-            found, parts = break_long_words(vocabulary, found, width, least)
-            joined.extend(len(numbers) + place for place in parts)
-        if found:
+        line_words = vocabulary.word_numbers(line.split())
+        if vocabulary.widest_extent > width:
+            smallest_width = passage.box.width / passage.sizes.smallest - _LINE_MARGINS
+            line_words, line_continuations = break_long_words(vocabulary, line_words, width, smallest_width)
+            continuations.extend(len(numbers) + index for index in line_continuations)
+        if line_words:
             if numbers:
-                breaks[len(numbers)] = ended
-            numbers += found
-            ended = 0
-        ended += 1
-    return _Words(numbers, breaks, joined)
+                breaks[len(numbers)] = line_breaks
+            numbers += line_words
+            line_breaks = 0
+        line_breaks += 1
+    return _PassageWords(numbers, breaks, continuations)
 
 
-_MARGINS = 2 * LEAN + MARGIN
+_LINE_MARGINS = 2 * LEAN_ROOM + LINE_MARGIN
 
 
 def _lay_out(
-    vocabulary: Vocabulary, passages: Sequence[Passage], found: Sequence[_Words], *, rejoins: bool
-) -> Layout:
-    words, lengths = _table([own.numbers for own in found], -1)
+    vocabulary: Vocabulary, passages: Sequence[Passage], passage_words: Sequence[_PassageWords], *, rejoin_parts: bool
+) -> PassageLayout:
+    words, lengths = _to_table([words_of_passage.word_numbers for words_of_passage in passage_words], -1)
     breaks = np.zeros(words.shape, np.int64)
-    joined = np.zeros(words.shape, np.bool_)
-    for row, own in enumerate(found):
-        for column, count in own.breaks.items():
+    is_continuation = np.zeros(words.shape, np.bool_)
+    for row, words_of_passage in enumerate(passage_words):
+        for column, count in words_of_passage.breaks.items():
             breaks[row, column] = count
-        if own.joined:
-            joined[row, own.joined] = True
+        if words_of_passage.continuations:
+            is_continuation[row, words_of_passage.continuations] = True
     leading = vocabulary.hand.style.leading * vocabulary.hand.style.scale
-    measures = vocabulary.measures(words)
-    fitter = _Fitter(passages, measures, breaks, joined, leading, vocabulary.gap)
-    sizes, lines, fits = fitter.largest()
-    if rejoins and joined.any():
-        words, lines, lengths = _rejoined(vocabulary, words, lines, lengths, joined)
-        measures = vocabulary.measures(words)
-    return Layout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.gap)
+    measures = vocabulary.word_measures(words)
+    fitter = _SizeFitter(passages, measures, breaks, is_continuation, leading, vocabulary.word_gap)
+    sizes, lines, fits = fitter.find_largest_sizes()
+    if rejoin_parts and is_continuation.any():
+        words, lines, lengths = _rejoin_parts(vocabulary, words, lines, lengths, is_continuation)
+        measures = vocabulary.word_measures(words)
+    return PassageLayout(passages, measures, words, lengths, lines, sizes, fits, leading, vocabulary.word_gap)
 
 
-def _table(rows: Sequence[list[int]], empty: int) -> tuple[Integers, Integers]:
+def _to_table(rows: Sequence[list[int]], fill_value: int) -> tuple[Integers, Integers]:
     """The rows as one array, filled up on their right; and their lengths."""
     lengths = np.array([len(row) for row in rows], np.int64)
-    is_there = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
-    table = np.full(is_there.shape, empty, np.int64)
-    table[is_there] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    is_filled = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+    table = np.full(is_filled.shape, fill_value, np.int64)
+    table[is_filled] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
     return table, lengths
 
 
-def _rejoined(
-    vocabulary: Vocabulary, words: Integers, lines: Integers, lengths: Integers, joined: Flags
+def _rejoin_parts(
+    vocabulary: Vocabulary, words: Integers, lines: Integers, lengths: Integers, is_continuation: Flags
 ) -> tuple[Integers, Integers, Integers]:
     """Parts of a word that share a line are written in one go."""
-    goes_on = joined.copy()
-    goes_on[:, 1:] &= lines[:, 1:] == lines[:, :-1]
-    own_words = [row[:length] for row, length in zip(words.tolist(), lengths.tolist(), strict=True)]
-    own_lines = [row[:length] for row, length in zip(lines.tolist(), lengths.tolist(), strict=True)]
-    known: dict[tuple[int, int], int] = {}
+    joins_previous = is_continuation.copy()
+    joins_previous[:, 1:] &= lines[:, 1:] == lines[:, :-1]
+    word_rows = [row[:length] for row, length in zip(words.tolist(), lengths.tolist(), strict=True)]
+    line_rows = [row[:length] for row, length in zip(lines.tolist(), lengths.tolist(), strict=True)]
+    rejoined_numbers: dict[tuple[int, int], int] = {}
     # From the end, as what is rejoined leaves its place.
-    for row, column in np.argwhere(goes_on)[::-1].tolist():
-        numbers = own_words[row]
-        pair = numbers[column - 1], numbers[column]
-        if pair not in known:
-            known[pair] = vocabulary.numbers(["".join(map(vocabulary.text, pair))])[0]
-        numbers[column - 1 : column + 1] = [known[pair]]
-        del own_lines[row][column]
-    table, lengths = _table(own_words, -1)
+    for row, column in np.argwhere(joins_previous)[::-1].tolist():
+        word_row = word_rows[row]
+        pair = word_row[column - 1], word_row[column]
+        if pair not in rejoined_numbers:
+            rejoined_numbers[pair] = vocabulary.word_numbers(["".join(map(vocabulary.word_text, pair))])[0]
+        word_row[column - 1 : column + 1] = [rejoined_numbers[pair]]
+        del line_rows[row][column]
+    table, lengths = _to_table(word_rows, -1)
     # Past its end a passage stays on its last line, as the fitter leaves it.
-    filled = [own + (own[-1:] or [0]) * (table.shape[1] - len(own)) for own in own_lines]
+    filled = [line_row + (line_row[-1:] or [0]) * (table.shape[1] - len(line_row)) for line_row in line_rows]
     return table, np.array(filled, np.int64).reshape(table.shape), lengths
 
 
-class _Fitter:
+class _SizeFitter:
     """Finds for every passage the largest size at which it fits its box."""
 
     def __init__(
         self,
         passages: Sequence[Passage],
-        measures: Numbers,
+        measures: Floats,
         breaks: Integers,
-        joined: Flags,
+        is_continuation: Flags,
         leading: float,
         gap: float,
     ) -> None:
         self._passages = passages
         self._leading = leading
-        left, right, bottom, top = edges(passages)
+        left, right, bottom, top = box_edges(passages)
         self._widths, self._heights = right - left, top - bottom
-        self._reach = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER
+        self._ink_heights = measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
         # Columns one after the other in memory, as the walk along the lines reads them.
-        advance, before, behind = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
-        between = np.where(joined.T, 0.0, gap + overhang(before))
-        self._steps = np.where(advance > 0, advance + between, 0.0)
-        self._firsts = before + advance
-        self._rights = behind
+        advance, left_overhang, right_overhang = (np.ascontiguousarray(measures[:, :, k].T) for k in range(3))
+        gaps = np.where(is_continuation.T, 0.0, gap + extra_gap(left_overhang))
+        self._word_steps = np.where(advance > 0, advance + gaps, 0.0)
+        self._first_word_widths = left_overhang + advance
+        self._right_overhangs = right_overhang
         self._breaks = np.ascontiguousarray(breaks.T)
-        self._ends_somewhere: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
+        self._has_breaks: list[bool] = np.asarray(self._breaks.any(axis=1)).tolist()
 
-    def largest(self) -> tuple[Numbers, Integers, Flags]:
-        smallest, high = by_kind(
+    def find_largest_sizes(self) -> tuple[Floats, Integers, Flags]:
+        smallest, largest = read_distinct(
             [passage.sizes for passage in self._passages], lambda sizes: (sizes.smallest, sizes.largest)
         )
         count = len(self._passages)
-        smallest, high = (np.broadcast_to(_halves(points), count) for points in (smallest, high))
-        low = smallest
+        smallest, largest = (np.broadcast_to(_half_points(points), count) for points in (smallest, largest))
+        next_size = smallest
         fits = np.zeros(len(smallest), np.bool_)
         # Whatever does not fit at one size does not fit at a larger one either.
-        while (low <= high).any():
-            middle = (low + high) // 2
-            does = self._fits(middle, self._lines(middle)) & (low <= high)
-            fits |= does
-            low, high = np.where(does, middle + 1, low), np.where(does, high, middle - 1)
-        best = np.maximum(low - 1, smallest)
-        return best / _HALVES_A_POINT, np.ascontiguousarray(self._lines(best).T), fits
+        while (next_size <= largest).any():
+            middle = (next_size + largest) // 2
+            fits_now = self._fits_at(middle, self._break_lines(middle)) & (next_size <= largest)
+            fits |= fits_now
+            next_size, largest = (np.where(fits_now, middle + 1, next_size), np.where(fits_now, largest, middle - 1))
+        best_sizes = np.maximum(next_size - 1, smallest)
+        return best_sizes / _STEPS_PER_POINT, np.ascontiguousarray(self._break_lines(best_sizes).T), fits
 
-    def _fits(self, halves: Integers, lines: Integers) -> Flags:
-        size = halves / _HALVES_A_POINT
-        last = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
-        too_wide = (self._firsts + self._rights).max(axis=0, initial=0.0) > self._room(size)
-        return ((last * self._leading + self._reach) * size <= self._heights) & ~too_wide
+    def _fits_at(self, half_points: Integers, lines: Integers) -> Flags:
+        size = half_points / _STEPS_PER_POINT
+        last_lines = lines[-1] if len(lines) else np.zeros(len(size), np.int64)
+        is_too_wide = (self._first_word_widths + self._right_overhangs).max(axis=0, initial=0.0) > self._line_widths(
+            size
+        )
+        return ((last_lines * self._leading + self._ink_heights) * size <= self._heights) & ~is_too_wide
 
-    def _room(self, size: Numbers) -> Numbers:
-        return self._widths / size - _MARGINS
+    def _line_widths(self, size: Floats) -> Floats:
+        return self._widths / size - _LINE_MARGINS
 
-    def _lines(self, halves: Integers) -> Integers:
+    def _break_lines(self, half_points: Integers) -> Integers:
         """The line of every word at these sizes, one row a column of words."""
-        room = self._room(halves / _HALVES_A_POINT)
-        if len(room) <= _FEW:
-            each = [self._lines_of(row, width) for row, width in enumerate(room.tolist())]
-            return np.array(each, np.int64).T
-        lines = np.zeros(self._steps.shape, np.int64)
+        line_widths = self._line_widths(half_points / _STEPS_PER_POINT)
+        if len(line_widths) <= _MAX_SLOW_ROWS:
+            row_lines = [self._break_lines_of_row(row, width) for row, width in enumerate(line_widths.tolist())]
+            return np.array(row_lines, np.int64).T
+        lines = np.zeros(self._word_steps.shape, np.int64)
         if not len(lines):
             return lines
-        line, reach = lines[0], self._firsts[0]
+        line, reach = lines[0], self._first_word_widths[0]
         for column in range(1, len(lines)):
-            further = reach + self._steps[column]
-            turns = further + self._rights[column] > room
-            if self._ends_somewhere[column]:
-                ended = self._breaks[column]
-                line = line + np.maximum(turns, ended)
-                turns = turns | (ended > 0)
+            next_reach = reach + self._word_steps[column]
+            wraps = next_reach + self._right_overhangs[column] > line_widths
+            if self._has_breaks[column]:
+                breaks = self._breaks[column]
+                line = line + np.maximum(wraps, breaks)
+                wraps = wraps | (breaks > 0)
             else:
-                line = line + turns
-            reach = np.where(turns, self._firsts[column], further)
+                line = line + wraps
+            reach = np.where(wraps, self._first_word_widths[column], next_reach)
             lines[column] = line
         return lines
 
-    def _lines_of(self, row: int, room: float) -> list[int]:
+    def _break_lines_of_row(self, row: int, line_width: float) -> list[int]:
         """The same for one passage, as a preview has: steps of plain Python cost less than calls of numpy."""
-        columns = (self._steps, self._firsts, self._rights, self._breaks)
+        columns = (self._word_steps, self._first_word_widths, self._right_overhangs, self._breaks)
         steps, firsts, rights, breaks = (column[:, row].tolist() for column in columns)
         lines, line, reach = [0] * len(steps), 0, firsts[0] if firsts else 0.0
-        for place in range(1, len(steps)):
-            further = reach + steps[place]
-            turns = further + rights[place] > room
-            line += max(turns, breaks[place])
-            reach = firsts[place] if turns or breaks[place] else further
-            lines[place] = line
+        for index in range(1, len(steps)):
+            next_reach = reach + steps[index]
+            wraps = next_reach + rights[index] > line_width
+            line += max(wraps, breaks[index])
+            reach = firsts[index] if wraps or breaks[index] else next_reach
+            lines[index] = line
         return lines
 
 
-def overhang(left: Numbers) -> Numbers:
+def extra_gap(left_overhang: Floats) -> Floats:
     """How much wider the gap before a word is that reaches back into it: words must not run together."""
-    return np.maximum(left - _INTO_THE_GAP, 0.0)
+    return np.maximum(left_overhang - _FREE_OVERHANG, 0.0)
 
 
-def edges(passages: Sequence[Passage]) -> Numbers:
+def box_edges(passages: Sequence[Passage]) -> Floats:
     """Left, right, bottom and top of the passages' boxes."""
-    return by_kind(
-        [passage.box for passage in passages], lambda box: (box.left, box.right, box.bottom, box.top)
-    )
+    return read_distinct([passage.box for passage in passages], lambda box: (box.left, box.right, box.bottom, box.top))
 
 
-def by_kind(things: Sequence[Thing], read: Callable[[Thing], Sequence[float]]) -> Numbers:
+def read_distinct(items: Sequence[Thing], read: Callable[[Thing], Sequence[float]]) -> Floats:
     """What is read of each thing, in columns; just one column where all of them are the same object.
 
     The passages of a batch have few boxes and sizes between them: each is read once.
     """
-    kinds = {id(thing): thing for thing in things}
-    table = np.array([read(thing) for thing in kinds.values()], np.float64)
-    if len(kinds) != 1:
-        place = {kind: number for number, kind in enumerate(kinds)}
-        table = table[[place[id(thing)] for thing in things]]
+    distinct = {id(item): item for item in items}
+    table = np.array([read(item) for item in distinct.values()], np.float64)
+    if len(distinct) != 1:
+        column_by_id = {item_id: column for column, item_id in enumerate(distinct)}
+        table = table[[column_by_id[id(item)] for item in items]]
     return table.T
 
 
-def _halves(points: Numbers) -> Integers:
-    return np.rint(points * _HALVES_A_POINT).astype(np.int64)
+def _half_points(sizes: Floats) -> Integers:
+    return np.rint(sizes * _STEPS_PER_POINT).astype(np.int64)

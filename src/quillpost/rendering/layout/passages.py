@@ -18,88 +18,90 @@ import numpy.typing as npt
 from quillpost.rendering.handwriting.hand import HAND_FONT
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.paragraphs import (
-    LEAN,
-    WANDER,
+    LEAN_ROOM,
+    WANDER_ROOM,
     Flags,
+    Floats,
     Integers,
-    Layout,
-    Numbers,
-    edges,
-    overhang,
+    PassageLayout,
+    box_edges,
+    extra_gap,
 )
 from quillpost.rendering.models import Ink
 
 Bytes = npt.NDArray[np.uint8]
 
-TILTS = 9
+MAX_TILT_STEPS = 9
 """A word leans by up to so many steps of 2 milliradians, either way."""
 
-SHRINKS = 4
+MAX_SHRINK_PERCENT = 4
 """A word is smaller than its size by up to so many per cent; never larger, so it keeps to its place."""
 
 
 _ALL_BITS = 2**64 - 1
 
 # Up to so many passages, as a preview has, walk in plain Python: that is quicker than calls of numpy.
-_FEW = 4
+_MAX_SLOW_ROWS = 4
 
 _QUANTILES = [NormalDist().inv_cdf((place + 0.5) / 256) for place in range(256)]
-_NORMAL = np.array([round(value, 3) for value in _QUANTILES])
-_GAPS = np.array([round(min(max(math.exp(0.16 * value), 0.82), 1.6) - 1, 3) for value in _QUANTILES])
-_TILTS = np.array([round(min(max(3 * value, -TILTS), TILTS)) for value in _QUANTILES])
-_JITTERS = 0.010 * _NORMAL
-_SINES = np.array([round(math.sin(math.tau * place / 256), 4) for place in range(256)])
+_NORMAL_TABLE = np.array([round(value, 3) for value in _QUANTILES])
+_GAP_TABLE = np.array([round(min(max(math.exp(0.16 * value), 0.82), 1.6) - 1, 3) for value in _QUANTILES])
+_TILT_TABLE = np.array([round(min(max(3 * value, -MAX_TILT_STEPS), MAX_TILT_STEPS)) for value in _QUANTILES])
+_JITTER_TABLE = 0.010 * _NORMAL_TABLE
+_SINE_TABLE = np.array([round(math.sin(math.tau * place / 256), 4) for place in range(256)])
 
 
 @dataclass(frozen=True, slots=True)
-class Unevenness:
+class HandwritingNoise:
     """For a group of passages: rows are passages; columns words, or lines. In font sizes where not said."""
 
-    gaps: Numbers  # by which share a word's gap before it is wider or narrower
+    gaps: Floats  # by which share a word's gap before it is wider or narrower
     shrinks: Integers  # per cent
     tilts: Integers  # steps
-    starts: Integers  # where the search for a take begins
+    take_starts: Integers  # where the search for a take begins
     shades: Integers  # -1, 0, 1
-    jitters: Numbers  # of the baseline, word by word
-    margins: Numbers  # by line
-    slopes: Numbers  # by line, rise per run
-    rises: Numbers  # by line
+    jitters: Floats  # of the baseline, word by word
+    margins: Floats  # by line
+    slopes: Floats  # by line, rise per run
+    rises: Floats  # by line
     phases: Integers  # one a passage, in 256ths of a turn
 
 
-def unevenness(seeds: Sequence[int], is_even: Sequence[bool], *, words: int, lines: int) -> Unevenness:
+def make_noise(seeds: Sequence[int], is_even: Sequence[bool], *, words: int, lines: int) -> HandwritingNoise:
     """The numbers for passages of up to so many words and lines. A longer passage only adds to the end."""
-    humane = ~np.array(is_even, np.bool_)[:, None]
+    is_uneven = ~np.array(is_even, np.bool_)[:, None]
     seed = np.array([seed & _ALL_BITS for seed in seeds], np.uint64)[:, None]
-    piece, line, word = (_bytes(seed, part, count) for part, count in enumerate((1, lines, words)))
-    slope = 0.002 + 0.0045 * _NORMAL[piece[:, :, 0]] + 0.004 * _NORMAL[line[:, :, 1]]
-    return Unevenness(
-        gaps=_GAPS[word[:, :, 0]] * humane,
-        shrinks=_shrinks(word[:, :, 1]) * humane,
-        tilts=_TILTS[word[:, :, 2]] * humane,
-        starts=word[:, :, 3] & 7,
-        shades=_shades(word[:, :, 4]) * humane,
-        jitters=_JITTERS[word[:, :, 5]] * humane,
-        margins=_margins(line[:, :, 0]) * humane,
-        slopes=slope * humane,
-        rises=0.028 * _NORMAL[line[:, :, 2]] * humane,
-        phases=piece[:, 0, 1].astype(np.int64),
+    passage_bytes, line_bytes, word_bytes = (
+        _random_bytes(seed, stream, count) for stream, count in enumerate((1, lines, words))
+    )
+    slope = 0.002 + 0.0045 * _NORMAL_TABLE[passage_bytes[:, :, 0]] + 0.004 * _NORMAL_TABLE[line_bytes[:, :, 1]]
+    return HandwritingNoise(
+        gaps=_GAP_TABLE[word_bytes[:, :, 0]] * is_uneven,
+        shrinks=_draw_shrinks(word_bytes[:, :, 1]) * is_uneven,
+        tilts=_TILT_TABLE[word_bytes[:, :, 2]] * is_uneven,
+        take_starts=word_bytes[:, :, 3] & 7,
+        shades=_draw_shades(word_bytes[:, :, 4]) * is_uneven,
+        jitters=_JITTER_TABLE[word_bytes[:, :, 5]] * is_uneven,
+        margins=_draw_margins(line_bytes[:, :, 0]) * is_uneven,
+        slopes=slope * is_uneven,
+        rises=0.028 * _NORMAL_TABLE[line_bytes[:, :, 2]] * is_uneven,
+        phases=passage_bytes[:, 0, 1].astype(np.int64),
     )
 
 
-def waves(along: Numbers, lines: Integers, noise: Unevenness, is_even: Sequence[bool]) -> Numbers:
-    """How the hand drifts up and down along a line; `along` is in points."""
-    turn = 256 / math.tau
+def baseline_waves(distances: Floats, lines: Integers, noise: HandwritingNoise, is_even: Sequence[bool]) -> Floats:
+    """How the hand drifts up and down along a line; `distances` is in points."""
+    steps_per_radian = 256 / math.tau
     phase = noise.phases[:, None]
-    slow = _SINES[(np.rint(along * (turn / 31)).astype(np.int64) + phase + lines * 86) & 255]
-    quick = _SINES[(np.rint(along * (turn / 13)).astype(np.int64) + lines * 41) & 255]
-    humane = ~np.array(is_even, np.bool_)[:, None]
-    return (0.018 * slow + 0.012 * quick) * humane
+    slow_wave = _SINE_TABLE[(np.rint(distances * (steps_per_radian / 31)).astype(np.int64) + phase + lines * 86) & 255]
+    quick_wave = _SINE_TABLE[(np.rint(distances * (steps_per_radian / 13)).astype(np.int64) + lines * 41) & 255]
+    is_uneven = ~np.array(is_even, np.bool_)[:, None]
+    return (0.018 * slow_wave + 0.012 * quick_wave) * is_uneven
 
 
-def _bytes(seed: npt.NDArray[np.uint64], part: int, count: int) -> Bytes:
+def _random_bytes(seed: npt.NDArray[np.uint64], stream: int, count: int) -> Bytes:
     """Eight random bytes for each of so many things of every seed, by the mixing steps of SplitMix64."""
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(3) + np.uint64(part)
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(3) + np.uint64(stream)
     with np.errstate(over="ignore"):
         mixed = (seed * np.uint64(0xD1342543DE82EF95) + steps) * np.uint64(0x9E3779B97F4A7C15)
         mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -108,99 +110,99 @@ def _bytes(seed: npt.NDArray[np.uint64], part: int, count: int) -> Bytes:
     return mixed.astype("<u8").view(np.uint8).reshape(len(seed), count, 8)
 
 
-def _shrinks(drawn: Bytes) -> Integers:
-    half = SHRINKS / 2
-    drift = _walk(drawn, keeps=0.8, step=1.1)
+def _draw_shrinks(random_bytes: Bytes) -> Integers:
+    half = MAX_SHRINK_PERCENT / 2
+    drift = _random_walk(random_bytes, decay=0.8, step=1.1)
     return np.rint(np.clip(drift, -half, half) + half).astype(np.int64)
 
 
-def _shades(drawn: Bytes) -> Integers:
-    return np.clip(np.rint(_walk(drawn, keeps=0.85, step=0.34)), -1, 1).astype(np.int64)
+def _draw_shades(random_bytes: Bytes) -> Integers:
+    return np.clip(np.rint(_random_walk(random_bytes, decay=0.85, step=0.34)), -1, 1).astype(np.int64)
 
 
-def _margins(drawn: Bytes) -> Numbers:
-    return np.clip(0.1 + _walk(drawn, keeps=0.75, step=0.08), 0.0, 0.6)
+def _draw_margins(random_bytes: Bytes) -> Floats:
+    return np.clip(0.1 + _random_walk(random_bytes, decay=0.75, step=0.08), 0.0, 0.6)
 
 
-def _walk(drawn: Bytes, *, keeps: float, step: float) -> Numbers:
+def _random_walk(random_bytes: Bytes, *, decay: float, step: float) -> Floats:
     """Numbers of which each remembers the one before."""
-    if len(drawn) <= _FEW:
-        steps = (step * _NORMAL[drawn]).tolist()
-        return np.array([list(accumulate(row, lambda before, n: n + keeps * before)) for row in steps])
-    walked = step * _NORMAL[np.ascontiguousarray(drawn.T)]
-    for before, number in pairwise(walked):
-        number += keeps * before
-    return walked.T
+    if len(random_bytes) <= _MAX_SLOW_ROWS:
+        steps = (step * _NORMAL_TABLE[random_bytes]).tolist()
+        return np.array([list(accumulate(row, lambda before, n: n + decay * before)) for row in steps])
+    values = step * _NORMAL_TABLE[np.ascontiguousarray(random_bytes.T)]
+    for previous, number in pairwise(values):
+        number += decay * previous
+    return values.T
 
 
-_GRID = 10  # places are written in tenths of a point, less than half the width of a hair
-_FARTHEST = 16 * 72 * _GRID
-_TILT = 0.002
-_SHADE = 0.036
+_GRID_STEPS_PER_POINT = 10  # places are written in tenths of a point, less than half the width of a hair
+_MAX_GRID_STEPS = 16 * 72 * _GRID_STEPS_PER_POINT
+_TILT_STEP_RADIANS = 0.002
+_SHADE_STEP = 0.036
 
 # Of the room that a short note leaves: how much is on its left, and how much above it.
-_AMID, _EYE_LEVEL = 0.5, 0.45
+_LEFT_SHARE, _TOP_SHARE = 0.5, 0.45
 
 Tokens = npt.NDArray[Any]
 
 
-def write(vocabulary: Vocabulary, layout: Layout) -> Iterator[bytes]:
+def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[bytes]:
     """For each passage the operators that write it. What they draw stays inside its box."""
     is_even = [passage.is_even for passage in layout.passages]
-    noise = unevenness(
+    noise = make_noise(
         [passage.seed for passage in layout.passages],
         is_even,
-        words=layout.words.shape[1],
-        lines=int(layout.lines.max(initial=0)) + 1,
+        words=layout.word_numbers.shape[1],
+        lines=int(layout.line_numbers.max(initial=0)) + 1,
     )
-    placed = _place(layout, noise, is_even)
-    tokens = _tokens(vocabulary, layout, noise, placed)
-    tokens[:, :, 4] = _shown(vocabulary, layout, noise, np.array(is_even, np.bool_))
-    for row, length in enumerate(layout.lengths.tolist()):
+    positions = _position_words(layout, noise, is_even)
+    tokens = _word_tokens(vocabulary, layout, noise, positions)
+    tokens[:, :, 4] = _word_operators(vocabulary, layout, noise, np.array(is_even, np.bool_))
+    for row, length in enumerate(layout.word_counts.tolist()):
         yield b"BT %b 1 Tf\n%bET\n" % (HAND_FONT, b"".join(tokens[row, :length].ravel().tolist()))
 
 
-def _shown(vocabulary: Vocabulary, layout: Layout, noise: Unevenness, is_even: Flags) -> Tokens:
-    words = layout.words
-    shown = np.empty(words.shape, object)
-    one_shape = is_even | (vocabulary.hand.prepared.takes == 0)
-    shown[one_shape] = vocabulary.in_true_shapes(words[one_shape])
-    shown[~one_shape] = vocabulary.in_takes(words[~one_shape], noise.starts[~one_shape])
-    return shown
+def _word_operators(vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, is_even: Flags) -> Tokens:
+    words = layout.word_numbers
+    operators = np.empty(words.shape, object)
+    has_one_shape = is_even | (vocabulary.hand.prepared.takes == 0)
+    operators[has_one_shape] = vocabulary.show_in_true_shapes(words[has_one_shape])
+    operators[~has_one_shape] = vocabulary.show_in_takes(words[~has_one_shape], noise.take_starts[~has_one_shape])
+    return operators
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
+class _WordPositions:
     """Each word's place in grid steps."""
 
-    across: Integers
-    up: Integers
+    x: Integers
+    y: Integers
 
 
-def _place(layout: Layout, noise: Unevenness, is_even: Sequence[bool]) -> _Placed:
+def _position_words(layout: PassageLayout, noise: HandwritingNoise, is_even: Sequence[bool]) -> _WordPositions:
     size = layout.sizes[:, None]
     scale = 1 - noise.shrinks / 100
     advance, left, right, bottom, top = (layout.measures[:, :, k] * scale for k in range(5))
-    along = _along_the_line(layout, noise, advance, left, right) * size
-    lefts, rights, bottoms, tops = edges(layout.passages)[:, :, None]
-    aside, down = _off_the_corner(layout, along + (advance + right) * size)
+    distances = _word_starts(layout, noise, advance, left, right) * size
+    lefts, rights, bottoms, tops = box_edges(layout.passages)[:, :, None]
+    x_offsets, y_offsets = _centering_offsets(layout, distances + (advance + right) * size)
 
-    highest = layout.measures[:, :, 4].max(axis=1, initial=0.0)[:, None]
-    baseline = tops - down - (highest + WANDER + layout.lines * layout.leading) * size
-    slope = np.take_along_axis(noise.slopes, layout.lines, 1)
-    restless = np.take_along_axis(noise.rises, layout.lines, 1) + noise.jitters
-    restless += waves(along, layout.lines, noise, is_even)
-    up = baseline + restless * size + slope * along
+    max_tops = layout.measures[:, :, 4].max(axis=1, initial=0.0)[:, None]
+    baseline = tops - y_offsets - (max_tops + WANDER_ROOM + layout.line_numbers * layout.leading) * size
+    slope = np.take_along_axis(noise.slopes, layout.line_numbers, 1)
+    baseline_noise = np.take_along_axis(noise.rises, layout.line_numbers, 1) + noise.jitters
+    baseline_noise += baseline_waves(distances, layout.line_numbers, noise, is_even)
+    y = baseline + baseline_noise * size + slope * distances
     # A word that leans up reaches higher at its end, and one that leans down, lower.
-    lean = noise.tilts * _TILT * advance
-    up = np.minimum(up, tops - (top + np.maximum(lean, 0)) * size)
-    up = np.maximum(up, bottoms + (bottom + np.maximum(-lean, 0)) * size)
-    across = np.minimum(lefts + aside + along, rights - (advance + right + LEAN) * size)
-    across = np.maximum(across, lefts + (left + LEAN) * size)
-    return _Placed(_on_grid(across), _on_grid(up))
+    lean = noise.tilts * _TILT_STEP_RADIANS * advance
+    y = np.minimum(y, tops - (top + np.maximum(lean, 0)) * size)
+    y = np.maximum(y, bottoms + (bottom + np.maximum(-lean, 0)) * size)
+    x = np.minimum(lefts + x_offsets + distances, rights - (advance + right + LEAN_ROOM) * size)
+    x = np.maximum(x, lefts + (left + LEAN_ROOM) * size)
+    return _WordPositions(_to_grid(x), _to_grid(y))
 
 
-def _off_the_corner(layout: Layout, ends: Numbers) -> tuple[Numbers, Numbers]:
+def _centering_offsets(layout: PassageLayout, ends: Floats) -> tuple[Floats, Floats]:
     """How far right and down each centered passage lies of the upper left corner; `ends` are its words'.
 
     Its lines stay flush left: as a whole they lie in the middle between left and right, and a little above
@@ -210,117 +212,119 @@ def _off_the_corner(layout: Layout, ends: Numbers) -> tuple[Numbers, Numbers]:
     if not any(passage.is_centered for passage in layout.passages) or not ends.shape[1]:
         return np.zeros_like(size), np.zeros_like(size)
     is_centered = np.array([[passage.is_centered] for passage in layout.passages])
-    left, right, bottom, top = edges(layout.passages)[:, :, None]
-    widest = np.where(layout.words >= 0, ends, 0.0).max(axis=1, keepdims=True)
-    beside = right - left - widest
-    below = top - bottom - layout.heights[:, None]
-    share = _share_of(below, layout.leading * size) * is_centered
-    return _AMID * beside * share * _share_of(beside, size), _EYE_LEVEL * below * share
+    left, right, bottom, top = box_edges(layout.passages)[:, :, None]
+    widest = np.where(layout.word_numbers >= 0, ends, 0.0).max(axis=1, keepdims=True)
+    spare_width = right - left - widest
+    spare_height = top - bottom - layout.heights[:, None]
+    share = _spare_share(spare_height, layout.leading * size) * is_centered
+    return _LEFT_SHARE * spare_width * share * _spare_share(spare_width, size), _TOP_SHARE * spare_height * share
 
 
-def _share_of(spare: Numbers, little: Numbers) -> Numbers:
+def _spare_share(spare: Floats, minimum: Floats) -> Floats:
     """How much of the spare room counts: none where it is little, all where it is twice that."""
-    return np.clip(spare / little - 1, 0.0, 1.0)
+    return np.clip(spare / minimum - 1, 0.0, 1.0)
 
 
-def _along_the_line(
-    layout: Layout, noise: Unevenness, advance: Numbers, left: Numbers, right: Numbers
-) -> Numbers:
+def _word_starts(
+    layout: PassageLayout, noise: HandwritingNoise, advance: Floats, left: Floats, right: Floats
+) -> Floats:
     """How far from the box's left each word begins, in font sizes.
 
     Margins and wide gaps take only what room a line has left; narrow gaps always stay.
     """
-    rows, columns = layout.words.shape
+    rows, columns = layout.word_numbers.shape
     if not columns:
         return advance
     is_first = np.ones((rows, columns), np.bool_)
-    is_first[:, 1:] = layout.lines[:, 1:] != layout.lines[:, :-1]
-    count = int(layout.lines.max()) + 1
-    line = (np.arange(rows)[:, None] * count + layout.lines).ravel()
+    is_first[:, 1:] = layout.line_numbers[:, 1:] != layout.line_numbers[:, :-1]
+    count = int(layout.line_numbers.max()) + 1
+    line_ids = (np.arange(rows)[:, None] * count + layout.line_numbers).ravel()
 
-    def by_line(values: Numbers) -> Numbers:
-        return np.bincount(line, values.ravel(), rows * count).astype(np.float64)
+    def sum_by_line(values: Floats) -> Floats:
+        return np.bincount(line_ids, values.ravel(), rows * count).astype(np.float64)
 
-    is_there = layout.words >= 0
-    gap = np.where(is_first | ~is_there, 0.0, layout.gap + overhang(left))
+    is_word = layout.word_numbers >= 0
+    gap = np.where(is_first | ~is_word, 0.0, layout.word_gap + extra_gap(left))
     wider = gap * np.maximum(noise.gaps, 0)
     narrower = gap * np.minimum(noise.gaps, 0)
-    natural = by_line(advance + gap + narrower + np.where(is_first, left, 0.0))
+    natural_widths = sum_by_line(advance + gap + narrower + np.where(is_first, left, 0.0))
     last_right = np.zeros(rows * count)
-    last_right[line] = np.where(is_there, right, 0.0).ravel()
-    box_left, box_right, _, _ = edges(layout.passages)
+    last_right[line_ids] = np.where(is_word, right, 0.0).ravel()
+    box_left, box_right, _, _ = box_edges(layout.passages)
     widths = (box_right - box_left) / layout.sizes
-    spare = np.maximum(np.repeat(widths, count) - natural - last_right - 2 * LEAN, 0.0)
-    margin = np.minimum(noise.margins.ravel(), spare)
-    wanted = by_line(wider)
-    granted = np.minimum((spare - margin) / np.where(wanted > 0, wanted, 1.0), 1.0)
+    spare_widths = np.maximum(np.repeat(widths, count) - natural_widths - last_right - 2 * LEAN_ROOM, 0.0)
+    margin = np.minimum(noise.margins.ravel(), spare_widths)
+    requested = sum_by_line(wider)
+    granted_share = np.minimum((spare_widths - margin) / np.where(requested > 0, requested, 1.0), 1.0)
 
-    gap = gap + narrower + wider * granted[line].reshape(rows, columns)
-    indent = np.where(is_first, left + LEAN + margin[line].reshape(rows, columns), 0.0)
+    gap = gap + narrower + wider * granted_share[line_ids].reshape(rows, columns)
+    indent = np.where(is_first, left + LEAN_ROOM + margin[line_ids].reshape(rows, columns), 0.0)
     reach = np.cumsum(gap + advance, axis=1) - advance
-    start = np.maximum.accumulate(np.where(is_first, np.arange(columns), 0), axis=1)
-    indent = np.take_along_axis(indent, start, 1)
-    return reach - np.take_along_axis(reach, start, 1) + indent
+    line_starts = np.maximum.accumulate(np.where(is_first, np.arange(columns), 0), axis=1)
+    indent = np.take_along_axis(indent, line_starts, 1)
+    return reach - np.take_along_axis(reach, line_starts, 1) + indent
 
 
-def _tokens(vocabulary: Vocabulary, layout: Layout, noise: Unevenness, placed: _Placed) -> Tokens:
+def _word_tokens(
+    vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, positions: _WordPositions
+) -> Tokens:
     """All that is written for each word but the word: ink where it changes, and the text matrix."""
-    tokens = np.empty((*layout.words.shape, 5), object)
-    halves = np.rint(layout.sizes * 2).astype(np.int64)[:, None]
-    matrices, smallest = _matrices(vocabulary.hand.style.scale)
-    tokens[:, :, 0] = _inks(layout, noise)
-    tokens[:, :, 1] = matrices[halves - smallest, noise.shrinks, noise.tilts + TILTS]
-    tokens[:, :, 2] = _ACROSS[placed.across]
-    tokens[:, :, 3] = _UP[placed.up]
+    tokens = np.empty((*layout.word_numbers.shape, 5), object)
+    half_points = np.rint(layout.sizes * 2).astype(np.int64)[:, None]
+    matrices, smallest = _text_matrices(vocabulary.hand.style.scale)
+    tokens[:, :, 0] = _ink_tokens(layout, noise)
+    tokens[:, :, 1] = matrices[half_points - smallest, noise.shrinks, noise.tilts + MAX_TILT_STEPS]
+    tokens[:, :, 2] = _X_TOKENS[positions.x]
+    tokens[:, :, 3] = _Y_TOKENS[positions.y]
     return tokens
 
 
-def _inks(layout: Layout, noise: Unevenness) -> Tokens:
-    inks = {ink: number for number, ink in enumerate(dict.fromkeys(p.ink for p in layout.passages))}
-    table = np.array([b"", *(token for ink in inks for token in _shades_of(ink))], object)
-    own = np.array([inks[passage.ink] for passage in layout.passages], np.int64)[:, None]
-    number = 1 + own * 3 + noise.shades + 1
-    if number.shape[1]:
-        changes = np.ones(number.shape, np.bool_)
-        changes[:, 1:] = number[:, 1:] != number[:, :-1]
-        number = np.where(changes, number, 0)
-    found: Tokens = table[number]
-    return found
+def _ink_tokens(layout: PassageLayout, noise: HandwritingNoise) -> Tokens:
+    inks = {ink: shade_numbers for shade_numbers, ink in enumerate(dict.fromkeys(p.ink for p in layout.passages))}
+    table = np.array([b"", *(token for ink in inks for token in _ink_shades(ink))], object)
+    ink_numbers = np.array([inks[passage.ink] for passage in layout.passages], np.int64)[:, None]
+    shade_numbers = 1 + ink_numbers * 3 + noise.shades + 1
+    if shade_numbers.shape[1]:
+        changes = np.ones(shade_numbers.shape, np.bool_)
+        changes[:, 1:] = shade_numbers[:, 1:] != shade_numbers[:, :-1]
+        shade_numbers = np.where(changes, shade_numbers, 0)
+    tokens: Tokens = table[shade_numbers]
+    return tokens
 
 
-def _shades_of(ink: Ink) -> list[bytes]:
+def _ink_shades(ink: Ink) -> list[bytes]:
     """The ink as it comes out of a pen: a little darker here, a little lighter there."""
     return [
-        b" ".join(_short(round(min(max(channel + shade * _SHADE, 0.0), 1.0), 2)) for channel in ink)
+        b" ".join(_format_number(round(min(max(channel + shade * _SHADE_STEP, 0.0), 1.0), 2)) for channel in ink)
         + b" rg\n"
         for shade in (-1, 0, 1)
     ]
 
 
 @lru_cache(maxsize=64)
-def _matrices(scale: float) -> tuple[Tokens, int]:
+def _text_matrices(scale: float) -> tuple[Tokens, int]:
     """The first four numbers of a text matrix for each size, shrink and tilt; and the first size."""
     smallest, largest = 12, 2 * 40
-    table = np.empty((largest - smallest + 1, SHRINKS + 1, 2 * TILTS + 1), object)
-    for halves in range(smallest, largest + 1):
-        for shrink in range(SHRINKS + 1):
-            em = halves / 2 * scale * (100 - shrink) / 100
-            for tilt in range(-TILTS, TILTS + 1):
-                lean = round(em * tilt * _TILT, 2)
-                table[halves - smallest, shrink, tilt + TILTS] = b"%b %b %b %b " % (
-                    _short(em),
-                    _short(lean),
-                    _short(-lean),
-                    _short(em),
+    table = np.empty((largest - smallest + 1, MAX_SHRINK_PERCENT + 1, 2 * MAX_TILT_STEPS + 1), object)
+    for half_points in range(smallest, largest + 1):
+        for shrink in range(MAX_SHRINK_PERCENT + 1):
+            em = half_points / 2 * scale * (100 - shrink) / 100
+            for tilt in range(-MAX_TILT_STEPS, MAX_TILT_STEPS + 1):
+                lean = round(em * tilt * _TILT_STEP_RADIANS, 2)
+                table[half_points - smallest, shrink, tilt + MAX_TILT_STEPS] = b"%b %b %b %b " % (
+                    _format_number(em),
+                    _format_number(lean),
+                    _format_number(-lean),
+                    _format_number(em),
                 )
     return table, smallest
 
 
-def _on_grid(points: Numbers) -> Integers:
-    return np.clip(np.rint(points * _GRID), 0, _FARTHEST - 1).astype(np.int64)
+def _to_grid(points: Floats) -> Integers:
+    return np.clip(np.rint(points * _GRID_STEPS_PER_POINT), 0, _MAX_GRID_STEPS - 1).astype(np.int64)
 
 
-def _short(number: float) -> bytes:
+def _format_number(number: float) -> bytes:
     """As few digits as the place needs; a zero before the point is none of them."""
     text = (b"%.3f" % number).rstrip(b"0").rstrip(b".")
     if text in (b"0", b"-0"):
@@ -328,5 +332,5 @@ def _short(number: float) -> bytes:
     return text.replace(b"0.", b".", 1) if text.startswith((b"0.", b"-0.")) else text
 
 
-_ACROSS = np.array([_short(step / _GRID) + b" " for step in range(_FARTHEST)], object)
-_UP = np.array([_short(step / _GRID) + b" Tm" for step in range(_FARTHEST)], object)
+_X_TOKENS = np.array([_format_number(step / _GRID_STEPS_PER_POINT) + b" " for step in range(_MAX_GRID_STEPS)], object)
+_Y_TOKENS = np.array([_format_number(step / _GRID_STEPS_PER_POINT) + b" Tm" for step in range(_MAX_GRID_STEPS)], object)

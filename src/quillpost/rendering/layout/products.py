@@ -5,15 +5,15 @@ from dataclasses import dataclass, replace
 
 from quillpost.rendering.geometry import INCH, Box
 
-QR_QUIET = INCH / 6
+QR_QUIET_ZONE = INCH / 6
 
 # In the lower right corner of what the post sees, room for a barcode and for nothing else.
 _BARCODE_ZONE_WIDTH, _BARCODE_ZONE_HEIGHT = INCH * 4.75, INCH * 5 / 8
 
-_PIXEL = 0.5  # of a press, and of previews down to 144 an inch
+_PIXEL_MARGIN = 0.5  # of a press, and of previews down to 144 an inch
 
 # The faces of a card that is mailed without an envelope.
-_CARD_FACES = frozenset({"front", "back"})
+_CARD_SIDE_NAMES = frozenset({"front", "back"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Side:
 
     @property
     def bleed_box(self) -> Box:
-        return self.trim.grown(self.bleed)
+        return self.trim.expand(self.bleed)
 
     @property
     def is_cover(self) -> bool:
@@ -62,7 +62,7 @@ class Side:
     @property
     def faces_post(self) -> bool:
         """Whether postal machines see this side: an envelope, or the face of a card with the address."""
-        return self.name == "envelope" or (self.address is not None and self.name in _CARD_FACES)
+        return self.name == "envelope" or (self.address is not None and self.name in _CARD_SIDE_NAMES)
 
     @property
     def barcode_zone(self) -> Box | None:
@@ -79,14 +79,14 @@ class Side:
         A hole at the edge goes on through the bleed, as no cut is exact.
         """
         zones = (*self.ink_free, self.barcode_zone) if self.barcode_zone else self.ink_free
-        return tuple(self._through_the_bleed(zone.grown(_PIXEL)) for zone in zones)
+        return tuple(self._extend_through_bleed(zone.expand(_PIXEL_MARGIN)) for zone in zones)
 
-    def _through_the_bleed(self, zone: Box) -> Box:
-        trim, whole = self.trim, self.bleed_box
-        left = whole.left if zone.left <= trim.left else zone.left
-        bottom = whole.bottom if zone.bottom <= trim.bottom else zone.bottom
-        right = whole.right if zone.right >= trim.right else zone.right
-        top = whole.top if zone.top >= trim.top else zone.top
+    def _extend_through_bleed(self, zone: Box) -> Box:
+        trim, bleed_box = self.trim, self.bleed_box
+        left = bleed_box.left if zone.left <= trim.left else zone.left
+        bottom = bleed_box.bottom if zone.bottom <= trim.bottom else zone.bottom
+        right = bleed_box.right if zone.right >= trim.right else zone.right
+        top = bleed_box.top if zone.top >= trim.top else zone.top
         return Box(left, bottom, right - left, top - bottom)
 
     @property
@@ -95,7 +95,7 @@ class Side:
         return any((self.message, self.address, self.barcode, self.qr, self.card, self.opt_out))
 
     @property
-    def shown(self) -> Box:
+    def preview_area(self) -> Box:
         """What a preview shows of this side."""
         return self.panel or self.trim
 
@@ -105,7 +105,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class ProductLayout:
     """One kind of mail. `sides` are its printed sheets in order.
 
     Letters have further sheets: `extra` for each additional page, and `address_sheet` before a
@@ -124,11 +124,11 @@ class Piece:
     envelope: Side | None = None
     previews: Mapping[str, str]
 
-    def side(self, name: str) -> Side:
+    def find_side(self, name: str) -> Side:
         """The side of that name, among all that can be printed."""
-        return next(side for side in self.every_side() if side.name == name)
+        return next(side for side in self.all_sides() if side.name == name)
 
-    def every_side(self) -> Iterator[Side]:
+    def all_sides(self) -> Iterator[Side]:
         yield from self.sides
         yield from filter(None, (self.extra, self.address_sheet, self.envelope))
 
@@ -142,9 +142,9 @@ class Piece:
         return next(side for side in self.sides if side.message)
 
 
-def above_qr(message: Box, qr: Box) -> Box:
+def box_above_qr(message: Box, qr: Box) -> Box:
     """What is left of the message's box over a QR code in its lower corner; all of it beside one."""
-    if not message.meets(qr.grown(QR_QUIET)):
+    if not message.overlaps(qr.expand(QR_QUIET_ZONE)):
         return message
-    bottom = qr.top + QR_QUIET
+    bottom = qr.top + QR_QUIET_ZONE
     return replace(message, bottom=bottom, height=message.top - bottom)

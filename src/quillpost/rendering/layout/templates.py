@@ -10,10 +10,10 @@ from typing import Any, TypeGuard
 
 from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.layout import placement
-from quillpost.rendering.layout.products import Piece, Side, above_qr
-from quillpost.rendering.layout.windows import ever_shown
+from quillpost.rendering.layout.products import ProductLayout, Side, box_above_qr
+from quillpost.rendering.layout.windows import largest_visible_area
 
-_BOXES = frozenset(
+_BOX_KEYS = frozenset(
     {
         "art_area",
         "message",
@@ -29,121 +29,112 @@ _BOXES = frozenset(
         "panel",
     }
 )
-_SIDE_KEYS = _BOXES | {
-    "size",
-    "bleed",
-    "art",
-    "ink_free",
-    "handwritten",
-    "message_align",
-    "windows",
-    "insert",
-}
-_PIECE_KEYS = ("title", "product", "stock", "previews")
-_MAY_BE_LEFT_OUT = frozenset(
+_SIDE_KEYS = _BOX_KEYS | {"size", "bleed", "art", "ink_free", "handwritten", "message_align", "windows", "insert"}
+_PRODUCT_KEYS = ("title", "product", "stock", "previews")
+_OPTIONAL_KEYS = frozenset(
     {"art", "art_area", "message_above_qr", "divider", "return_address", "indicia", "barcode", "opt_out"}
 )
-_ART = ("front", "background")
-_ALIGNS = ("center", "top")
-_LARGEST_SHEET, _MOST_BLEED = 15.0, 0.5
+_ART_NAMES = ("front", "background")
+_ALIGNMENTS = ("center", "top")
+_MAX_SHEET_INCHES, _MAX_BLEED_INCHES = 15.0, 0.5
 
 # Letters print these only when they are needed, and envelopes apart from the sheets.
-_SHEETS_APART = {"page": "extra", "address": "address_sheet", "envelope": "envelope"}
-_SIDE_NAMES = frozenset({"front", "back", "outside", "inside", "cover", *_SHEETS_APART})
+_SEPARATE_SHEETS = {"page": "extra", "address": "address_sheet", "envelope": "envelope"}
+_SIDE_NAMES = frozenset({"front", "back", "outside", "inside", "cover", *_SEPARATE_SHEETS})
 
-_Table = dict[str, Any]
+_TomlTable = dict[str, Any]
 
 
-class BadTemplate(ValueError):
+class InvalidProductTemplate(ValueError):
     """Templates that cannot be printed; `faults` has a sentence for each reason."""
 
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors))
+        self.faults = errors
 
 
-def load(text: str, overrides: str | None = None) -> dict[str, Piece]:
+def load_products(text: str, overrides: str | None = None) -> dict[str, ProductLayout]:
     """The pieces that a TOML text describes, by name; `overrides` changes single values of them."""
-    given = _parsed(text)
-    tables = {name: _complete(table, given) for name, table in given.items()}
-    _refuse(fault for name, table in tables.items() for fault in _misspelt(name, table))
-    _refuse(fault for name, table in tables.items() for fault in _incomplete(name, table))
+    parsed_tables = _parse_toml(text)
+    tables = {name: _inherit_values(table, parsed_tables) for name, table in parsed_tables.items()}
+    _raise_if_any(error for name, table in tables.items() for error in _key_errors(name, table))
+    _raise_if_any(error for name, table in tables.items() for error in _missing_key_errors(name, table))
     if overrides is not None:
-        changes = _parsed(overrides)
-        _refuse(_unknown(changes, tables))
-        _refuse(fault for name, table in changes.items() for fault in _misspelt(name, table))
-        tables = {name: _merged(table, changes.get(name, {})) for name, table in tables.items()}
-    pieces = {name: _piece(name, table) for name, table in tables.items()}
-    _refuse(fault for piece in pieces.values() for fault in placement.faults(piece))
-    return pieces
+        changes = _parse_toml(overrides)
+        _raise_if_any(_unknown_name_errors(changes, tables))
+        _raise_if_any(error for name, table in changes.items() for error in _key_errors(name, table))
+        tables = {name: _merge_tables(table, changes.get(name, {})) for name, table in tables.items()}
+    products = {name: _build_product(name, table) for name, table in tables.items()}
+    _raise_if_any(error for product in products.values() for error in placement.find_layout_errors(product))
+    return products
 
 
-def shipped_text() -> str:
+def read_shipped_toml() -> str:
     """The TOML that comes with the service."""
     return files("quillpost.rendering.layout").joinpath("products.toml").read_text("utf-8")
 
 
 @cache
-def shipped_pieces(overrides: str | None = None) -> Mapping[str, Piece]:
+def load_shipped_products(overrides: str | None = None) -> Mapping[str, ProductLayout]:
     """The shipped pieces as an operator has them, read once for each text of overrides."""
-    return load(shipped_text(), overrides)
+    return load_products(read_shipped_toml(), overrides)
 
 
-def _refuse(faults: Iterable[str]) -> None:
-    if found := list(faults):
-        raise BadTemplate(found)
+def _raise_if_any(errors: Iterable[str]) -> None:
+    if error_list := list(errors):
+        raise InvalidProductTemplate(error_list)
 
 
-def _parsed(text: str) -> _Table:
+def _parse_toml(text: str) -> _TomlTable:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadTemplate([f"The template cannot be read: {error}."]) from None
+        raise InvalidProductTemplate([f"The template cannot be read: {error}."]) from None
 
 
-def _complete(table: Any, given: _Table) -> Any:
+def _inherit_values(table: Any, all_tables: _TomlTable) -> Any:
     """A piece that is `like` another has all of the other's sides and values but its own."""
-    if not isinstance(table, dict) or table.get("like") not in list(given):
+    if not isinstance(table, dict) or table.get("like") not in list(all_tables):
         return table
-    return _merged(given[table["like"]], {key: value for key, value in table.items() if key != "like"})
+    return _merge_tables(all_tables[table["like"]], {key: value for key, value in table.items() if key != "like"})
 
 
-def _merged(table: _Table, changes: _Table) -> _Table:
+def _merge_tables(table: _TomlTable, changes: _TomlTable) -> _TomlTable:
     merged = dict(table)
     for key, value in changes.items():
-        known = table.get(key)
-        merged[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
+        current = table.get(key)
+        merged[key] = {**current, **value} if isinstance(current, dict) and isinstance(value, dict) else value
     return merged
 
 
-def _unknown(changes: _Table, tables: Mapping[str, _Table]) -> Iterator[str]:
+def _unknown_name_errors(changes: _TomlTable, tables: Mapping[str, _TomlTable]) -> Iterator[str]:
     """What an operator's file may not name, as nothing would come of it."""
     for name, table in changes.items():
         if name not in tables:
             yield f"There is no piece {name}; the pieces are {', '.join(tables)}."
             continue
-        for key in _sides_of(table) if isinstance(table, dict) else ():
-            sides = list(_sides_of(tables[name]))
+        for key in _side_tables(table) if isinstance(table, dict) else ():
+            sides = list(_side_tables(tables[name]))
             if key not in sides:
                 yield f"{name}: there is no side {key}; its sides are {', '.join(sides)}."
 
 
-def _sides_of(table: _Table) -> dict[str, _Table]:
+def _side_tables(table: _TomlTable) -> dict[str, _TomlTable]:
     return {key: value for key, value in table.items() if isinstance(value, dict) and key != "previews"}
 
 
-def _misspelt(name: str, table: Any) -> Iterator[str]:
+def _key_errors(name: str, table: Any) -> Iterator[str]:
     """A sentence for every key that is not known and every value of the wrong form."""
     if not isinstance(table, dict):
         yield f"{name}: a piece is a table with sides."
         return
-    sides = _sides_of(table)
+    sides = _side_tables(table)
     for key, value in table.items():
         if key in sides:
-            known = key in _SIDE_NAMES
-            problems = [_problem(*entry) for entry in value.items()] if known else ["there is no such side."]
+            is_known = key in _SIDE_NAMES
+            problems = [_value_error(*entry) for entry in value.items()] if is_known else ["there is no such side."]
             yield from (f"{name}, {key}: {problem}" for problem in problems if problem)
-        elif key not in _PIECE_KEYS:
+        elif key not in _PRODUCT_KEYS:
             yield f'{name}: a piece has no "{key}".'
         elif key == "previews":
             if not isinstance(value, dict) or not all(isinstance(side, str) for side in value.values()):
@@ -152,30 +143,30 @@ def _misspelt(name: str, table: Any) -> Iterator[str]:
             yield f"{name}: {key} must be a text."
 
 
-def _incomplete(name: str, table: _Table) -> Iterator[str]:
-    yield from (f"{name}: {key} is missing." for key in _PIECE_KEYS if key not in table)
-    for side, values in _sides_of(table).items():
+def _missing_key_errors(name: str, table: _TomlTable) -> Iterator[str]:
+    yield from (f"{name}: {key} is missing." for key in _PRODUCT_KEYS if key not in table)
+    for side, values in _side_tables(table).items():
         if "size" not in values:
             yield f"{name}, {side}: size is missing."
 
 
-def _problem(key: str, value: object) -> str | None:
+def _value_error(key: str, value: object) -> str | None:
     """What is wrong with the form of one value of a side."""
     if key not in _SIDE_KEYS:
         return f'a side has no "{key}".'
-    if value is False and key in _MAY_BE_LEFT_OUT:
+    if value is False and key in _OPTIONAL_KEYS:
         return None
-    if key in _BOXES and not _is_box(value, thin=key == "divider"):
+    if key in _BOX_KEYS and not _is_box(value, thin=key == "divider"):
         return f"{key} must be [left, bottom, width, height] in inches."
     if key in ("ink_free", "windows") and not (isinstance(value, list) and all(map(_is_box, value))):
         return f"{key} must be a list of boxes, each [left, bottom, width, height] in inches."
     if key in ("size", "insert") and not (_are_numbers(value, 2) and min(value) > 0):
         return f"{key} must be [width, height] in inches."
-    if key == "bleed" and not (_are_numbers([value], 1) and 0 <= value <= _MOST_BLEED):  # type: ignore[operator]
-        return f"bleed must be from 0 to {_MOST_BLEED:g} in."
-    if key == "art" and value not in _ART:
+    if key == "bleed" and not (_are_numbers([value], 1) and 0 <= value <= _MAX_BLEED_INCHES):  # type: ignore[operator]
+        return f"bleed must be from 0 to {_MAX_BLEED_INCHES:g} in."
+    if key == "art" and value not in _ART_NAMES:
         return 'art must be "front" or "background".'
-    if key == "message_align" and value not in _ALIGNS:
+    if key == "message_align" and value not in _ALIGNMENTS:
         return 'message_align must be "center" or "top".'
     if key == "handwritten" and not isinstance(value, bool):
         return "handwritten must be true or false."
@@ -187,7 +178,7 @@ def _are_numbers(value: object, count: int) -> TypeGuard[list[float]]:
         isinstance(value, list)
         and len(value) == count
         and all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)
-        and all(abs(number) <= _LARGEST_SHEET for number in value)
+        and all(abs(number) <= _MAX_SHEET_INCHES for number in value)
     )
 
 
@@ -199,61 +190,61 @@ def _is_box(value: object, *, thin: bool = False) -> bool:
     return narrow >= 0 and wide > 0 if thin else narrow > 0
 
 
-def _piece(name: str, table: _Table) -> Piece:
-    sides = {key: _side(key, values) for key, values in _sides_of(table).items()}
+def _build_product(name: str, table: _TomlTable) -> ProductLayout:
+    sides = {key: _build_side(key, values) for key, values in _side_tables(table).items()}
     if "envelope" in sides:
-        sides = {key: _behind_windows(side, sides["envelope"]) for key, side in sides.items()}
-    apart = {role: sides.pop(key, None) for key, role in _SHEETS_APART.items()}
-    return Piece(
+        sides = {key: _clear_behind_windows(side, sides["envelope"]) for key, side in sides.items()}
+    separate_sides = {role: sides.pop(key, None) for key, role in _SEPARATE_SHEETS.items()}
+    return ProductLayout(
         name=name,
         title=table["title"],
         product=table["product"],
         stock=table["stock"],
         sides=tuple(sides.values()),
         previews=MappingProxyType(dict(table["previews"])),
-        **apart,
+        **separate_sides,
     )
 
 
-def _side(name: str, values: _Table) -> Side:
+def _build_side(name: str, values: _TomlTable) -> Side:
     width, height = values["size"]
-    trim = _box([0, 0, width, height])
+    trim = _box_from_inches([0, 0, width, height])
     bleed = values.get("bleed", 0) * INCH
     art = values.get("art") or None
-    boxes = {key: _box(values[key]) for key in sorted(_BOXES & values.keys()) if values[key]}
+    boxes = {key: _box_from_inches(values[key]) for key in sorted(_BOX_KEYS & values.keys()) if values[key]}
     if art is None:
         boxes.pop("art_area", None)
     else:
-        boxes.setdefault("art_area", trim.grown(bleed))
+        boxes.setdefault("art_area", trim.expand(bleed))
     if "message" in boxes and "qr" in boxes:
-        boxes.setdefault("message_above_qr", above_qr(boxes["message"], boxes["qr"]))
+        boxes.setdefault("message_above_qr", box_above_qr(boxes["message"], boxes["qr"]))
     return Side(
         name=name,
         trim=trim,
         bleed=bleed,
         art=art,
-        ink_free=tuple(_box(zone) for zone in (*values.get("ink_free", ()), *values.get("windows", ()))),
+        ink_free=tuple(_box_from_inches(zone) for zone in (*values.get("ink_free", ()), *values.get("windows", ()))),
         handwritten=values.get("handwritten", False),
-        message_align=values.get("message_align", _ALIGNS[0]),
-        windows=tuple(_box(window) for window in values.get("windows", ())),
-        insert=_points(values["insert"]) if "insert" in values else None,
+        message_align=values.get("message_align", _ALIGNMENTS[0]),
+        windows=tuple(_box_from_inches(window) for window in values.get("windows", ())),
+        insert=_size_in_points(values["insert"]) if "insert" in values else None,
         **boxes,
     )
 
 
-def _behind_windows(side: Side, envelope: Side) -> Side:
+def _clear_behind_windows(side: Side, envelope: Side) -> Side:
     """A sheet with the address stays free of ink wherever a window of its envelope can show it."""
     if not envelope.windows or side.address is None:
         return side
-    shown = (ever_shown(window, envelope, side) for window in envelope.windows)
-    return replace(side, ink_free=(*side.ink_free, *shown))
+    window_areas = (largest_visible_area(window, envelope, side) for window in envelope.windows)
+    return replace(side, ink_free=(*side.ink_free, *window_areas))
 
 
-def _box(inches: list[float]) -> Box:
+def _box_from_inches(inches: list[float]) -> Box:
     """Rounded, as an inch is no whole number of anything: the same box on any machine."""
     return Box(*(round(length * INCH, 3) for length in inches))
 
 
-def _points(size: list[float]) -> tuple[float, float]:
+def _size_in_points(size: list[float]) -> tuple[float, float]:
     width, height = (round(length * INCH, 3) for length in size)
     return width, height

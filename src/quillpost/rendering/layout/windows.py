@@ -11,10 +11,10 @@ from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.layout.products import Side
 
 # Between what shows in a window and the window's edges (DMM 202.5, for the Intelligent Mail barcode).
-CLEAR_ACROSS, CLEAR_UP = INCH / 8, INCH * 0.028
+CLEAR_HORIZONTAL, CLEAR_VERTICAL = INCH / 8, INCH * 0.028
 
 
-def play(envelope: Side) -> tuple[float, float]:
+def sheet_play(envelope: Side) -> tuple[float, float]:
     """How far the folded sheet can slide across and up."""
     if envelope.insert is None:
         return 0.0, 0.0
@@ -22,53 +22,56 @@ def play(envelope: Side) -> tuple[float, float]:
     return envelope.trim.width - width, envelope.trim.height - height
 
 
-def ever_shown(window: Box, envelope: Side, sheet: Side) -> Box:
+def largest_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
     """All of the sheet that the window can show: no art and no other text belongs there."""
-    across, up = play(envelope)
-    seen = _on_sheet(window, envelope, sheet)
-    return _within(
-        Box(seen.left - across, seen.bottom - up, seen.width + across, seen.height + up), sheet.trim
+    across, up = sheet_play(envelope)
+    window_area = _window_on_sheet(window, envelope, sheet)
+    return _clip_to_trim(
+        Box(window_area.left - across, window_area.bottom - up, window_area.width + across, window_area.height + up),
+        sheet.trim,
     )
 
 
-def always_shown(window: Box, envelope: Side, sheet: Side) -> Box:
+def always_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
     """What the window shows of the sheet however it lies; without an area where that is nothing."""
-    across, up = play(envelope)
-    seen = _on_sheet(window, envelope, sheet)
-    return Box(seen.left, seen.bottom, max(seen.width - across, 0.0), max(seen.height - up, 0.0))
+    across, up = sheet_play(envelope)
+    window_area = _window_on_sheet(window, envelope, sheet)
+    return Box(
+        window_area.left, window_area.bottom, max(window_area.width - across, 0.0), max(window_area.height - up, 0.0)
+    )
 
 
-def window_faults(envelope: Side, sheets: Iterator[Side]) -> Iterator[str]:
+def find_window_errors(envelope: Side, sheets: Iterator[Side]) -> Iterator[str]:
     """The tap test: addresses and barcode keep clear of their window's edges through all the play."""
     if envelope.insert is None:
         yield f"{envelope.name}: insert is missing, the size of the folded sheet behind the windows."
         return
-    across, up = (round(length / INCH, 3) for length in play(envelope))
+    across, up = (round(length / INCH, 3) for length in sheet_play(envelope))
     if across < 0 or up < 0:
         yield f"{envelope.name}: the folded insert is larger than the envelope."
         return
-    slides = f"when the sheet slides by the {across:g} by {up:g} in that its envelope leaves it"
+    play_text = f"when the sheet slides by the {across:g} by {up:g} in that its envelope leaves it"
     for sheet in sheets:
         if sheet.trim.width != envelope.insert[0]:
             yield f"{sheet.name}: the insert of the envelope must be as wide as the sheet."
-        shown = [
-            always_shown(window, envelope, sheet).stretched(-CLEAR_ACROSS, -CLEAR_UP)
+        visible_areas = [
+            always_visible_area(window, envelope, sheet).expand_sides(-CLEAR_HORIZONTAL, -CLEAR_VERTICAL)
             for window in envelope.windows
         ]
-        block = [box for box in (sheet.address, sheet.barcode) if box]
-        if not any(all(map(part.contains, block)) for part in shown):
-            yield f"{sheet.name}: no window shows the whole address and barcode {slides}."
-        sender = sheet.return_address
-        if sender and not any(part.contains(sender) for part in shown):
-            yield f"{sheet.name}: no window shows the whole return address {slides}."
+        address_boxes = [box for box in (sheet.address, sheet.barcode) if box]
+        if not any(all(map(visible_area.contains, address_boxes)) for visible_area in visible_areas):
+            yield f"{sheet.name}: no window shows the whole address and barcode {play_text}."
+        return_address = sheet.return_address
+        if return_address and not any(visible_area.contains(return_address) for visible_area in visible_areas):
+            yield f"{sheet.name}: no window shows the whole return address {play_text}."
 
 
-def _on_sheet(window: Box, envelope: Side, sheet: Side) -> Box:
+def _window_on_sheet(window: Box, envelope: Side, sheet: Side) -> Box:
     """The window's place over a sheet that lies in the lower left corner of the envelope."""
     height = envelope.insert[1] if envelope.insert else sheet.trim.height
     return Box(window.left, window.bottom + sheet.trim.height - height, window.width, window.height)
 
 
-def _within(box: Box, trim: Box) -> Box:
+def _clip_to_trim(box: Box, trim: Box) -> Box:
     left, bottom = max(box.left, trim.left), max(box.bottom, trim.bottom)
     return Box(left, bottom, min(box.right, trim.right) - left, min(box.top, trim.top) - bottom)

@@ -5,141 +5,121 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from quillpost.rendering.pdf.objects import Objects, text_string
+from quillpost.rendering.pdf.objects import ObjectWriter, text_string
 
 _D50 = (0.9642, 1.0, 0.8249)
 # Linear sRGB to the profile connection space, adapted from D65 to D50, and back.
-_TO_PCS = (0.4360747, 0.3850649, 0.1430804, 0.2225045, 0.7168786, 0.0606169, 0.0139322, 0.0971045, 0.7141733)
-_FROM_PCS = (
-    3.1338561,
-    -1.6168667,
-    -0.4906146,
-    -0.9787684,
-    1.9161415,
-    0.0334540,
-    0.0719453,
-    -0.2289914,
-    1.4052427,
-)
-_D65_TO_D50 = (
-    1.0479298,
-    0.0229468,
-    -0.0501922,
-    0.0296278,
-    0.9904344,
-    -0.0170738,
-    -0.0092430,
-    0.0150552,
-    0.7518743,
-)
+_RGB_TO_PCS = (0.4360747, 0.3850649, 0.1430804, 0.2225045, 0.7168786, 0.0606169, 0.0139322, 0.0971045, 0.7141733)
+_PCS_TO_RGB = (3.1338561, -1.6168667, -0.4906146, -0.9787684, 1.9161415, 0.0334540, 0.0719453, -0.2289914, 1.4052427)
+_D65_TO_D50 = (1.0479298, 0.0229468, -0.0501922, 0.0296278, 0.9904344, -0.0170738, -0.0092430, 0.0150552, 0.7518743)
 # In a table of an ICC profile 1 stands for this much of X, Y or Z.
 _PCS_RANGE = 65535 / 32768
 # The black of the reference print that perceptual renderings go by, as part of its white.
 _PERCEPTUAL_BLACK = 0.0034731
 
-_NAME = "sRGB IEC61966-2.1"
-_RIGHTS = "No copyright, use freely"
+_PROFILE_NAME = "sRGB IEC61966-2.1"
+_COPYRIGHT_TEXT = "No copyright, use freely"
 _CHANNELS = 3
 
 
-def display_profile() -> bytes:
+def make_display_profile() -> bytes:
     """sRGB as the colour space of content."""
     curve = _expanding_curve()
     tags = _common_tags()
-    for place, channel in enumerate((b"r", b"g", b"b")):
-        tags[channel + b"XYZ"] = _xyz(_TO_PCS[place::_CHANNELS])
+    for index, channel in enumerate((b"r", b"g", b"b")):
+        tags[channel + b"XYZ"] = _xyz_tag(_RGB_TO_PCS[index::_CHANNELS])
         tags[channel + b"TRC"] = curve
-    return _profile(b"mntr", tags)
+    return _build_profile(b"mntr", tags)
 
 
-def output_profile() -> bytes:
+def make_output_profile() -> bytes:
     """sRGB as the output of a press: an output intent must be a profile of that class."""
     tags = _common_tags()
     for rendering, black in ((b"0", _PERCEPTUAL_BLACK), (b"1", 0.0), (b"2", _PERCEPTUAL_BLACK)):
-        tags[b"A2B" + rendering] = _to_pcs(black)
-        tags[b"B2A" + rendering] = _from_pcs(black)
-    tags[b"gamt"] = _whole_gamut()
-    return _profile(b"prtr", tags)
+        tags[b"A2B" + rendering] = _device_to_pcs_tag(black)
+        tags[b"B2A" + rendering] = _pcs_to_device_tag(black)
+    tags[b"gamt"] = _full_gamut_tag()
+    return _build_profile(b"prtr", tags)
 
 
-def _profile(device_class: bytes, tags: dict[bytes, bytes]) -> bytes:
+def _build_profile(device_class: bytes, tags: dict[bytes, bytes]) -> bytes:
     """Header, tag table and tags; tags of the same content share their place."""
-    body, places = b"", dict[bytes, int]()
+    body, offsets = b"", dict[bytes, int]()
     start = 128 + 4 + 12 * len(tags)
     for data in tags.values():
-        if data not in places:
-            places[data] = start + len(body)
+        if data not in offsets:
+            offsets[data] = start + len(body)
             body += data + bytes(-len(data) % 4)
-    table = b"".join(struct.pack(">4sII", tag, places[data], len(data)) for tag, data in tags.items())
+    table = b"".join(struct.pack(">4sII", tag, offsets[data], len(data)) for tag, data in tags.items())
     size = start + len(body)
     header = struct.pack(">I4sI4s4s4s", size, b"", 0x04200000, device_class, b"RGB ", b"XYZ ")
     # The moment is that of the standard: a profile has to carry one.
-    header += struct.pack(">6H4s", 1999, 10, 18, 0, 0, 0, b"acsp") + bytes(28) + _fixed(_D50)
+    header += struct.pack(">6H4s", 1999, 10, 18, 0, 0, 0, b"acsp") + bytes(28) + _fixed_point(_D50)
     return header + bytes(128 - len(header)) + struct.pack(">I", len(tags)) + table + body
 
 
 def _common_tags() -> dict[bytes, bytes]:
     return {
-        b"desc": _text(_NAME),
-        b"cprt": _text(_RIGHTS),
-        b"wtpt": _xyz(_D50),
-        b"chad": b"sf32" + bytes(4) + _fixed(_D65_TO_D50),
+        b"desc": _text_tag(_PROFILE_NAME),
+        b"cprt": _text_tag(_COPYRIGHT_TEXT),
+        b"wtpt": _xyz_tag(_D50),
+        b"chad": b"sf32" + bytes(4) + _fixed_point(_D65_TO_D50),
     }
 
 
-def _fixed(values: Sequence[float]) -> bytes:
+def _fixed_point(values: Sequence[float]) -> bytes:
     return struct.pack(f">{len(values)}i", *(round(value * 65536) for value in values))
 
 
-def _xyz(values: Sequence[float]) -> bytes:
-    return b"XYZ " + bytes(4) + _fixed(values)
+def _xyz_tag(values: Sequence[float]) -> bytes:
+    return b"XYZ " + bytes(4) + _fixed_point(values)
 
 
-def _text(text: str) -> bytes:
+def _text_tag(text: str) -> bytes:
     encoded = text.encode("utf-16-be")
     return struct.pack(">4s4xII4sII", b"mluc", 1, 12, b"enUS", len(encoded), 28) + encoded
 
 
 def _expanding_curve() -> bytes:
     """From a colour value to light."""
-    return struct.pack(">4s4xH2x", b"para", 3) + _fixed((2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045))
+    return struct.pack(">4s4xH2x", b"para", 3) + _fixed_point((2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045))
 
 
 def _compressing_curve() -> bytes:
     """From light to a colour value."""
     parameters = (1 / 2.4, 1.055**2.4, 0, 12.92, 0.0031308, -0.055, 0)
-    return struct.pack(">4s4xH2x", b"para", 4) + _fixed(parameters)
+    return struct.pack(">4s4xH2x", b"para", 4) + _fixed_point(parameters)
 
 
 def _identity_curve() -> bytes:
     return struct.pack(">4s4xI", b"curv", 0)
 
 
-def _to_pcs(black: float) -> bytes:
+def _device_to_pcs_tag(black: float) -> bytes:
     """Colour values to the connection space, where black is that part of white."""
-    matrix = [value * (1 - black) / _PCS_RANGE for value in _TO_PCS]
+    matrix = [value * (1 - black) / _PCS_RANGE for value in _RGB_TO_PCS]
     offsets = [value * black / _PCS_RANGE for value in _D50]
-    return _transform(b"mAB ", matrix, offsets, _expanding_curve())
+    return _transform_tag(b"mAB ", matrix, offsets, _expanding_curve())
 
 
-def _from_pcs(black: float) -> bytes:
-    matrix = [value / (1 - black) * _PCS_RANGE for value in _FROM_PCS]
+def _pcs_to_device_tag(black: float) -> bytes:
+    matrix = [value / (1 - black) * _PCS_RANGE for value in _PCS_TO_RGB]
     offsets = [-black / (1 - black)] * _CHANNELS
-    return _transform(b"mBA ", matrix, offsets, _compressing_curve())
+    return _transform_tag(b"mBA ", matrix, offsets, _compressing_curve())
 
 
-def _transform(kind: bytes, matrix: Sequence[float], offsets: Sequence[float], device_curve: bytes) -> bytes:
+def _transform_tag(kind: bytes, matrix: Sequence[float], offsets: Sequence[float], device_curve: bytes) -> bytes:
     """Curves on the device's side, a matrix, and nothing on the side of the connection space."""
     first = 32
     outer = _identity_curve() * _CHANNELS
     matrix_at = first + len(outer)
-    rows = _fixed(matrix) + _fixed(offsets)
+    rows = _fixed_point(matrix) + _fixed_point(offsets)
     curves_at = matrix_at + len(rows)
     head = struct.pack(">4s4xBB2x5I", kind, _CHANNELS, _CHANNELS, first, matrix_at, curves_at, 0, 0)
     return head + outer + rows + device_curve * _CHANNELS
 
 
-def _whole_gamut() -> bytes:
+def _full_gamut_tag() -> bytes:
     """Every colour counts as printable: colours are fitted into the gamut by who rasterises."""
     first = 32
     outer = _identity_curve() * _CHANNELS
@@ -150,12 +130,12 @@ def _whole_gamut() -> bytes:
     return head + outer + table + _identity_curve()
 
 
-_HEADER = 128
-_LEAST = _HEADER + 4
-_PRINTER = b"prtr"
-_COMPONENTS = {b"GRAY": 1, b"RGB ": 3, b"CMYK": 4}
+_HEADER_BYTES = 128
+_MIN_PROFILE_BYTES = _HEADER_BYTES + 4
+_PRINTER_CLASS = b"prtr"
+_COMPONENT_COUNTS = {b"GRAY": 1, b"RGB ": 3, b"CMYK": 4}
 _CONNECTION_SPACES = (b"XYZ ", b"Lab ")
-_RGB = 3
+_RGB_COMPONENTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,76 +147,77 @@ class OutputIntent:
     condition: str
 
 
-SRGB = OutputIntent(output_profile(), _RGB, "sRGB IEC61966-2.1")
+SRGB = OutputIntent(make_output_profile(), _RGB_COMPONENTS, "sRGB IEC61966-2.1")
 
 
-def read_profile(data: bytes) -> OutputIntent:
+def read_output_intent(data: bytes) -> OutputIntent:
     """An operator's ICC file as an intent; ValueError says why a file is not one."""
-    if len(data) < _LEAST or data[36:40] != b"acsp":
+    if len(data) < _MIN_PROFILE_BYTES or data[36:40] != b"acsp":
         raise ValueError("This is not an ICC profile.")
     size = int.from_bytes(data[:4], "big")
-    if not _LEAST <= size <= len(data):
+    if not _MIN_PROFILE_BYTES <= size <= len(data):
         raise ValueError(f"The ICC profile is cut off: it has {len(data)} bytes and should have {size}.")
     device_class, space, connection = data[12:16], data[16:20], data[20:24]
-    if device_class != _PRINTER:
+    if device_class != _PRINTER_CLASS:
         raise ValueError(
-            f"The ICC profile is of class {_shown(device_class)}; PDF/X-4 needs a printer's (prtr)."
+            f"The ICC profile is of class {_signature_text(device_class)}; PDF/X-4 needs a printer's (prtr)."
         )
-    if space not in _COMPONENTS:
-        raise ValueError(f"The ICC profile's colours are {_shown(space)}; they must be RGB, CMYK or GRAY.")
+    if space not in _COMPONENT_COUNTS:
+        raise ValueError(f"The ICC profile's colours are {_signature_text(space)}; they must be RGB, CMYK or GRAY.")
     if connection not in _CONNECTION_SPACES:
-        raise ValueError(f"The ICC profile connects to {_shown(connection)}; it must connect to XYZ or Lab.")
-    tags = dict(_tags_of(data[:size]))
+        raise ValueError(f"The ICC profile connects to {_signature_text(connection)}; it must connect to XYZ or Lab.")
+    tags = dict(_read_tags(data[:size]))
     if b"desc" not in tags:
         raise ValueError("The ICC profile has no description.")
     name = _description(tags[b"desc"]) or "Custom"
-    return OutputIntent(data[:size], _COMPONENTS[space], name)
+    return OutputIntent(data[:size], _COMPONENT_COUNTS[space], name)
 
 
-def output_intent(pdf: Objects, intent: OutputIntent) -> bytes:
+def output_intent_entry(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
     """The dictionary for the catalog's list of intents."""
     condition = text_string(intent.condition)
-    return (
-        b"<</Type/OutputIntent/S/GTS_PDFX/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R>>"
-        % (condition, condition, _add_profile(pdf, intent.profile, intent.components))
+    return b"<</Type/OutputIntent/S/GTS_PDFX/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R>>" % (
+        condition,
+        condition,
+        _add_profile(pdf, intent.profile, intent.components),
     )
 
 
-def default_spaces(pdf: Objects, intent: OutputIntent) -> bytes:
+def default_color_spaces(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
     """What the colour spaces of pages and forms have to hold to keep our RGB colours legal and exact.
 
     Nothing for an RGB intent: there, RGB is the press's own.
     """
-    if intent.components == _RGB:
+    if intent.components == _RGB_COMPONENTS:
         return b""
-    return b"/DefaultRGB%b" % icc_space(pdf, _srgb(), _RGB)
+    return b"/DefaultRGB%b" % icc_color_space(pdf, _cached_srgb_profile(), _RGB_COMPONENTS)
 
 
-def icc_space(pdf: Objects, profile: bytes, components: int) -> bytes:
+def icc_color_space(pdf: ObjectWriter, profile: bytes, components: int) -> bytes:
     """A colour space by its profile, which the file holds once."""
     return b"[/ICCBased %d 0 R]" % _add_profile(pdf, profile, components)
 
 
 @cache
-def _srgb() -> bytes:
-    return display_profile()
+def _cached_srgb_profile() -> bytes:
+    return make_display_profile()
 
 
-def _add_profile(pdf: Objects, profile: bytes, components: int) -> int:
+def _add_profile(pdf: ObjectWriter, profile: bytes, components: int) -> int:
     return pdf.add_shared_stream(profile, b"/N %d" % components)
 
 
-def _shown(signature: bytes) -> str:
+def _signature_text(signature: bytes) -> str:
     return signature.decode("ascii", "replace").strip() or "unknown"
 
 
-def _tags_of(profile: bytes) -> Iterator[tuple[bytes, bytes]]:
-    (count,) = struct.unpack_from(">I", profile, _HEADER)
-    if _LEAST + 12 * count > len(profile):
+def _read_tags(profile: bytes) -> Iterator[tuple[bytes, bytes]]:
+    (count,) = struct.unpack_from(">I", profile, _HEADER_BYTES)
+    if _MIN_PROFILE_BYTES + 12 * count > len(profile):
         raise ValueError("The ICC profile is damaged: its list of tags runs past its end.")
-    for tag, offset, size in struct.iter_unpack(">4sII", profile[_LEAST : _LEAST + 12 * count]):
+    for tag, offset, size in struct.iter_unpack(">4sII", profile[_MIN_PROFILE_BYTES : _MIN_PROFILE_BYTES + 12 * count]):
         if offset + size > len(profile):
-            raise ValueError(f"The ICC profile is damaged: its tag {_shown(tag)} runs past its end.")
+            raise ValueError(f"The ICC profile is damaged: its tag {_signature_text(tag)} runs past its end.")
         yield tag, profile[offset : offset + size]
 
 
@@ -250,4 +231,4 @@ def _description(tag: bytes) -> str:
         text = tag[offset : offset + length].decode("utf-16-be", "ignore")
     else:
         text = ""
-    return "".join(letter for letter in text if letter.isprintable()).strip()
+    return "".join(char for char in text if char.isprintable()).strip()

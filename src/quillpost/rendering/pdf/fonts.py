@@ -9,73 +9,75 @@ from typing import Any
 from fontTools import agl
 from fontTools.ttLib import TTFont
 
-from quillpost.rendering.handwriting.faces import REACH, Prepared
-from quillpost.rendering.handwriting.truetype import thinned
+from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH, PreparedFace
+from quillpost.rendering.handwriting.truetype import subset_outlines
 from quillpost.rendering.pdf.writer import PdfFile
 
-_SINGLE, _ALTERNATE, _LIGATURE, _EXTENSION, _REVERSE = 1, 3, 4, 7, 8
+_SINGLE_LOOKUP, _ALTERNATE_LOOKUP, _LIGATURE_LOOKUP, _EXTENSION_LOOKUP, _REVERSE_LOOKUP = 1, 3, 4, 7, 8
 
 
 @lru_cache(maxsize=64)
-def readings(prepared: Prepared) -> dict[int, str]:
+def base_glyph_texts(prepared: PreparedFace) -> dict[int, str]:
     """Base glyph to letter, for glyphs that a letter stands for by itself.
 
     Of several letters with one shape the first code point is meant.
     """
-    found: dict[int, str] = {}
-    for letter in sorted(prepared.letters):
-        found.setdefault(prepared.letters[letter], letter)
-    return found
+    texts: dict[int, str] = {}
+    for char in sorted(prepared.letters):
+        texts.setdefault(prepared.letters[char], char)
+    return texts
 
 
 @lru_cache(maxsize=32)
-def shaped_readings(prepared: Prepared) -> dict[int, str]:
+def shaped_glyph_texts(prepared: PreparedFace) -> dict[int, str]:
     """The same, and what shaping makes of letters: a ligature reads as the letters that it joins."""
     font = TTFont(io.BytesIO(prepared.source), lazy=True)
-    known = {font.getGlyphName(prepared.source_numbers[b]): text for b, text in readings(prepared).items()}
-    rules = list(_rules(font)) if "GSUB" in font else []
-    grown = True
-    while grown:
-        before = len(known)
+    texts_by_name = {
+        font.getGlyphName(prepared.source_numbers[b]): text for b, text in base_glyph_texts(prepared).items()
+    }
+    rules = list(_substitution_rules(font)) if "GSUB" in font else []
+    has_grown = True
+    while has_grown:
+        previous_count = len(texts_by_name)
         for result, parts in rules:
-            if result not in known and all(part in known for part in parts):
-                known[result] = "".join(known[part] for part in parts)
-        grown = len(known) > before
+            if result not in texts_by_name and all(part in texts_by_name for part in parts):
+                texts_by_name[result] = "".join(texts_by_name[part] for part in parts)
+        has_grown = len(texts_by_name) > previous_count
     names = map(font.getGlyphName, prepared.source_numbers)
     # Marks that only ever come with a letter have no code, but they have telling names.
-    texts = (known.get(name) or agl.toUnicode(name) for name in names)
+    texts = (texts_by_name.get(name) or agl.toUnicode(name) for name in names)
     return {base: text for base, text in enumerate(texts) if text}
 
 
-def _rules(font: TTFont) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _substitution_rules(font: TTFont) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Every substitution as its result and what it replaces, whatever its context."""
     lookups = font["GSUB"].table.LookupList
     for lookup in lookups.Lookup if lookups else ():
         for table in lookup.SubTable:
-            if lookup.LookupType == _EXTENSION:
+            if lookup.LookupType == _EXTENSION_LOOKUP:
                 yield from _substitutions(table.ExtensionLookupType, table.ExtSubTable)
             else:
                 yield from _substitutions(lookup.LookupType, table)
 
 
 def _substitutions(kind: int, table: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    if kind == _SINGLE:
+    if kind == _SINGLE_LOOKUP:
         for replaced, result in table.mapping.items():
             yield result, (replaced,)
-    elif kind == _ALTERNATE:
+    elif kind == _ALTERNATE_LOOKUP:
         for replaced, results in table.alternates.items():
             for result in results:
                 yield result, (replaced,)
-    elif kind == _LIGATURE:
+    elif kind == _LIGATURE_LOOKUP:
         for first, ligatures in table.ligatures.items():
             for ligature in ligatures:
                 yield ligature.LigGlyph, (first, *ligature.Component)
-    elif kind == _REVERSE:
+    elif kind == _REVERSE_LOOKUP:
         for replaced, result in zip(table.Coverage.glyphs, table.Substitute, strict=True):
             yield result, (replaced,)
 
 
-_MAPPINGS_A_BLOCK = 100
+_MAPPINGS_PER_BLOCK = 100
 
 _CMAP_HEAD = (
     b"/CIDInit/ProcSet findresource begin 12 dict begin begincmap"
@@ -85,31 +87,31 @@ _CMAP_HEAD = (
 _CMAP_TAIL = b"endcmap CMapName currentdict/CMap defineresource pop end end"
 
 
-def embed(
+def embed_font(
     pdf: PdfFile,
-    prepared: Prepared,
-    used: Collection[int] | None = None,
+    prepared: PreparedFace,
+    used_glyphs: Collection[int] | None = None,
     *,
     number: int | None = None,
-    is_only_drawn: bool = False,
+    is_temporary: bool = False,
 ) -> int:
     """The number of a font object; a text's codes are glyph numbers of the face's `program`.
 
-    Only the `used` glyph numbers are drawn, measured and readable; None keeps all of them. What is used
+    Only the `used_glyphs` glyph numbers are drawn, measured and readable; None keeps all of them. What is used
     is known when all pages are: `number`, reserved before, lets pages name the font until then.
     In a file that is drawn at once and thrown away nothing is made small, and nothing can be read back.
     """
-    numbers = sorted(used) if used is not None else range(1, _count(prepared) + 1)
-    shapes = prepared.takes + 1
-    widths = {n: prepared.advances[(n - 1) // shapes] for n in numbers if n}
-    program = thinned(prepared.program, numbers)
+    numbers = sorted(used_glyphs) if used_glyphs is not None else range(1, _glyph_count(prepared) + 1)
+    shapes_per_glyph = prepared.takes + 1
+    widths = {glyph: prepared.advances[(glyph - 1) // shapes_per_glyph] for glyph in numbers if glyph}
+    program = subset_outlines(prepared.program, numbers)
     length = b"/Length1 %d" % len(program)
-    if is_only_drawn:
+    if is_temporary:
         name, file, to_unicode = prepared.name.encode(), pdf.add_stream(program, length, is_final=True), b""
     else:
         name = subset_tag(program) + b"+" + prepared.name.encode()
         file = pdf.add_stream(program, length)
-        to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(unicode_map(_texts(prepared, numbers)))
+        to_unicode = b"/ToUnicode %d 0 R" % pdf.add_stream(make_unicode_map(_glyph_texts(prepared, numbers)))
     return _put_font(
         pdf,
         pdf.reserve() if number is None else number,
@@ -117,7 +119,7 @@ def embed(
         file,
         to_unicode,
         _width_array(widths),
-        _metrics(prepared),
+        _font_metrics(prepared),
     )
 
 
@@ -127,51 +129,46 @@ def subset_tag(program: bytes) -> bytes:
     return bytes(ord("A") + byte % 26 for byte in digest[:6])
 
 
-def unicode_map(texts: Mapping[int, str]) -> bytes:
+def make_unicode_map(texts: Mapping[int, str]) -> bytes:
     """A ToUnicode map from two-byte codes to the text that each stands for."""
-    rows = [
-        b"<%04X><%b>" % (code, text.encode("utf-16-be").hex().encode())
-        for code, text in sorted(texts.items())
-    ]
-    blocks = [rows[at : at + _MAPPINGS_A_BLOCK] for at in range(0, len(rows), _MAPPINGS_A_BLOCK)]
-    body = b"".join(
-        [b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks]
-    )
+    rows = [b"<%04X><%b>" % (code, text.encode("utf-16-be").hex().encode()) for code, text in sorted(texts.items())]
+    blocks = [rows[at : at + _MAPPINGS_PER_BLOCK] for at in range(0, len(rows), _MAPPINGS_PER_BLOCK)]
+    body = b"".join([b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks])
     return _CMAP_HEAD + body + _CMAP_TAIL
 
 
-def _count(prepared: Prepared) -> int:
+def _glyph_count(prepared: PreparedFace) -> int:
     return len(prepared.advances) * (prepared.takes + 1)
 
 
-def _texts(prepared: Prepared, numbers: Iterable[int]) -> dict[int, str]:
+def _glyph_texts(prepared: PreparedFace, numbers: Iterable[int]) -> dict[int, str]:
     """Every take reads as its letter. The face's substitutions are looked at only where they matter."""
-    shapes = prepared.takes + 1
-    bases = {n: (n - 1) // shapes for n in numbers if n}
-    known = readings(prepared)
-    if not known.keys() >= set(bases.values()):
-        known = shaped_readings(prepared)
-    return {n: known[base] for n, base in bases.items() if base in known}
+    shapes_per_glyph = prepared.takes + 1
+    bases = {glyph: (glyph - 1) // shapes_per_glyph for glyph in numbers if glyph}
+    base_texts = base_glyph_texts(prepared)
+    if not base_texts.keys() >= set(bases.values()):
+        base_texts = shaped_glyph_texts(prepared)
+    return {glyph: base_texts[base] for glyph, base in bases.items() if base in base_texts}
 
 
 def _width_array(widths: Mapping[int, int]) -> bytes:
     """Runs of numbers that follow on each other share one list."""
     parts: list[bytes] = []
-    last = -1
+    previous_number = -1
     for number, width in sorted(widths.items()):
-        if number != last + 1:
+        if number != previous_number + 1:
             parts.append(b"%b%d[" % (b"]" if parts else b"", number))
         else:
             parts.append(b" ")
         parts.append(b"%d" % width)
-        last = number
+        previous_number = number
     return b"".join(parts) + (b"]" if parts else b"")
 
 
 @lru_cache(maxsize=64)
-def _metrics(prepared: Prepared) -> tuple[tuple[int, int, int, int], int]:
+def _font_metrics(prepared: PreparedFace) -> tuple[tuple[int, int, int, int], int]:
     """The box that holds all ink, and the height of the capitals."""
-    reach = REACH if prepared.takes else 0
+    reach = MAX_TAKE_REACH if prepared.takes else 0
     lefts, bottoms, rights, tops = zip(*prepared.boxes, strict=True)
     box = (min(lefts) - reach, min(bottoms) - reach, max(rights) + reach, max(tops) + reach)
     return box, prepared.cap_height

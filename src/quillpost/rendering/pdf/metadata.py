@@ -6,12 +6,12 @@ from uuid import UUID
 from xml.sax.saxutils import escape
 
 from quillpost.rendering.pdf.color import SRGB, OutputIntent
-from quillpost.rendering.pdf.objects import Objects, text_string
+from quillpost.rendering.pdf.objects import ObjectWriter, text_string
 
-_MAKER = "Quillpost"
+_PRODUCER = "Quillpost"
 
 # The names of the namespaces are fixed by the standards; nothing is fetched from there.
-_PACKET = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
+_XMP_TEMPLATE = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 <x:xmpmeta xmlns:x="adobe:ns:meta/">
 <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
 <rdf:Description rdf:about=""
@@ -42,7 +42,7 @@ _PACKET = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 
 
 @dataclass(frozen=True, slots=True)
-class Press:
+class PrintMetadata:
     """What a file for the press has to know: its title, its moment and the colours it is made for.
 
     `made_at` knows its time zone; it is written in UTC.
@@ -59,57 +59,59 @@ class Press:
             raise ValueError("a file for the press needs a title")
 
 
-def information(press: Press) -> bytes:
+def information_dictionary(print_metadata: PrintMetadata) -> bytes:
     """The information dictionary; it agrees with the XMP packet."""
-    date = press.made_at.astimezone(UTC).strftime("D:%Y%m%d%H%M%SZ").encode()
-    maker = text_string(_MAKER)
-    return (
-        b"<</Title%b/Creator%b/Producer%b/CreationDate(%b)/ModDate(%b)"
-        b"/Trapped/False/GTS_PDFXVersion(PDF/X-4)>>"
-        % (text_string(_printable(press.title)), maker, maker, date, date)
+    date = print_metadata.made_at.astimezone(UTC).strftime("D:%Y%m%d%H%M%SZ").encode()
+    maker = text_string(_PRODUCER)
+    return b"<</Title%b/Creator%b/Producer%b/CreationDate(%b)/ModDate(%b)/Trapped/False/GTS_PDFXVersion(PDF/X-4)>>" % (
+        text_string(_printable_title(print_metadata.title)),
+        maker,
+        maker,
+        date,
+        date,
     )
 
 
-def xmp_packet(press: Press, digest: bytes) -> bytes:
+def xmp_packet(print_metadata: PrintMetadata, digest: bytes) -> bytes:
     """The packet; the file's identity is made of its content's `digest`, 16 bytes."""
-    return _PACKET.format(
-        title=escape(_printable(press.title)),
-        date=press.made_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        maker=_MAKER,
+    return _XMP_TEMPLATE.format(
+        title=escape(_printable_title(print_metadata.title)),
+        date=print_metadata.made_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        maker=_PRODUCER,
         identity=UUID(bytes=digest, version=5),
     ).encode()
 
 
-def _printable(title: str) -> str:
+def _printable_title(title: str) -> str:
     """Without what XML cannot hold and what readers would trim."""
-    return "".join(letter if letter.isprintable() else " " for letter in title).strip()
+    return "".join(char if char.isprintable() else " " for char in title).strip()
 
 
-_PARTS_A_NODE = 100
+_PARTS_PER_NODE = 100
 # The root and its groups are above the recipients.
 _RECORD_LEVEL = 2
 
 
-class PartTree:
+class DocumentPartTree:
     """One part a recipient, a hundred recipients a group, the groups under one root."""
 
-    def __init__(self, pdf: Objects) -> None:
+    def __init__(self, pdf: ObjectWriter) -> None:
         self._pdf = pdf
         self._root = pdf.reserve()
-        self._top = pdf.reserve()
+        self._top_node = pdf.reserve()
         self._groups: list[int] = []
         self._parts: list[int] = []
-        self._name = b"", b""
+        self._part_identity = b"", b""
         self._pages: list[int] = []
 
-    def begin(self, piece: bytes, product: bytes) -> None:
-        self._close()
-        if len(self._parts) % _PARTS_A_NODE == 0:
+    def begin_part(self, item_id: bytes, product_type: bytes) -> None:
+        self._close_part()
+        if len(self._parts) % _PARTS_PER_NODE == 0:
             self._groups.append(self._pdf.reserve())
         self._parts.append(self._pdf.reserve())
-        self._name = piece, product
+        self._part_identity = item_id, product_type
 
-    def take(self, page: int) -> bytes:
+    def add_page(self, page: int) -> bytes:
         """The entry that ties this page to the part at hand."""
         if not self._parts:
             raise ValueError("a page of a file for the press belongs to a part: begin one first")
@@ -118,18 +120,18 @@ class PartTree:
 
     def finish(self) -> int:
         """The number of the whole tree."""
-        self._close()
+        self._close_part()
         for index, group in enumerate(self._groups):
-            parts = self._parts[index * _PARTS_A_NODE : (index + 1) * _PARTS_A_NODE]
-            self._put_node(group, self._top, parts)
-        self._put_node(self._top, self._root, self._groups)
+            parts = self._parts[index * _PARTS_PER_NODE : (index + 1) * _PARTS_PER_NODE]
+            self._put_node(group, self._top_node, parts)
+        self._put_node(self._top_node, self._root, self._groups)
         return self._pdf.put(
             self._root,
             b"<</Type/DPartRoot/DPartRootNode %d 0 R/RecordLevel %d/NodeNameList[/Batch/Group/Piece]>>"
-            % (self._top, _RECORD_LEVEL),
+            % (self._top_node, _RECORD_LEVEL),
         )
 
-    def _close(self) -> None:
+    def _close_part(self) -> None:
         if not self._parts:
             return
         if not self._pages:
@@ -138,10 +140,10 @@ class PartTree:
             self._parts[-1],
             b"<</Type/DPart/Parent %d 0 R/Start %d 0 R/End %d 0 R/DPM<</CIP4_Root<<"
             b"/CIP4_Recipient<</CIP4_UniqueID(%b)>>/CIP4_Intent<</CIP4_ProductType%b>>>>>>>>"
-            % (self._groups[-1], self._pages[0], self._pages[-1], *self._name),
+            % (self._groups[-1], self._pages[0], self._pages[-1], *self._part_identity),
         )
         self._pages = []
 
     def _put_node(self, number: int, parent: int, parts: list[int]) -> None:
-        below = b" ".join([b"%d 0 R" % part for part in parts])
-        self._pdf.put(number, b"<</Type/DPart/Parent %d 0 R/DParts[[%b]]>>" % (parent, below))
+        children = b" ".join([b"%d 0 R" % part for part in parts])
+        self._pdf.put(number, b"<</Type/DPart/Parent %d 0 R/DParts[[%b]]>>" % (parent, children))

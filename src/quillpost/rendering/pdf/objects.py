@@ -3,7 +3,7 @@
 from typing import Protocol
 
 
-class Objects(Protocol):
+class ObjectWriter(Protocol):
     """Numbered objects, as `PdfFile` keeps them."""
 
     def reserve(self) -> int: ...

@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 from isal import isal_zlib
 
-_KEPT = 4
-_LARGEST_KEPT = 8_000_000
+_MAX_FREE_BUFFERS = 4
+_MAX_FREE_BUFFER_BYTES = 8_000_000
 
-_free: list[npt.NDArray[np.uint8]] = []
+_free_buffers: list[npt.NDArray[np.uint8]] = []
 
 
 @contextmanager
-def scratch(size: int) -> Iterator[npt.NDArray[np.uint8]]:
+def scratch_memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
     """So many bytes, with anything in them, that are the caller's until the end of the block."""
     try:
-        memory = _free.pop()  # in one step, so two threads never get the same
+        memory = _free_buffers.pop()  # in one step, so two threads never get the same
     except IndexError:
         memory = np.empty(0, np.uint8)
     if memory.size < size:
@@ -30,36 +30,36 @@ def scratch(size: int) -> Iterator[npt.NDArray[np.uint8]]:
     try:
         yield memory[:size]
     finally:
-        if len(_free) < _KEPT and memory.size <= _LARGEST_KEPT:
-            _free.append(memory)
+        if len(_free_buffers) < _MAX_FREE_BUFFERS and memory.size <= _MAX_FREE_BUFFER_BYTES:
+            _free_buffers.append(memory)
 
 
 Pixels = npt.NDArray[np.uint8]
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_GREY, _RGB = 0, 2
-_UNFILTERED, _UP = 0, 2
-_LEVEL = 1
-_SAMPLED = 16
-_METRE = 1 / 0.0254
+_GRAY, _RGB = 0, 2
+_FILTER_NONE, _FILTER_UP = 0, 2
+_COMPRESSION_LEVEL = 1
+_SAMPLE_STEP = 16
+_INCHES_PER_METER = 1 / 0.0254
 
 
 def encode_png(pixels: Pixels, *, dpi: float) -> bytes:
     """Rows of grey values, or rows of red, green and blue, as a PNG that knows its resolution."""
     height, width = pixels.shape[:2]
-    kind = _GREY if pixels.ndim == 2 else _RGB
-    density = round(dpi * _METRE)
-    return png_file(
+    color_type = _GRAY if pixels.ndim == 2 else _RGB
+    pixels_per_meter = round(dpi * _INCHES_PER_METER)
+    return build_png(
         [
-            (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)),
-            (b"pHYs", struct.pack(">IIB", density, density, 1)),
-            (b"IDAT", _deflated(pixels)),
+            (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)),
+            (b"pHYs", struct.pack(">IIB", pixels_per_meter, pixels_per_meter, 1)),
+            (b"IDAT", _compress_pixels(pixels)),
             (b"IEND", b""),
         ]
     )
 
 
-def png_file(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
+def build_png(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A file of these chunks, each with its kind."""
     parts = [_SIGNATURE]
     for kind, body in chunks:
@@ -68,35 +68,35 @@ def png_file(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def grey_where_it_is(pixels: Pixels) -> Pixels:
+def drop_color_if_gray(pixels: Pixels) -> Pixels:
     """The picture without its colours if it has none: a third of the bytes."""
     # A few rows tell most coloured pictures; only one that seems grey is looked at in full.
-    return pixels[:, :, 0] if _is_grey(pixels[::_SAMPLED]) and _is_grey(pixels) else pixels
+    return pixels[:, :, 0] if _is_gray(pixels[::_SAMPLE_STEP]) and _is_gray(pixels) else pixels
 
 
-def _is_grey(pixels: Pixels) -> bool:
+def _is_gray(pixels: Pixels) -> bool:
     red, green, blue = pixels[:, :, 0], pixels[:, :, 1], pixels[:, :, 2]
     return np.array_equal(red, green) and np.array_equal(green, blue)
 
 
-def _deflated(pixels: Pixels) -> bytes:
+def _compress_pixels(pixels: Pixels) -> bytes:
     rows = pixels.reshape(len(pixels), -1)
     height, width = rows.shape
-    with scratch(height * (width + 1)) as memory:
+    with scratch_memory(height * (width + 1)) as memory:
         filtered = memory.reshape(height, width + 1)
-        if _is_drawn_on_paper(pixels):
-            filtered[:, 0] = _UNFILTERED
+        if _has_flat_areas(pixels):
+            filtered[:, 0] = _FILTER_NONE
             filtered[:, 1:] = rows
         else:
-            filtered[:, 0] = _UP
+            filtered[:, 0] = _FILTER_UP
             filtered[0, 1:] = rows[0]
             np.subtract(rows[1:], rows[:-1], out=filtered[1:, 1:])
-        deflated: bytes = isal_zlib.compress(filtered, _LEVEL)
+        deflated: bytes = isal_zlib.compress(filtered, _COMPRESSION_LEVEL)
     return deflated
 
 
-def _is_drawn_on_paper(pixels: Pixels) -> bool:
+def _has_flat_areas(pixels: Pixels) -> bool:
     """Whether most of it is as what is left of it. Writing deflates best as it is; photographs do not."""
-    some = pixels[::_SAMPLED]
-    same = np.count_nonzero(some[:, 1:] == some[:, :-1])
-    return bool(2 * same > some.size)
+    sample = pixels[::_SAMPLE_STEP]
+    equal_count = np.count_nonzero(sample[:, 1:] == sample[:, :-1])
+    return bool(2 * equal_count > sample.size)

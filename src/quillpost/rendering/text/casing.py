@@ -2,23 +2,23 @@
 
 import re
 
-from quillpost.rendering.models import Parts
-from quillpost.rendering.text.titles import DEGREES, PARTICLES, ROMAN, SUFFIXES
+from quillpost.rendering.models import AddressParts
+from quillpost.rendering.text.titles import DEGREES, PARTICLES, ROMAN_NUMERALS, SUFFIXES
 
 _JOINERS = frozenset({"&", "+", "and", "und", "et"})
 _ACRONYMS = frozenset({"llc", "llp", "pllc", "hoa", "usa"})
 # Words whose capitals follow no rule.
-_SPELLINGS = {"phd": "PhD"} | {word: word.upper() for word in ROMAN | DEGREES | _ACRONYMS}
-_ODD = PARTICLES | _JOINERS | SUFFIXES | frozenset(_SPELLINGS)
-_BEFORE_APOSTROPHE = frozenset({"dell", "dall", "sant"})
+_FIXED_SPELLINGS = {"phd": "PhD"} | {word: word.upper() for word in ROMAN_NUMERALS | DEGREES | _ACRONYMS}
+_IRREGULAR_WORDS = PARTICLES | _JOINERS | SUFFIXES | frozenset(_FIXED_SPELLINGS)
+_APOSTROPHE_PREFIXES = frozenset({"dell", "dall", "sant"})
 _APOSTROPHE = re.compile("['’ʼ`´]")
 _TYPED_ACCENT = re.compile(r"(?<=\w)[`´](?=\w)")
 _TWO_CONSONANTS = re.compile("(?!ng|mr|ms|mx|dr|fr|st)[bcdfghjklmnpqrstvwxz]{2}")
-_MARKED = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
-_PART = re.compile(r"[^-.]+")
+_HYPHENATED_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)+")
+_WORD_PART = re.compile(r"[^-.]+")
 
 
-def cased(name: str) -> str:
+def normalize_name_case(name: str) -> str:
     """Capitals for words typed all in capitals or all in small letters; others stay.
 
     In a name of mixed words (`Jane DOE`, `Vincent van Gogh`, `TJ Smith`) only shouted words are
@@ -31,145 +31,152 @@ def cased(name: str) -> str:
         # `JUAN Y MARIA LOPEZ` are two, `JOHN Y SMITH` is one with an initial.
         if len(words) > 3 and words[1] in "yY":
             words[1] = "y"
-        return " ".join([_cased_word(word, inside=place > 0) for place, word in enumerate(words)])
-    return " ".join([_calmed(word, inside=place > 0) for place, word in enumerate(words)])
+        return " ".join([_capitalize_word(word, is_inside=index > 0) for index, word in enumerate(words)])
+    return " ".join([_lower_shouted_word(word, is_inside=index > 0) for index, word in enumerate(words)])
 
 
-def ordinary(word: str) -> str | None:
+def normalize_ordinary_word(word: str) -> str | None:
     """The word as a name shows it, if it leaves no doubt; most do."""
-    if len(word) < 3 or word.lower() in _ODD or not _is_plain(word):
+    if len(word) < 3 or word.lower() in _IRREGULAR_WORDS or not _is_plain(word):
         return None
     if word.istitle():
         return word
-    return _cased_word(word, inside=True) if word.isupper() else None
+    return _capitalize_word(word, is_inside=True) if word.isupper() else None
 
 
-def joins(word: str) -> bool:
+def is_joiner(word: str) -> bool:
     """Whether the word stands between two people, or (`y`) between two surnames."""
     return word == "y" or word.lower() in _JOINERS
 
 
-def bare(word: str) -> str:
+def comparison_key(word: str) -> str:
     """The word without the marks around and inside it, in small letters: for comparing."""
     return word.replace(".", "").strip(",;:").lower()
 
 
 def _is_plain(word: str) -> bool:
     """Letters, perhaps joined by apostrophes or hyphens."""
-    return word.isalpha() or _MARKED.fullmatch(word) is not None
+    return word.isalpha() or _HYPHENATED_WORD.fullmatch(word) is not None
 
 
-def _calmed(word: str, *, inside: bool) -> str:
+def _lower_shouted_word(word: str, *, is_inside: bool) -> str:
     is_shouted = len(word) > 2 and word.isupper() and _is_plain(word)
-    is_small = not inside and word.islower() and word not in PARTICLES
-    return _cased_word(word, inside=inside) if is_shouted or is_small else word
+    is_lowercase_start = not is_inside and word.islower() and word not in PARTICLES
+    return _capitalize_word(word, is_inside=is_inside) if is_shouted or is_lowercase_start else word
 
 
-def _cased_word(word: str, *, inside: bool) -> str:
-    small = word.lower()
-    plain = bare(small)
-    if plain in _SPELLINGS and (inside or plain not in SUFFIXES) and "." not in word:
-        return word.lower().replace(plain, _SPELLINGS[plain])
-    if inside and (small in PARTICLES or small in _JOINERS or word == "y"):
-        return small
-    if not inside and _TWO_CONSONANTS.fullmatch(small):
-        return small.upper()
-    return _PART.sub(lambda part: _cased_part(part[0]), word)
+def _capitalize_word(word: str, *, is_inside: bool) -> str:
+    lower = word.lower()
+    key = comparison_key(lower)
+    if key in _FIXED_SPELLINGS and (is_inside or key not in SUFFIXES) and "." not in word:
+        return word.lower().replace(key, _FIXED_SPELLINGS[key])
+    if is_inside and (lower in PARTICLES or lower in _JOINERS or word == "y"):
+        return lower
+    if not is_inside and _TWO_CONSONANTS.fullmatch(lower):
+        return lower.upper()
+    return _WORD_PART.sub(lambda part: _capitalize_part(part[0]), word)
 
 
-def _cased_part(part: str) -> str:
+def _capitalize_part(part: str) -> str:
     """A part between hyphens or full stops."""
     mark = _APOSTROPHE.search(part)
     if mark is not None:
         head, tail = part[: mark.start()], part[mark.end() :]
-        if (len(head) == 1 and len(tail) > 1) or head.lower() in _BEFORE_APOSTROPHE:
-            return capitalised(head) + mark[0] + capitalised(tail)
+        if (len(head) == 1 and len(tail) > 1) or head.lower() in _APOSTROPHE_PREFIXES:
+            return capitalize(head) + mark[0] + capitalize(tail)
     if len(part) > 4 and part[:2].lower() == "mc":
-        return "Mc" + capitalised(part[2:])
-    return capitalised(part)
+        return "Mc" + capitalize(part[2:])
+    return capitalize(part)
 
 
-def capitalised(part: str) -> str:
+def capitalize(part: str) -> str:
     """The first letter large, the others small. A dotted İ becomes a plain i, not an i with two dots."""
     if part.isascii() and part.isalpha():
         return part.capitalize()
-    for place, letter in enumerate(part):
-        if letter.isalpha():
-            head = part[:place] + (letter if letter.isupper() else letter.title())
-            return head + part[place + 1 :].replace("İ", "i").lower()
+    for index, char in enumerate(part):
+        if char.isalpha():
+            head = part[:index] + (char if char.isupper() else char.title())
+            return head + part[index + 1 :].replace("İ", "i").lower()
     return part
 
 
 _DIRECTIONS = frozenset({"N", "S", "E", "W", "NE", "NW", "SE", "SW"})
 # Rural, highway and military routes, ships and boxes: letters that are no word.
-_LETTERS = _DIRECTIONS | frozenset(
+_ABBREVIATIONS = _DIRECTIONS | frozenset(
     {"PO", "PMB", "RR", "HC", "PSC", "CMR", "APO", "FPO", "DPO", "US", "USS", "USNS", "UPS", "AFB", "FM"}
     | {"CR", "SR", "TX", "II", "III", "IV", "JFK", "MLK"}
 )
 _ORDINAL = re.compile(r"\d+(?:ST|ND|RD|TH)")
-_SMALL = frozenset({"OF", "THE", "AND", "AT", "ON", "DE", "DEL", "LA", "LAS", "LOS", "DU"})
-_MARKS = re.compile(r"[^\w]+")
+_LOWERCASE_WORDS = frozenset({"OF", "THE", "AND", "AT", "ON", "DE", "DEL", "LA", "LAS", "LOS", "DU"})
+_PUNCTUATION = re.compile(r"[^\w]+")
 
-Given = tuple[str | None, str | None, str | None]
+TypedAddress = tuple[str | None, str | None, str | None]
 """The street, the second line and the city as they were given."""
 
 
-def calm(block: Parts, given: Given) -> Parts:
+def to_mixed_case(block: AddressParts, typed: TypedAddress) -> AddressParts:
     """The same parts in the letters of daily use; a word that was given so keeps the spelling it came in."""
-    street, second, city, province, postal_code = block
-    known = _spellings(given[0]) | _spellings(given[1])
+    street, second_line, city, province, postal_code = block
+    spellings = _typed_spellings(typed[0]) | _typed_spellings(typed[1])
     return (
-        street and _line(street, known),
-        second and _line(second, known),
-        city and _city(city, given[2]),
+        street and _line_in_mixed_case(street, spellings),
+        second_line and _line_in_mixed_case(second_line, spellings),
+        city and _city_in_mixed_case(city, typed[2]),
         province,
         postal_code,
     )
 
 
-def _city(city: str, given: str | None) -> str:
+def _city_in_mixed_case(city: str, typed: str | None) -> str:
     """Pub. 28 writes OFALLON: who wrote O'Fallon knows better."""
-    if given is not None and _is_mixed(given) and _MARKS.sub("", given).upper() == _MARKS.sub("", city):
-        return given
-    return cased(city) if city.isupper() else city
+    if (
+        typed is not None
+        and _is_mixed_case(typed)
+        and _PUNCTUATION.sub("", typed).upper() == _PUNCTUATION.sub("", city)
+    ):
+        return typed
+    return normalize_name_case(city) if city.isupper() else city
 
 
-def _line(line: str, known: dict[str, str]) -> str:
+def _line_in_mixed_case(line: str, spellings: dict[str, str]) -> str:
     if not line.isupper():
         return line  # no post has capitalised it
     return " ".join(
-        [known.get(word) or _word(word, is_first=place == 0) for place, word in enumerate(line.split())]
+        [
+            spellings.get(word) or _word_in_mixed_case(word, is_first=index == 0)
+            for index, word in enumerate(line.split())
+        ]
     )
 
 
-def _word(word: str, *, is_first: bool) -> str:
-    if word in _LETTERS:
+def _word_in_mixed_case(word: str, *, is_first: bool) -> str:
+    if word in _ABBREVIATIONS:
         return word
     if _ORDINAL.fullmatch(word):
         return word.lower()
-    if any(letter.isdigit() for letter in word) or len(word) == 1:
+    if any(char.isdigit() for char in word) or len(word) == 1:
         return word  # a number, 4B, a street that is named by a letter
-    if word in _SMALL:
-        return capitalised(word) if is_first else word.lower()
-    return cased(word) if word.startswith("MC") else _hyphened(word)
+    if word in _LOWERCASE_WORDS:
+        return capitalize(word) if is_first else word.lower()
+    return normalize_name_case(word) if word.startswith("MC") else _capitalize_hyphenated(word)
 
 
-def _hyphened(word: str) -> str:
-    return "-".join(map(capitalised, word.split("-")))
+def _capitalize_hyphenated(word: str) -> str:
+    return "-".join(map(capitalize, word.split("-")))
 
 
-def _spellings(given: str | None) -> dict[str, str]:
+def _typed_spellings(typed: str | None) -> dict[str, str]:
     """By its capitals, each word of a line that was written with care."""
-    if given is None or not _is_mixed(given):
+    if typed is None or not _is_mixed_case(typed):
         return {}
-    words = (word.strip(".,;") for word in given.split())
-    return {_MARKS.sub("", word).upper(): word for word in words if _is_whole(word)}
+    words = (word.strip(".,;") for word in typed.split())
+    return {_PUNCTUATION.sub("", word).upper(): word for word in words if _starts_with_capital(word)}
 
 
-def _is_mixed(text: str) -> bool:
+def _is_mixed_case(text: str) -> bool:
     return text not in (text.upper(), text.lower())
 
 
-def _is_whole(word: str) -> bool:
+def _starts_with_capital(word: str) -> bool:
     """Capitals at its start: `main` in `12 main St` was not written with care."""
     return word[:1].isupper()

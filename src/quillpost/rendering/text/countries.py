@@ -2,7 +2,7 @@
 
 import unicodedata
 
-_NAMES = """
+_POSTAL_NAMES = """
 AD ANDORRA
 AE UNITED ARAB EMIRATES
 AF AFGHANISTAN
@@ -253,10 +253,10 @@ ZA SOUTH AFRICA
 ZM ZAMBIA
 ZW ZIMBABWE
 """
-COUNTRY_NAMES: dict[str, str] = dict(line.split(" ", 1) for line in _NAMES.split("\n") if line)
+POSTAL_COUNTRY_NAMES: dict[str, str] = dict(line.split(" ", 1) for line in _POSTAL_NAMES.split("\n") if line)
 """A code alone would be read as a state: DE as Delaware, CA as California."""
 
-COUNTRIES = frozenset(COUNTRY_NAMES)
+COUNTRY_CODES = frozenset(POSTAL_COUNTRY_NAMES)
 """The two letters of every country (ISO 3166-1)."""
 
 
@@ -301,35 +301,34 @@ ZA South Africa; ZM Zambia; ZW Zimbabwe
 """
 
 
-def _letters(text: str) -> str:
+def _name_key(text: str) -> str:
     """Letters alone, without their marks, in capitals; an ampersand is the word that it stands for."""
-    apart = unicodedata.normalize("NFD", text.replace("&", " and "))
-    return "".join(letter for letter in apart.upper() if letter.isalpha())
+    decomposed = unicodedata.normalize("NFD", text.replace("&", " and "))
+    return "".join(char for char in decomposed.upper() if char.isalpha())
 
 
-def _table() -> dict[str, str]:
-    found: dict[str, str] = {}
+def _build_codes_by_name() -> dict[str, str]:
+    codes: dict[str, str] = {}
     for entry in _OTHER_NAMES.split(";"):
         code, _, names = entry.strip().partition(" ")
-        found |= {_letters(name): code for name in names.split(",")}
-    return found
+        codes |= {_name_key(name): code for name in names.split(",")}
+    return codes
 
 
-NAMES = _table()
+CODES_BY_NAME = _build_codes_by_name()
 """Two letters by a country's name in letters alone."""
 
 
-_FIRST_NAMES = {
-    code: names.split(",")[0]
-    for code, _, names in (entry.strip().partition(" ") for entry in _OTHER_NAMES.split(";"))
+_DISPLAY_NAMES = {
+    code: names.split(",")[0] for code, _, names in (entry.strip().partition(" ") for entry in _OTHER_NAMES.split(";"))
 }
 
 
 def country_name(code: str) -> str:
     """The country's name as one writes it, or the letters where we know no name."""
-    return _FIRST_NAMES.get(code, code)
+    return _DISPLAY_NAMES.get(code, code)
 
 
-def country_code(text: str) -> str:
+def country_code_by_name(text: str) -> str:
     """The two letters where the name is one that we know, else the text as it was."""
-    return NAMES.get(_letters(text), text)
+    return CODES_BY_NAME.get(_name_key(text), text)

@@ -6,59 +6,59 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote
 
-from quillpost.rendering.models import Addressee, Sender
-from quillpost.rendering.text.characters import one_line, visible
-from quillpost.rendering.text.names import find_name
+from quillpost.rendering.models import Addressee, SenderName
+from quillpost.rendering.text.characters import strip_invisible, to_one_line
+from quillpost.rendering.text.names import parse_name
 
-Reader = Callable[[Addressee, Sender], str]
+VariableReader = Callable[[Addressee, SenderName], str]
 
 
-def _custom(place: int) -> Reader:
+def _custom_field_reader(index: int) -> VariableReader:
     """A field of the sender's own may be a whole text: its lines stay."""
-    return lambda addressee, _: visible((addressee.custom[place : place + 1] or ("",))[0] or "").strip()
+    return lambda addressee, _: strip_invisible((addressee.custom[index : index + 1] or ("",))[0] or "").strip()
 
 
-_READERS: dict[str, Reader] = {
-    "FIRST_NAME": lambda addressee, _: find_name(addressee.name).first,
-    "LAST_NAME": lambda addressee, _: find_name(addressee.name).last,
-    "FULL_NAME": lambda addressee, _: find_name(addressee.name).full,
-    "NAME": lambda addressee, _: find_name(addressee.name).full,
-    "COMPANY": lambda addressee, _: one_line(addressee.company),
-    "ADDRESS": lambda addressee, _: one_line(addressee.address),
-    "ADDRESS2": lambda addressee, _: one_line(addressee.address2),
-    "CITY": lambda addressee, _: one_line(addressee.city),
-    "STATE": lambda addressee, _: one_line(addressee.province),
-    "PROVINCE": lambda addressee, _: one_line(addressee.province),
-    "ZIP": lambda addressee, _: one_line(addressee.postal_code),
-    "POSTAL_CODE": lambda addressee, _: one_line(addressee.postal_code),
-    "EMAIL": lambda addressee, _: one_line(addressee.email),
-    "PHONE": lambda addressee, _: one_line(addressee.phone),
-    **{f"CUSTOM{place + 1}": _custom(place) for place in range(10)},
-    "DOB": lambda addressee, _: one_line(addressee.dob),
-    "ANNIVERSARY": lambda addressee, _: one_line(addressee.anniversary),
-    "YOUR_NAME": lambda _, sender: one_line(sender.name),
-    "YOUR_COMPANY": lambda _, sender: one_line(sender.company),
+_READERS: dict[str, VariableReader] = {
+    "FIRST_NAME": lambda addressee, _: parse_name(addressee.name).first,
+    "LAST_NAME": lambda addressee, _: parse_name(addressee.name).last,
+    "FULL_NAME": lambda addressee, _: parse_name(addressee.name).full,
+    "NAME": lambda addressee, _: parse_name(addressee.name).full,
+    "COMPANY": lambda addressee, _: to_one_line(addressee.company),
+    "ADDRESS": lambda addressee, _: to_one_line(addressee.address),
+    "ADDRESS2": lambda addressee, _: to_one_line(addressee.address2),
+    "CITY": lambda addressee, _: to_one_line(addressee.city),
+    "STATE": lambda addressee, _: to_one_line(addressee.province),
+    "PROVINCE": lambda addressee, _: to_one_line(addressee.province),
+    "ZIP": lambda addressee, _: to_one_line(addressee.postal_code),
+    "POSTAL_CODE": lambda addressee, _: to_one_line(addressee.postal_code),
+    "EMAIL": lambda addressee, _: to_one_line(addressee.email),
+    "PHONE": lambda addressee, _: to_one_line(addressee.phone),
+    **{f"CUSTOM{place + 1}": _custom_field_reader(place) for place in range(10)},
+    "DOB": lambda addressee, _: to_one_line(addressee.dob),
+    "ANNIVERSARY": lambda addressee, _: to_one_line(addressee.anniversary),
+    "YOUR_NAME": lambda _, sender: to_one_line(sender.name),
+    "YOUR_COMPANY": lambda _, sender: to_one_line(sender.company),
 }
-KNOWN: tuple[str, ...] = tuple(_READERS)
+VARIABLE_NAMES: tuple[str, ...] = tuple(_READERS)
 
-_NAMES = "|".join(sorted(KNOWN, key=len, reverse=True))
+_NAME_PATTERN = "|".join(sorted(VARIABLE_NAMES, key=len, reverse=True))
 _VARIABLE = re.compile(
-    rf"%[ ]?(?P<percent>{_NAMES})[ ]?(?:\|(?P<fallback>[^%\n]*))?%"
-    rf"|~[ ]?(?P<tilde>{_NAMES})[ ]?(?:\|(?P<tilde_fallback>[^~\n]*))?~",
+    rf"%[ ]?(?P<percent>{_NAME_PATTERN})[ ]?(?:\|(?P<fallback>[^%\n]*))?%"
+    rf"|~[ ]?(?P<tilde>{_NAME_PATTERN})[ ]?(?:\|(?P<tilde_fallback>[^~\n]*))?~",
     re.IGNORECASE,
 )
 # What looks like a misspelt variable: a word between signs, capitals, or a known name beside a sign that
 # was left over. "5% off, 10% more" is prose, and so is "~hugs~".
-_SUSPECT = re.compile(
+_MISSPELLED_VARIABLE = re.compile(
     r"%([A-Za-z][A-Za-z0-9_]*|[A-Z][A-Z0-9_]*(?: [A-Z][A-Z0-9_]*)+) ?(?:\|[^%\n]*)?%"
     r"|~([A-Z][A-Z0-9_]*|[A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*) ?(?:\|[^~\n]*)?~"
-    rf"|\b((?:FIRST|LAST|FULL|YOUR)_[A-Z]+|{_NAMES})\b(?=%)"
+    rf"|\b((?:FIRST|LAST|FULL|YOUR)_[A-Z]+|{_NAME_PATTERN})\b(?=%)"
 )
 
 # `visible` text holds no such letter.
-_GONE = "\0"
+_EMPTY_MARK = "\0"
 # Spaces are taken from the start of their run or not at all: one try a run, however long it is.
-_AROUND_GONE = re.compile(
+_AROUND_EMPTY_MARK = re.compile(
     r"(?P<start>^)?(?P<lead>[,;:])?(?P<before>(?<![ \t])[ \t]++)?"
     r"\0(?:[ \t]*+(?:(?P<between>[,;:])[ \t]*+)?\0)*+"
     r"(?P<after>[ \t]*+)(?P<mark>[,;:.!?])?(?P<behind>(?(start)[ \t]*+))(?P<end>$)?",
@@ -67,22 +67,22 @@ _AROUND_GONE = re.compile(
 
 _STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # What may stand in a URL as it is; a sender's fallback may be encoded already.
-_URL_LETTERS = "!#$%&'()*+,/:;=?@[]~"
+_URL_SAFE_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
 
-def unknown_variables(text: str) -> list[str]:
+def find_unknown_variables(text: str) -> list[str]:
     """Names that look like variables and are none of ours, in order, once each."""
-    suspects = _SUSPECT.finditer(_VARIABLE.sub(" ", visible(text)))
-    found: dict[str, str] = {}
-    for suspect in suspects:
-        name = suspect[1] or suspect[2] or suspect[3]
-        found.setdefault(name.upper(), name)
-    return list(found.values())
+    matches = _MISSPELLED_VARIABLE.finditer(_VARIABLE.sub(" ", strip_invisible(text)))
+    names: dict[str, str] = {}
+    for match in matches:
+        name = match[1] or match[2] or match[3]
+        names.setdefault(name.upper(), name)
+    return list(names.values())
 
 
-def holds_variable(text: str) -> bool:
+def has_variables(text: str) -> bool:
     """Whether the text reads differently from one recipient to the next."""
-    return _VARIABLE.search(visible(text)) is not None
+    return _VARIABLE.search(strip_invisible(text)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +90,19 @@ class _Slot:
     """One variable in a text, and what stands between it and the next."""
 
     name: str
-    read: Reader
+    read: VariableReader
     fallback: str
-    then: str
+    text_after: str
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class TextTemplate:
     """A text taken apart at its variables, to be filled for many people."""
 
-    start: str
+    text_before: str
     slots: tuple[_Slot, ...]
 
-    def fill(self, addressee: Addressee, sender: Sender) -> str:
+    def fill(self, addressee: Addressee, sender: SenderName) -> str:
         """The text with its variables replaced, once: a value is never expanded again.
 
         An empty value takes the fallback; without one the variable leaves no trace, neither a
@@ -110,84 +110,85 @@ class Template:
         that failed elsewhere) loses it: no raw variable is ever written.
         """
         if not self.slots:
-            return self.start
-        return self._joined([slot.read(addressee, sender) for slot in self.slots])
+            return self.text_before
+        return self._join_values([slot.read(addressee, sender) for slot in self.slots])
 
-    def fill_with(self, values: Mapping[str, str]) -> str:
+    def fill_values(self, values: Mapping[str, str]) -> str:
         """The same with values that are known by the variables' names."""
-        return self._joined([visible(values.get(slot.name, "")).strip() for slot in self.slots])
+        return self._join_values([strip_invisible(values.get(slot.name, "")).strip() for slot in self.slots])
 
-    def _joined(self, values: list[str]) -> str:
-        parts = [self.start]
+    def _join_values(self, values: list[str]) -> str:
+        parts = [self.text_before]
         for slot, value in zip(self.slots, values, strict=True):
-            parts.append(without_variables(value) or slot.fallback or _GONE)
-            parts.append(slot.then)
+            parts.append(remove_variables(value) or slot.fallback or _EMPTY_MARK)
+            parts.append(slot.text_after)
         filled = "".join(parts)
-        if _GONE in filled:
-            filled = _AROUND_GONE.sub(_closed_up, filled)
-        return without_variables(filled, strip=False)
+        if _EMPTY_MARK in filled:
+            filled = _AROUND_EMPTY_MARK.sub(_close_gap, filled)
+        return remove_variables(filled, strip=False)
 
 
-def compile_text(text: str) -> Template:
+def compile_template(text: str) -> TextTemplate:
     """The text's visible letters as a template."""
-    start, *pieces = _taken_apart(visible(text))
+    start, *segments = _split_at_variables(strip_invisible(text))
     slots = tuple(
-        _Slot(name.upper(), _READERS[name.upper()], fallback.strip(), then) for name, fallback, then in pieces
+        _Slot(name.upper(), _READERS[name.upper()], fallback.strip(), text_after)
+        for name, fallback, text_after in segments
     )
-    return Template(start[2], slots)
+    return TextTemplate(start[2], slots)
 
 
-def fill(text: str, values: Mapping[str, str]) -> str:
+def fill_text(text: str, values: Mapping[str, str]) -> str:
     """The text with its variables replaced by the values; see `Template.fill`."""
-    return compile_text(text).fill_with(values)
+    return compile_template(text).fill_values(values)
 
 
-def fill_url(url: str, addressee: Addressee, sender: Sender) -> str:
+def fill_url(url: str, addressee: Addressee, sender: SenderName) -> str:
     """A URL with its variables replaced; a value can never become a part of the address itself.
 
     Only a fallback, which the sender wrote, may hold slashes and the like.
     """
     parts = []
-    for name, fallback, then in _url_pieces(url):
-        value = without_variables(_READERS[name.upper()](addressee, sender)) if name else ""
-        parts.append(quote(value, safe="") or quote(fallback.strip(), safe=_URL_LETTERS))
-        parts.append(then)
+    for name, fallback, text_after in _url_segments(url):
+        value = remove_variables(_READERS[name.upper()](addressee, sender)) if name else ""
+        parts.append(quote(value, safe="") or quote(fallback.strip(), safe=_URL_SAFE_CHARS))
+        parts.append(text_after)
     # Each part by itself: a stray sign must not reach for the letters of the value behind it.
     filled = "".join([_STRAY_PERCENT.sub("%25", part) for part in parts])
     return filled.replace("~", "%7E") if _VARIABLE.search(filled.replace("%", "")) else filled
 
 
 @lru_cache(maxsize=64)
-def _url_pieces(url: str) -> list[tuple[str, str, str]]:
+def _url_segments(url: str) -> list[tuple[str, str, str]]:
     """Thousands of pieces carry the same URL."""
-    return _taken_apart(visible(url))
+    return _split_at_variables(strip_invisible(url))
 
 
-def values_of(addressee: Addressee, sender: Sender) -> dict[str, str]:
+def variable_values(addressee: Addressee, sender: SenderName) -> dict[str, str]:
     """Every known variable's value for one recipient; unknown facts are empty."""
     return {name: read(addressee, sender) for name, read in _READERS.items()}
 
 
-def _taken_apart(text: str) -> list[tuple[str, str, str]]:
+def _split_at_variables(text: str) -> list[tuple[str, str, str]]:
     """Each variable's name, its fallback and the text behind it; before the first there is no name."""
-    found = [*_VARIABLE.finditer(text)]
-    ends = [variable.start() for variable in found[1:]] + [len(text)]
-    pieces = [("", "", text[: found[0].start()] if found else text)]
-    for variable, end in zip(found, ends, strict=False):
+    matches = [*_VARIABLE.finditer(text)]
+    ends = [variable.start() for variable in matches[1:]] + [len(text)]
+    segments = [("", "", text[: matches[0].start()] if matches else text)]
+    for variable, end in zip(matches, ends, strict=False):
         percent, fallback, tilde, tilde_fallback = variable.groups()
-        pieces.append((percent or tilde, fallback or tilde_fallback or "", text[variable.end() : end]))
-    return pieces
+        segments.append((percent or tilde, fallback or tilde_fallback or "", text[variable.end() : end]))
+    return segments
 
 
-def without_variables(text: str, *, strip: bool = True) -> str:
+def remove_variables(text: str, *, strip: bool = True) -> str:
     """A space takes the place of each: what stood around it cannot grow into another one."""
     if "%" not in text and "~" not in text:
         return text
-    without = _VARIABLE.sub(" ", text)
-    return without.strip() if strip else without
+    cleaned = _VARIABLE.sub(" ", text)
+    return cleaned.strip() if strip else cleaned
 
 
-def _closed_up(gap: re.Match[str]) -> str:
+def _close_gap(gap: re.Match[str]) -> str:
     """What stays where variables vanished together with their spaces: at most one mark."""
     mark, lead = gap["mark"] or "", gap["lead"] or ""
     if gap["start"] is not None and not lead:

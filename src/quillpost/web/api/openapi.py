@@ -13,107 +13,105 @@ from fastapi.openapi.utils import get_openapi
 from starlette.routing import BaseRoute
 
 from quillpost.notifications.webhooks import rules as webhook_rules
-from quillpost.notifications.webhooks.payloads import sample
+from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.web.api.errors import ERROR_SCHEMAS
-from quillpost.web.api.responses import answer
+from quillpost.web.api.responses import json_response
 
 Json = dict[str, Any]
 
-REFERENCE = "#/components/schemas/"
+REFERENCE_PREFIX = "#/components/schemas/"
 
 
-def restore_nulls(drawn: Json) -> None:
+def restore_nulls(description: Json) -> None:
     """Put null back where an example lacks a field that is always sent and may be null."""
-    schemas: Json = drawn["components"]["schemas"]
+    schemas: Json = description["components"]["schemas"]
     for schema in schemas.values():
         if "examples" in schema:
-            schema["examples"] = [_whole(schemas, schema, example) for example in schema["examples"]]
-    for media in _answers(drawn):
+            schema["examples"] = [_fill_nulls(schemas, schema, example) for example in schema["examples"]]
+    for media in _response_media(description):
         if "example" in media:
-            media["example"] = _whole(schemas, media["schema"], media["example"])
+            media["example"] = _fill_nulls(schemas, media["schema"], media["example"])
         for example in media.get("examples", {}).values():
-            example["value"] = _whole(schemas, media["schema"], example["value"])
+            example["value"] = _fill_nulls(schemas, media["schema"], example["value"])
 
 
-def _answers(drawn: Json) -> Iterator[Json]:
-    for item in drawn["paths"].values():
+def _response_media(description: Json) -> Iterator[Json]:
+    for item in description["paths"].values():
         for operation in item.values():
             for response in operation["responses"].values():
                 yield from response.get("content", {}).values()
 
 
-def _whole(schemas: Json, schema: Json, value: Any) -> Any:
+def _fill_nulls(schemas: Json, schema: Json, value: Any) -> Any:
     if isinstance(value, list):
-        items = _choice(schemas, schema, value).get("items", {})
-        return [_whole(schemas, items, each) for each in value]
+        items = _resolve_schema(schemas, schema, value).get("items", {})
+        return [_fill_nulls(schemas, items, item) for item in value]
     if not isinstance(value, dict):
         return value
-    chosen = _choice(schemas, schema, value)
-    described = chosen.get("properties", {})
+    resolved = _resolve_schema(schemas, schema, value)
+    properties = resolved.get("properties", {})
     nulls = {
-        name: None
-        for name in chosen.get("required", ())
-        if name not in value and _may_be_null(described[name])
+        name: None for name in resolved.get("required", ()) if name not in value and _is_nullable(properties[name])
     }
-    whole = nulls | {name: _whole(schemas, described.get(name, {}), each) for name, each in value.items()}
-    return {name: whole[name] for name in (*described, *whole) if name in whole}
+    filled = nulls | {name: _fill_nulls(schemas, properties.get(name, {}), item) for name, item in value.items()}
+    return {name: filled[name] for name in (*properties, *filled) if name in filled}
 
 
-def _choice(schemas: Json, schema: Json, value: Any) -> Json:
+def _resolve_schema(schemas: Json, schema: Json, value: Any) -> Json:
     """The schema behind references and alternatives that describes this object or array."""
     if "$ref" in schema:
-        return _choice(schemas, schemas[schema["$ref"].removeprefix(REFERENCE)], value)
-    choices = [_choice(schemas, choice, value) for choice in schema.get("anyOf", ())]
-    return next((choice for choice in choices if _suits(choice, value)), schema)
+        return _resolve_schema(schemas, schemas[schema["$ref"].removeprefix(REFERENCE_PREFIX)], value)
+    choices = [_resolve_schema(schemas, choice, value) for choice in schema.get("anyOf", ())]
+    return next((choice for choice in choices if _matches(choice, value)), schema)
 
 
-def _suits(schema: Mapping[str, Any], value: Any) -> bool:
+def _matches(schema: Mapping[str, Any], value: Any) -> bool:
     if isinstance(value, list):
         return schema.get("type") == "array"
     return schema.get("type") == "object" and value.keys() <= schema.get("properties", value).keys()
 
 
-def _may_be_null(schema: Mapping[str, Any]) -> bool:
+def _is_nullable(schema: Mapping[str, Any]) -> bool:
     return {"type": "null"} in schema.get("anyOf", ())
 
 
-ITEM = re.compile(r"(?P<collection>.*)/\{(?P<parameter>[^/{}]+)\}(?:/[^{}]*)?")
-SENDS = re.compile(r"/api/v2/send/[^/{}]+")
-ORDERS = "/api/v2/orders"
+ITEM_PATH = re.compile(r"(?P<collection>.*)/\{(?P<parameter>[^/{}]+)\}(?:/[^{}]*)?")
+SEND_PATH = re.compile(r"/api/v2/send/[^/{}]+")
+ORDERS_PATH = "/api/v2/orders"
 
 
-def add_links(drawn: dict[str, Any]) -> None:
+def add_links(description: dict[str, Any]) -> None:
     """Write OpenAPI links from every call that makes something to those that take its id in their path."""
     followers: dict[str, list[tuple[str, str]]] = {}
-    for path, operation in _operations(drawn, "get", "put", "post", "delete"):
-        if found := ITEM.fullmatch(path):
-            step = (found["parameter"], operation["operationId"])
-            followers.setdefault(found["collection"], []).append(step)
-    for path, operation in _operations(drawn, "post"):
-        steps = followers.get(ORDERS if SENDS.fullmatch(path) else path, [])
-        made = next((operation["responses"][s] for s in ("201", "200") if s in operation["responses"]), None)
-        if made is not None and steps and _has_id(drawn, _schema_of(made)):
-            made["links"] = {
+    for path, operation in _operations(description, "get", "put", "post", "delete"):
+        if match := ITEM_PATH.fullmatch(path):
+            follower = (match["parameter"], operation["operationId"])
+            followers.setdefault(match["collection"], []).append(follower)
+    for path, operation in _operations(description, "post"):
+        links = followers.get(ORDERS_PATH if SEND_PATH.fullmatch(path) else path, [])
+        response = next((operation["responses"][s] for s in ("201", "200") if s in operation["responses"]), None)
+        if response is not None and links and _has_id(description, _response_schema(response)):
+            response["links"] = {
                 name: {"operationId": name, "parameters": {parameter: "$response.body#/id"}}
-                for parameter, name in steps
+                for parameter, name in links
             }
 
 
-def _schema_of(answer: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = answer.get("content", {}).get("application/json", {}).get("schema", {})
+def _response_schema(response: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = response.get("content", {}).get("application/json", {}).get("schema", {})
     return schema
 
 
-def _has_id(drawn: dict[str, Any], schema: dict[str, Any]) -> bool:
+def _has_id(description: dict[str, Any], schema: dict[str, Any]) -> bool:
     """Not every answer to a POST names what was made by its id."""
     if "$ref" in schema:
-        return _has_id(drawn, drawn["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
+        return _has_id(description, description["components"]["schemas"][schema["$ref"].rpartition("/")[2]])
     choices = schema.get("anyOf", ())
-    return "id" in schema.get("properties", ()) or any(_has_id(drawn, choice) for choice in choices)
+    return "id" in schema.get("properties", ()) or any(_has_id(description, choice) for choice in choices)
 
 
-def _operations(drawn: dict[str, Any], *methods: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for path, item in drawn["paths"].items():
+def _operations(description: dict[str, Any], *methods: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, item in description["paths"].items():
         for method in methods:
             if method in item:
                 yield path, item[method]
@@ -123,97 +121,86 @@ SAMPLE_ID = "0e4b6f0a-6c3f-4d4e-9a5e-2f1d7c1c9b7a"
 SAMPLE_AT = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 EVENT_SCHEMAS = {
-    webhook_rules.ORDER_STATUS: ("OrderStatusUpdate", "An order was placed or changed its status"),
-    webhook_rules.ITEM_STATUS: ("OrderItemStatusUpdate", "A piece was made or changed its status"),
-    webhook_rules.DELIVERED: ("OrderItemDelivered", "A piece was delivered"),
-    webhook_rules.SCAN: ("ScanUpdate", "A QR code was scanned"),
+    webhook_rules.ORDER_STATUS_EVENT: ("OrderStatusUpdate", "An order was placed or changed its status"),
+    webhook_rules.ITEM_STATUS_EVENT: ("OrderItemStatusUpdate", "A piece was made or changed its status"),
+    webhook_rules.DELIVERED_EVENT: ("OrderItemDelivered", "A piece was delivered"),
+    webhook_rules.SCAN_EVENT: ("ScanUpdate", "A QR code was scanned"),
 }
 
-INTEGERS = {"order_item.id", "order.id", "order.sub_account_id", "order_item.scans"}
-ORDER_NULLS = {"order.previous_status", "order.metadata"}
+INTEGER_KEYS = {"order_item.id", "order.id", "order.sub_account_id", "order_item.scans"}
+NULLABLE_ORDER_KEYS = {"order.previous_status", "order.metadata"}
 """What may be null in the event of an order; in those of pieces everything may."""
 
-ABOUT_DELIVERIES = (
+DELIVERY_DESCRIPTION = (
     "Sent to subscriptions to this type or to *. Any 2xx within 15 seconds is success, and all else is "
     "tried again. Verify the signature, after Standard Webhooks, over the body as it came."
 )
-HEADERS = {
+WEBHOOK_HEADERS = {
     "webhook-id": "The event's id: the same whenever the event is sent again.",
     "webhook-timestamp": "When this was sent, in seconds since 1970.",
     "webhook-signature": "One or more signatures with spaces between them; one that is right is enough.",
 }
 
 
-def add_events(drawn: Json) -> None:
+def add_events(description: Json) -> None:
     """Write each event's message as a component, and as a webhook that a receiver implements."""
-    schemas = drawn["components"]["schemas"]
+    schemas = description["components"]["schemas"]
     for event_type, (name, summary) in EVENT_SCHEMAS.items():
-        schemas[name] = message_schema(event_type, summary)
-        drawn.setdefault("webhooks", {})[event_type] = {"post": _operation(name, summary)}
+        schemas[name] = build_message_schema(event_type, summary)
+        description.setdefault("webhooks", {})[event_type] = {"post": _webhook_operation(name, summary)}
 
 
-def message_schema(event_type: str, summary: str) -> Json:
+def build_message_schema(event_type: str, summary: str) -> Json:
     """The whole message of an event; the keys are those of a real one."""
-    message = orjson.loads(webhook_rules.body(_sample(event_type)))
+    message = orjson.loads(webhook_rules.build_body(_sample_event(event_type)))
     types: Json = {
         "event_type": {"type": "string", "const": event_type},
         "event_id": {"type": "string", "format": "uuid"},
-        "data": _data_schema(event_type),
+        "data": _build_data_schema(event_type),
         "timestamp": {"type": "integer", "description": "When it happened, in seconds since 1970."},
         "date_time": {"type": "string", "description": "The same as YYYY-MM-DD HH:MM:SS, in UTC."},
     }
-    return _closed({key: types[key] for key in message}) | {
+    return _closed_object({key: types[key] for key in message}) | {
         "title": EVENT_SCHEMAS[event_type][0],
         "description": f"{summary}.",
         "examples": [message],
     }
 
 
-def _data_schema(event_type: str) -> Json:
-    keys = webhook_rules.data(_sample(event_type))
-    nulls = ORDER_NULLS if event_type == webhook_rules.ORDER_STATUS else keys.keys()
-    return _closed({key: _value_schema(key, may_be_null=key in nulls) for key in keys})
+def _build_data_schema(event_type: str) -> Json:
+    data = webhook_rules.build_data(_sample_event(event_type))
+    nullable = NULLABLE_ORDER_KEYS if event_type == webhook_rules.ORDER_STATUS_EVENT else data.keys()
+    return _closed_object({key: _build_value_schema(key, may_be_null=key in nullable) for key in data})
 
 
-def _value_schema(key: str, *, may_be_null: bool) -> Json:
-    kind = "integer" if key in INTEGERS else "object" if key == "order.metadata" else "string"
+def _build_value_schema(key: str, *, may_be_null: bool) -> Json:
+    kind = "integer" if key in INTEGER_KEYS else "object" if key == "order.metadata" else "string"
     schema: Json = {"type": kind, "format": "uri"} if key == "qrcode.url" else {"type": kind}
     return {"anyOf": [schema, {"type": "null"}]} if may_be_null else schema
 
 
-def _closed(properties: Json) -> Json:
+def _closed_object(properties: Json) -> Json:
     """An object that has all of these and nothing else."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-def _sample(event_type: str) -> webhook_rules.Told:
-    return sample(event_type, SAMPLE_ID, sub_account_id=None, at=SAMPLE_AT)
+def _sample_event(event_type: str) -> webhook_rules.WebhookEvent:
+    return build_sample_event(event_type, SAMPLE_ID, sub_account_id=None, at=SAMPLE_AT)
 
 
-def _operation(name: str, summary: str) -> Json:
+def _webhook_operation(name: str, summary: str) -> Json:
     return {
         "tags": ["Webhooks"],
         "summary": summary,
-        "description": ABOUT_DELIVERIES,
+        "description": DELIVERY_DESCRIPTION,
         "security": [],
         "parameters": [
-            {
-                "name": header,
-                "in": "header",
-                "required": True,
-                "description": about,
-                "schema": {"type": "string"},
-            }
-            for header, about in HEADERS.items()
+            {"name": header, "in": "header", "required": True, "description": description, "schema": {"type": "string"}}
+            for header, description in WEBHOOK_HEADERS.items()
         ],
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": {"$ref": REFERENCE + name}}},
+            "content": {"application/json": {"schema": {"$ref": REFERENCE_PREFIX + name}}},
         },
         "responses": {
             "2XX": {"description": "The event has arrived."},
@@ -222,7 +209,7 @@ def _operation(name: str, summary: str) -> Json:
     }
 
 
-ABOUT = """Printed direct mail on demand: this message, in this handwriting, on this piece, to these people.
+API_DESCRIPTION = """Printed direct mail on demand: this message, in this handwriting, on this piece, to these people.
 
 Every call carries `Authorization: Bearer <token>`. Failures have one shape: `{"message": "..."}`, and
 validation adds `errors` with every fault under the dotted path of its field. `Idempotency-Key` on a POST
@@ -237,54 +224,54 @@ answers `[{"id": 41, "mailing_list_id": 12, "email": "jane@example.com", "result
 REFERENCE_PATTERN = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
-def describe(app: FastAPI) -> None:
+def serve_description(app: FastAPI) -> None:
     """Serve the description; it is drawn up once."""
-    drawn: dict[str, Any] = {}
+    description: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:
-        if not drawn:
-            drawn.update(draw(app.routes))
-        return drawn
+        if not description:
+            description.update(build_description(app.routes))
+        return description
 
     app.openapi = openapi  # type: ignore[method-assign]
 
-    def show() -> Response:
-        return answer(app.openapi())
+    def serve() -> Response:
+        return json_response(app.openapi())
 
     for path in ("/openapi.json", "/api/v2/openapi.json"):
-        app.add_api_route(path, show, include_in_schema=False)
+        app.add_api_route(path, serve, include_in_schema=False)
 
 
-def draw(routes: Sequence[BaseRoute]) -> dict[str, Any]:
+def build_description(routes: Sequence[BaseRoute]) -> dict[str, Any]:
     """The description of these routes. It needs nothing that runs."""
-    drawn: dict[str, Any] = get_openapi(
-        title="Quillpost API", version="1.0.0", description=ABOUT, routes=routes
+    description: dict[str, Any] = get_openapi(
+        title="Quillpost API", version="1.0.0", description=API_DESCRIPTION, routes=routes
     )
-    components = drawn.setdefault("components", {})
+    components = description.setdefault("components", {})
     components.setdefault("schemas", {}).update(copy.deepcopy(ERROR_SCHEMAS))
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    drawn["security"] = [{"token": []}]
-    _remove_foreign_failures(drawn)
-    add_events(drawn)
-    _remove_leftovers(drawn)
-    _allow_blanks(drawn)
-    drawn = _with_whole_numbers(drawn)
-    restore_nulls(drawn)
-    add_links(drawn)
-    return drawn
+    description["security"] = [{"token": []}]
+    _remove_framework_errors(description)
+    add_events(description)
+    _remove_unused_schemas(description)
+    _allow_blanks(description)
+    description = _with_integer_bounds(description)
+    restore_nulls(description)
+    add_links(description)
+    return description
 
 
-def _remove_foreign_failures(drawn: dict[str, Any]) -> None:
+def _remove_framework_errors(description: dict[str, Any]) -> None:
     """The framework adds a 422 of its own shape wherever we declare none; those calls have none."""
-    for item in drawn["paths"].values():
+    for item in description["paths"].values():
         for operation in item.values():
             if "HTTPValidationError" in str(operation["responses"].get("422", "")):
                 del operation["responses"]["422"]
 
 
-def _allow_blanks(drawn: dict[str, Any]) -> None:
+def _allow_blanks(description: dict[str, Any]) -> None:
     """What may be left out of a query may be left blank as well, unless it is an object."""
-    for item in drawn["paths"].values():
+    for item in description["paths"].values():
         for operation in item.values():
             for parameter in operation.get("parameters", ()):
                 is_object = parameter["schema"].get("type") == "object"
@@ -292,18 +279,18 @@ def _allow_blanks(drawn: dict[str, Any]) -> None:
                     parameter["allowEmptyValue"] = True
 
 
-def _with_whole_numbers(drawn: Any) -> Any:
+def _with_integer_bounds(node: Any) -> Any:
     """The framework writes the bounds of integers in floating point, where large ones are read inexactly."""
-    if isinstance(drawn, dict):
-        return {name: _with_whole_numbers(value) for name, value in drawn.items()}
-    if isinstance(drawn, list):
-        return [_with_whole_numbers(value) for value in drawn]
-    return int(drawn) if isinstance(drawn, float) and drawn.is_integer() else drawn
+    if isinstance(node, dict):
+        return {name: _with_integer_bounds(value) for name, value in node.items()}
+    if isinstance(node, list):
+        return [_with_integer_bounds(value) for value in node]
+    return int(node) if isinstance(node, float) and node.is_integer() else node
 
 
-def _remove_leftovers(drawn: dict[str, Any]) -> None:
+def _remove_unused_schemas(description: dict[str, Any]) -> None:
     """Schemas of the framework's making that nothing shows, and then those that only they showed."""
-    schemas = drawn["components"]["schemas"]
-    while leftovers := schemas.keys() - set(REFERENCE_PATTERN.findall(json.dumps(drawn))):
-        for name in leftovers:
+    schemas = description["components"]["schemas"]
+    while unused := schemas.keys() - set(REFERENCE_PATTERN.findall(json.dumps(description))):
+        for name in unused:
             del schemas[name]

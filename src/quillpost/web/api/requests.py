@@ -17,305 +17,309 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Receive
 
 from quillpost.core import exact_json
-from quillpost.core.body_limits import BOUNDS, Bounds, check_unknown, long_name, read_form
+from quillpost.core.body_limits import DEFAULT_BODY_LIMITS, BodyLimits, check_unknown_keys, long_name_error, parse_form
 from quillpost.core.errors import Invalid
-from quillpost.web.api.bodies import BOUNDARY, MULTIPART, Body, Examined, FormText, Upload
-from quillpost.web.api.errors import HungUp, WrongBody
+from quillpost.web.api.bodies import MULTIPART, MULTIPART_BOUNDARY, Body, FormFile, FormText, ValidatedBody
+from quillpost.web.api.errors import RequestAborted, UnreadableBody
 
-AT_ONCE = 1
+MAX_CONCURRENT_READS = 1
 """Bodies that a process reads at a time. Two threads that both compute are no quicker than one, and leave
 light calls a smaller share."""
 
-Given = TypeVar("Given")
-Stops = Callable[[], bool]
+Result = TypeVar("Result")
+ShouldStop = Callable[[], bool]
 """Whether whoever waits for a piece of work has gone, so that the rest of it need not be done."""
 
-_READERS: Final = ThreadPoolExecutor(AT_ONCE, "bodies")
+_READERS: Final = ThreadPoolExecutor(MAX_CONCURRENT_READS, "bodies")
 
 
-class Turns:
+class BodyReadQueue:
     """Who is next: one of each caller in turn, so that whoever sends a hundred bodies waits for their own."""
 
     def __init__(self) -> None:
-        self._free = AT_ONCE
+        self._free = MAX_CONCURRENT_READS
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
-    async def take(self, who: Hashable, work: Callable[[Stops], Given]) -> Given:
+    async def run(self, who: Hashable, work: Callable[[ShouldStop], Result]) -> Result:
         """What the work gives when its turn has come. Cancelled before, it is not begun; cancelled later, it
         is asked to stop, and the next turn begins when it has."""
-        await self._turn_of(who)
+        await self._wait_for_slot(who)
         stop = threading.Event()
-        done = asyncio.get_running_loop().run_in_executor(_READERS, work, stop.is_set)
-        done.add_done_callback(self._over)
+        result = asyncio.get_running_loop().run_in_executor(_READERS, work, stop.is_set)
+        result.add_done_callback(self._on_done)
         try:
-            return await asyncio.shield(done)
+            return await asyncio.shield(result)
         finally:
             stop.set()
 
-    async def _turn_of(self, who: Hashable) -> None:
+    async def _wait_for_slot(self, who: Hashable) -> None:
         if self._free:
             self._free -= 1
             return
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(who, deque()).append(place)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(who, deque()).append(waiter)
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._pass_on()  # it was this one's turn at that very moment
+            if waiter.done() and not waiter.cancelled():
+                self._release_slot()  # it was this one's turn at that very moment
             raise
 
-    def _over(self, done: asyncio.Future[Any]) -> None:
-        if not done.cancelled():
-            done.exception()  # looked at, even where nobody waits for it any longer
-        self._pass_on()
+    def _on_done(self, result: asyncio.Future[Any]) -> None:
+        if not result.cancelled():
+            result.exception()  # looked at, even where nobody waits for it any longer
+        self._release_slot()
 
-    def _pass_on(self) -> None:
+    def _release_slot(self) -> None:
         """The turn, to the first of the caller who has waited longest since having had one."""
         while self._waiting:
-            who, places = self._waiting.popitem(last=False)
-            place = places.popleft()
-            if places:
-                self._waiting[who] = places
-            if not place.done():
-                place.set_result(None)
+            who, waiters = self._waiting.popitem(last=False)
+            waiter = waiters.popleft()
+            if waiters:
+                self._waiting[who] = waiters
+            if not waiter.done():
+                waiter.set_result(None)
                 return
         self._free += 1
 
 
-async def while_there(receive: Receive, work: Coroutine[Any, Any, Given]) -> Given:
+async def run_while_connected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
     """What the work gives; `HungUp`, and the work cancelled, if the caller leaves before."""
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(receive))
+    work_task, disconnect_task = (asyncio.ensure_future(work), asyncio.ensure_future(_wait_for_disconnect(receive)))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        if not working.done() and leaving.done():
-            raise HungUp
-        return await working
+        await asyncio.wait({work_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED)
+        if not work_task.done() and disconnect_task.done():
+            raise RequestAborted
+        return await work_task
     finally:
-        for task in (working, leaving):
+        for task in (work_task, disconnect_task):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-LARGE_BODY = 50_000
-MOST_FIELDS = 100
-MOST_FILES = 4
-LONGEST_FIELD = 100_000
-MOST_PAIRS = 1_000
+LARGE_BODY_BYTES = 50_000
+MAX_FIELDS = 100
+MAX_FILES = 4
+MAX_FIELD_BYTES = 100_000
+MAX_FORM_FIELDS = 1_000
 """Fields of a form without files."""
-AT_A_TIME = 250_000
+CHUNK_BYTES = 250_000
 """Bytes of a form that are read in one step: between two steps, other threads have their turn."""
 
 
-class ReadRequest(Request):
-    """A request whose body has been read and understood already; `raw` is what came."""
+class ParsedRequest(Request):
+    """A request whose body has been read and understood already; `raw_body` is what came."""
 
-    understood: Any = None
-    raw: bytes = b""
-    ignored: Set[str] = frozenset()
+    parsed_body: Any = None
+    raw_body: bytes = b""
+    ignored_fields: Set[str] = frozenset()
     """Names in it that mean nothing to whoever reads it."""
-    examined: Examined | None = None
+    validated: ValidatedBody | None = None
 
     async def json(self) -> Any:
-        return self.understood if self.examined is None else self.examined
+        return self.parsed_body if self.validated is None else self.validated
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class BodyReadOptions:
     """How a body is to be read: what it may hold, who wants it, and who reads heavy ones."""
 
     body: type[Body] | None = None
     takes_files: bool = False
-    bounds: Bounds = BOUNDS
-    most_rows: int = 5_000
-    turns: Turns = field(default_factory=Turns)
+    bounds: BodyLimits = DEFAULT_BODY_LIMITS
+    max_rows: int = 5_000
+    queue: BodyReadQueue = field(default_factory=BodyReadQueue)
     who: Hashable = None
 
 
-async def understand(request: Request, reading: Reading | None = None) -> Request:
+async def parse_request(request: Request, options: BodyReadOptions | None = None) -> Request:
     """The request with its body parsed and validated, or a clear refusal; `HungUp` if its caller leaves
     while a heavy one is read."""
-    reading = reading or Reading()
+    options = options or BodyReadOptions()
     body = await request.body()
-    if len(body) <= LARGE_BODY:
-        read = _read(request, body, reading, lambda: False)
+    if len(body) <= LARGE_BODY_BYTES:
+        parsed = _parse_body(request, body, options, lambda: False)
     else:
 
-        def work(stops: Stops) -> ReadRequest | None:
-            return _read(request, body, reading, stops)
+        def work(should_stop: ShouldStop) -> ParsedRequest | None:
+            return _parse_body(request, body, options, should_stop)
 
-        read = await while_there(request.receive, reading.turns.take(reading.who, work))
-    if read is None:
+        parsed = await run_while_connected(request.receive, options.queue.run(options.who, work))
+    if parsed is None:
         request._body = b""
         return request
-    return read
+    return parsed
 
 
-def _read(request: Request, body: bytes, reading: Reading, stops: Stops) -> ReadRequest | None:
+def _parse_body(
+    request: Request, body: bytes, options: BodyReadOptions, should_stop: ShouldStop
+) -> ParsedRequest | None:
     """None if there is nothing to read."""
-    if not body or (len(body) <= LARGE_BODY and body.isspace()):
+    if not body or (len(body) <= LARGE_BODY_BYTES and body.isspace()):
         return None
-    read = _with_json(request)
-    read._body = read.raw = body
-    read.understood = _value(request, body, reading)
-    if reading.body is not None and read.understood is not None and not stops():
-        reading.body.check_rows(read.understood, reading.most_rows)
-        read.ignored = check_unknown(reading.body.ignored_in(read.understood), reading.bounds)
-        read.examined = reading.body.examined(read.understood)
-    return read
+    parsed = _as_json_request(request)
+    parsed._body = parsed.raw_body = body
+    parsed.parsed_body = _parse_by_content_type(request, body, options)
+    if options.body is not None and parsed.parsed_body is not None and not should_stop():
+        options.body.check_rows(parsed.parsed_body, options.max_rows)
+        parsed.ignored_fields = check_unknown_keys(options.body.ignored_in(parsed.parsed_body), options.bounds)
+        parsed.validated = options.body.validated(parsed.parsed_body)
+    return parsed
 
 
-def _with_json(request: Request) -> ReadRequest:
+def _as_json_request(request: Request) -> ParsedRequest:
     """The request as one that has sent JSON: from here on it is all the same."""
     scope = dict(request.scope)
     headers = [(k, v) for k, v in request.scope["headers"] if k != b"content-type"]
     scope["headers"] = [*headers, (b"content-type", b"application/json")]
-    return ReadRequest(scope, request.receive)
+    return ParsedRequest(scope, request.receive)
 
 
-def _value(request: Request, body: bytes, reading: Reading) -> Any:
-    kind = _kind(request)
-    if kind == "application/json" or kind.endswith("+json"):
-        return read_json(body, reading.bounds)
-    if kind == "application/x-www-form-urlencoded":
-        return _form(body, reading.bounds)
-    if kind == MULTIPART and reading.takes_files:
-        return read_parts(request, body, reading.bounds)
-    if kind == MULTIPART:
-        raise WrongBody(415, f"No files are taken here, so {MULTIPART} is not read: send application/json.")
-    raise WrongBody(415)
+def _parse_by_content_type(request: Request, body: bytes, options: BodyReadOptions) -> Any:
+    media_type = _media_type(request)
+    if media_type == "application/json" or media_type.endswith("+json"):
+        return read_json(body, options.bounds)
+    if media_type == "application/x-www-form-urlencoded":
+        return _parse_form(body, options.bounds)
+    if media_type == MULTIPART and options.takes_files:
+        return read_multipart(request, body, options.bounds)
+    if media_type == MULTIPART:
+        raise UnreadableBody(415, f"No files are taken here, so {MULTIPART} is not read: send application/json.")
+    raise UnreadableBody(415)
 
 
-def read_parts(request: Request, body: bytes, bounds: Bounds) -> dict[str, FormText | Upload]:
+def read_multipart(request: Request, body: bytes, bounds: BodyLimits) -> dict[str, FormText | FormFile]:
     """The fields and files of a form in parts."""
-    return _at_once(_form_with_files(body, _boundary(request), bounds))
+    return _run_without_waiting(_parse_multipart(body, _multipart_boundary(request), bounds))
 
 
-async def essence(request: Request) -> bytes:
+async def get_digest_body(request: Request) -> bytes:
     """What is the same when a call is repeated: a form with files is divided by other signs each time."""
     body = await request.body()
-    if _kind(request) != MULTIPART:
+    if _media_type(request) != MULTIPART:
         return body
-    return body.replace(b"--" + _boundary(request), b"--")
+    return body.replace(b"--" + _multipart_boundary(request), b"--")
 
 
-def understand_again(raw: bytes) -> Any:
+def parse_stored_body(raw: bytes) -> Any:
     """What a request without files said, from its body alone: an object in JSON, or else a form. It was let
     in once, whatever the bounds are by now."""
-    return _json(raw, None) if raw.lstrip()[:1] == b"{" else _form(raw, BOUNDS)
+    return _parse_json(raw, None) if raw.lstrip()[:1] == b"{" else _parse_form(raw, DEFAULT_BODY_LIMITS)
 
 
-def _kind(request: Request) -> str:
+def _media_type(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
-def _boundary(request: Request) -> bytes:
+def _multipart_boundary(request: Request) -> bytes:
     """What stands between the parts of a form with files."""
     _, options = parse_options_header(request.headers["content-type"])
     boundary = options.get(b"boundary", b"")
-    if not BOUNDARY.fullmatch(boundary):
+    if not MULTIPART_BOUNDARY.fullmatch(boundary):
         raise Invalid({"body": [f"The form cannot be read: its {MULTIPART} names no boundary."]})
     return boundary
 
 
-def read_json(body: bytes, bounds: Bounds) -> Any:
+def read_json(body: bytes, bounds: BodyLimits) -> Any:
     """What a caller's JSON says; `Invalid` if it is none, or holds too much."""
-    return _json(body, bounds)
+    return _parse_json(body, bounds)
 
 
-def _json(body: bytes, bounds: Bounds | None) -> Any:
+def _parse_json(body: bytes, bounds: BodyLimits | None) -> Any:
     try:
-        return exact_json.read(body, bounds=bounds)
-    except exact_json.NotJson as bad:
-        raise Invalid({"body": [_sayable(str(bad))]}) from None
+        return exact_json.parse_json(body, limits=bounds)
+    except exact_json.InvalidJson as error:
+        raise Invalid({"body": [_escape_surrogates(str(error))]}) from None
 
 
-def _sayable(text: str) -> str:
+def _escape_surrogates(text: str) -> str:
     """A sentence may quote the body, and a body may hold half a character."""
     return text.encode(errors="backslashreplace").decode()
 
 
-def _form(body: bytes, bounds: Bounds) -> dict[str, FormText]:
-    if body[:LARGE_BODY].lstrip()[:1] in (b"{", b"["):
-        raise WrongBody(
+def _parse_form(body: bytes, bounds: BodyLimits) -> dict[str, FormText]:
+    if body[:LARGE_BODY_BYTES].lstrip()[:1] in (b"{", b"["):
+        raise UnreadableBody(
             415, "The body looks like JSON but is labelled as a form: send Content-Type: application/json."
         )
     try:
-        pairs = read_form(body, fields=MOST_PAIRS, bounds=bounds, strict=True)
+        pairs = parse_form(body, max_fields=MAX_FORM_FIELDS, limits=bounds, is_strict=True)
     except ValueError:
         raise Invalid({"body": ["The form cannot be read."]}) from None
-    return {name: FormText(value) for name, value in _once_each(pairs).items()}
+    return {name: FormText(value) for name, value in _reject_duplicates(pairs).items()}
 
 
-def _once_each(pairs: Sequence[tuple[str, Given]]) -> dict[str, Given]:
-    times = Counter(name for name, _ in pairs)
-    twice = next((name for name, count in times.items() if count > 1), None)
-    if twice is not None:
-        raise Invalid({twice: ["This field is given twice."]})
+def _reject_duplicates(pairs: Sequence[tuple[str, Result]]) -> dict[str, Result]:
+    counts = Counter(name for name, _ in pairs)
+    duplicate = next((name for name, count in counts.items() if count > 1), None)
+    if duplicate is not None:
+        raise Invalid({duplicate: ["This field is given twice."]})
     return dict(pairs)
 
 
-class _InMemory(MultiPartParser):
+class _InMemoryMultiPartParser(MultiPartParser):
     """The body is in memory, and bounded: a copy on disk would help nobody."""
 
     spool_max_size = sys.maxsize
 
 
-async def _form_with_files(body: bytes, boundary: bytes, bounds: Bounds) -> dict[str, FormText | Upload]:
+async def _parse_multipart(body: bytes, boundary: bytes, bounds: BodyLimits) -> dict[str, FormText | FormFile]:
     # Read as Latin-1 every byte is a letter, and comes back as it was: what is no UTF-8 can be told.
-    kind = f'{MULTIPART}; boundary="{boundary.decode()}"; charset=latin-1'
-    parser = _InMemory(
-        Headers({"content-type": kind}),
-        _piecemeal(body),
-        max_files=MOST_FILES,
-        max_fields=MOST_FIELDS,
-        max_part_size=LONGEST_FIELD,
+    content_type = f'{MULTIPART}; boundary="{boundary.decode()}"; charset=latin-1'
+    parser = _InMemoryMultiPartParser(
+        Headers({"content-type": content_type}),
+        _iterate_chunks(body),
+        max_files=MAX_FILES,
+        max_fields=MAX_FIELDS,
+        max_part_size=MAX_FIELD_BYTES,
     )
     if b"--" + boundary + b"--" not in body:
         raise Invalid({"body": ["The form cannot be read: it ends too early."]})
     try:
         form = await parser.parse()
         try:
-            if any(len(name) > bounds.key_bytes for name in form):
-                raise long_name(bounds)
-            return _once_each([(_utf8(name), await _part(value)) for name, value in form.multi_items()])
+            if any(len(name) > bounds.max_key_bytes for name in form):
+                raise long_name_error(bounds)
+            return _reject_duplicates(
+                [(_latin1_to_utf8(name), await _read_part(value)) for name, value in form.multi_items()]
+            )
         finally:
             await form.close()
     except (MultiPartException, UnicodeDecodeError):
         raise Invalid(
             {
                 "body": [
-                    f"The form cannot be read. It may have {MOST_FIELDS} fields of {LONGEST_FIELD:,} bytes in"
-                    f" UTF-8, and {MOST_FILES} files."
+                    f"The form cannot be read. It may have {MAX_FIELDS} fields of {MAX_FIELD_BYTES:,} bytes in"
+                    f" UTF-8, and {MAX_FILES} files."
                 ]
             }
         ) from None
 
 
-async def _piecemeal(body: bytes) -> AsyncGenerator[bytes, None]:
-    for start in range(0, len(body), AT_A_TIME):
-        yield body[start : start + AT_A_TIME]
+async def _iterate_chunks(body: bytes) -> AsyncGenerator[bytes, None]:
+    for start in range(0, len(body), CHUNK_BYTES):
+        yield body[start : start + CHUNK_BYTES]
 
 
-def _at_once(reading: Coroutine[Any, Any, Given]) -> Given:
+def _run_without_waiting(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """What a coroutine gives that has nothing to wait for: all that it reads is in memory."""
     try:
-        reading.send(None)
-    except StopIteration as done:
-        given: Given = done.value
-        return given
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: Result = stop.value
+        return result
     raise AssertionError("A form in memory was waited for.")
 
 
-async def _part(value: str | UploadFile) -> FormText | Upload:
-    return FormText(_utf8(value)) if isinstance(value, str) else Upload(await value.read())
+async def _read_part(value: str | UploadFile) -> FormText | FormFile:
+    return FormText(_latin1_to_utf8(value)) if isinstance(value, str) else FormFile(await value.read())
 
 
-def _utf8(text: str) -> str:
+def _latin1_to_utf8(text: str) -> str:
     return text.encode("latin-1").decode()

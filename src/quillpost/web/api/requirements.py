@@ -7,21 +7,21 @@ from quillpost.web.api.bodies import NOT_BLANK
 
 Json = dict[str, Any]
 
-SAYS_SOMETHING: Json = {"type": "string", "pattern": NOT_BLANK}
-URL: Json = {"type": "string", "pattern": r"^\s*[hH][tT][tT][pP][sS]?://[^\s\u0000]"}
-SOME: Json = {"type": "array", "minItems": 1}
-ID: Json = {"type": "integer"}
-SAYS_NOTHING: Json = {"anyOf": [{"type": "null"}, {"type": "string", "pattern": r"^\s*$"}]}
-NONE: Json = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
+NON_BLANK_TEXT: Json = {"type": "string", "pattern": NOT_BLANK}
+URL_TEXT: Json = {"type": "string", "pattern": r"^\s*[hH][tT][tT][pP][sS]?://[^\s\u0000]"}
+NON_EMPTY_ARRAY: Json = {"type": "array", "minItems": 1}
+INTEGER: Json = {"type": "integer"}
+BLANK_OR_NULL: Json = {"anyOf": [{"type": "null"}, {"type": "string", "pattern": r"^\s*$"}]}
+EMPTY_OR_NULL: Json = {"anyOf": [{"type": "null"}, {"type": "array", "maxItems": 0}]}
 NULL: Json = {"type": "null"}
 
 
-def has(**fields: Json) -> Json:
+def requires_fields(**fields: Json) -> Json:
     """An object with all of these, each as it is described."""
     return {"type": "object", "required": list(fields), "properties": fields}
 
 
-def is_without(fields: Json) -> Json:
+def allows_only(fields: Json) -> Json:
     """An object in which these, where they are there, say nothing."""
     return {"type": "object", "properties": fields}
 
@@ -30,11 +30,11 @@ def any_of(choices: Sequence[Json]) -> Json:
     return {"anyOf": list(choices)}
 
 
-def both(one: Json, other: Json) -> Json:
+def merge_objects(left: Json, right: Json) -> Json:
     return {
         "type": "object",
-        "required": [*one.get("required", ()), *other.get("required", ())],
-        "properties": {**one["properties"], **other["properties"]},
+        "required": [*left.get("required", ()), *right.get("required", ())],
+        "properties": {**left["properties"], **right["properties"]},
     }
 
 
@@ -43,6 +43,6 @@ def all_of(*requirements: Json) -> Json:
     return {"allOf": list(requirements)}
 
 
-def one_of_texts(*names: str) -> Json:
+def require_one_text(*names: str) -> Json:
     """At least one of these texts must say something."""
-    return all_of(any_of([has(**{name: SAYS_SOMETHING}) for name in names]))
+    return all_of(any_of([requires_fields(**{name: NON_BLANK_TEXT}) for name in names]))

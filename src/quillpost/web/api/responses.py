@@ -13,78 +13,78 @@ from quillpost.core.tokens import hide_secrets
 
 Row = TypeVar("Row")
 
-LONGEST_HEADER = 2_000
-LONGEST_SECRET = 200
+MAX_HEADER_LENGTH = 2_000
+MAX_SECRET_LENGTH = 200
 """At least as long as any secret of ours, however it is written."""
-IGNORED = "X-Ignored-Fields"
-REFUSALS = 400
+IGNORED_HEADER = "X-Ignored-Fields"
+FIRST_ERROR_STATUS = 400
 
 
-def answer(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(content: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     body = orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
     return Response(
-        body if status < REFUSALS else _covered(body),
+        body if status < FIRST_ERROR_STATUS else _hide_body_secrets(body),
         status_code=status,
-        headers={name: header_text(value) for name, value in (headers or {}).items()},
+        headers={name: to_header_text(value) for name, value in (headers or {}).items()},
         media_type="application/json",
     )
 
 
-def _covered(body: bytes) -> bytes:
+def _hide_body_secrets(body: bytes) -> bytes:
     """A refusal may quote what was sent, and somebody may have sent a token, or what a gift card is claimed
     with, where it does not belong."""
     return hide_secrets(body.decode()).encode()
 
 
-def name_ignored(response: Response, names: Iterable[str]) -> Response:
+def add_ignored_header(response: Response, names: Iterable[str]) -> Response:
     """The answer, with what of the call changed nothing, beside that which it names already."""
-    named = response.headers.get(IGNORED)
-    ignored = {*names, *(named.split(", ") if named else ())}
+    existing = response.headers.get(IGNORED_HEADER)
+    ignored = {*names, *(existing.split(", ") if existing else ())}
     if ignored:
-        response.headers[IGNORED] = header_text(", ".join(sorted(ignored)))
+        response.headers[IGNORED_HEADER] = to_header_text(", ".join(sorted(ignored)))
     return response
 
 
-def unmeasured(response: Response) -> Response:
+def without_length(response: Response) -> Response:
     """The answer to a HEAD for which nothing is drawn: how long the body of the GET would be is not known."""
     del response.headers["Content-Length"]
     return response
 
 
-def header_text(text: str) -> str:
+def to_header_text(text: str) -> str:
     """Callers' own words may stand in a header: plain ASCII, on one line, not endless."""
-    plain = _beginning(text)[:LONGEST_HEADER].encode("ascii", "backslashreplace").decode()
-    return "".join(letter if letter.isprintable() else " " for letter in plain)[:LONGEST_HEADER]
+    plain = _truncate_safely(text)[:MAX_HEADER_LENGTH].encode("ascii", "backslashreplace").decode()
+    return "".join(char if char.isprintable() else " " for char in plain)[:MAX_HEADER_LENGTH]
 
 
-def _beginning(text: str) -> str:
+def _truncate_safely(text: str) -> str:
     """Without secrets, and without the half of one at which it was cut off."""
-    most = 2 * LONGEST_HEADER
-    shown = hide_secrets(text[:most])
-    return shown if len(text) <= most else shown[:-LONGEST_SECRET]
+    max_length = 2 * MAX_HEADER_LENGTH
+    text_start = hide_secrets(text[:max_length])
+    return text_start if len(text) <= max_length else text_start[:-MAX_SECRET_LENGTH]
 
 
-def verbatim(metadata: str | None) -> Any:
+def raw_json(metadata: str | None) -> Any:
     """Metadata goes back to the letter, number texts and key order included."""
     return None if metadata is None else orjson.Fragment(metadata.encode())
 
 
-def linked(
+def page_response(
     request: Request,
     page: Page[Row],
-    show: Callable[[Row], Mapping[str, Any]],
+    serialize: Callable[[Row], Mapping[str, Any]],
     *,
-    more: Mapping[str, Any] | None = None,
+    extra_meta: Mapping[str, Any] | None = None,
 ) -> Response:
-    """The links + meta envelope; `more` is in the meta as well."""
+    """The links + meta envelope; `extra_meta` is in the meta as well."""
     current = page.asked.page
 
     def link(number: int | None) -> str | None:
         return None if number is None else str(_page_url(request.url, number))
 
-    return answer(
+    return json_response(
         {
-            "data": [show(row) for row in page.rows],
+            "data": [serialize(row) for row in page.rows],
             "links": {
                 "first": link(1),
                 "last": link(page.last_page),
@@ -99,23 +99,25 @@ def linked(
                 "per_page": page.asked.per_page,
                 "to": page.last_row,
                 "total": page.total,
-                **(more or {}),
+                **(extra_meta or {}),
             },
         }
     )
 
 
-def paginated(request: Request, page: Page[Row], show: Callable[[Row], Mapping[str, Any]]) -> Response:
+def numbered_page_response(
+    request: Request, page: Page[Row], serialize: Callable[[Row], Mapping[str, Any]]
+) -> Response:
     """The page-number envelope."""
     current = page.asked.page
 
     def link(number: int) -> str:
         return str(_page_url(request.url, number))
 
-    return answer(
+    return json_response(
         {
             "current_page": current,
-            "data": [show(row) for row in page.rows],
+            "data": [serialize(row) for row in page.rows],
             "first_page_url": link(1),
             "from": page.first_row,
             "last_page": page.last_page,
@@ -135,37 +137,37 @@ def _page_url(url: URL, number: int) -> URL:
     return url.include_query_params(page=number)
 
 
-WARNINGS = "X-Warnings"
-LONGEST_WARNING = 800
-ROOM_FOR_COUNT = 80
+WARNINGS_HEADER = "X-Warnings"
+MAX_WARNING_LENGTH = 800
+COUNT_LENGTH = 80
 
 
-def warning_header(warnings: Sequence[str]) -> dict[str, str]:
+def build_warning_header(warnings: Sequence[str]) -> dict[str, str]:
     """The header for an answer, or none where there is nothing to say. It is plain ASCII, as headers are, and
     not endless: sentences that have no room are counted in the last one."""
-    told = [_escaped(warning) for warning in dict.fromkeys(warnings)]
-    if not told:
+    escaped = [_escape_warning(warning) for warning in dict.fromkeys(warnings)]
+    if not escaped:
         return {}
-    shown: list[str] = []
-    room = LONGEST_HEADER - ROOM_FOR_COUNT
-    for sentence in told:
-        room -= len(sentence) + 2
+    included: list[str] = []
+    room = MAX_HEADER_LENGTH - COUNT_LENGTH
+    for warning_text in escaped:
+        room -= len(warning_text) + 2
         if room < 0:
             break
-        shown.append(sentence)
-    if len(shown) < len(told):
-        left = len(told) - len(shown)
-        shown.append(
-            json.dumps(f"{left:,} more {'warning has' if left == 1 else 'warnings have'} no room here.")
+        included.append(warning_text)
+    if len(included) < len(escaped):
+        omitted = len(escaped) - len(included)
+        included.append(
+            json.dumps(f"{omitted:,} more {'warning has' if omitted == 1 else 'warnings have'} no room here.")
         )
-    return {WARNINGS: f"[{', '.join(shown)}]"}
+    return {WARNINGS_HEADER: f"[{', '.join(included)}]"}
 
 
-def _escaped(warning: str) -> str:
+def _escape_warning(warning: str) -> str:
     """Callers' own words may stand in a warning: no secret, and never half of an escape."""
     text = hide_secrets(warning)
-    written = json.dumps(text)
-    while len(written) > LONGEST_WARNING:
-        text = text[: len(text) * LONGEST_WARNING // (len(written) + 4)].rstrip() + "…"
-        written = json.dumps(text)
-    return written
+    encoded = json.dumps(text)
+    while len(encoded) > MAX_WARNING_LENGTH:
+        text = text[: len(text) * MAX_WARNING_LENGTH // (len(encoded) + 4)].rstrip() + "…"
+        encoded = json.dumps(text)
+    return encoded

@@ -12,17 +12,17 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.core.errors import QuillpostError
 from quillpost.web.api import idempotency
 from quillpost.web.api.bodies import Body
-from quillpost.web.api.dependencies import Unit, caller_of, parts_of
-from quillpost.web.api.errors import WrongBody, answer_to
-from quillpost.web.api.requests import Reading, ReadRequest, essence, understand
-from quillpost.web.api.responses import name_ignored
-from quillpost.web.api.uploads import upload_of
+from quillpost.web.api.dependencies import UnitOfWork, get_caller, get_container
+from quillpost.web.api.errors import UnreadableBody, respond_to_error
+from quillpost.web.api.requests import BodyReadOptions, ParsedRequest, get_digest_body, parse_request
+from quillpost.web.api.responses import add_ignored_header
+from quillpost.web.api.uploads import get_upload
 
-ANSWERED = (QuillpostError, RequestValidationError, HTTPException, WrongBody)
+STORED_ERRORS = (QuillpostError, RequestValidationError, HTTPException, UnreadableBody)
 
 PREFIX = "/api/v2"
 
@@ -34,56 +34,66 @@ class V2Route(APIRoute):
 
     takes_files = False
 
-    def __init__(self, *args: Any, **how: Any) -> None:
-        super().__init__(*args, **how | {"generate_unique_id_function": attrgetter("name")})
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options | {"generate_unique_id_function": attrgetter("name")})
 
     def get_route_handler(self) -> Handler:
-        answer, body, known = super().get_route_handler(), self._body(), self._query_names()
+        call_endpoint, body_type, known_names = (
+            super().get_route_handler(),
+            self._body_type(),
+            self._query_parameter_names(),
+        )
 
         async def run(request: Request) -> Response:
-            request.state.ignored = _unknown_in_query(request, known)
-            understood = await understand(request, self._reading(request, body))
-            if isinstance(understood, ReadRequest):
-                request.state.ignored |= understood.ignored
-            return name_ignored(await answer(understood), request.state.ignored)
+            request.state.ignored = _find_unknown_parameters(request, known_names)
+            parsed = await parse_request(request, self._read_options(request, body_type))
+            if isinstance(parsed, ParsedRequest):
+                request.state.ignored |= parsed.ignored_fields
+            return add_ignored_header(await call_endpoint(parsed), request.state.ignored)
 
         async def handle(request: Request) -> Response:
             key = request.headers.get("idempotency-key")
             if key is None or request.method != "POST":
-                return _public(await run(request))
-            return _public(await _once(run, request, key))
+                return _remove_internal_headers(await run(request))
+            return _remove_internal_headers(await _run_once(run, request, key))
 
         return handle
 
-    def _reading(self, request: Request, body: type[Body] | None) -> Reading:
-        limits = parts_of(request).limits
-        return Reading(
-            body,
+    def _read_options(self, request: Request, body_type: type[Body] | None) -> BodyReadOptions:
+        limits = get_container(request).limits
+        return BodyReadOptions(
+            body_type,
             takes_files=self.takes_files,
             bounds=limits.bounds,
-            most_rows=limits.inline_recipients,
-            turns=request.app.state.turns,
-            who=caller_of(request).account_id,
+            max_rows=limits.inline_recipients,
+            queue=request.app.state.turns,
+            who=get_caller(request).account_id,
         )
 
-    def _body(self) -> type[Body] | None:
+    def _body_type(self) -> type[Body] | None:
         """Who reads what a caller sends here, if anything is read."""
         if self.body_field is None:
             return None
-        kind = self.body_field.field_info.annotation
+        annotation = self.body_field.field_info.annotation
         return next(
-            (each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, Body)),
+            (
+                candidate
+                for candidate in (annotation, *get_args(annotation))
+                if isinstance(candidate, type) and issubclass(candidate, Body)
+            ),
             None,
         )
 
-    def _query_names(self) -> frozenset[str]:
+    def _query_parameter_names(self) -> frozenset[str]:
         """What this route reads out of a query string, by the names on the wire; `metadata[` begins those of
         an object, which is spread over several."""
-        taken = get_flat_params(self.dependant)
-        read = (each.alias for each in taken if isinstance(each.field_info, params.Query))
-        described = (self.openapi_extra or {}).get("parameters", ())
-        objects = (f"{each['name']}[" for each in described if each.get("style") == "deepObject")
-        return frozenset((*read, *objects))
+        parameters = get_flat_params(self.dependant)
+        query_names = (parameter.alias for parameter in parameters if isinstance(parameter.field_info, params.Query))
+        extra_parameters = (self.openapi_extra or {}).get("parameters", ())
+        object_prefixes = (
+            f"{parameter['name']}[" for parameter in extra_parameters if parameter.get("style") == "deepObject"
+        )
+        return frozenset((*query_names, *object_prefixes))
 
 
 class UploadRoute(V2Route):
@@ -92,81 +102,83 @@ class UploadRoute(V2Route):
     takes_files = True
 
 
-def _unknown_in_query(request: Request, known: frozenset[str]) -> set[str]:
+def _find_unknown_parameters(request: Request, known_names: frozenset[str]) -> set[str]:
     """Parameters of the call that change nothing: whoever misspells a filter is answered with everybody."""
     return {
         name
         for name in request.query_params
-        if name not in known and "".join(name.partition("[")[:2]) not in known
+        if name not in known_names and "".join(name.partition("[")[:2]) not in known_names
     }
 
 
-async def _once(run: Handler, request: Request, key: str) -> Response:
+async def _run_once(run: Handler, request: Request, key: str) -> Response:
     """The first call's answer, whether this is the first call or not."""
-    parts, who = parts_of(request), caller_of(request)
-    upload = upload_of(request)
-    said = await essence(request) if upload is None else await run_in_threadpool(upload.essence)
-    claim = await run_in_threadpool(idempotency.make_claim, who, request.url.path, key, said)
-    hold = idempotency.Hold(parts.db, claim)
+    container, who = get_container(request), get_caller(request)
+    upload = get_upload(request)
+    digest_body = await get_digest_body(request) if upload is None else await run_in_threadpool(upload.get_digest_body)
+    claim = await run_in_threadpool(idempotency.create_claim, who, request.url.path, key, digest_body)
+    lock = idempotency.IdempotencyLock(container.db, claim)
     try:
-        earlier = await run_in_threadpool(hold.take, parts.sealer, now=parts.clock())
-        return earlier if earlier is not None else await _first(run, request, claim, hold)
+        stored_response = await run_in_threadpool(lock.acquire, container.encryptor, now=container.clock())
+        return stored_response if stored_response is not None else await _run_first(run, request, claim, lock)
     finally:
-        if hold.is_held:
+        if lock.is_held:
             with CancelScope(shield=True):  # a caller who has left must not take the key along
-                await run_in_threadpool(hold.end)
+                await run_in_threadpool(lock.release)
 
 
-async def _first(
-    run: Handler, request: Request, claim: idempotency.Claim, hold: idempotency.Hold
+async def _run_first(
+    run: Handler, request: Request, claim: idempotency.IdempotencyClaim, lock: idempotency.IdempotencyLock
 ) -> Response:
     try:
         response = await run(request)
-        await run_in_threadpool(_settle, request, claim, response, hold)
-    except BaseException as failure:
+        await run_in_threadpool(_complete, request, claim, response, lock)
+    except BaseException as error:
         with CancelScope(shield=True):
-            await run_in_threadpool(_refuse, request, claim, failure)
+            await run_in_threadpool(_roll_back, request, claim, error)
         raise
     return response
 
 
-def _unit_of(request: Request) -> Unit | None:
+def _get_unit_of_work(request: Request) -> UnitOfWork | None:
     """The transaction that the endpoint asked for, if it did."""
     return getattr(request.state, "unit", None)
 
 
-def _settle(request: Request, claim: idempotency.Claim, response: Response, hold: idempotency.Hold) -> None:
+def _complete(
+    request: Request, claim: idempotency.IdempotencyClaim, response: Response, lock: idempotency.IdempotencyLock
+) -> None:
     """Keep the answer in the transaction that had the effect, or on its own where there was none. The key is
     free when that is committed."""
-    unit = _unit_of(request)
+    unit = _get_unit_of_work(request)
     if unit is None:
-        _keep(request, claim, response)
+        _store_response(request, claim, response)
     else:
-        if idempotency.is_kept(response.status_code):
-            parts = parts_of(request)
-            idempotency.keep(unit.tx, parts.sealer, claim, response, now=parts.clock())
+        if idempotency.is_stored(response.status_code):
+            container = get_container(request)
+            idempotency.store_response(unit.tx, container.encryptor, claim, response, now=container.clock())
         unit.commit()
-    hold.end()
+    lock.release()
 
 
-def _refuse(request: Request, claim: idempotency.Claim, failure: BaseException) -> None:
+def _roll_back(request: Request, claim: idempotency.IdempotencyClaim, error: BaseException) -> None:
     """What came to nothing has no effect. A refusal is kept, as any answer; a failure of ours is not."""
-    unit = _unit_of(request)
+    unit = _get_unit_of_work(request)
     if unit is not None:
-        unit.abandon(failure)
-    if isinstance(failure, ANSWERED):
-        _keep(request, claim, answer_to(request, failure))
+        unit.roll_back(error)
+    if isinstance(error, STORED_ERRORS):
+        _store_response(request, claim, respond_to_error(request, error))
 
 
-def _keep(request: Request, claim: idempotency.Claim, response: Response) -> None:
-    parts = parts_of(request)
-    if idempotency.is_kept(response.status_code):
-        with parts.db.transaction(tenant(claim.who)) as tx:
-            idempotency.keep(tx, parts.sealer, claim, response, now=parts.clock())
+def _store_response(request: Request, claim: idempotency.IdempotencyClaim, response: Response) -> None:
+    container = get_container(request)
+    if idempotency.is_stored(response.status_code):
+        with container.db.transaction(build_tenant(claim.caller)) as tx:
+            idempotency.store_response(tx, container.encryptor, claim, response, now=container.clock())
 
 
-def _public(response: Response) -> Response:
-    if idempotency.HOLDS_SECRET in response.headers:
-        del response.headers[idempotency.HOLDS_SECRET]
+def _remove_internal_headers(response: Response) -> Response:
+    if idempotency.HOLDS_SECRET_HEADER in response.headers:
+        del response.headers[idempotency.HOLDS_SECRET_HEADER]
         response.headers["Cache-Control"] = "no-store"
     return response

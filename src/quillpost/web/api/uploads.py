@@ -20,22 +20,22 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
-from quillpost.core.body_limits import BOUNDS, Bounds, long_name
+from quillpost.core.body_limits import DEFAULT_BODY_LIMITS, BodyLimits, long_name_error
 from quillpost.core.errors import Invalid, Unavailable
-from quillpost.web.api.arrival import PATIENCE, SLOWEST, require_utf8
-from quillpost.web.api.bodies import BOUNDARY, MULTIPART, whole_number
-from quillpost.web.api.errors import HungUp, WrongBody
+from quillpost.web.api.arrival import BODY_TIMEOUT_SECONDS, MIN_BYTES_PER_SECOND, require_utf8
+from quillpost.web.api.bodies import MULTIPART, MULTIPART_BOUNDARY, parse_digits
+from quillpost.web.api.errors import RequestAborted, UnreadableBody
 
-TAKES_FILE = re.compile(r"/api/v2/(?:mailing-lists/[^/]+/import|imports/preview)")
-AT_ONCE = 8
+UPLOAD_PATH = re.compile(r"/api/v2/(?:mailing-lists/[^/]+/import|imports/preview)")
+MAX_UPLOADS = 8
 """Such bodies in one process, from their first byte until they are answered: fewer than the gate has room
 for, so that other calls always pass."""
-SHARE = 2
+MAX_UPLOADS_PER_ACCOUNT = 2
 """Of these, how many may be of one account."""
-PIECE = 1_000_000
-LONGEST_FIELD = 100_000
-MOST_FIELDS = 20
-FILE = "file"
+CHUNK_BYTES = 1_000_000
+MAX_FIELD_BYTES = 100_000
+MAX_FIELDS = 20
+FILE_FIELD = "file"
 FILE_TYPES = frozenset(
     {
         "text/csv", "text/tab-separated-values", "text/plain", "application/csv", "application/octet-stream",
@@ -44,16 +44,16 @@ FILE_TYPES = frozenset(
     }
 )  # fmt: skip
 """Of a body that is the file itself."""
-HOW = f"Send the file as {MULTIPART} in the field `file`, or as the body itself with Content-Type: text/csv."
-CUT = "The form cannot be read: it ends too early."
+UPLOAD_HINT = f"Send the file as {MULTIPART} in the field `file`, or as the body itself with Content-Type: text/csv."
+FORM_CUT_OFF = "The form cannot be read: it ends too early."
 
 
-def takes_file(scope: Scope) -> bool:
-    return scope.get("method") == "POST" and TAKES_FILE.fullmatch(scope["path"]) is not None
+def is_upload(scope: Scope) -> bool:
+    return scope.get("method") == "POST" and UPLOAD_PATH.fullmatch(scope["path"]) is not None
 
 
 @dataclass(slots=True)
-class Uploaded:
+class UploadContent:
     """What such a body holds: the file, what it is called, and the fields beside it."""
 
     file: IO[bytes]
@@ -62,99 +62,99 @@ class Uploaded:
 
 
 @dataclass(slots=True)
-class Upload:
+class SpooledUpload:
     """A whole body on disk. It is taken apart when somebody asks for it, once."""
 
     body: IO[bytes]
     content_type: str
-    bounds: Bounds
-    _leave: Callable[[], None]
-    _uploaded: Uploaded | None = None
+    bounds: BodyLimits
+    _release: Callable[[], None]
+    _content: UploadContent | None = None
     _files: list[IO[bytes]] = field(default_factory=list)
 
-    def uploaded(self) -> Uploaded:
-        if self._uploaded is None:
-            self._uploaded = self._taken_apart()
-        return self._uploaded
+    def get_content(self) -> UploadContent:
+        if self._content is None:
+            self._content = self._parse()
+        return self._content
 
-    def essence(self) -> bytes:
+    def get_digest_body(self) -> bytes:
         """What is the same when a call is repeated."""
-        found = self.uploaded()
-        found.file.seek(0)
+        content = self.get_content()
+        content.file.seek(0)
         digest = hashlib.sha256()
-        while piece := found.file.read(PIECE):
-            digest.update(piece)
-        return json.dumps([digest.hexdigest(), found.name, sorted(found.fields.items())]).encode()
+        while chunk := content.file.read(CHUNK_BYTES):
+            digest.update(chunk)
+        return json.dumps([digest.hexdigest(), content.name, sorted(content.fields.items())]).encode()
 
     def close(self) -> None:
         for file in (self.body, *self._files):
             file.close()
-        self._leave()
+        self._release()
 
-    def _taken_apart(self) -> Uploaded:
-        kind, options = parse_options_header(self.content_type)
-        if kind.decode("latin-1") in FILE_TYPES:
-            return Uploaded(self.body, "", {})
-        if kind.decode("latin-1") != MULTIPART:
-            raise WrongBody(415, HOW)
+    def _parse(self) -> UploadContent:
+        media_type, options = parse_options_header(self.content_type)
+        if media_type.decode("latin-1") in FILE_TYPES:
+            return UploadContent(self.body, "", {})
+        if media_type.decode("latin-1") != MULTIPART:
+            raise UnreadableBody(415, UPLOAD_HINT)
         boundary = options.get(b"boundary", b"")
-        if not BOUNDARY.fullmatch(boundary):
+        if not MULTIPART_BOUNDARY.fullmatch(boundary):
             raise Invalid({"body": [f"The form cannot be read: its {MULTIPART} names no boundary."]})
-        form = _Form(self.bounds)
+        form = _MultipartFormReader(self.bounds)
         self._files.append(form.file)
         return form.read(self.body, boundary)
 
 
-def upload_of(request: Request) -> Upload | None:
-    found = request.scope.get("state", {}).get("upload")
-    return found if isinstance(found, Upload) else None
+def get_upload(request: Request) -> SpooledUpload | None:
+    upload = request.scope.get("state", {}).get("upload")
+    return upload if isinstance(upload, SpooledUpload) else None
 
 
-class _Form:
+class _MultipartFormReader:
     """Reads a form from disk to disk: fields stay in memory, the file does not."""
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: BodyLimits) -> None:
         self._bounds = bounds
         self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (its upload closes it)
         self._name: str | None = None
         self._fields: dict[str, bytearray] = {}
         self._header, self._value = bytearray(), bytearray()
-        self._into: bytearray | None = None
-        self._is_file = self._is_whole = False
+        self._field: bytearray | None = None
+        self._is_file = self._is_complete = False
 
-    def read(self, body: IO[bytes], boundary: bytes) -> Uploaded:
+    def read(self, body: IO[bytes], boundary: bytes) -> UploadContent:
         parser = MultipartParser(
             boundary,
             {
-                "on_part_begin": self._begin,
+                "on_part_begin": self._begin_part,
                 "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
                 "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
                 "on_header_end": self._header_end,
                 "on_headers_finished": self._headers_finished,
-                "on_part_data": self._data,
+                "on_part_data": self._add_data,
                 "on_end": self._end,
             },
         )
         body.seek(0)
         try:
-            while piece := body.read(PIECE):
-                parser.write(piece)
+            while chunk := body.read(CHUNK_BYTES):
+                parser.write(chunk)
         except MultipartParseError:
             raise Invalid({"body": ["The form cannot be read."]}) from None
-        if not self._is_whole:
-            raise Invalid({"body": [CUT]})
+        if not self._is_complete:
+            raise Invalid({"body": [FORM_CUT_OFF]})
         if self._name is None:
-            raise Invalid({FILE: [f"This field is required. {HOW}"]})
+            raise Invalid({FILE_FIELD: [f"This field is required. {UPLOAD_HINT}"]})
         try:
             fields = {name: bytes(value).decode() for name, value in self._fields.items()}
         except UnicodeDecodeError:
             raise Invalid({"body": ["The fields of the form must be in UTF-8."]}) from None
         self.file.flush()
-        return Uploaded(self.file, self._name, fields)
+        return UploadContent(self.file, self._name, fields)
 
-    def _begin(self) -> None:
+    def _begin_part(self) -> None:
         self._disposition = b""
-        self._into, self._is_file = None, False
+        self._field, self._is_file = None, False
 
     def _header_end(self) -> None:
         if bytes(self._header).lower() == b"content-disposition":
@@ -164,97 +164,99 @@ class _Form:
 
     def _headers_finished(self) -> None:
         _, options = parse_options_header(self._disposition)
-        if len(options.get(b"name", b"")) > self._bounds.key_bytes:
-            raise long_name(self._bounds)
+        if len(options.get(b"name", b"")) > self._bounds.max_key_bytes:
+            raise long_name_error(self._bounds)
         name = options.get(b"name", b"").decode(errors="replace")
-        if name == FILE:
+        if name == FILE_FIELD:
             if self._name is not None:
-                raise Invalid({FILE: ["This field is given twice: send one file at a time."]})
+                raise Invalid({FILE_FIELD: ["This field is given twice: send one file at a time."]})
             self._name = options.get(b"filename", b"").decode(errors="replace")
             self._is_file = True
             return
         if name in self._fields:
             raise Invalid({name: ["This field is given twice."]})
-        if len(self._fields) >= MOST_FIELDS:
-            raise Invalid({"body": [f"The form may have {MOST_FIELDS} fields."]})
-        self._into = self._fields[name] = bytearray()
+        if len(self._fields) >= MAX_FIELDS:
+            raise Invalid({"body": [f"The form may have {MAX_FIELDS} fields."]})
+        self._field = self._fields[name] = bytearray()
 
-    def _data(self, data: bytes, start: int, end: int) -> None:
+    def _add_data(self, data: bytes, start: int, end: int) -> None:
         if self._is_file:
             self.file.write(data[start:end])
-        elif self._into is not None:
-            self._into.extend(data[start:end])
-            if len(self._into) > LONGEST_FIELD:
-                raise Invalid({"body": [f"A field of the form may have {LONGEST_FIELD:,} bytes."]})
+        elif self._field is not None:
+            self._field.extend(data[start:end])
+            if len(self._field) > MAX_FIELD_BYTES:
+                raise Invalid({"body": [f"A field of the form may have {MAX_FIELD_BYTES:,} bytes."]})
 
     def _end(self) -> None:
-        self._is_whole = True
+        self._is_complete = True
 
 
-class Landing:
+class UploadReceiver:
     """Where such bodies come down, not too many at once, nor too many of one account."""
 
-    def __init__(self, *, largest: int, bounds: Bounds = BOUNDS) -> None:
-        self._largest = largest
+    def __init__(self, *, max_bytes: int, bounds: BodyLimits = DEFAULT_BODY_LIMITS) -> None:
+        self._max_bytes = max_bytes
         self._bounds = bounds
-        self._under_way: Counter[int] = Counter()
+        self._active: Counter[int] = Counter()
 
-    async def whole(self, scope: Scope, receive: Receive) -> Upload:
+    async def receive_upload(self, scope: Scope, receive: Receive) -> SpooledUpload:
         """The body on disk, cut off at the limit whatever length it claims to have."""
-        require_utf8(Headers(scope=scope).get("content-type", ""), or_file=True)
-        declared = whole_number(Headers(scope=scope).get("content-length", "")) or 0
-        if declared > self._largest:
+        require_utf8(Headers(scope=scope).get("content-type", ""), allow_file=True)
+        declared_length = parse_digits(Headers(scope=scope).get("content-length", "")) or 0
+        if declared_length > self._max_bytes:
             raise self._too_large()
-        leave = self._enter(scope["state"]["who"].account_id)
+        release = self._reserve(scope["state"]["who"].account_id)
         file = tempfile.TemporaryFile()  # noqa: SIM115 (its upload closes it)
         try:
-            await self._receive(file, receive, declared)
+            await self._receive_to_disk(file, receive, declared_length)
         except BaseException:
             file.close()
-            leave()
+            release()
             raise
-        return Upload(file, Headers(scope=scope).get("content-type", ""), self._bounds, leave)
+        return SpooledUpload(file, Headers(scope=scope).get("content-type", ""), self._bounds, release)
 
-    def _enter(self, account_id: int) -> Callable[[], None]:
+    def _reserve(self, account_id: int) -> Callable[[], None]:
         """Count one more; what is to be called when it is done with."""
-        if self._under_way[account_id] >= SHARE:
-            raise Unavailable(f"{SHARE} of your files are being read already. Send this one when they are.")
-        if self._under_way.total() >= AT_ONCE:
+        if self._active[account_id] >= MAX_UPLOADS_PER_ACCOUNT:
+            raise Unavailable(
+                f"{MAX_UPLOADS_PER_ACCOUNT} of your files are being read already. Send this one when they are."
+            )
+        if self._active.total() >= MAX_UPLOADS:
             raise Unavailable("Too many files arrive at once. Send this one again in a moment.")
-        self._under_way[account_id] += 1
+        self._active[account_id] += 1
 
-        def leave() -> None:
-            self._under_way[account_id] -= 1
-            if not self._under_way[account_id]:
-                del self._under_way[account_id]
+        def release() -> None:
+            self._active[account_id] -= 1
+            if not self._active[account_id]:
+                del self._active[account_id]
 
-        return leave
+        return release
 
-    async def _receive(self, file: IO[bytes], receive: Receive, declared: int) -> None:
-        size, waiting = 0, bytearray()
-        begun = asyncio.get_running_loop().time()
+    async def _receive_to_disk(self, file: IO[bytes], receive: Receive, declared_length: int) -> None:
+        size, buffer = 0, bytearray()
+        started_at = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout_at(begun + PATIENCE) as limit:
-                is_whole = False
-                while not is_whole:
+            async with asyncio.timeout_at(started_at + BODY_TIMEOUT_SECONDS) as timeout:
+                is_complete = False
+                while not is_complete:
                     message: Mapping[str, Any] = await receive()
                     if message["type"] == "http.disconnect":
-                        raise HungUp
-                    waiting += message.get("body", b"")
+                        raise RequestAborted
+                    buffer += message.get("body", b"")
                     size += len(message.get("body", b""))
-                    if size > self._largest:
+                    if size > self._max_bytes:
                         raise self._too_large()
-                    if len(waiting) >= PIECE:
-                        await run_in_threadpool(file.write, bytes(waiting))
-                        waiting.clear()
-                    limit.reschedule(begun + PATIENCE + size / SLOWEST)
-                    is_whole = not message.get("more_body")
+                    if len(buffer) >= CHUNK_BYTES:
+                        await run_in_threadpool(file.write, bytes(buffer))
+                        buffer.clear()
+                    timeout.reschedule(started_at + BODY_TIMEOUT_SECONDS + size / MIN_BYTES_PER_SECOND)
+                    is_complete = not message.get("more_body")
         except TimeoutError:
-            raise WrongBody(408) from None
-        if size < declared:
+            raise UnreadableBody(408) from None
+        if size < declared_length:
             raise Invalid({"body": ["The body ends before its Content-Length: send it whole."]})
-        await run_in_threadpool(file.write, bytes(waiting))
+        await run_in_threadpool(file.write, bytes(buffer))
         file.flush()
 
-    def _too_large(self) -> WrongBody:
-        return WrongBody(413, f"The file is larger than this service accepts ({self._largest:,} bytes).")
+    def _too_large(self) -> UnreadableBody:
+        return UnreadableBody(413, f"The file is larger than this service accepts ({self._max_bytes:,} bytes).")

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from quillpost.rendering.models import BALLPOINTS, parse_colour
+from quillpost.rendering.models import PEN_COLORS, parse_color
 from quillpost.web.forms import Form
 
-INKS: Final[Sequence[str]] = tuple(BALLPOINTS)
-OWN: Final = "own"
+INK_NAMES: Final[Sequence[str]] = tuple(PEN_COLORS)
+CUSTOM_INK: Final = "own"
 """The ink that is none of the named ones: the field beside it, with `_own` to its name, says which."""
-SIZES: Final[Sequence[tuple[str, str]]] = (
+FONT_SIZES: Final[Sequence[tuple[str, str]]] = (
     ("auto", "As large as it fits"),
     ("large", "Large"),
     ("medium", "Medium"),
@@ -26,32 +26,32 @@ class Ink:
     hex: str
 
     @classmethod
-    def of(cls, written: str) -> "Ink":
+    def parse(cls, text: str) -> "Ink":
         """However it is written; ValueError where that is no color."""
-        colour = parse_colour(written)
-        name = next((name for name, each in BALLPOINTS.items() if each == colour), None)
-        return cls(name, "#" + "".join(f"{round(part * 255):02x}" for part in colour.ink))
+        color = parse_color(text)
+        name = next((name for name, each in PEN_COLORS.items() if each == color), None)
+        return cls(name, "#" + "".join(f"{round(channel * 255):02x}" for channel in color.ink))
 
     @property
     def words(self) -> str:
         return self.name.capitalize() if self.name else self.hex
 
 
-def ink_in(form: Form, name: str) -> str | None:
+def read_ink(form: Form, name: str) -> str | None:
     """What is chosen in the form's field of this name."""
-    return form.text(f"{name}_own" if form.text(name) == OWN else name) or None
+    return form.text(f"{name}_own" if form.text(name) == CUSTOM_INK else name) or None
 
 
-def ink_typed(name: str, written: str) -> dict[str, list[str]]:
+def ink_fields(name: str, text: str) -> dict[str, list[str]]:
     """What stands in the form for this ink; nothing, where it is none that we know."""
     try:
-        ink = Ink.of(written)
+        ink = Ink.parse(text)
     except ValueError:
         return {}
-    return {name: [ink.name]} if ink.name else {name: [OWN], f"{name}_own": [ink.hex]}
+    return {name: [ink.name]} if ink.name else {name: [CUSTOM_INK], f"{name}_own": [ink.hex]}
 
 
-PIECE_NAMES: Final[Mapping[str, str]] = {
+PRODUCT_NAMES: Final[Mapping[str, str]] = {
     "postcard-4x6": "Postcard 4 × 6",
     "postcard-6x9": "Postcard 6 × 9",
     "postcard-6x11": "Postcard 6 × 11",
@@ -65,13 +65,13 @@ PIECE_NAMES: Final[Mapping[str, str]] = {
 
 TYPE_NAMES: Final[Mapping[str, str]] = {
     "postcard": "Postcard",
-    "postcard6x11": PIECE_NAMES["postcard-6x11"],
-    **{name: words for name, words in PIECE_NAMES.items() if "-" not in name},
+    "postcard6x11": PRODUCT_NAMES["postcard-6x11"],
+    **{name: words for name, words in PRODUCT_NAMES.items() if "-" not in name},
 }
 """By the type of an order or a template, of which two sizes of postcards are one."""
 
 
-def piece_name(type_: str, size: str | None) -> str:
+def product_name(type_: str, size: str | None) -> str:
     """Of an order or a price; what this release does not know is called as it is."""
-    drawn_as = f"postcard-{size}" if type_.startswith("postcard") else type_
-    return PIECE_NAMES.get(drawn_as, f"{type_} {size or ''}".strip())
+    layout_name = f"postcard-{size}" if type_.startswith("postcard") else type_
+    return PRODUCT_NAMES.get(layout_name, f"{type_} {size or ''}".strip())

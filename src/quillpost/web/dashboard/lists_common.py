@@ -10,20 +10,20 @@ import sqlalchemy as sa
 from fastapi import Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.users.sessions import SignedIn
+from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Database
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.core.paging import PageRequest
-from quillpost.web.api.bodies import whole_number
-from quillpost.web.api.dependencies import DEFAULT_SIZE, LAST_PAGE
+from quillpost.web.api.bodies import parse_digits
+from quillpost.web.api.dependencies import DEFAULT_PAGE_SIZE, MAX_PAGE
 
-TABLES: Final[Mapping[str, tuple[str, sa.Table]]] = {
+TABLES_BY_AREA: Final[Mapping[str, tuple[str, sa.Table]]] = {
     "orders": ("order", orders),
     "webhooks": ("webhook", webhooks),
     "automations": ("automation", automations),
 }
-PAGE = re.compile(r"/(?P<area>[a-z]+)/(?P<number>[1-9][0-9]{0,17})(?:/|$)")
+DETAIL_PATH_PATTERN = re.compile(r"/(?P<area>[a-z]+)/(?P<number>[1-9][0-9]{0,17})(?:/|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,39 +35,39 @@ class OtherMode:
     mode: str
 
 
-def find_in_other_mode(db: Database, who: SignedIn, path: str) -> OtherMode | None:
+def find_in_other_mode(db: Database, user: SignedInUser, path: str) -> OtherMode | None:
     """What the page of this path is about, if the reader's account has it in the mode they are not in.
 
     It is looked up with the reader's own rights, so another account's is not found.
     """
-    named = PAGE.match(path)
-    if named is None or named["area"] not in TABLES:
+    match = DETAIL_PATH_PATTERN.match(path)
+    if match is None or match["area"] not in TABLES_BY_AREA:
         return None
-    thing, table = TABLES[named["area"]]
-    number = int(named["number"])
-    with db.transaction(who.tenant) as tx:
+    thing, table = TABLES_BY_AREA[match["area"]]
+    number = int(match["number"])
+    with db.transaction(user.tenant) as tx:
         mode = tx.execute(sa.select(table.c.mode).where(table.c.id == number)).scalar()
-    return OtherMode(thing, number, mode) if mode is not None and mode != who.mode else None
+    return OtherMode(thing, number, mode) if mode is not None and mode != user.mode else None
 
 
-def asked_page(page: str, *, per_page: int = DEFAULT_SIZE) -> PageRequest:
+def parse_page(page: str, *, per_page: int = DEFAULT_PAGE_SIZE) -> PageRequest:
     """The page of this number. Whoever asks for something odd gets the first."""
-    return PageRequest(min(whole_number(page.strip()) or 1, LAST_PAGE), per_page)
+    return PageRequest(min(parse_digits(page.strip()) or 1, MAX_PAGE), per_page)
 
 
-AT_ONCE: Final = 2_000
+CSV_CHUNK_LINES: Final = 2_000
 """Lines of the file that are read in one transaction, and sent in one piece."""
 
 
-def csv_file(lines: Iterator[str], name: str) -> Response:
+def csv_response(lines: Iterator[str], file_name: str) -> Response:
     return StreamingResponse(
-        _in_pieces(lines),
+        _join_chunks(lines),
         media_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"},
+        headers={"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"},
     )
 
 
-def _in_pieces(lines: Iterator[str]) -> Iterator[str]:
+def _join_chunks(lines: Iterator[str]) -> Iterator[str]:
     """Many lines together: each piece costs a step between threads."""
-    while piece := "".join(islice(lines, AT_ONCE)):
-        yield piece
+    while chunk := "".join(islice(lines, CSV_CHUNK_LINES)):
+        yield chunk

@@ -9,76 +9,76 @@ from typing import Final
 
 from fastapi import Response
 
-AT_ONCE: Final = 2
+MAX_CONCURRENT_PREVIEWS: Final = 2
 """Of one reader: what they see next is begun while the last one is not finished."""
 
 
-class Overtaken(Exception):
+class PreviewSuperseded(Exception):
     """Somebody asked for something newer meanwhile."""
 
 
 @dataclass(slots=True)
-class _Line:
+class _PreviewQueue:
     """Of one reader: how many are at work and wait, and which of those came last."""
 
-    working: int = 0
-    waiting: int = 0
-    newest: object = None
+    running_count: int = 0
+    waiting_count: int = 0
+    newest_request: object = None
 
 
-class Turns:
+class PreviewLimiter:
     """Of each reader the newest waits, and those before it are let go."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._lines: dict[Hashable, _Line] = {}
+        self._condition = threading.Condition()
+        self._queues: dict[Hashable, _PreviewQueue] = {}
 
     @contextmanager
-    def turn(self, whose: Hashable) -> Iterator[None]:
-        """`Overtaken` by one that came later."""
-        with self._changed:
-            line = self._lines.setdefault(whose, _Line())
+    def slot(self, reader: Hashable) -> Iterator[None]:
+        """`PreviewSuperseded` by one that came later."""
+        with self._condition:
+            queue = self._queues.setdefault(reader, _PreviewQueue())
             try:
-                self._wait(line)
-                line.working += 1
+                self._wait_for_slot(queue)
+                queue.running_count += 1
             finally:
-                self._forget(whose, line)
+                self._remove_if_idle(reader, queue)
         try:
             yield
         finally:
-            with self._changed:
-                line.working -= 1
-                self._changed.notify_all()
-                self._forget(whose, line)
+            with self._condition:
+                queue.running_count -= 1
+                self._condition.notify_all()
+                self._remove_if_idle(reader, queue)
 
-    def waiting(self, whose: Hashable) -> int:
-        line = self._lines.get(whose)
-        return 0 if line is None else line.waiting
+    def count_waiting(self, reader: Hashable) -> int:
+        queue = self._queues.get(reader)
+        return 0 if queue is None else queue.waiting_count
 
-    def _wait(self, line: _Line) -> None:
-        mine = line.newest = object()
-        self._changed.notify_all()
-        line.waiting += 1
+    def _wait_for_slot(self, queue: _PreviewQueue) -> None:
+        request = queue.newest_request = object()
+        self._condition.notify_all()
+        queue.waiting_count += 1
         try:
-            while line.working >= AT_ONCE:
-                if line.newest is not mine:
-                    raise Overtaken
-                self._changed.wait()
+            while queue.running_count >= MAX_CONCURRENT_PREVIEWS:
+                if queue.newest_request is not request:
+                    raise PreviewSuperseded
+                self._condition.wait()
         finally:
-            line.waiting -= 1
+            queue.waiting_count -= 1
 
-    def _forget(self, whose: Hashable, line: _Line) -> None:
-        if not line.working and not line.waiting:
-            self._lines.pop(whose, None)
-
-
-turns: Final = Turns()
+    def _remove_if_idle(self, reader: Hashable, queue: _PreviewQueue) -> None:
+        if not queue.running_count and not queue.waiting_count:
+            self._queues.pop(reader, None)
 
 
-def in_turn(whose: Hashable, draw: Callable[[], Response]) -> Response:
+preview_limiter: Final = PreviewLimiter()
+
+
+def draw_latest(reader: Hashable, draw: Callable[[], Response]) -> Response:
     """What is drawn; where it was overtaken no answer, and what the browser shows stays as it is."""
     try:
-        with turns.turn(whose):
+        with preview_limiter.slot(reader):
             return draw()
-    except Overtaken:
+    except PreviewSuperseded:
         return Response(status_code=204, headers={"Cache-Control": "no-store"})

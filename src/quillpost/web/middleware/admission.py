@@ -18,335 +18,342 @@ from dataclasses import dataclass, field
 from starlette.types import Message, Receive, Send
 
 from quillpost.core.errors import Overloaded, Unavailable
-from quillpost.core.shutdown import STOPPING
-from quillpost.web.api.errors import HungUp
+from quillpost.core.shutdown import STOPPING_MESSAGE
+from quillpost.web.api.errors import RequestAborted
 from quillpost.web.middleware.processor_load import ProcessorLoad
 
-PLACES = 16
+MAX_CONCURRENT_REQUESTS = 16
 """Requests at work at once in a process."""
 
-LONG_LINE = 16
+LONG_QUEUE_LENGTH = 16
 """More waiting requests than a caller has who makes a few at once, some held up by a picture's host."""
-LONG_LINES_EVERY = 0.1
+LONG_QUEUE_INTERVAL_SECONDS = 0.1
 """Seconds between two requests of long lines, while the processor is fully used and others are inside."""
 
-BETWEEN_REFUSALS = 0.005
-WITHIN = 1.0
+REFUSAL_INTERVAL_SECONDS = 0.005
+MAX_REFUSAL_SPREAD_SECONDS = 1.0
 """Seconds between two who are sent away, and in which all are whose time is over: of hundreds at once each
 takes a moment of the event loop, and whoever is served meanwhile is not to wait for all of them."""
 
 
-Refusal = Callable[[], Exception]
+CreateRefusal = Callable[[], Exception]
 
 
 @dataclass(eq=False, slots=True)
 class _Waiter:
-    whose: Hashable
-    admitted: asyncio.Future["Refusal | None"]
+    caller_key: Hashable
+    outcome: asyncio.Future["CreateRefusal | None"]
     """Makes the exception to refuse it with. Holding the exception itself would be a reference cycle (future,
     exception, traceback, frame) for the garbage collector, hundreds of times a second."""
-    is_back: bool
+    is_returning: bool
 
     @property
-    def waits(self) -> bool:
-        return not self.admitted.done()
+    def is_waiting(self) -> bool:
+        return not self.outcome.done()
 
 
 @dataclass(slots=True)
-class _Line:
+class _CallerQueue:
     """Who waits of one caller: those who have been inside before, and newcomers."""
 
-    back: deque[_Waiter] = field(default_factory=deque)
-    new: deque[_Waiter] = field(default_factory=deque)
+    returning: deque[_Waiter] = field(default_factory=deque)
+    newcomers: deque[_Waiter] = field(default_factory=deque)
 
-    def of(self, waiter: _Waiter) -> deque[_Waiter]:
-        return self.back if waiter.is_back else self.new
+    def queue_for(self, waiter: _Waiter) -> deque[_Waiter]:
+        return self.returning if waiter.is_returning else self.newcomers
 
-    def take(self) -> _Waiter:
-        return (self.back or self.new).popleft()
+    def pop_next(self) -> _Waiter:
+        return (self.returning or self.newcomers).popleft()
 
     def __len__(self) -> int:
-        return len(self.back) + len(self.new)
+        return len(self.returning) + len(self.newcomers)
 
 
-class Place:
+class AdmissionTicket:
     """One request's: inside, or outside for a while, and in the end gone."""
 
-    def __init__(self, admission: "Admission", whose: Hashable, patience: float) -> None:
+    def __init__(self, admission: "Admission", caller_key: Hashable, max_wait_seconds: float) -> None:
         self._admission = admission
-        self._whose = whose
-        self._patience = patience
+        self._caller_key = caller_key
+        self._seconds_left = max_wait_seconds
         """Seconds that it will still wait."""
-        self._is_inside = False
-        self._was_inside = False
+        self._is_admitted = False
+        self._was_admitted = False
         self._waiter: _Waiter | None = None
 
-    def enter_at_once(self) -> bool:
+    def try_enter(self) -> bool:
         """Whether there was room. Whoever was never inside finds a house closed that is about to end."""
-        if self._admission.is_closed and not self._was_inside:
-            raise Unavailable(STOPPING)
-        if not self._is_inside and self._admission._take_free(self._whose):
-            self._is_inside = self._was_inside = True
-        return self._is_inside
+        if self._admission.is_closed and not self._was_admitted:
+            raise Unavailable(STOPPING_MESSAGE)
+        if not self._is_admitted and self._admission._try_admit(self._caller_key):
+            self._is_admitted = self._was_admitted = True
+        return self._is_admitted
 
     async def enter(self) -> None:
         """Wait for a turn; `Overloaded` where that takes too long. Who comes back is before newcomers."""
-        if self.enter_at_once():
+        if self.try_enter():
             return
         loop = asyncio.get_running_loop()
-        since = loop.time()
-        self._waiter = self._admission._line_up(self._whose, is_back=self._was_inside)
-        await self._admission._wait(self._waiter, self._patience)
-        self._patience = max(0.0, self._patience - (loop.time() - since))
-        self._is_inside = self._was_inside = True
+        started_at = loop.time()
+        self._waiter = self._admission._enqueue(self._caller_key, is_returning=self._was_admitted)
+        await self._admission._wait(self._waiter, self._seconds_left)
+        self._seconds_left = max(0.0, self._seconds_left - (loop.time() - started_at))
+        self._is_admitted = self._was_admitted = True
 
-    def give_up(self, why: Refusal) -> None:
+    def give_up(self, create_refusal: CreateRefusal) -> None:
         """If it waits, it waits no longer: `enter` raises this."""
-        if self._waiter is not None and self._waiter.waits:
-            self._admission._send_away(self._waiter, why)
+        if self._waiter is not None and self._waiter.is_waiting:
+            self._admission._refuse(self._waiter, create_refusal)
 
     def leave(self) -> None:
         """Let somebody else in. Safe to call twice."""
-        if self._is_inside:
-            self._is_inside = False
-            self._admission._leave(self._whose)
+        if self._is_admitted:
+            self._is_admitted = False
+            self._admission._release(self._caller_key)
 
-    def become(self, whose: Hashable) -> None:
+    def change_caller(self, caller_key: Hashable) -> None:
         """It has turned out whose it is; it is outside until it enters as that."""
-        if whose != self._whose:
+        if caller_key != self._caller_key:
             self.leave()
-            self._whose = whose
+            self._caller_key = caller_key
 
 
 class Admission:
     """All places of a process, and the lines before them."""
 
     def __init__(
-        self, *, share: int, patience: float, places: int = PLACES, load: ProcessorLoad | None = None
+        self,
+        *,
+        max_per_caller: int,
+        max_wait_seconds: float,
+        max_concurrent: int = MAX_CONCURRENT_REQUESTS,
+        load: ProcessorLoad | None = None,
     ) -> None:
-        self._places = places
+        self._max_concurrent = max_concurrent
         self._load = load
-        self._share = share
-        self._patience = patience
-        self._inside: Counter[Hashable] = Counter()
-        self._lines: dict[Hashable, _Line] = {}
+        self._max_per_caller = max_per_caller
+        self._max_wait_seconds = max_wait_seconds
+        self._admitted: Counter[Hashable] = Counter()
+        self._queues: dict[Hashable, _CallerQueue] = {}
         # Callers who wait, by how many places they have; each level in the order in which they came to it.
-        self._levels: list[dict[Hashable, None]] = [{} for _ in range(places + 1)]
+        self._levels: list[dict[Hashable, None]] = [{} for _ in range(max_concurrent + 1)]
         self._overdue: deque[_Waiter] = deque()
         self._next_refusal: asyncio.TimerHandle | None = None
-        self._next_look: asyncio.TimerHandle | None = None
-        self._long_lines_at = 0.0
+        self._next_retry: asyncio.TimerHandle | None = None
+        self._long_queues_at = 0.0
         self.is_closed = False
 
-    def place(self, whose: Hashable, *, patience: float = 1) -> Place:
+    def create_ticket(self, caller_key: Hashable, *, wait_factor: float = 1) -> AdmissionTicket:
         """For a request that is to enter; some wait so many times as long as others."""
-        return Place(self, whose, self._patience * patience)
+        return AdmissionTicket(self, caller_key, self._max_wait_seconds * wait_factor)
 
     def close(self) -> None:
         """Nobody new comes in, and whoever waits to is sent away. Who was inside before may finish."""
         self.is_closed = True
-        waiting = [waiter for line in self._lines.values() for waiter in line.new if waiter.waits]
-        for waiter in waiting:
-            self._send_away(waiter, lambda: Unavailable(STOPPING))
+        waiters = [waiter for queue in self._queues.values() for waiter in queue.newcomers if waiter.is_waiting]
+        for waiter in waiters:
+            self._refuse(waiter, lambda: Unavailable(STOPPING_MESSAGE))
 
-    def inside(self, whose: Hashable) -> int:
-        return self._inside[whose]
+    def count_admitted(self, caller_key: Hashable) -> int:
+        return self._admitted[caller_key]
 
-    def waiting(self, whose: Hashable) -> int:
-        return len(self._lines.get(whose, ()))
-
-    @property
-    def inside_in_all(self) -> int:
-        return self._inside.total()
+    def count_waiting(self, caller_key: Hashable) -> int:
+        return len(self._queues.get(caller_key, ()))
 
     @property
-    def waiting_in_all(self) -> int:
-        return sum(map(len, self._lines.values()))
+    def total_admitted(self) -> int:
+        return self._admitted.total()
 
-    def _line_up(self, whose: Hashable, *, is_back: bool) -> _Waiter:
-        waiter = _Waiter(whose, asyncio.get_running_loop().create_future(), is_back)
-        line = self._lines.get(whose)
-        if line is None:
-            line = self._lines[whose] = _Line()
-            self._levels[self._level(whose)][whose] = None
-        line.of(waiter).append(waiter)
+    @property
+    def total_waiting(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def _enqueue(self, caller_key: Hashable, *, is_returning: bool) -> _Waiter:
+        waiter = _Waiter(caller_key, asyncio.get_running_loop().create_future(), is_returning)
+        queue = self._queues.get(caller_key)
+        if queue is None:
+            queue = self._queues[caller_key] = _CallerQueue()
+            self._levels[self._level(caller_key)][caller_key] = None
+        queue.queue_for(waiter).append(waiter)
         return waiter
 
-    async def _wait(self, waiter: _Waiter, patience: float) -> None:
-        timer = asyncio.get_running_loop().call_later(patience, self._time_is_over, waiter)
+    async def _wait(self, waiter: _Waiter, max_wait_seconds: float) -> None:
+        timer = asyncio.get_running_loop().call_later(max_wait_seconds, self._on_timeout, waiter)
         try:
-            why = await waiter.admitted
+            create_refusal = await waiter.outcome
         except asyncio.CancelledError:
-            self._forget(waiter)
-            admitted = waiter.admitted
-            if not admitted.cancelled() and admitted.result() is None:  # let in as it was canceled
-                self._leave(waiter.whose)
+            self._remove_waiter(waiter)
+            outcome = waiter.outcome
+            if not outcome.cancelled() and outcome.result() is None:  # let in as it was canceled
+                self._release(waiter.caller_key)
             raise
         finally:
             timer.cancel()
-        if why is not None:
-            raise why()
+        if create_refusal is not None:
+            raise create_refusal()
 
-    def _take_free(self, whose: Hashable) -> bool:
-        has_room = self._inside.total() < self._places and self._inside[whose] < self._share
-        if whose in self._lines or not has_room:
+    def _try_admit(self, caller_key: Hashable) -> bool:
+        has_room = self._admitted.total() < self._max_concurrent and self._admitted[caller_key] < self._max_per_caller
+        if caller_key in self._queues or not has_room:
             return False
-        self._change(whose, 1)
+        self._change_admitted(caller_key, 1)
         return True
 
-    def _leave(self, whose: Hashable) -> None:
-        self._change(whose, -1)
-        self._let_in()
+    def _release(self, caller_key: Hashable) -> None:
+        self._change_admitted(caller_key, -1)
+        self._admit_waiting()
 
-    def _change(self, whose: Hashable, by: int) -> None:
+    def _change_admitted(self, caller_key: Hashable, delta: int) -> None:
         """One place more or less; a caller who waits moves to the end of another level."""
-        if whose in self._lines:
-            del self._levels[self._level(whose)][whose]
-        self._inside[whose] += by
-        if not self._inside[whose]:
-            del self._inside[whose]
-        if whose in self._lines:
-            self._levels[self._level(whose)][whose] = None
+        if caller_key in self._queues:
+            del self._levels[self._level(caller_key)][caller_key]
+        self._admitted[caller_key] += delta
+        if not self._admitted[caller_key]:
+            del self._admitted[caller_key]
+        if caller_key in self._queues:
+            self._levels[self._level(caller_key)][caller_key] = None
 
-    def _level(self, whose: Hashable) -> int:
-        return min(self._inside[whose], self._places)
+    def _level(self, caller_key: Hashable) -> int:
+        return min(self._admitted[caller_key], self._max_concurrent)
 
-    def _let_in(self) -> None:
-        while self._inside.total() < self._places and (whose := self._next()) is not None:
-            waiter = self._lines[whose].take()
-            self._tidy(whose)
-            if waiter.waits:
-                self._change(whose, 1)
-                waiter.admitted.set_result(None)
+    def _admit_waiting(self) -> None:
+        while self._admitted.total() < self._max_concurrent and (caller_key := self._next_caller()) is not None:
+            waiter = self._queues[caller_key].pop_next()
+            self._remove_empty_queue(caller_key)
+            if waiter.is_waiting:
+                self._change_admitted(caller_key, 1)
+                waiter.outcome.set_result(None)
 
-    def _next(self) -> Hashable | None:
-        is_short = self._load is not None and self._load.is_high
-        for level in self._levels[: self._share]:
-            for whose in level:
-                if not is_short or len(self._lines[whose]) <= LONG_LINE or self._is_time_for_long_lines():
-                    return whose
+    def _next_caller(self) -> Hashable | None:
+        is_overloaded = self._load is not None and self._load.is_high
+        for level in self._levels[: self._max_per_caller]:
+            for caller_key in level:
+                if (
+                    not is_overloaded
+                    or len(self._queues[caller_key]) <= LONG_QUEUE_LENGTH
+                    or self._may_admit_long_queue()
+                ):
+                    return caller_key
         return None
 
-    def _is_time_for_long_lines(self) -> bool:
+    def _may_admit_long_queue(self) -> bool:
         loop = asyncio.get_running_loop()
-        if self._inside and loop.time() < self._long_lines_at:
-            if self._next_look is None:
-                self._next_look = loop.call_at(self._long_lines_at, self._look_again)
+        if self._admitted and loop.time() < self._long_queues_at:
+            if self._next_retry is None:
+                self._next_retry = loop.call_at(self._long_queues_at, self._retry_admit)
             return False
-        self._long_lines_at = loop.time() + LONG_LINES_EVERY
+        self._long_queues_at = loop.time() + LONG_QUEUE_INTERVAL_SECONDS
         return True
 
-    def _look_again(self) -> None:
-        self._next_look = None
-        self._let_in()
+    def _retry_admit(self) -> None:
+        self._next_retry = None
+        self._admit_waiting()
 
-    def _forget(self, waiter: _Waiter) -> None:
-        line = self._lines.get(waiter.whose)
-        if line is not None and waiter in line.of(waiter):
-            line.of(waiter).remove(waiter)
-            self._tidy(waiter.whose)
+    def _remove_waiter(self, waiter: _Waiter) -> None:
+        queue = self._queues.get(waiter.caller_key)
+        if queue is not None and waiter in queue.queue_for(waiter):
+            queue.queue_for(waiter).remove(waiter)
+            self._remove_empty_queue(waiter.caller_key)
 
-    def _tidy(self, whose: Hashable) -> None:
-        if not len(self._lines[whose]):
-            del self._levels[self._level(whose)][whose]
-            del self._lines[whose]
+    def _remove_empty_queue(self, caller_key: Hashable) -> None:
+        if not len(self._queues[caller_key]):
+            del self._levels[self._level(caller_key)][caller_key]
+            del self._queues[caller_key]
 
-    def _send_away(self, waiter: _Waiter, why: Refusal) -> None:
-        self._forget(waiter)
-        waiter.admitted.set_result(why)
+    def _refuse(self, waiter: _Waiter, create_refusal: CreateRefusal) -> None:
+        self._remove_waiter(waiter)
+        waiter.outcome.set_result(create_refusal)
 
-    def _time_is_over(self, waiter: _Waiter) -> None:
+    def _on_timeout(self, waiter: _Waiter) -> None:
         self._overdue.append(waiter)
         if self._next_refusal is None:
-            self._refuse_one()
+            self._refuse_next()
 
-    def _refuse_one(self) -> None:
+    def _refuse_next(self) -> None:
         """The first whose time is over and whom nobody has let in meanwhile, and the next in a moment."""
         self._next_refusal = None
         while self._overdue:
             waiter = self._overdue.popleft()
-            if waiter.waits:
-                self._send_away(waiter, Overloaded)
-                pause = min(BETWEEN_REFUSALS, WITHIN / (len(self._overdue) + 1))
-                self._next_refusal = asyncio.get_running_loop().call_later(pause, self._refuse_one)
+            if waiter.is_waiting:
+                self._refuse(waiter, Overloaded)
+                pause = min(REFUSAL_INTERVAL_SECONDS, MAX_REFUSAL_SPREAD_SECONDS / (len(self._overdue) + 1))
+                self._next_refusal = asyncio.get_running_loop().call_later(pause, self._refuse_next)
                 return
 
 
-class Passage:
-    def __init__(
-        self, admission: Admission, whose: Hashable, receive: Receive, *, patience: float = 1
-    ) -> None:
-        self._place = admission.place(whose, patience=patience)
+class RequestAdmission:
+    def __init__(self, admission: Admission, caller_key: Hashable, receive: Receive, *, wait_factor: float = 1) -> None:
+        self._ticket = admission.create_ticket(caller_key, wait_factor=wait_factor)
         self._receive = receive
-        self._come: deque[Message] = deque()
+        self._buffered: deque[Message] = deque()
         """What came while we listened whether the caller is still there."""
-        self._awaits_body = True
+        self._is_body_pending = True
 
     async def enter(self) -> None:
         """Raises `Overloaded` where it takes too long, and `HungUp` when the caller has."""
-        if self._place.enter_at_once():
+        if self._ticket.try_enter():
             return
-        listening = asyncio.ensure_future(self._until_gone())
-        listening.add_done_callback(self._note_end)
+        listening = asyncio.ensure_future(self._wait_for_disconnect())
+        listening.add_done_callback(self._on_disconnect)
         try:
-            await self._place.enter()
+            await self._ticket.enter()
         finally:
             listening.cancel()
 
-    async def become(self, whose: Hashable) -> None:
+    async def change_caller(self, caller_key: Hashable) -> None:
         """It has turned out whose it is: it goes on among those of that caller."""
-        self._place.become(whose)
+        self._ticket.change_caller(caller_key)
         await self.enter()
 
     def leave(self) -> None:
-        self._place.leave()
+        self._ticket.leave()
 
     async def receive(self) -> Message:
         """The next piece of the body. What is not there yet is awaited outside."""
-        if not self._awaits_body:
-            return await self._next()
-        message = await self._awaited()
+        if not self._is_body_pending:
+            return await self._next_message()
+        message = await self._receive_outside()
         if not message.get("more_body"):
-            self._awaits_body = False
+            self._is_body_pending = False
             if message["type"] != "http.disconnect":
                 await self.enter()
         return message
 
-    def sending(self, send: Send) -> Send:
+    def wrap_send(self, send: Send) -> Send:
         """All is done when the answer begins: whoever reads slowly keeps nobody else out."""
 
-        async def send_outside(message: Message) -> None:
-            self._awaits_body = False
+        async def release_and_send(message: Message) -> None:
+            self._is_body_pending = False
             self.leave()
             await send(message)
 
-        return send_outside
+        return release_and_send
 
-    async def _awaited(self) -> Message:
-        piece = asyncio.ensure_future(self._next())
+    async def _receive_outside(self) -> Message:
+        next_message = asyncio.ensure_future(self._next_message())
         try:
             await asyncio.sleep(0)
-            if not piece.done():
+            if not next_message.done():
                 self.leave()
-            return await piece
+            return await next_message
         finally:
-            piece.cancel()
+            next_message.cancel()
 
-    def _note_end(self, listening: asyncio.Future[None]) -> None:
+    def _on_disconnect(self, listening: asyncio.Future[None]) -> None:
         if not listening.cancelled() and listening.exception() is None:
-            self._place.give_up(HungUp)
+            self._ticket.give_up(RequestAborted)
 
-    async def _next(self) -> Message:
-        return self._come.popleft() if self._come else await self._receive()
+    async def _next_message(self) -> Message:
+        return self._buffered.popleft() if self._buffered else await self._receive()
 
-    async def _until_gone(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         """Returns when the caller hangs up. Who still sends a body is not read any further, and so it cannot
         be told: that is found out when its turn has come."""
-        if not self._come:
-            self._come.append(await self._receive())
-        last = self._come[-1]
+        if not self._buffered:
+            self._buffered.append(await self._receive())
+        last = self._buffered[-1]
         if last["type"] == "http.request" and not last.get("more_body"):
             last = await self._receive()
-            self._come.append(last)
+            self._buffered.append(last)
         if last["type"] != "http.disconnect":
             await asyncio.Event().wait()

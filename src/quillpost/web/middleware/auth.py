@@ -16,176 +16,183 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.accounts import service as accounts
-from quillpost.accounts.models import Allowance, network_of
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.accounts.models import RateLimitStatus, get_network
+from quillpost.app.container import Container
 from quillpost.core.errors import QuillpostError, Throttled, Unauthenticated
-from quillpost.core.tokens import digest
-from quillpost.web.api.arrival import MOST, Grow, Held, Pace, whole_body
-from quillpost.web.api.errors import HungUp, WrongBody, response_for
-from quillpost.web.api.uploads import Landing, takes_file
-from quillpost.web.middleware.admission import Passage
-from quillpost.web.middleware.cors import is_open
-from quillpost.web.middleware.path_secrets import InAddress
+from quillpost.core.tokens import hash_token
+from quillpost.web.api.arrival import MAX_LARGE_BODIES, BodyReadThrottle, LargeBodyBudget, ReportSize, read_whole_body
+from quillpost.web.api.errors import RequestAborted, UnreadableBody, error_response
+from quillpost.web.api.uploads import UploadReceiver, is_upload
+from quillpost.web.middleware.admission import RequestAdmission
+from quillpost.web.middleware.cors import is_api_path
+from quillpost.web.middleware.path_secrets import SecretInUrl
 
-MOST_IDENTITIES: Final = 20_000
+MAX_IDENTITIES: Final = 20_000
 """Tokens and sessions that are remembered; who was not seen for longest is forgotten."""
 
 
-class Identities:
-    def __init__(self, cookie: str) -> None:
-        self._cookies = (cookie, f"__Host-{cookie}")
+class IdentityCache:
+    def __init__(self, cookie_name: str) -> None:
+        self._cookie_names = (cookie_name, f"__Host-{cookie_name}")
         self._accounts: OrderedDict[bytes, int] = OrderedDict()
 
-    def whose(self, scope: Scope) -> Hashable:
-        secret = self._secret(scope)
-        account = None if secret is None else self._accounts.get(secret)
+    def caller_key(self, scope: Scope) -> Hashable:
+        credential = self._credential_digest(scope)
+        account = None if credential is None else self._accounts.get(credential)
         if account is None:
-            return "address", network_of(address_of(scope))
-        return account_line(account)
+            return "address", get_network(get_client_address(scope))
+        return account_key(account)
 
-    def learn(self, scope: Scope, account: int | None) -> None:
+    def remember(self, scope: Scope, account: int | None) -> None:
         """What came with the request is good for this account; None: for none, or for none any longer."""
-        if (secret := self._secret(scope)) is None:
+        if (credential := self._credential_digest(scope)) is None:
             return
         if account is None:
-            self._accounts.pop(secret, None)
+            self._accounts.pop(credential, None)
             return
-        self._accounts[secret] = account
-        self._accounts.move_to_end(secret)
-        if len(self._accounts) > MOST_IDENTITIES:
+        self._accounts[credential] = account
+        self._accounts.move_to_end(credential)
+        if len(self._accounts) > MAX_IDENTITIES:
             self._accounts.popitem(last=False)
 
-    def _secret(self, scope: Scope) -> bytes | None:
+    def _credential_digest(self, scope: Scope) -> bytes | None:
         """A digest of what the caller shows: it is in memory for long."""
         headers = Headers(scope=scope)
-        if (token := bearer(headers)) is not None:
-            return digest(token)
+        if (token := get_bearer_token(headers)) is not None:
+            return hash_token(token)
         cookies = cookie_parser(headers.get("cookie", ""))
-        shown = next(filter(None, map(cookies.get, self._cookies)), None)
-        return None if shown is None else digest(shown)
+        cookie = next(filter(None, map(cookies.get, self._cookie_names)), None)
+        return None if cookie is None else hash_token(cookie)
 
 
-def account_line(account: int) -> Hashable:
+def account_key(account: int) -> Hashable:
     """All tokens, sub accounts and people of an account are one caller."""
     return "account", account
 
 
-def is_account(whose: Hashable) -> bool:
+def is_account_key(caller_key: Hashable) -> bool:
     """Not just somebody's network address."""
-    return isinstance(whose, tuple) and whose[0] == "account"
+    return isinstance(caller_key, tuple) and caller_key[0] == "account"
 
 
-def address_of(scope: Scope) -> str:
+def get_client_address(scope: Scope) -> str:
     return str(scope["client"][0]) if scope.get("client") else "unknown"
 
 
-def bearer(headers: Headers) -> str | None:
+def get_bearer_token(headers: Headers) -> str | None:
     """The token of a call, whatever it may be."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return (token.strip() or None) if scheme.lower() == "bearer" else None
 
 
-Refuse = Callable[[Request, Exception], Awaitable[Response]]
+RefusalHandler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-async def refuse_plainly(_request: Request, failure: Exception) -> Response:
-    return response_for(failure)
+async def refuse_with_json(_request: Request, error: Exception) -> Response:
+    return error_response(error)
 
 
-class Gate:
+class AuthMiddleware:
     """Brings to the API a request's whole body, and its caller in `scope["state"]["who"]`, or answers it.
     Whose turn it is was settled before: each request has its `passage`."""
 
     def __init__(
-        self, app: ASGIApp, parts: Parts, identities: Identities, *, refuse: Refuse = refuse_plainly
+        self,
+        app: ASGIApp,
+        container: Container,
+        identities: IdentityCache,
+        *,
+        refuse: RefusalHandler = refuse_with_json,
     ) -> None:
         """`refuse` answers who may be a person."""
         self._app = app
-        self._parts = parts
+        self._parts = container
         self._refuse = refuse
         self._identities = identities
-        limits = parts.limits
-        self._held = Held(MOST * limits.body_bytes)
-        self._pace = Pace()
-        self._landing = Landing(largest=limits.import_bytes, bounds=limits.bounds)
+        limits = container.limits
+        self._body_budget = LargeBodyBudget(MAX_LARGE_BODIES * limits.body_bytes)
+        self._read_throttle = BodyReadThrottle()
+        self._upload_receiver = UploadReceiver(max_bytes=limits.import_bytes, bounds=limits.bounds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         try:
-            enter = self._call if is_open(scope["path"]) else self._visit
-            await enter(scope, receive, send)
-        except HungUp:  # nobody is there to be told
+            serve = self._serve_api if is_api_path(scope["path"]) else self._serve_page
+            await serve(scope, receive, send)
+        except RequestAborted:  # nobody is there to be told
             return
 
-    async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_api(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of the API."""
-        with self._held.share() as grow, closing_upload(scope):
+        with self._body_budget.reserve() as report_size, close_upload_after(scope):
             try:
-                body = await self._let_in(scope, receive, grow)
-            except (QuillpostError, WrongBody) as refusal:
-                await response_for(refusal)(scope, receive, send)
+                body = await self._read_admitted_body(scope, receive, report_size)
+            except (QuillpostError, UnreadableBody) as refusal:
+                await error_response(refusal)(scope, receive, send)
                 return
-            await self._app(scope, _replayed(body, receive), send)
+            await self._app(scope, _replay_body(body, receive), send)
 
-    async def _visit(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Of anything else."""
         state = scope.setdefault("state", {})
         if (refusal := state.get("refusal")) is not None:
-            answer = await self._refuse(Request(scope, receive), refusal)
-            await answer(scope, receive, send)
+            response = await self._refuse(Request(scope, receive), refusal)
+            await response(scope, receive, send)
             return
         try:
             await self._app(scope, receive, send)
         finally:
             if "account_id" in state:
-                self._identities.learn(scope, state["account_id"])
+                self._identities.remember(scope, state["account_id"])
 
-    async def _let_in(self, scope: Scope, receive: Receive, grow: Grow) -> bytes:
-        allowance = await self._admit(scope)
+    async def _read_admitted_body(self, scope: Scope, receive: Receive, report_size: ReportSize) -> bytes:
+        allowance = await self._authenticate(scope)
         account = scope["state"]["who"].account_id
-        self._identities.learn(scope, account)
-        passage: Passage = scope["state"]["passage"]
-        await passage.become(account_line(account))
-        if allowance.is_spent:
+        self._identities.remember(scope, account)
+        admission: RequestAdmission = scope["state"]["passage"]
+        await admission.change_caller(account_key(account))
+        if allowance.is_exceeded:
             raise Throttled(retry_after=allowance.resets_in)
         if scope["state"].get("leaked"):
-            raise InAddress
+            raise SecretInUrl
         # A body that trickles in keeps nobody waiting but its sender.
-        if takes_file(scope):
-            scope["state"]["upload"] = await self._landing.whole(scope, receive)
+        if is_upload(scope):
+            scope["state"]["upload"] = await self._upload_receiver.receive_upload(scope, receive)
             return b""
-        largest = self._parts.limits.body_bytes
-        return await whole_body(scope, receive, largest=largest, grow=grow, pace=self._pace)
+        max_bytes = self._parts.limits.body_bytes
+        return await read_whole_body(
+            scope, receive, max_bytes=max_bytes, report_size=report_size, throttle=self._read_throttle
+        )
 
-    async def _admit(self, scope: Scope) -> Allowance:
+    async def _authenticate(self, scope: Scope) -> RateLimitStatus:
         state = scope.setdefault("state", {})
         limit = self._parts.limits.calls_a_minute
         try:
-            if (token := bearer(Headers(scope=scope))) is None:
+            if (token := get_bearer_token(Headers(scope=scope))) is None:
                 raise Unauthenticated
             who, allowance = await run_in_threadpool(
-                accounts.authenticate, self._parts.db, token, limit=limit, now=self._parts.clock()
+                account_service.authenticate, self._parts.db, token, limit=limit, now=self._parts.clock()
             )
         except Unauthenticated:
-            self._identities.learn(scope, None)
+            self._identities.remember(scope, None)
             allowance = await run_in_threadpool(
-                accounts.count_stranger, self._parts.db, address_of(scope), limit=limit
+                account_service.count_anonymous_call, self._parts.db, get_client_address(scope), limit=limit
             )
             state["allowance"] = allowance
-            if allowance.is_spent:
+            if allowance.is_exceeded:
                 raise Throttled(retry_after=allowance.resets_in) from None
             if state.get("leaked"):
-                raise InAddress from None
+                raise SecretInUrl from None
             raise
         state["who"], state["allowance"] = who, allowance
         return allowance
 
 
 @contextmanager
-def closing_upload(scope: Scope) -> Iterator[None]:
+def close_upload_after(scope: Scope) -> Iterator[None]:
     """A file that came with the request is gone when the request is done with."""
     try:
         yield
@@ -195,15 +202,15 @@ def closing_upload(scope: Scope) -> Iterator[None]:
             upload.close()
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay_body(body: bytes, receive: Receive) -> Receive:
     """The body in one piece, and after it whatever else the caller does."""
-    given = False
+    is_sent = False
 
     async def replay() -> Message:
-        nonlocal given
-        if given:
+        nonlocal is_sent
+        if is_sent:
             return await receive()
-        given = True
+        is_sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replay

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quillpost.web.api.errors import ROUTED
+from quillpost.web.api.errors import ROUTED_METHODS
 from quillpost.web.api.routes import PREFIX
 
 ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "*")
@@ -31,18 +31,18 @@ EXPOSED_HEADERS: Final = (
     "X-Warnings",
 )
 
-ANSWER: Final = {
+RESPONSE_HEADERS: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Expose-Headers": ", ".join(EXPOSED_HEADERS),
 }
-PREFLIGHT: Final = {
-    "Access-Control-Allow-Methods": ", ".join(ROUTED),
+PREFLIGHT_HEADERS: Final = {
+    "Access-Control-Allow-Methods": ", ".join(ROUTED_METHODS),
     "Access-Control-Allow-Headers": ", ".join(ALLOWED_HEADERS),
     "Access-Control-Max-Age": "86400",
 }
 
 
-class Preflights:
+class PreflightMiddleware:
     """Answers a browser that asks whether it may call: without a token, and without a look at anything."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -50,23 +50,23 @@ class Preflights:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if is_preflight(scope):
-            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
+            await Response(status_code=204, headers=PREFLIGHT_HEADERS)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
 
-def is_open(path: str) -> bool:
+def is_api_path(path: str) -> bool:
     """Whether pages of other sites may read what is answered here."""
     return path == PREFIX or path.startswith(PREFIX + "/")
 
 
-def open_to_all(headers: MutableHeaders) -> None:
+def add_cors_headers(headers: MutableHeaders) -> None:
     """Say so in an answer, a refusal too: a page that may not read it cannot tell its user why."""
-    headers.update(ANSWER)
+    headers.update(RESPONSE_HEADERS)
 
 
 def is_preflight(scope: Scope) -> bool:
-    if scope["type"] != "http" or scope["method"] != "OPTIONS" or not is_open(scope["path"]):
+    if scope["type"] != "http" or scope["method"] != "OPTIONS" or not is_api_path(scope["path"]):
         return False
     headers = Headers(scope=scope)
     return "origin" in headers and "access-control-request-method" in headers

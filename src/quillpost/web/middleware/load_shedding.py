@@ -13,114 +13,114 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quillpost.core.errors import Overloaded, Unavailable
 from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
-from quillpost.core.shutdown import STOPPING
-from quillpost.web.api.errors import HUNG_UP, HungUp, method_label, response_for
-from quillpost.web.middleware.admission import Admission, Passage
-from quillpost.web.middleware.auth import Identities, is_account
-from quillpost.web.middleware.cors import is_open, is_preflight, open_to_all
-from quillpost.web.middleware.requests import ALWAYS_SECURE, request_id_of, write_headers
+from quillpost.core.shutdown import STOPPING_MESSAGE
+from quillpost.web.api.errors import CLIENT_CLOSED_REQUEST, RequestAborted, error_response, method_label
+from quillpost.web.middleware.admission import Admission, RequestAdmission
+from quillpost.web.middleware.auth import IdentityCache, is_account_key
+from quillpost.web.middleware.cors import add_cors_headers, is_api_path, is_preflight
+from quillpost.web.middleware.requests import HSTS_VALUE, add_common_headers, get_request_id
 
 log = structlog.get_logger(__name__)
 
-FREE: Final = frozenset({"/health"})
+EXEMPT_PATHS: Final = frozenset({"/health"})
 """Health checks are answered however busy we are."""
 
-PATIENCE_OF_PEOPLE: Final = 10
+PERSON_WAIT_FACTOR: Final = 10
 """People wait this many times as long as programs, which retry by themselves: after a click, a slow page is
 better than a refusal."""
 
-SHED_SECONDS: Final = 1.0
+LOG_INTERVAL_SECONDS: Final = 1.0
 UNMATCHED: Final = "unmatched"
 
 
-class LoadShedder:
+class LoadSheddingMiddleware:
     """Sets `scope["state"]["passage"]`, and for a page that waited too long the `refusal` to answer with."""
 
-    def __init__(self, app: ASGIApp, admission: Admission, identities: Identities) -> None:
+    def __init__(self, app: ASGIApp, admission: Admission, identities: IdentityCache) -> None:
         self._app = app
         self._admission = admission
         self._identities = identities
-        self._shed = _Shed()
+        self._shed_counter = _ShedCounter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in FREE or is_preflight(scope):
+        if scope["type"] != "http" or scope["path"] in EXEMPT_PATHS or is_preflight(scope):
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
         state = scope.setdefault("state", {})
-        passage = self._passage(scope, receive)
+        admission = self._create_admission(scope, receive)
         try:
-            await passage.enter()
+            await admission.enter()
         except Unavailable as refusal:
             if isinstance(refusal, Overloaded):
-                self._shed.note()
+                self._shed_counter.count()
                 state["shed"] = True
-            if is_open(scope["path"]):
-                status = await _refuse(scope, send, refusal)
-                _count(scope["method"], status, time.perf_counter() - started)
+            if is_api_path(scope["path"]):
+                status = await _send_refusal(scope, send, refusal)
+                _count_request(scope["method"], status, time.perf_counter() - started)
                 return
             state["refusal"] = refusal
-        except HungUp:
-            _count(scope["method"], HUNG_UP, time.perf_counter() - started)
+        except RequestAborted:
+            _count_request(scope["method"], CLIENT_CLOSED_REQUEST, time.perf_counter() - started)
             return
-        state["passage"] = passage
+        state["passage"] = admission
         try:
-            await self._app(scope, passage.receive, passage.sending(send))
+            await self._app(scope, admission.receive, admission.wrap_send(send))
         finally:
-            passage.leave()
+            admission.leave()
             # They refer to the server's request, which refers to this state: break the cycle.
             del state["passage"]
             state.pop("refusal", None)
 
-    def _passage(self, scope: Scope, receive: Receive) -> Passage:
-        whose = self._identities.whose(scope)
-        is_person = not is_open(scope["path"]) and is_account(whose)
-        patience = PATIENCE_OF_PEOPLE if is_person else 1
-        return Passage(self._admission, whose, receive, patience=patience)
+    def _create_admission(self, scope: Scope, receive: Receive) -> RequestAdmission:
+        caller_key = self._identities.caller_key(scope)
+        is_person = not is_api_path(scope["path"]) and is_account_key(caller_key)
+        wait_factor = PERSON_WAIT_FACTOR if is_person else 1
+        return RequestAdmission(self._admission, caller_key, receive, wait_factor=wait_factor)
 
 
-class _Shed:
+class _ShedCounter:
     """Counts refused requests and logs one line a second, not one for each."""
 
     def __init__(self) -> None:
         self._count = 0
 
-    def note(self) -> None:
+    def count(self) -> None:
         self._count += 1
         if self._count == 1:
-            asyncio.get_running_loop().call_later(SHED_SECONDS, self._tell)
+            asyncio.get_running_loop().call_later(LOG_INTERVAL_SECONDS, self._log_count)
 
-    def _tell(self) -> None:
+    def _log_count(self) -> None:
         log.warning("requests.shed", count=self._count)
         self._count = 0
 
 
-class _Prepared:
+class _PreparedResponse:
     """A response that differs only in its request id."""
 
     def __init__(self, refusal: Unavailable) -> None:
-        answer = response_for(refusal)
-        write_headers(answer.headers)
-        open_to_all(answer.headers)
-        self.status, self.headers = answer.status_code, answer.raw_headers
-        self.body = {"type": "http.response.body", "body": answer.body}
+        response = error_response(refusal)
+        add_common_headers(response.headers)
+        add_cors_headers(response.headers)
+        self.status, self.headers = response.status_code, response.raw_headers
+        self.body = {"type": "http.response.body", "body": response.body}
 
 
-_TOO_MANY = _Prepared(Overloaded())
-_STOPPING = _Prepared(Unavailable(STOPPING))
+_OVERLOADED_RESPONSE = _PreparedResponse(Overloaded())
+_STOPPING_RESPONSE = _PreparedResponse(Unavailable(STOPPING_MESSAGE))
 
 
-async def _refuse(scope: Scope, send: Send, refusal: Unavailable) -> int:
-    prepared = _TOO_MANY if isinstance(refusal, Overloaded) else _STOPPING
-    headers = [*prepared.headers, (b"x-request-id", request_id_of(scope).encode())]
+async def _send_refusal(scope: Scope, send: Send, refusal: Unavailable) -> int:
+    prepared = _OVERLOADED_RESPONSE if isinstance(refusal, Overloaded) else _STOPPING_RESPONSE
+    headers = [*prepared.headers, (b"x-request-id", get_request_id(scope).encode())]
     if scope["scheme"] == "https":
-        headers.append((b"strict-transport-security", ALWAYS_SECURE.encode()))
+        headers.append((b"strict-transport-security", HSTS_VALUE.encode()))
     await send({"type": "http.response.start", "status": prepared.status, "headers": headers})
     await send(prepared.body)
     return prepared.status
 
 
-def _count(method: str, status: int, seconds: float) -> None:
+def _count_request(method: str, status: int, seconds: float) -> None:
     label = method_label(method)
     REQUESTS.labels(label, UNMATCHED, str(status)).inc()
     REQUEST_SECONDS.labels(label, UNMATCHED).observe(seconds)

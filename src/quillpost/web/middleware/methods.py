@@ -11,22 +11,22 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.web.api.errors import Paths, response_for
+from quillpost.web.api.errors import RoutePaths, error_response
 
-Refuse = Callable[[Request, Exception], Awaitable[Response]]
-
-
-async def refuse_plainly(_request: Request, failure: Exception) -> Response:
-    return response_for(failure)
+RefusalHandler = Callable[[Request, Exception], Awaitable[Response]]
 
 
-class Methods:
+async def refuse_with_json(_request: Request, error: Exception) -> Response:
+    return error_response(error)
+
+
+class MethodMiddleware:
     """Answers OPTIONS, has GET answer HEAD, and takes a path with a trailing slash for the path."""
 
-    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute], refuse: Refuse = refuse_plainly) -> None:
+    def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute], refuse: RefusalHandler = refuse_with_json) -> None:
         """`refuse` answers where a path is there for other methods alone."""
         self._app = app
-        self._paths = Paths.of(routes)
+        self._paths = RoutePaths.from_routes(routes)
         self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,31 +34,31 @@ class Methods:
             await self._app(scope, receive, send)
             return
         path = scope["path"] = scope["path"].rstrip("/") or "/"
-        if scope["method"] == "OPTIONS" and (allowed := self._paths.allowed_at(path)):
+        if scope["method"] == "OPTIONS" and (allowed := self._paths.allowed_methods(path)):
             await Response(status_code=204, headers={"Allow": ", ".join(allowed)})(scope, receive, send)
-        elif scope["method"] == "HEAD" and "HEAD" not in self._paths.taken_at(path):
+        elif scope["method"] == "HEAD" and "HEAD" not in self._paths.declared_methods(path):
             await self._answer_head(scope, receive, send)
-        elif self._paths.refuses(scope["method"], path):
-            refusal = HTTPException(405, headers={"Allow": ", ".join(self._paths.allowed_at(path))})
-            answer = await self._refuse(Request(scope, receive), refusal)
-            await answer(scope, receive, send)
+        elif self._paths.refuses_method(scope["method"], path):
+            refusal = HTTPException(405, headers={"Allow": ", ".join(self._paths.allowed_methods(path))})
+            response = await self._refuse(Request(scope, receive), refusal)
+            await response(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
     async def _answer_head(self, scope: Scope, receive: Receive, send: Send) -> None:
         # The server looks at its own scope to tell that no body is to follow: GET is for the inside alone.
-        has_get = "GET" in self._paths.taken_at(scope["path"])
-        inside = {**scope, "method": "GET"} if has_get else {**scope}
+        has_get = "GET" in self._paths.declared_methods(scope["path"])
+        inner_scope = {**scope, "method": "GET"} if has_get else {**scope}
         try:
-            await self._app(inside, receive, _without_body(send))
-        except _HeadIsOut:
+            await self._app(inner_scope, receive, _without_body(send))
+        except _HeadersSent:
             pass
         finally:
-            if "route" in inside:
-                scope["route"] = inside["route"]
+            if "route" in inner_scope:
+                scope["route"] = inner_scope["route"]
 
 
-class _HeadIsOut(BaseException):
+class _HeadersSent(BaseException):
     """Stops whoever would go on to produce a body that nobody reads."""
 
 
@@ -69,6 +69,6 @@ def _without_body(send: Send) -> Send:
             return
         await send({"type": "http.response.body", "body": b"", "more_body": False})
         if message.get("more_body"):
-            raise _HeadIsOut
+            raise _HeadersSent
 
     return send_head

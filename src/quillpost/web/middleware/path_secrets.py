@@ -10,13 +10,13 @@ from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 from starlette.types import Scope
 
 from quillpost.core.errors import Refused
-from quillpost.core.tokens import HIDDEN, SECRET
+from quillpost.core.tokens import HIDDEN_REPLACEMENT, SECRET_START_PATTERN
 
-BEGINNING = b"qp_"
-LINKS = (("/join/", "qp_invitation_"), ("/reset/", "qp_reset_"))
+SECRET_PREFIX = b"qp_"
+SECRET_LINKS = (("/join/", "qp_invitation_"), ("/reset/", "qp_reset_"))
 
 
-class InAddress(Refused):
+class SecretInUrl(Refused):
     """A call whose path or query holds a secret of ours."""
 
     def __init__(self) -> None:
@@ -26,28 +26,28 @@ class InAddress(Refused):
         )
 
 
-def cover(scope: Scope) -> bool:
+def remove_url_secrets(scope: Scope) -> bool:
     """Take every secret out of the request's address, before anyone reads it; whether there was one."""
     query: bytes = scope.get("query_string", b"")
-    plain = unquote_to_bytes(query) if b"%" in query else query
-    if BEGINNING.decode() not in scope["path"] and BEGINNING not in plain:
+    decoded_query = unquote_to_bytes(query) if b"%" in query else query
+    if SECRET_PREFIX.decode() not in scope["path"] and SECRET_PREFIX not in decoded_query:
         return False
     path = without_secrets(scope["path"])
     pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    shown = [(without_secrets(name), without_secrets(value)) for name, value in pairs]
-    is_leak = path != scope["path"] or shown != pairs
+    clean_pairs = [(without_secrets(name), without_secrets(value)) for name, value in pairs]
+    is_leak = path != scope["path"] or clean_pairs != pairs
     if path != scope["path"]:
         scope["path"], scope["raw_path"] = path, quote(path).encode()
-    if shown != pairs:
-        scope["query_string"] = urlencode(shown).encode()
+    if clean_pairs != pairs:
+        scope["query_string"] = urlencode(clean_pairs).encode()
     return is_leak
 
 
 def without_secrets(text: str) -> str:
     """The text with the beginnings of its secrets alone, but for links that are made to hold theirs."""
 
-    def hide(found: re.Match[str]) -> str:
-        is_link = any(found[1] == kind and text.endswith(path, 0, found.start()) for path, kind in LINKS)
-        return found[0] if is_link else found.expand(HIDDEN)
+    def hide(match: re.Match[str]) -> str:
+        is_link = any(match[1] == kind and text.endswith(path, 0, match.start()) for path, kind in SECRET_LINKS)
+        return match[0] if is_link else match.expand(HIDDEN_REPLACEMENT)
 
-    return SECRET.sub(hide, text)
+    return SECRET_START_PATTERN.sub(hide, text)

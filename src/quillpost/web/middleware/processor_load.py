@@ -5,51 +5,55 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-HIGH = 0.8
+HIGH_LOAD_SHARE = 0.8
 """Of one processor: Python computes on no more at a time."""
 
-LEAST_IDLE = 0.1
+MIN_IDLE_SHARE = 0.1
 """Of all processors of the machine: the database and other processes of ours want them as well."""
 
-LOOK_EVERY = 0.25
+MEASURE_SECONDS = 0.25
 """Seconds over which it is measured."""
 
-LASTS = 1.0
+HIGH_LOAD_SECONDS = 1.0
 """Seconds for which it counts as high when it was: what is done about it makes it less."""
 
-COUNTS = Path("/proc/stat")
+PROC_STAT = Path("/proc/stat")
 
 
 class ProcessorLoad:
     def __init__(
         self,
         now: Callable[[], float] = time.monotonic,
-        spent: Callable[[], float] = time.process_time,
-        machine: Callable[[], tuple[int, int]] | None = None,
+        process_seconds: Callable[[], float] = time.process_time,
+        read_ticks: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
-        self._now, self._spent, self._machine = now, spent, machine or machine_ticks
+        self._now, self._process_seconds, self._read_ticks = (now, process_seconds, read_ticks or read_machine_ticks)
         self._high_until = -math.inf
-        self._since, self._before, self._ticks = self._now(), self._spent(), self._machine()
+        self._measured_at, self._seconds_before, self._ticks = (
+            self._now(),
+            self._process_seconds(),
+            self._read_ticks(),
+        )
 
     @property
     def is_high(self) -> bool:
         """Whether it was a moment ago."""
         now = self._now()
-        if now - self._since >= LOOK_EVERY:
-            spent, ticks = self._spent(), self._machine()
-            passed, idle = (after - before for after, before in zip(ticks, self._ticks, strict=True))
-            is_ours = spent - self._before >= HIGH * (now - self._since)
-            if is_ours or (passed > 0 and idle <= LEAST_IDLE * passed):
-                self._high_until = now + LASTS
-            self._since, self._before, self._ticks = now, spent, ticks
+        if now - self._measured_at >= MEASURE_SECONDS:
+            seconds, ticks = self._process_seconds(), self._read_ticks()
+            elapsed_ticks, idle_ticks = (after - before for after, before in zip(ticks, self._ticks, strict=True))
+            is_process_busy = seconds - self._seconds_before >= HIGH_LOAD_SHARE * (now - self._measured_at)
+            if is_process_busy or (elapsed_ticks > 0 and idle_ticks <= MIN_IDLE_SHARE * elapsed_ticks):
+                self._high_until = now + HIGH_LOAD_SECONDS
+            self._measured_at, self._seconds_before, self._ticks = now, seconds, ticks
         return now < self._high_until
 
 
-def machine_ticks() -> tuple[int, int]:
+def read_machine_ticks() -> tuple[int, int]:
     """Ticks of all processors since the start, and those in which they were idle; nothing where no one
     counts them."""
     try:
-        with COUNTS.open("rb") as counts:
+        with PROC_STAT.open("rb") as counts:
             ticks = [int(count) for count in counts.readline().split()[1:9]]
     except (OSError, ValueError):
         return 0, 0

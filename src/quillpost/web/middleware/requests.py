@@ -9,34 +9,30 @@ import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.accounts.models import Allowance, Caller
+from quillpost.accounts.models import Caller, RateLimitStatus
 from quillpost.core.errors import Unavailable
 from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
-from quillpost.core.shutdown import STOPPING, Shutdown
+from quillpost.core.shutdown import STOPPING_MESSAGE, Shutdown
 from quillpost.core.tokens import hide_secrets
-from quillpost.web.api.errors import HUNG_UP, method_label, response_for, unexpected
-from quillpost.web.middleware.cors import is_open, open_to_all
-from quillpost.web.middleware.path_secrets import cover
+from quillpost.web.api.errors import CLIENT_CLOSED_REQUEST, error_response, method_label, unexpected_error_response
+from quillpost.web.middleware.cors import add_cors_headers, is_api_path
+from quillpost.web.middleware.path_secrets import remove_url_secrets
 
 log = structlog.get_logger(__name__)
 
-CALLERS_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
-SECURITY = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-}
-FRAMING = "X-Frame-Options"
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
+FRAME_HEADER = "X-Frame-Options"
 SECRET_PATHS = re.compile(r"/gift(?:/|$)")
 """Where an address is a secret itself, and so may be all that is answered there, failures included."""
-PRIVATE = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer"}
-NOTHING = "default-src 'none'; frame-ancestors 'none'"
+PRIVATE_HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer"}
+DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
 """The policy of answers that are data. Pages have one of their own; pictures and PDFs need none."""
-ALWAYS_SECURE = "max-age=31536000"
+HSTS_VALUE = "max-age=31536000"
 """Whoever came over https once comes so for a year. Other hosts of the same name are none of our business."""
 
 
-class Envelope:
+class RequestMiddleware:
     def __init__(self, app: ASGIApp, shutdown: Shutdown | None = None) -> None:
         self._app = app
         self._shutdown = shutdown or Shutdown()
@@ -46,80 +42,80 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        state["leaked"] = cover(scope)
-        request_id = request_id_of(scope)
+        state["leaked"] = remove_url_secrets(scope)
+        request_id = get_request_id(scope)
         status, started = 0, time.perf_counter()
 
-        async def sealed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 if SECRET_PATHS.match(scope["path"]):
-                    headers.update(PRIVATE)
+                    headers.update(PRIVATE_HEADERS)
                 headers["X-Request-Id"] = request_id
-                write_headers(headers, state.get("allowance"))
-                if is_open(scope["path"]):
-                    open_to_all(headers)
+                add_common_headers(headers, state.get("allowance"))
+                if is_api_path(scope["path"]):
+                    add_cors_headers(headers)
                 if scope["scheme"] == "https":
-                    headers.setdefault("Strict-Transport-Security", ALWAYS_SECURE)
+                    headers.setdefault("Strict-Transport-Security", HSTS_VALUE)
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request=request_id):
             try:
-                with self._shutdown.request():
-                    await self._app(scope, receive, sealed)
-                status = status or HUNG_UP
+                with self._shutdown.request_context():
+                    await self._app(scope, receive, send_with_headers)
+                status = status or CLIENT_CLOSED_REQUEST
             except asyncio.CancelledError:
                 if not self._shutdown.has_begun:
                     raise
                 # The server stops and waits no longer. No commit was allowed for a while: nothing was done.
                 if not status:
-                    await response_for(Unavailable(STOPPING))(scope, receive, sealed)
+                    await error_response(Unavailable(STOPPING_MESSAGE))(scope, receive, send_with_headers)
             except Exception:
-                log.exception("request.failed", path=_route(scope))
+                log.exception("request.failed", path=_route_pattern(scope))
                 if status:
                     raise
-                await unexpected()(scope, receive, sealed)
+                await unexpected_error_response()(scope, receive, send_with_headers)
             finally:
-                _note(scope, status or 500, time.perf_counter() - started)
+                _record_request(scope, status or 500, time.perf_counter() - started)
 
 
-def request_id_of(scope: Scope) -> str:
+def get_request_id(scope: Scope) -> str:
     """The caller's own id, where it is one that can be repeated in a log."""
-    given = Headers(scope=scope).get("x-request-id")
-    return given if given and is_callers_id(given) else uuid4().hex
+    request_id = Headers(scope=scope).get("x-request-id")
+    return request_id if request_id and is_valid_request_id(request_id) else uuid4().hex
 
 
-def is_callers_id(given: str) -> bool:
+def is_valid_request_id(request_id: str) -> bool:
     """Whether it can safely be repeated: it is short and plain, and no secret of ours."""
-    return CALLERS_ID.fullmatch(given) is not None and hide_secrets(given) == given
+    return REQUEST_ID.fullmatch(request_id) is not None and hide_secrets(request_id) == request_id
 
 
-def write_headers(headers: MutableHeaders, allowance: Allowance | None = None) -> None:
+def add_common_headers(headers: MutableHeaders, allowance: RateLimitStatus | None = None) -> None:
     """Those of every answer."""
-    for name, value in SECURITY.items():
-        if name != FRAMING or not _names_a_frame(headers):
+    for name, value in SECURITY_HEADERS.items():
+        if name != FRAME_HEADER or not _allows_framing(headers):
             headers.setdefault(name, value)
     if headers.get("Content-Type", "").startswith("application/json"):
-        headers.setdefault("Content-Security-Policy", NOTHING)
+        headers.setdefault("Content-Security-Policy", DATA_POLICY)
     if allowance is not None:
         headers["X-RateLimit-Limit"] = str(allowance.limit)
         headers["X-RateLimit-Remaining"] = str(allowance.remaining)
 
 
-def _names_a_frame(headers: MutableHeaders) -> bool:
+def _allows_framing(headers: MutableHeaders) -> bool:
     """Whether its policy says which site may show it in a frame: the older header knows no sites."""
     return "frame-ancestors http" in headers.get("Content-Security-Policy", "")
 
 
-def _route(scope: Scope) -> str:
+def _route_pattern(scope: Scope) -> str:
     """The route's pattern, never the path itself: a path may hold a key."""
     return str(getattr(scope.get("route"), "path", "unmatched"))
 
 
-def _note(scope: Scope, status: int, seconds: float) -> None:
-    route, who = _route(scope), scope["state"].get("who")
+def _record_request(scope: Scope, status: int, seconds: float) -> None:
+    route, who = _route_pattern(scope), scope["state"].get("who")
     method = method_label(scope["method"])
     REQUESTS.labels(method, route, str(status)).inc()
     REQUEST_SECONDS.labels(method, route).observe(seconds)

@@ -11,275 +11,278 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import clients, tokens
-from quillpost.accounts.oauth.clients import Client
-from quillpost.accounts.service import count_knock
-from quillpost.accounts.sub_accounts import titles_of
-from quillpost.accounts.tokens.rules import in_order, in_words
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
-from quillpost.core.body_limits import Bounds
+from quillpost.accounts.oauth.clients import OAuthClient
+from quillpost.accounts.service import count_public_call
+from quillpost.accounts.sub_accounts import label_sub_accounts
+from quillpost.accounts.tokens.rules import describe_scopes, sort_scopes
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.body_limits import BodyLimits
 from quillpost.core.errors import Invalid
-from quillpost.web.api.responses import answer
-from quillpost.web.forms import WRONG_TYPE, Form, FormOfAnyAccount, MovedOn, is_form, whole_form
-from quillpost.web.oauth.authorization import Fault, ask
-from quillpost.web.oauth.consent import Consent, Offer, decided, offer_in, one_of
+from quillpost.web.api.responses import json_response
+from quillpost.web.forms import WRONG_TYPE, AccountSwitched, Form, FormOfAnyAccount, has_form_body, read_form_body
+from quillpost.web.oauth.authorization import InvalidAuthorizationRequest, get_grant
+from quillpost.web.oauth.consent import Consent, ConsentOffer, build_offer, find_membership, read_decision
 from quillpost.web.oauth.grants import S256
 from quillpost.web.oauth.requests import (
-    METHODS,
+    AUTH_METHODS,
     UNAUTHORIZED,
     AppRequest,
-    Unreadable,
+    UnreadableParameters,
+    find_repeated,
     read_parameters,
-    repeated,
 )
-from quillpost.web.oauth.server import Answer, AppClient, Server
-from quillpost.web.rendering import show
-from quillpost.web.sessions import MaybeReader, NotSignedIn, OurParts, Reader, address_of, is_for_people
+from quillpost.web.oauth.server import AppClient, OAuthServer, ServerResponse
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, NotSignedIn, OptionalUser, Services, get_client_address, is_for_browser
 
 router = APIRouter(include_in_schema=False)
 
-ACCOUNT = "account"
+ACCOUNT_FIELD = "account"
 """Which of the reader's accounts the page is about: a parameter of our own, and a field of its form."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AuthorizationRequest:
     """What the app wants, as far as its page needs to know."""
 
-    client: Client
+    client: OAuthClient
     registered_by: str
     redirect_uri: str
     scopes: frozenset[str]
 
 
 @router.get("/oauth/authorize")
-def ask_person(request: Request, parts: OurParts, who: MaybeReader) -> Response:
+def show_consent(request: Request, container: Services, user: OptionalUser) -> Response:
     try:
-        wish = _wish(request, parts)
-    except Fault as fault:
-        return _fault(request, who, fault)
-    if isinstance(wish, Answer):
+        authorization = _read_authorization_request(request, container)
+    except InvalidAuthorizationRequest as error:
+        return _error_page(request, user, error)
+    if isinstance(authorization, ServerResponse):
         # Nobody is carried off to another site by a mere link to ours (RFC 9700, 4.11.2).
-        is_stranger = who is None and is_for_people(request)
-        return _offered_back(request, wish) if is_stranger else _led_back(wish)
-    if who is None:
+        is_anonymous_person = user is None and is_for_browser(request)
+        return _refusal_page(request, authorization) if is_anonymous_person else _redirect_to_app(authorization)
+    if user is None:
         raise NotSignedIn
-    chosen = one_of(who, request.query_params.get(ACCOUNT)) or who.here
-    return _page(request, who, wish, offer_in(parts, who, chosen, wish.scopes))
+    membership = find_membership(user, request.query_params.get(ACCOUNT_FIELD)) or user.here
+    return _consent_page(request, user, authorization, build_offer(container, user, membership, authorization.scopes))
 
 
 @router.post("/oauth/authorize")
-def take_decision(request: Request, parts: OurParts, who: Reader, form: FormOfAnyAccount) -> Response:
+def submit_consent(request: Request, container: Services, user: CurrentUser, form: FormOfAnyAccount) -> Response:
     try:
-        return _decided(request, parts, who, form)
-    except Fault as fault:
-        return _fault(request, who, fault)
+        return _process_decision(request, container, user, form)
+    except InvalidAuthorizationRequest as error:
+        return _error_page(request, user, error)
 
 
-def _decided(request: Request, parts: Parts, who: SignedIn, form: Form) -> Response:
+def _process_decision(request: Request, container: Container, user: SignedInUser, form: Form) -> Response:
     """Everything is looked at again: what is allowed is what this very request asks for, in the account that
     the page named. `MovedOn` if its reader is in that account no more."""
-    wish = _wish(request, parts)
-    if isinstance(wish, Answer):
-        return _led_back(wish)
-    chosen = one_of(who, form.text(ACCOUNT))
-    if chosen is None:
-        raise MovedOn
-    offer = offer_in(parts, who, chosen, wish.scopes)
+    authorization = _read_authorization_request(request, container)
+    if isinstance(authorization, ServerResponse):
+        return _redirect_to_app(authorization)
+    membership = find_membership(user, form.text(ACCOUNT_FIELD))
+    if membership is None:
+        raise AccountSwitched
+    offer = build_offer(container, user, membership, authorization.scopes)
     try:
-        consent = decided(who, offer, form)
-    except Invalid as wrong:
-        return _page(request, who, wish, offer, faults=wrong.fields, typed=form.fields)
-    return _led_back(_decide(request, parts, consent))
+        consent = read_decision(user, offer, form)
+    except Invalid as error:
+        return _consent_page(request, user, authorization, offer, errors=error.fields, typed=form.fields)
+    return _redirect_to_app(_create_response(request, container, consent))
 
 
-def _wish(request: Request, parts: Parts) -> Wish | Answer:
+def _read_authorization_request(request: Request, container: Container) -> AuthorizationRequest | ServerResponse:
     """What the app wants, or the refusal that it is led back with."""
-    with parts.db.work() as tx:
-        server = Server(tx, parts, address=None, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        server = OAuthServer(tx, container, address=None, now=container.clock())
         try:
-            grant = ask(request, server)
+            grant = get_grant(request, server)
         except OAuth2Error as refusal:
             return server.refuse(refusal)
-        client: Client = grant.client.client
+        client: OAuthClient = grant.client.client
         scopes = frozenset(grant.request.scope.split())
-        return Wish(client, clients.registered_by(tx, client), grant.redirect_uri, scopes)
+        return AuthorizationRequest(client, clients.read_registrant_name(tx, client), grant.redirect_uri, scopes)
 
 
-def _decide(request: Request, parts: Parts, consent: Consent | None) -> Answer:
-    with parts.db.work() as tx:
-        server = Server(tx, parts, address=address_of(request), now=parts.clock())
+def _create_response(request: Request, container: Container, consent: Consent | None) -> ServerResponse:
+    with container.db.system_transaction() as tx:
+        server = OAuthServer(tx, container, address=get_client_address(request), now=container.clock())
         try:
-            grant = ask(request, server)
+            grant = get_grant(request, server)
         except OAuth2Error as refusal:
             return server.refuse(refusal)
-        answer: Answer = server.create_authorization_response(grant.request, consent, grant)
-        return answer
+        response: ServerResponse = server.create_authorization_response(grant.request, consent, grant)
+        return response
 
 
-def _led_back(answer: Answer) -> Response:
-    kept_nowhere = {"Location": answer.headers["Location"], "Cache-Control": "no-store"}
-    return Response(status_code=303, headers=kept_nowhere)
+def _redirect_to_app(server_response: ServerResponse) -> Response:
+    headers = {"Location": server_response.headers["Location"], "Cache-Control": "no-store"}
+    return Response(status_code=303, headers=headers)
 
 
-def _page(
+def _consent_page(
     request: Request,
-    who: SignedIn,
-    wish: Wish,
-    offer: Offer,
+    user: SignedInUser,
+    authorization: AuthorizationRequest,
+    offer: ConsentOffer,
     *,
-    faults: Mapping[str, Sequence[str]] | None = None,
+    errors: Mapping[str, Sequence[str]] | None = None,
     typed: Mapping[str, Sequence[str]] | None = None,
 ) -> Response:
     this_page = f"{request.url.path}?{request.url.query}"
-    return show(
+    return render_page(
         request,
         "oauth/consent.html",
-        who=who,
-        status=200 if faults is None else 422,
-        leads_to=wish.redirect_uri,
-        app=wish.client,
-        registered_by=wish.registered_by,
-        leads_back_to=_place(wish.redirect_uri),
+        user=user,
+        status=200 if errors is None else 422,
+        redirect_target=authorization.redirect_uri,
+        app=authorization.client,
+        registered_by=authorization.registered_by,
+        leads_back_to=_destination_label(authorization.redirect_uri),
         offer=offer,
-        titles=titles_of(offer.sub_accounts),
-        scopes=" ".join(in_order(offer.scopes)),
-        allowed=in_words(offer.scopes),
-        left_out=in_words(offer.left_out),
-        others=[(each.account_name, _about(request, each.membership_id)) for each in offer.others],
+        titles=label_sub_accounts(offer.sub_accounts),
+        scopes=" ".join(sort_scopes(offer.scopes)),
+        allowed=describe_scopes(offer.scopes),
+        left_out=describe_scopes(offer.left_out),
+        others=[
+            (membership.account_name, _page_url_for_account(request, membership.membership_id))
+            for membership in offer.others
+        ],
         this_page=this_page,
-        faults=faults or {},
+        faults=errors or {},
         typed={name: values[0] for name, values in (typed or {}).items() if values},
     )
 
 
-def _fault(request: Request, who: SignedIn | None, fault: Fault) -> Response:
-    return show(request, "oauth/fault.html", who=who, status=400, sentence=fault.sentence, back=None)
+def _error_page(request: Request, user: SignedInUser | None, error: InvalidAuthorizationRequest) -> Response:
+    return render_page(request, "oauth/fault.html", user=user, status=400, sentence=error.message, back=None)
 
 
-def _offered_back(request: Request, refusal: Answer) -> Response:
+def _refusal_page(request: Request, refusal: ServerResponse) -> Response:
     """A refusal for the app, whose reader decides whether to go back to it."""
     back = refusal.headers["Location"]
-    sentence = f"The app's request is wrong. {parse_qs(urlsplit(back).query)['error_description'][0]}"
-    place = _place(back)
-    return show(
-        request, "oauth/fault.html", who=None, status=400, sentence=sentence, back=back, leads_back_to=place
+    message = f"The app's request is wrong. {parse_qs(urlsplit(back).query)['error_description'][0]}"
+    destination = _destination_label(back)
+    return render_page(
+        request, "oauth/fault.html", user=None, status=400, sentence=message, back=back, leads_back_to=destination
     )
 
 
-def _place(address: str) -> str:
+def _destination_label(address: str) -> str:
     """Where the reader ends up, as they know it."""
-    place = urlsplit(address)
-    return place.netloc if place.scheme in ("https", "http") else f"an app on your device ({place.scheme})"
+    parsed = urlsplit(address)
+    return parsed.netloc if parsed.scheme in ("https", "http") else f"an app on your device ({parsed.scheme})"
 
 
-def _about(request: Request, membership_id: int) -> str:
+def _page_url_for_account(request: Request, membership_id: int) -> str:
     """The same page about another account."""
-    asked = [(name, value) for name, value in request.query_params.multi_items() if name != ACCOUNT]
-    return f"{request.url.path}?{urlencode([*asked, (ACCOUNT, str(membership_id))])}"
+    parameters = [(name, value) for name, value in request.query_params.multi_items() if name != ACCOUNT_FIELD]
+    return f"{request.url.path}?{urlencode([*parameters, (ACCOUNT_FIELD, str(membership_id))])}"
 
 
-DOOR = "oauth"
-FAILURES_A_MINUTE = 60
-UNKEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+RATE_LIMIT_NAME = "oauth"
+MAX_FAILURES_PER_MINUTE = 60
+NO_STORE_HEADERS = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 
-Act = Callable[[Server, AppRequest], Answer]
-
-
-PostedBody = Annotated[bytes, Depends(whole_form)]
+ServerAction = Callable[[OAuthServer, AppRequest], ServerResponse]
 
 
-def answer_app(request: Request, parts: Parts, body: bytes, act: Act) -> Response:
+PostedBody = Annotated[bytes, Depends(read_form_body)]
+
+
+def respond_to_app(request: Request, container: Container, body: bytes, action: ServerAction) -> Response:
     """Do it in one transaction. What a refusal has changed (a family that ended) is kept like all else."""
     try:
-        asked = _asked(request, body, parts.limits.bounds)
+        app_request = _read_app_request(request, body, container.limits.bounds)
     except OAuth2Error as refusal:
-        return _response(refusal.status_code, dict(refusal.get_body()))
-    address = address_of(request)
-    with parts.db.work() as tx:
-        told = act(Server(tx, parts, address=address, now=parts.clock()), asked)
-    if told.error is not None:
-        allowance = count_knock(parts.db, DOOR, address, limit=FAILURES_A_MINUTE)
-        if allowance.is_spent:
-            return _too_many(allowance.resets_in)
-    return _response(told.status, told.body, told.headers)
+        return _oauth_response(refusal.status_code, dict(refusal.get_body()))
+    address = get_client_address(request)
+    with container.db.system_transaction() as tx:
+        result = action(OAuthServer(tx, container, address=address, now=container.clock()), app_request)
+    if result.error is not None:
+        allowance = count_public_call(container.db, RATE_LIMIT_NAME, address, limit=MAX_FAILURES_PER_MINUTE)
+        if allowance.is_exceeded:
+            return _too_many_response(allowance.resets_in)
+    return _oauth_response(result.status, result.body, result.headers)
 
 
-def _asked(request: Request, body: bytes, bounds: Bounds) -> AppRequest:
-    if not is_form(request):
+def _read_app_request(request: Request, body: bytes, bounds: BodyLimits) -> AppRequest:
+    if not has_form_body(request):
         raise InvalidRequestError(WRONG_TYPE)
     if request.url.query:
         raise InvalidRequestError("Send everything in the form, and nothing in the address.")
     try:
         parameters = read_parameters(body, bounds)
-    except Unreadable as wrong:
-        raise InvalidRequestError(str(wrong)) from None
-    if repeated(parameters):
+    except UnreadableParameters as error:
+        raise InvalidRequestError(str(error)) from None
+    if find_repeated(parameters):
         raise InvalidRequestError("A field of the form is there more than once.")
     return AppRequest("POST", request.url.path, parameters, request.headers)
 
 
-def _too_many(seconds: int) -> Response:
-    sentence = f"Too many failed attempts. Try again in {seconds} seconds."
-    body = {"error": "temporarily_unavailable", "error_description": sentence}
-    return _response(429, body, {"Retry-After": str(seconds)})
+def _too_many_response(seconds: int) -> Response:
+    message = f"Too many failed attempts. Try again in {seconds} seconds."
+    body = {"error": "temporarily_unavailable", "error_description": message}
+    return _oauth_response(429, body, {"Retry-After": str(seconds)})
 
 
-def _response(status: int, body: object, headers: Mapping[str, str] | None = None) -> Response:
-    scheme = {"WWW-Authenticate": 'Basic realm="Quillpost"'} if status == UNAUTHORIZED else {}
-    return answer(body, status=status, headers={**(headers or {}), **UNKEPT, **scheme})
+def _oauth_response(status: int, body: object, headers: Mapping[str, str] | None = None) -> Response:
+    auth_headers = {"WWW-Authenticate": 'Basic realm="Quillpost"'} if status == UNAUTHORIZED else {}
+    return json_response(body, status=status, headers={**(headers or {}), **NO_STORE_HEADERS, **auth_headers})
 
 
 @router.post("/oauth/token")
-def give_tokens(request: Request, parts: OurParts, body: PostedBody) -> Response:
-    return answer_app(request, parts, body, Server.create_token_response)
+def issue_tokens(request: Request, container: Services, body: PostedBody) -> Response:
+    return respond_to_app(request, container, body, OAuthServer.create_token_response)
 
 
-class Revocation(RevocationEndpoint):  # type: ignore[misc] # Authlib has no types
-    CLIENT_AUTH_METHODS = METHODS
+class TokenRevocation(RevocationEndpoint):  # type: ignore[misc] # Authlib has no types
+    CLIENT_AUTH_METHODS = AUTH_METHODS
 
     def authenticate_token(self, request: AppRequest, client: AppClient) -> None:
         """Revoke it at once: there is nothing that Authlib would have to know of it. What a token is for can
         be told from the token itself, so that a hint is not needed, nor a wrong one in the way."""
         if "token" not in request.form:
             raise InvalidRequestError("The token is missing.")
-        place = self.server
-        done = tokens.revoke(
-            place.tx, request.form["token"], client.client, address=place.address, now=place.now
+        server = self.server
+        outcome = tokens.revoke_app_token(
+            server.tx, request.form["token"], client.client, address=server.address, now=server.now
         )
-        if done == "another's":
+        if outcome == "another's":
             raise InvalidGrantError("This token was not issued to this client.")
 
 
 @router.post("/oauth/revoke")
-def revoke_token(request: Request, parts: OurParts, body: PostedBody) -> Response:
+def revoke_token(request: Request, container: Services, body: PostedBody) -> Response:
     """A token that is not known, or not any more, is as good as revoked."""
-    return answer_app(request, parts, body, _revoked)
+    return respond_to_app(request, container, body, _revoke)
 
 
-def _revoked(server: Server, asked: AppRequest) -> Answer:
-    server.register_endpoint(Revocation)
-    answer: Any = server.create_endpoint_response(Revocation.ENDPOINT_NAME, asked)
-    told: Answer = answer
-    return told
+def _revoke(server: OAuthServer, app_request: AppRequest) -> ServerResponse:
+    server.register_endpoint(TokenRevocation)
+    response: Any = server.create_endpoint_response(TokenRevocation.ENDPOINT_NAME, app_request)
+    result: ServerResponse = response
+    return result
 
 
 @router.get("/.well-known/oauth-authorization-server")
-def describe_server(parts: OurParts) -> Response:
-    home = parts.base_url
-    return answer(
+def describe_server(container: Services) -> Response:
+    base_url = container.base_url
+    return json_response(
         {
-            "issuer": home,
-            "authorization_endpoint": f"{home}/oauth/authorize",
-            "token_endpoint": f"{home}/oauth/token",
-            "revocation_endpoint": f"{home}/oauth/revoke",
-            "service_documentation": f"{home}/docs",
+            "issuer": base_url,
+            "authorization_endpoint": f"{base_url}/oauth/authorize",
+            "token_endpoint": f"{base_url}/oauth/token",
+            "revocation_endpoint": f"{base_url}/oauth/revoke",
+            "service_documentation": f"{base_url}/docs",
             "scopes_supported": SCOPES,
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
             "grant_types_supported": ["authorization_code", "refresh_token"],
-            "token_endpoint_auth_methods_supported": METHODS,
-            "revocation_endpoint_auth_methods_supported": METHODS,
+            "token_endpoint_auth_methods_supported": AUTH_METHODS,
+            "revocation_endpoint_auth_methods_supported": AUTH_METHODS,
             "code_challenge_methods_supported": [S256],
             "authorization_response_iss_parameter_supported": True,
         }

@@ -22,174 +22,176 @@ from authlib.oauth2.rfc7636 import CodeChallenge, create_s256_code_challenge
 
 from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import tokens
-from quillpost.accounts.oauth.apps import Leave
-from quillpost.accounts.oauth.tokens import Code, Family, Pair
-from quillpost.accounts.tokens.rules import in_order
-from quillpost.web.oauth.consent import Consent, named
-from quillpost.web.oauth.requests import METHODS, AppRequest
+from quillpost.accounts.oauth.apps import AppGrant
+from quillpost.accounts.oauth.tokens import AuthorizationCode, TokenFamily, TokenPair
+from quillpost.accounts.tokens.rules import sort_scopes
+from quillpost.web.oauth.consent import Consent, describe_scopes
+from quillpost.web.oauth.requests import AUTH_METHODS, AppRequest
 
-WRONG_CODE = "The code is unknown, expired, used already or another client's."
-WRONG_REFRESH = "The refresh token is unknown, expired, used already or another client's."
+INVALID_CODE = "The code is unknown, expired, used already or another client's."
+INVALID_REFRESH_TOKEN = "The refresh token is unknown, expired, used already or another client's."
 
 
 @dataclass(frozen=True)
-class GoodCode(AuthorizationCodeMixin):  # type: ignore[misc] # Authlib has no types
-    code: Code
+class ValidCode(AuthorizationCodeMixin):  # type: ignore[misc] # Authlib has no types
+    code: AuthorizationCode
 
     def get_redirect_uri(self) -> str:
         return self.code.redirect_uri
 
     def get_scope(self) -> str:
-        return _written(self.code.leave.scopes)
+        return _join_scopes(self.code.grant.scopes)
 
 
 @dataclass(frozen=True)
-class GoodRefresh(TokenMixin):  # type: ignore[misc] # Authlib has no types
+class ValidRefreshToken(TokenMixin):  # type: ignore[misc] # Authlib has no types
     token: str
-    family: Family
+    family: TokenFamily
 
     def check_client(self, client: Any) -> bool:
         return bool(self.family.client_id == client.get_client_id())
 
     def get_scope(self) -> str:
-        return _written(self.family.leave.scopes)
+        return _join_scopes(self.family.grant.scopes)
 
 
-class ByCode(grants.AuthorizationCodeGrant):  # type: ignore[misc] # Authlib has no types
-    TOKEN_ENDPOINT_AUTH_METHODS = METHODS
+class CodeGrant(grants.AuthorizationCodeGrant):  # type: ignore[misc] # Authlib has no types
+    TOKEN_ENDPOINT_AUTH_METHODS = AUTH_METHODS
 
     def authenticate_token_endpoint_client(self) -> Any:
         """Whose request it is, and that there is anything in it to look at."""
         client = super().authenticate_token_endpoint_client()
-        _require(self.request, "code", "the one that the person was led back to the app with")
+        _require_parameter(self.request, "code", "the one that the person was led back to the app with")
         return client
 
     def generate_authorization_code(self) -> str:
         """The person's consent becomes a leave, and this the code for it."""
         consent: Consent = self.request.user
-        asked = self.request.payload.scope
-        return tokens.give_code(
+        requested_scope = self.request.payload.scope
+        return tokens.issue_code(
             self.server.tx,
             self.client.client,
-            consent.leave,
+            consent.permission,
             consent.actor,
             redirect_uri=self.request.payload.redirect_uri,
             challenge=self.request.payload.data.get("code_challenge"),
-            asked=None if asked is None else frozenset(asked.split()),
-            lasting=self.server.lasting,
+            requested_scopes=None if requested_scope is None else frozenset(requested_scope.split()),
+            lifetimes=self.server.lifetimes,
             now=self.server.now,
         )
 
     def save_authorization_code(self, code: str, request: Any) -> None:
         """It is kept already."""
 
-    def query_authorization_code(self, code: str, client: Any) -> GoodCode:
-        place = self.server
-        found = tokens.read_code(place.tx, code, client.client, address=place.address, now=place.now)
-        if not isinstance(found, Code):
-            raise place.refused(found, client.client, WRONG_CODE)
-        _require(self.request, "redirect_uri", "the one that the code was asked for with")
-        if self.request.form["redirect_uri"] != found.redirect_uri:
+    def query_authorization_code(self, code: str, client: Any) -> ValidCode:
+        server = self.server
+        stored_code = tokens.read_code(server.tx, code, client.client, address=server.address, now=server.now)
+        if not isinstance(stored_code, AuthorizationCode):
+            raise server.reject_grant(stored_code, client.client, INVALID_CODE)
+        _require_parameter(self.request, "redirect_uri", "the one that the code was asked for with")
+        if self.request.form["redirect_uri"] != stored_code.redirect_uri:
             raise InvalidGrantError("The redirect_uri is not the one that the code was asked for with.")
-        return GoodCode(found)
+        return ValidCode(stored_code)
 
-    def authenticate_user(self, authorization_code: GoodCode) -> Leave:
-        return authorization_code.code.leave
+    def authenticate_user(self, authorization_code: ValidCode) -> AppGrant:
+        return authorization_code.code.grant
 
     def generate_token(self, **_: Any) -> Mapping[str, Any]:
-        place, code = self.server, self.request.authorization_code.code
-        made = tokens.claim_code(
-            place.tx, code, self.client.client, lasting=place.lasting, address=place.address, now=place.now
+        server, code = self.server, self.request.authorization_code.code
+        pair = tokens.exchange_code(
+            server.tx, code, self.client.client, lifetimes=server.lifetimes, address=server.address, now=server.now
         )
-        if isinstance(made, Pair):
-            return _token(made, given=code.leave.scopes, asked=code.asked or self.client.scopes)
-        raise place.refused(made, self.client.client, WRONG_CODE)
+        if isinstance(pair, TokenPair):
+            return _token_response(
+                pair, granted=code.grant.scopes, requested=code.requested_scopes or self.client.scopes
+            )
+        raise server.reject_grant(pair, self.client.client, INVALID_CODE)
 
-    def delete_authorization_code(self, authorization_code: GoodCode) -> None:
+    def delete_authorization_code(self, authorization_code: ValidCode) -> None:
         """It is claimed already."""
 
 
-class ByRefresh(grants.RefreshTokenGrant):  # type: ignore[misc] # Authlib has no types
-    TOKEN_ENDPOINT_AUTH_METHODS = METHODS
+class RefreshGrant(grants.RefreshTokenGrant):  # type: ignore[misc] # Authlib has no types
+    TOKEN_ENDPOINT_AUTH_METHODS = AUTH_METHODS
     INCLUDE_NEW_REFRESH_TOKEN = True
 
     def authenticate_token_endpoint_client(self) -> Any:
         """Whose request it is, and that there is anything in it to look at."""
         client = super().authenticate_token_endpoint_client()
-        _require(self.request, "refresh_token", "the one that came with the latest access token")
+        _require_parameter(self.request, "refresh_token", "the one that came with the latest access token")
         return client
 
-    def _validate_token_scope(self, token: GoodRefresh) -> None:
-        wanted = frozenset((self.request.payload.scope or "").split())
-        given = token.get_scope()
-        if wider := wanted - frozenset(given.split()):
-            raise InvalidScopeError(f"This was not allowed: {named(wider)}. A refresh may ask for: {given}")
+    def _validate_token_scope(self, token: ValidRefreshToken) -> None:
+        requested = frozenset((self.request.payload.scope or "").split())
+        granted = token.get_scope()
+        if wider := requested - frozenset(granted.split()):
+            raise InvalidScopeError(f"This was not allowed: {describe_scopes(wider)}. A refresh may ask for: {granted}")
 
-    def authenticate_refresh_token(self, refresh_token: str) -> GoodRefresh:
-        place, client = self.server, self.client.client
-        found = tokens.read_refresh(place.tx, refresh_token, client, address=place.address, now=place.now)
-        if isinstance(found, Family):
-            return GoodRefresh(refresh_token, found)
-        raise place.refused(found, client, WRONG_REFRESH)
+    def authenticate_refresh_token(self, refresh_token: str) -> ValidRefreshToken:
+        server, client = self.server, self.client.client
+        family = tokens.read_refresh_token(server.tx, refresh_token, client, address=server.address, now=server.now)
+        if isinstance(family, TokenFamily):
+            return ValidRefreshToken(refresh_token, family)
+        raise server.reject_grant(family, client, INVALID_REFRESH_TOKEN)
 
-    def authenticate_user(self, refresh_token: GoodRefresh) -> Leave:
-        return refresh_token.family.leave
+    def authenticate_user(self, refresh_token: ValidRefreshToken) -> AppGrant:
+        return refresh_token.family.grant
 
     def generate_token(self, *, scope: str, **_: Any) -> Mapping[str, Any]:
-        place, shown = self.server, self.request.refresh_token
-        wanted = frozenset(scope.split())
-        made = tokens.claim_refresh(
-            place.tx,
-            shown.token,
-            shown.family,
+        server, valid_token = self.server, self.request.refresh_token
+        scopes = frozenset(scope.split())
+        pair = tokens.exchange_refresh_token(
+            server.tx,
+            valid_token.token,
+            valid_token.family,
             self.client.client,
-            scopes=wanted,
-            lasting=place.lasting,
-            address=place.address,
-            now=place.now,
+            scopes=scopes,
+            lifetimes=server.lifetimes,
+            address=server.address,
+            now=server.now,
         )
-        if isinstance(made, Pair):
-            return _token(made, given=wanted, asked=wanted)
-        raise place.refused(made, self.client.client, WRONG_REFRESH)
+        if isinstance(pair, TokenPair):
+            return _token_response(pair, granted=scopes, requested=scopes)
+        raise server.reject_grant(pair, self.client.client, INVALID_REFRESH_TOKEN)
 
-    def revoke_old_credential(self, refresh_token: GoodRefresh) -> None:
+    def revoke_old_credential(self, refresh_token: ValidRefreshToken) -> None:
         """It is claimed already."""
 
 
-def _token(pair: Pair, *, given: frozenset[str] | None, asked: frozenset[str]) -> Mapping[str, Any]:
+def _token_response(pair: TokenPair, *, granted: frozenset[str] | None, requested: frozenset[str]) -> Mapping[str, Any]:
     """The answer: what is given is said only where it is not what was asked for (RFC 6749, 5.1)."""
-    told = {} if given is None or given == asked else {"scope": _written(given)}
+    scope_field = {} if granted is None or granted == requested else {"scope": _join_scopes(granted)}
     return {
         "token_type": "Bearer",
         "expires_in": pair.expires_in,
         "access_token": pair.access_token,
         "refresh_token": pair.refresh_token,
-        **told,
+        **scope_field,
     }
 
 
-def _require(request: AppRequest, name: str, which: str) -> None:
+def _require_parameter(request: AppRequest, name: str, hint: str) -> None:
     if name not in request.form:
-        raise InvalidRequestError(f"The {name} is missing: send {which}.")
+        raise InvalidRequestError(f"The {name} is missing: send {hint}.")
 
 
-def _written(scopes: frozenset[str] | None) -> str:
-    return " ".join(SCOPES if scopes is None else in_order(scopes))
+def _join_scopes(scopes: frozenset[str] | None) -> str:
+    return " ".join(SCOPES if scopes is None else sort_scopes(scopes))
 
 
 S256 = "S256"
-CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+CHALLENGE_PATTERN = re.compile(r"[A-Za-z0-9_-]{43}")
+VERIFIER_PATTERN = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
-class Proof(CodeChallenge):  # type: ignore[misc] # Authlib has no types
+class PkceExtension(CodeChallenge):  # type: ignore[misc] # Authlib has no types
     """Whoever exchanges the code is whoever asked for it. Public clients must prove it, the others may."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = (S256,)
 
     def validate_code_challenge(self, grant: Any, _result: None) -> None:
-        asked = grant.request.payload.data
-        challenge, method = asked.get("code_challenge"), asked.get("code_challenge_method")
+        parameters = grant.request.payload.data
+        challenge, method = parameters.get("code_challenge"), parameters.get("code_challenge_method")
         if challenge is None and method is None:
             if grant.client.client.is_public:
                 raise InvalidRequestError("A public client must send a code_challenge, by S256.")
@@ -198,7 +200,7 @@ class Proof(CodeChallenge):  # type: ignore[misc] # Authlib has no types
             raise InvalidRequestError("There is a code_challenge_method without a code_challenge.")
         if method != S256:
             raise InvalidRequestError("The code_challenge_method must be S256: plain is not taken.")
-        if not CHALLENGE.fullmatch(challenge):
+        if not CHALLENGE_PATTERN.fullmatch(challenge):
             raise InvalidRequestError("A code_challenge by S256 has 43 characters of base64url.")
 
     def validate_code_verifier(self, grant: Any, _result: None) -> None:
@@ -209,16 +211,11 @@ class Proof(CodeChallenge):  # type: ignore[misc] # Authlib has no types
                 return
             # RFC 9700, 4.8.2
             raise InvalidRequestError(
-                "There is a code_verifier, but the code was asked for without a code_challenge: send both or "
-                "neither."
+                "There is a code_verifier, but the code was asked for without a code_challenge: send both or neither."
             )
         if verifier is None:
-            raise InvalidRequestError(
-                "The code_verifier is missing: the code was asked for with a code_challenge."
-            )
-        if not VERIFIER.fullmatch(verifier):
-            raise InvalidRequestError(
-                "A code_verifier has 43 to 128 characters: letters, digits and - . _ ~ alone."
-            )
+            raise InvalidRequestError("The code_verifier is missing: the code was asked for with a code_challenge.")
+        if not VERIFIER_PATTERN.fullmatch(verifier):
+            raise InvalidRequestError("A code_verifier has 43 to 128 characters: letters, digits and - . _ ~ alone.")
         if not compare_digest(create_s256_code_challenge(verifier), challenge):
             raise InvalidGrantError("The code_verifier does not fit the code_challenge.")

@@ -17,20 +17,20 @@ from authlib.oauth2.rfc6749 import (
 
 from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.clients import Client
-from quillpost.accounts.oauth.tokens import Ended, Lifetimes
-from quillpost.accounts.tokens.rules import in_order
-from quillpost.accounts.users.emails import tell_person
-from quillpost.app.container import Limits, Parts
+from quillpost.accounts.oauth.clients import OAuthClient
+from quillpost.accounts.oauth.tokens import TokenLifetimes, TokenReuse
+from quillpost.accounts.tokens.rules import sort_scopes
+from quillpost.accounts.users.emails import notify_person
+from quillpost.app.container import Container, Limits
 from quillpost.core.database import Tx
-from quillpost.web.oauth.consent import named
-from quillpost.web.oauth.grants import ByCode, ByRefresh, Proof
-from quillpost.web.oauth.requests import AppRequest, authenticated
+from quillpost.web.oauth.consent import describe_scopes
+from quillpost.web.oauth.grants import CodeGrant, PkceExtension, RefreshGrant
+from quillpost.web.oauth.requests import AppRequest, authenticate_app
 
 
 @dataclass(frozen=True)
 class AppClient(ClientMixin):  # type: ignore[misc] # Authlib has no types
-    client: Client
+    client: OAuthClient
 
     @property
     def scopes(self) -> frozenset[str]:
@@ -48,13 +48,14 @@ class AppClient(ClientMixin):  # type: ignore[misc] # Authlib has no types
 
     def get_allowed_scope(self, scope: str | None) -> str:
         """What is asked for, if it may be; all that may be, if nothing is named."""
-        asked = frozenset((scope or "").split()) or self.scopes
-        if not asked <= self.scopes:
-            known = " ".join(in_order(self.scopes))
+        requested = frozenset((scope or "").split()) or self.scopes
+        if not requested <= self.scopes:
+            allowed = " ".join(sort_scopes(self.scopes))
             raise InvalidScopeError(
-                f"The client is not registered for: {named(asked - self.scopes)}. It may ask for: {known}"
+                f"The client is not registered for: {describe_scopes(requested - self.scopes)}. It may ask for: "
+                f"{allowed}"
             )
-        return " ".join(in_order(asked))
+        return " ".join(sort_scopes(requested))
 
     def check_response_type(self, response_type: str) -> bool:
         return response_type == "code"
@@ -63,11 +64,11 @@ class AppClient(ClientMixin):  # type: ignore[misc] # Authlib has no types
         return grant_type in ("authorization_code", "refresh_token")
 
 
-TOLD = {
+INCIDENTS = {
     "replay": "A code that “{app}” had exchanged already was shown again",
     "reuse": "A refresh token that “{app}” had used already was shown again",
 }
-WORDS = (
+DISCONNECTED_TEXT = (
     "{what}. Whoever did that may have stolen it, so that we have disconnected the app: none of its tokens "
     "is good any more.\n\nIf you still want the app to act for your account, connect it again. If this "
     "happens again, ask whoever makes the app."
@@ -75,7 +76,7 @@ WORDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerResponse:
     """What goes out, before it is HTTP."""
 
     status: int
@@ -87,29 +88,29 @@ class Answer:
         return None if isinstance(self.body, str) else self.body.get("error")
 
 
-class Server(AuthorizationServer):  # type: ignore[misc] # Authlib has no types
-    def __init__(self, tx: Tx, parts: Parts, *, address: str | None, now: datetime) -> None:
+class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no types
+    def __init__(self, tx: Tx, container: Container, *, address: str | None, now: datetime) -> None:
         super().__init__()
         self.tx, self.address, self.now = tx, address, now
-        self._parts, self.lasting = parts, _lasting(parts.limits)
-        self.register_grant(ByCode, [Proof(required=True)])
-        self.register_grant(ByRefresh)
+        self._parts, self.lifetimes = container, _build_lifetimes(container.limits)
+        self.register_grant(CodeGrant, [PkceExtension(required=True)])
+        self.register_grant(RefreshGrant)
 
     def query_client(self, client_id: str) -> AppClient | None:
-        client = clients.by_client_id(self.tx, client_id)
+        client = clients.find_by_client_id(self.tx, client_id)
         return None if client is None else AppClient(client)
 
     def authenticate_client(self, request: AppRequest, *_methods_and_endpoint: Any) -> AppClient:
         """By each of our methods, at every endpoint."""
-        client, request.auth_method = authenticated(self.tx, request.headers, request.form)
+        client, request.auth_method = authenticate_app(self.tx, request.headers, request.form)
         return AppClient(client)
 
     def get_token_grant(self, request: AppRequest) -> Any:
         """Authlib's own refusal would repeat what was sent."""
-        kind = request.payload.grant_type
-        if kind is None:
+        grant_type = request.payload.grant_type
+        if grant_type is None:
             raise InvalidRequestError("The grant_type is missing.")
-        if kind not in (ByCode.GRANT_TYPE, ByRefresh.GRANT_TYPE):
+        if grant_type not in (CodeGrant.GRANT_TYPE, RefreshGrant.GRANT_TYPE):
             raise OAuth2Error(
                 "The grant_type must be authorization_code or refresh_token.", error="unsupported_grant_type"
             )
@@ -117,7 +118,7 @@ class Server(AuthorizationServer):  # type: ignore[misc] # Authlib has no types
 
     def validate_requested_scope(self, scope: str | None) -> None:
         if unknown := frozenset((scope or "").split()) - frozenset(SCOPES):
-            raise InvalidScopeError(f"A scope is unknown: {named(unknown)}. Known scopes: {' '.join(SCOPES)}")
+            raise InvalidScopeError(f"A scope is unknown: {describe_scopes(unknown)}. Known scopes: {' '.join(SCOPES)}")
 
     def save_token(self, token: Mapping[str, Any], request: AppRequest) -> None:
         """Its digest is kept already."""
@@ -128,42 +129,44 @@ class Server(AuthorizationServer):  # type: ignore[misc] # Authlib has no types
     def create_oauth2_request(self, request: AppRequest) -> AppRequest:
         return request
 
-    def create_token_response(self, request: AppRequest) -> Answer:
+    def create_token_response(self, request: AppRequest) -> ServerResponse:
         try:
             self.get_token_grant(request)
         except OAuth2Error as refusal:
             return self.refuse(refusal)
-        answer: Answer = super().create_token_response(request)
-        return answer
+        response: ServerResponse = super().create_token_response(request)
+        return response
 
-    def handle_response(self, status: int, body: Any, headers: Sequence[tuple[str, str]]) -> Answer:
+    def handle_response(self, status: int, body: Any, headers: Sequence[tuple[str, str]]) -> ServerResponse:
         """What leads back to the app says whose answer it is (RFC 9207), a refusal as well."""
-        named = dict(headers)
-        if "Location" in named:
-            named["Location"] = add_params_to_uri(named["Location"], [("iss", self._parts.base_url)])
-        return Answer(status, dict(body) if not isinstance(body, str) else body, named)
+        headers_by_name = dict(headers)
+        if "Location" in headers_by_name:
+            headers_by_name["Location"] = add_params_to_uri(
+                headers_by_name["Location"], [("iss", self._parts.base_url)]
+            )
+        return ServerResponse(status, dict(body) if not isinstance(body, str) else body, headers_by_name)
 
-    def refuse(self, refusal: OAuth2Error) -> Answer:
+    def refuse(self, refusal: OAuth2Error) -> ServerResponse:
         return self.handle_response(*refusal())
 
-    def refused(self, found: Ended | None, client: Client, sentence: str) -> InvalidGrantError:
+    def reject_grant(self, ended: TokenReuse | None, client: OAuthClient, message: str) -> InvalidGrantError:
         """The refusal of a code, or of a refresh token. Where its family ended by it, the person is told."""
-        if found is not None and found.to_tell is not None:
-            what = TOLD[found.why].format(app=client.name)
-            tell_person(
+        if ended is not None and ended.notify_person_id is not None:
+            incident = INCIDENTS[ended.reason].format(app=client.name)
+            notify_person(
                 self.tx,
-                self._parts.sealer,
-                found.to_tell,
-                key=f"connection-{found.grant_id}-{found.why}",
+                self._parts.encryptor,
+                ended.notify_person_id,
+                key=f"connection-{ended.grant_id}-{ended.reason}",
                 subject=f"“{client.name}” was disconnected",
-                words=WORDS.format(what=what),
+                text=DISCONNECTED_TEXT.format(what=incident),
                 now=self.now,
             )
-        return InvalidGrantError(sentence)
+        return InvalidGrantError(message)
 
 
-def _lasting(limits: Limits) -> Lifetimes:
-    return Lifetimes(
+def _build_lifetimes(limits: Limits) -> TokenLifetimes:
+    return TokenLifetimes(
         code=timedelta(seconds=limits.code_seconds),
         access=timedelta(days=limits.access_token_days),
         refresh=timedelta(days=limits.refresh_token_days),

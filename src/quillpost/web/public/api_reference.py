@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
-NOBODYS: Final = "$TOKEN"
+TOKEN_PLACEHOLDER: Final = "$TOKEN"
 """In place of a token: a page does not know anybody's."""
 
 
-def curl(method: str, url: str, body: Any = None, form: Mapping[str, str] | None = None) -> str:
+def format_curl(method: str, url: str, body: Any = None, form: Mapping[str, str] | None = None) -> str:
     """The call with a token that its reader puts in."""
     verb = "" if method == "GET" or (method == "POST" and (body or form)) else f" -X {method}"
-    lines = [f"curl{verb}", shlex.quote(url), f'-H "Authorization: Bearer {NOBODYS}"']
+    lines = [f"curl{verb}", shlex.quote(url), f'-H "Authorization: Bearer {TOKEN_PLACEHOLDER}"']
     if body:
-        written = json.dumps(body, indent=2, ensure_ascii=False)
-        lines += ['-H "Content-Type: application/json"', f"-d {shlex.quote(written)}"]
+        encoded = json.dumps(body, indent=2, ensure_ascii=False)
+        lines += ['-H "Content-Type: application/json"', f"-d {shlex.quote(encoded)}"]
     for name, value in (form or {}).items():
         lines.append(f"-F {shlex.quote(f'{name}={value}')}")
     return " \\\n  ".join(lines)
@@ -28,14 +28,14 @@ Schema = Mapping[str, Any]
 
 JSON = "application/json"
 FORM = "multipart/form-data"
-OWN_FILE = "people.csv"
-NUMBERED = re.compile(r"(\D+)(\d+)")
-IN_PATH = re.compile(r"\{\w+\}")
+EXAMPLE_FILE = "people.csv"
+NUMBERED_NAME = re.compile(r"(\D+)(\d+)")
+PATH_PARAMETER = re.compile(r"\{\w+\}")
 EXAMPLE_ID = "1001"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldDoc:
     """One field of a body or an answer, or one parameter; `fields` are those of an object within."""
 
     name: str
@@ -45,182 +45,184 @@ class Field:
     choices: tuple[str, ...] = ()
     default: str | None = None
     example: str | None = None
-    fields: tuple["Field", ...] = ()
+    fields: tuple["FieldDoc", ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ShapeDoc:
     """One form that an answer can have."""
 
     name: str
     text: str
-    fields: tuple[Field, ...]
+    fields: tuple[FieldDoc, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ResponseDoc:
     status: str
-    shapes: tuple[Shape, ...]
+    shapes: tuple[ShapeDoc, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureDoc:
     status: str
     meaning: str
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationDoc:
     anchor: str
     method: str
     path: str
     summary: str
     text: str
-    parameters: tuple[Field, ...]
-    body: tuple[Field, ...]
+    parameters: tuple[FieldDoc, ...]
+    body: tuple[FieldDoc, ...]
     curl: str
-    answers: tuple[Answer, ...]
-    failures: tuple[Failure, ...]
+    answers: tuple[ResponseDoc, ...]
+    failures: tuple[FailureDoc, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SectionDoc:
     anchor: str
     name: str
-    operations: tuple[Operation, ...]
+    operations: tuple[OperationDoc, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventDoc:
     """What a receiver is told; `fields` are those of its `data`."""
 
     anchor: str
     name: str
     summary: str
-    fields: tuple[Field, ...]
+    fields: tuple[FieldDoc, ...]
     example: str
 
 
-def read_events(description: Schema) -> tuple[Event, ...]:
+def read_events(description: Schema) -> tuple[EventDoc, ...]:
     """Every event, in the order of the description."""
-    reader = _Reader(description.get("components", {}).get("schemas", {}), "")
-    told = description.get("webhooks", {})
-    return tuple(reader.event(name, methods["post"]) for name, methods in told.items())
+    reader = _DescriptionReader(description.get("components", {}).get("schemas", {}), "")
+    webhooks = description.get("webhooks", {})
+    return tuple(reader.read_event(name, methods["post"]) for name, methods in webhooks.items())
 
 
-def read(description: Schema, *, base_url: str) -> tuple[Section, ...]:
+def read_sections(description: Schema, *, base_url: str) -> tuple[SectionDoc, ...]:
     """Every operation, under its tag, in the order of the description."""
-    reader = _Reader(description.get("components", {}).get("schemas", {}), base_url)
-    by_tag: dict[str, list[Operation]] = {}
+    reader = _DescriptionReader(description.get("components", {}).get("schemas", {}), base_url)
+    by_tag: dict[str, list[OperationDoc]] = {}
     for path, methods in description["paths"].items():
         for method, operation in methods.items():
             tag = operation.get("tags", ["Other"])[0]
-            by_tag.setdefault(tag, []).append(reader.operation(method, path, operation))
-    return tuple(Section(_slug(tag), tag, tuple(found)) for tag, found in by_tag.items())
+            by_tag.setdefault(tag, []).append(reader.read_operation(method, path, operation))
+    return tuple(SectionDoc(_to_slug(tag), tag, tuple(operations)) for tag, operations in by_tag.items())
 
 
-class _Reader:
+class _DescriptionReader:
     def __init__(self, schemas: Mapping[str, Schema], base_url: str) -> None:
         self._schemas = schemas
         self._base_url = base_url
 
-    def operation(self, method: str, path: str, told: Schema) -> Operation:
-        taken = told.get("requestBody", {}).get("content", {})
-        body = taken.get(JSON, {})
-        form = {} if body else taken.get(FORM, {})
-        responses: Mapping[str, Schema] = told["responses"]
-        return Operation(
-            anchor=_slug(f"{method}-{path.removeprefix('/api/v2')}"),
+    def read_operation(self, method: str, path: str, description: Schema) -> OperationDoc:
+        content = description.get("requestBody", {}).get("content", {})
+        body = content.get(JSON, {})
+        form = {} if body else content.get(FORM, {})
+        responses: Mapping[str, Schema] = description["responses"]
+        return OperationDoc(
+            anchor=_to_slug(f"{method}-{path.removeprefix('/api/v2')}"),
             method=method.upper(),
             path=path,
-            summary=told.get("summary", path),
-            text=told.get("description", ""),
-            parameters=tuple(self._parameter(each) for each in told.get("parameters", ())),
-            body=self._fields_within((body or form).get("schema", {})),
-            curl=curl(
+            summary=description.get("summary", path),
+            text=description.get("description", ""),
+            parameters=tuple(self._read_parameter(parameter) for parameter in description.get("parameters", ())),
+            body=self._read_nested_fields((body or form).get("schema", {})),
+            curl=format_curl(
                 method.upper(),
-                self._base_url + IN_PATH.sub(EXAMPLE_ID, path),
-                self._example(body),
-                self._form(form),
+                self._base_url + PATH_PARAMETER.sub(EXAMPLE_ID, path),
+                self._body_example(body),
+                self._form_example(form),
             ),
             answers=tuple(
-                Answer(status, self._shapes(answer))
-                for status, answer in responses.items()
+                ResponseDoc(status, self._read_shapes(response))
+                for status, response in responses.items()
                 if status.startswith("2")
             ),
             failures=tuple(
-                Failure(status, answer["description"])
-                for status, answer in responses.items()
+                FailureDoc(status, response["description"])
+                for status, response in responses.items()
                 if not status.startswith("2")
             ),
         )
 
-    def event(self, name: str, told: Schema) -> Event:
-        message = self._resolve(told["requestBody"]["content"][JSON]["schema"])
-        return Event(
-            anchor=_slug(f"event-{name}"),
+    def read_event(self, name: str, description: Schema) -> EventDoc:
+        message = self._resolve(description["requestBody"]["content"][JSON]["schema"])
+        return EventDoc(
+            anchor=_to_slug(f"event-{name}"),
             name=name,
-            summary=told["summary"],
-            fields=self._fields_within(message["properties"]["data"]),
+            summary=description["summary"],
+            fields=self._read_nested_fields(message["properties"]["data"]),
             example=json.dumps(message["examples"][0], indent=2, ensure_ascii=False),
         )
 
-    def _parameter(self, told: Schema) -> Field:
-        field = self._field(told["name"], told["schema"], is_required=told.get("required", False))
+    def _read_parameter(self, description: Schema) -> FieldDoc:
+        field = self._read_field(
+            description["name"], description["schema"], is_required=description.get("required", False)
+        )
         # A parameter is left out, never null: the description has no other way to say "optional".
         return replace(
             field,
             type=field.type.removesuffix(" or null"),
-            text=told.get("description", field.text) or f"In the {told['in']}.",
+            text=description.get("description", field.text) or f"In the {description['in']}.",
         )
 
-    def _shapes(self, answer: Schema) -> tuple[Shape, ...]:
-        schema = answer.get("content", {}).get(JSON, {}).get("schema", {})
+    def _read_shapes(self, response: Schema) -> tuple[ShapeDoc, ...]:
+        schema = response.get("content", {}).get(JSON, {}).get("schema", {})
         return tuple(
-            Shape(_words(form.get("title", "Answer")), form.get("description", ""), self._fields(form))
-            for form in (self._resolve(each) for each in _alternatives(schema))
+            ShapeDoc(_split_title(form.get("title", "Answer")), form.get("description", ""), self._read_fields(form))
+            for form in (self._resolve(alternative) for alternative in _list_alternatives(schema))
         )
 
-    def _fields(self, schema: Schema, within: frozenset[str] = frozenset()) -> tuple[Field, ...]:
+    def _read_fields(self, schema: Schema, within: frozenset[str] = frozenset()) -> tuple[FieldDoc, ...]:
         required = schema.get("required", ())
-        found = (
-            self._field(name, told, is_required=name in required, within=within)
-            for name, told in schema.get("properties", {}).items()
+        fields = (
+            self._read_field(name, property_schema, is_required=name in required, within=within)
+            for name, property_schema in schema.get("properties", {}).items()
         )
-        return tuple(_joined(found))
+        return tuple(_merge_numbered_fields(fields))
 
-    def _field(
+    def _read_field(
         self, name: str, schema: Schema, *, is_required: bool, within: frozenset[str] = frozenset()
-    ) -> Field:
+    ) -> FieldDoc:
         examples = schema.get("examples", ())
-        return Field(
+        return FieldDoc(
             name=name,
-            type=self._type(schema),
+            type=self._type_name(schema),
             is_required=is_required,
             text=schema.get("description", ""),
-            choices=tuple(str(choice) for form in _alternatives(schema) for choice in form.get("enum", ())),
+            choices=tuple(str(choice) for form in _list_alternatives(schema) for choice in form.get("enum", ())),
             default=None if schema.get("default") is None else json.dumps(schema["default"]),
             example=json.dumps(examples[0], ensure_ascii=False) if examples else None,
-            fields=self._fields_within(schema, within),
+            fields=self._read_nested_fields(schema, within),
         )
 
-    def _fields_within(self, schema: Schema, within: frozenset[str] = frozenset()) -> tuple[Field, ...]:
+    def _read_nested_fields(self, schema: Schema, within: frozenset[str] = frozenset()) -> tuple[FieldDoc, ...]:
         """The fields of the object, or of the objects in the array, that a value holds."""
-        for form in _alternatives(schema):
+        for form in _list_alternatives(schema):
             inner = form.get("items", form)
             reference = inner.get("$ref", "")
             if reference not in within:  # a shape that holds itself is described once
-                fields = self._fields(self._resolve(inner), within | {reference} if reference else within)
+                fields = self._read_fields(self._resolve(inner), within | {reference} if reference else within)
                 if fields:
                     return fields
         return ()
 
-    def _type(self, schema: Schema) -> str:
+    def _type_name(self, schema: Schema) -> str:
         names = []
-        for form in _alternatives(schema):
+        for form in _list_alternatives(schema):
             kind = str(self._resolve(form).get("type", "any"))
             if kind == "array":
-                kind = f"array of {self._type(form.get('items', {}))}s"
+                kind = f"array of {self._type_name(form.get('items', {}))}s"
             names.append(kind)
         return " or ".join(dict.fromkeys(names))
 
@@ -228,46 +230,50 @@ class _Reader:
         reference = schema.get("$ref")
         return schema if reference is None else self._schemas[reference.rpartition("/")[2]]
 
-    def _form(self, form: Schema) -> dict[str, str]:
+    def _form_example(self, form: Schema) -> dict[str, str]:
         """The fields of a form's example as curl wants them; a file is one of the reader's own."""
         fields = self._resolve(form.get("schema", {})).get("properties", {})
         return {
-            name: f"@{OWN_FILE}" if fields.get(name, {}).get("format") == "binary" else str(value)
+            name: f"@{EXAMPLE_FILE}" if fields.get(name, {}).get("format") == "binary" else str(value)
             for name, value in form.get("example", {}).items()
         }
 
-    def _example(self, body: Schema) -> Any:
+    def _body_example(self, body: Schema) -> Any:
         """What the description offers, or else the example of each field that has one."""
-        for offered in body.get("examples", {}).values():
-            return offered["value"]
+        for example in body.get("examples", {}).values():
+            return example["value"]
         schema = self._resolve(body.get("schema", {}))
-        for offered in schema.get("examples", ()):
-            return offered
+        for example in schema.get("examples", ()):
+            return example
         properties: Mapping[str, Schema] = schema.get("properties", {})
-        return {name: told["examples"][0] for name, told in properties.items() if told.get("examples")}
+        return {
+            name: property_schema["examples"][0]
+            for name, property_schema in properties.items()
+            if property_schema.get("examples")
+        }
 
 
-def _alternatives(schema: Schema) -> Iterable[Schema]:
+def _list_alternatives(schema: Schema) -> Iterable[Schema]:
     forms: Iterable[Schema] = schema.get("anyOf") or schema.get("oneOf") or (schema,)
     return forms
 
 
-def _joined(fields: Iterable[Field]) -> Iterator[Field]:
+def _merge_numbered_fields(fields: Iterable[FieldDoc]) -> Iterator[FieldDoc]:
     """custom1, custom2, ... custom10 are told in one line: fields alike but for their number."""
 
-    def kind(field: Field) -> Field:
-        match = NUMBERED.fullmatch(field.name)
+    def without_number(field: FieldDoc) -> FieldDoc:
+        match = NUMBERED_NAME.fullmatch(field.name)
         return replace(field, name=match[1] + "#") if match else field
 
-    for _, alike in groupby(fields, key=kind):
-        first, *others = alike
+    for _, group in groupby(fields, key=without_number):
+        first, *others = group
         yield replace(first, name=f"{first.name} … {others[-1].name}") if others else first
 
 
-def _slug(text: str) -> str:
+def _to_slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _words(title: str) -> str:
+def _split_title(title: str) -> str:
     """SendResponse reads: Send response."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", title).capitalize()

@@ -15,97 +15,97 @@ from ipaddress import ip_network
 from threading import Lock
 from typing import TypeVar
 
-from quillpost.accounts.models import network_of
-from quillpost.accounts.service import count_knock
+from quillpost.accounts.models import get_network
+from quillpost.accounts.service import count_public_call
 from quillpost.core.database import Database
 from quillpost.orders.giftcards.rules import claim_digest
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-DOOR = "gift"
-OF_ONE_NETWORK = 30
-OF_ALL = 3_000
+RATE_LIMIT_NAME = "gift"
+MAX_PER_NETWORK = 30
+MAX_TOTAL = 3_000
 """Wrong claims in a minute."""
 
-SITE = 48
+IPV6_PREFIX_BITS = 48
 """The bits of an IPv6 address that count: whoever has one network of 64 has tens of thousands of them."""
 
-LOOKS_A_SECOND = 50
+EXTRA_LOOKUPS_PER_SECOND = 50
 """For all together who are beyond a limit."""
 
-SAVED_UP = 1.0
+MAX_SAVED_SECONDS = 1.0
 """Seconds of which looks that nobody wanted are still there."""
 
-TRY_AGAIN_IN = 2
+RETRY_SECONDS = 2
 """Seconds. Whoever comes sooner has the same chance."""
 
-MOST = 10_000
+MAX_REMEMBERED = 10_000
 """Networks, and right claims, that are remembered at a time. No more than a hundred networks can spend what
 one may try before all of them together have spent theirs."""
 
 
-class Guesses:
+class ClaimRateLimit:
     """What one server remembers: who is beyond a limit, and which claims were right, by their digests."""
 
-    def __init__(self, db: Database, *, ticks: Callable[[], float] = time.monotonic) -> None:
-        self._db, self._ticks = db, ticks
-        self._slow_until: dict[str, float] = {}
-        self._all_slow_until = 0.0
-        self._looks_spent_until = 0.0
-        self._right: dict[bytes, None] = {}
+    def __init__(self, db: Database, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._db, self._monotonic = db, monotonic
+        self._limited_until: dict[str, float] = {}
+        self._all_limited_until = 0.0
+        self._lookups_spent_until = 0.0
+        self._valid_digests: dict[bytes, None] = {}
         self._lock = Lock()
 
-    def wait(self, claim: str, address: str) -> int:
+    def seconds_to_wait(self, claim: str, address: str) -> int:
         """How many seconds to wait before this claim is tried again; 0: it may be looked for now."""
-        now = self._ticks()
+        now = self._monotonic()
         with self._lock:
-            if claim_digest(claim) in self._right or not self._is_slow(address, now):
+            if claim_digest(claim) in self._valid_digests or not self._is_limited(address, now):
                 return 0
-            spent_until = max(self._looks_spent_until, now - SAVED_UP) + 1 / LOOKS_A_SECOND
+            spent_until = max(self._lookups_spent_until, now - MAX_SAVED_SECONDS) + 1 / EXTRA_LOOKUPS_PER_SECOND
             if spent_until > now:
-                return TRY_AGAIN_IN
-            self._looks_spent_until = spent_until
+                return RETRY_SECONDS
+            self._lookups_spent_until = spent_until
             return 0
 
-    def note_right(self, claim: str) -> None:
+    def record_valid(self, claim: str) -> None:
         """Its holder does not wait again."""
         with self._lock:
-            _keep(self._right, claim_digest(claim), None)
+            _remember(self._valid_digests, claim_digest(claim), None)
 
-    def note_wrong(self, claim: str, address: str) -> None:
+    def record_invalid(self, claim: str, address: str) -> None:
         """One more. Beyond the limits it is not counted: what is spent does not get any more so."""
         with self._lock:
-            self._right.pop(claim_digest(claim), None)
-            if self._is_slow(address, self._ticks()):
+            self._valid_digests.pop(claim_digest(claim), None)
+            if self._is_limited(address, self._monotonic()):
                 return
-        own = count_knock(self._db, DOOR, _site(address), limit=OF_ONE_NETWORK)
-        everyones = count_knock(self._db, DOOR, None, limit=OF_ALL)
-        now = self._ticks()
+        network_allowance = count_public_call(self._db, RATE_LIMIT_NAME, _network_key(address), limit=MAX_PER_NETWORK)
+        total_allowance = count_public_call(self._db, RATE_LIMIT_NAME, None, limit=MAX_TOTAL)
+        now = self._monotonic()
         with self._lock:
-            if own.is_spent:
-                _keep(self._slow_until, _site(address), now + own.resets_in)
-            if everyones.is_spent:
-                self._all_slow_until = now + everyones.resets_in
+            if network_allowance.is_exceeded:
+                _remember(self._limited_until, _network_key(address), now + network_allowance.resets_in)
+            if total_allowance.is_exceeded:
+                self._all_limited_until = now + total_allowance.resets_in
 
-    def _is_slow(self, address: str, now: float) -> bool:
-        return now < max(self._slow_until.get(_site(address), 0.0), self._all_slow_until)
+    def _is_limited(self, address: str, now: float) -> bool:
+        return now < max(self._limited_until.get(_network_key(address), 0.0), self._all_limited_until)
 
 
 @lru_cache(maxsize=1_000)
-def _site(address: str) -> str:
+def _network_key(address: str) -> str:
     """Whom an address stands for here."""
-    network = network_of(address)
+    network = get_network(address)
     with suppress(ValueError):  # what is no address stands for itself
-        known = ip_network(network)
-        if known.version == 6:
-            return str(known.supernet(new_prefix=SITE))
+        parsed = ip_network(network)
+        if parsed.version == 6:
+            return str(parsed.supernet(new_prefix=IPV6_PREFIX_BITS))
     return network
 
 
-def _keep(kept: dict[Key, Value], key: Key, value: Value) -> None:
+def _remember(entries: dict[Key, Value], key: Key, value: Value) -> None:
     """Beside the others, the oldest of which make room."""
-    kept.pop(key, None)
-    while len(kept) >= MOST:
-        del kept[next(iter(kept))]
-    kept[key] = value
+    entries.pop(key, None)
+    while len(entries) >= MAX_REMEMBERED:
+        del entries[next(iter(entries))]
+    entries[key] = value

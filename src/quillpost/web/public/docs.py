@@ -11,83 +11,84 @@ from typing import Final
 from fastapi import FastAPI, Request, Response
 
 from quillpost.accounts.tokens import service as token_service
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
-from quillpost.web import csrf as once
-from quillpost.web import rendering as pages
-from quillpost.web.api.errors import EXPLAINED
-from quillpost.web.csrf import csrf_token, do_once
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.web import rendering
+from quillpost.web.api.errors import STATUS_DESCRIPTIONS
+from quillpost.web.csrf import ONE_TIME_FIELD, create_csrf_token, create_one_time_key, use_one_time_key
 from quillpost.web.forms import PostedForm
 from quillpost.web.public import api_reference
-from quillpost.web.public.api_reference import NOBODYS
-from quillpost.web.rendering import show_drawn
-from quillpost.web.sessions import ConfirmedOwner, MaybeReader
+from quillpost.web.public.api_reference import TOKEN_PLACEHOLDER
+from quillpost.web.rendering import render_cached_page
+from quillpost.web.sessions import ConfirmedOwner, OptionalUser
 
-PAGE = "/docs"
-NAME = "docs"
-LASTS = timedelta(hours=24)
-LOST = "The token is not shown again: open the page anew, and have another filled in."
-FILLING_IN: Final = pages.text_of("docs/token.html", may_fill=False, token=None)
+DOCS_PATH = "/docs"
+TOKEN_NAME = "docs"
+TOKEN_LIFETIME = timedelta(hours=24)
+TOKEN_NOT_REPEATED = "The token is not shown again: open the page anew, and have another filled in."
+EMPTY_TOKEN_OFFER: Final = rendering.render_template("docs/token.html", may_fill=False, token=None)
 """Where the page that is drawn for all has nothing, and an owner's has the offer."""
 
 
-def add_docs_page(app: FastAPI, parts: Parts) -> None:
+def add_docs_page(app: FastAPI, container: Container) -> None:
     """Serve the page; it is drawn when first asked for, and once. For whoever is signed in, its head is drawn
     anew, and for an owner the offer: the rest is the same for all."""
 
     @cache
-    def drawn() -> str:
+    def render_docs() -> str:
         description = app.openapi()
-        return pages.text_of(
+        return rendering.render_template(
             "docs/page.html",
             title=description["info"]["title"],
             version=description["info"]["version"],
             lead=description["info"]["description"].partition("\n\n")[0],
-            sections=api_reference.read(description, base_url=parts.base_url),
+            sections=api_reference.read_sections(description, base_url=container.base_url),
             events=api_reference.read_events(description),
-            failures={status: meaning for status, (meaning, _) in EXPLAINED.items()},
-            limits=parts.limits,
-            base_url=parts.base_url,
+            failures={status: meaning for status, (meaning, _) in STATUS_DESCRIPTIONS.items()},
+            limits=container.limits,
+            base_url=container.base_url,
             release=app.state.release,
             who=None,
             may_fill=False,
             token=None,
         )
 
-    def show(request: Request, who: MaybeReader) -> Response:
-        if who is None:
-            return pages.page(drawn())
-        text = _offering(request, who, drawn()) if who.is_owner else drawn()
-        return show_drawn(request, text, who)
+    def show_docs(request: Request, user: OptionalUser) -> Response:
+        if user is None:
+            return rendering.html_response(render_docs())
+        text = _with_token_offer(request, user, render_docs()) if user.is_owner else render_docs()
+        return render_cached_page(request, text, user)
 
-    def show_filled_in(request: Request, who: ConfirmedOwner, form: PostedForm) -> Response:
-        now = parts.clock()
-        with parts.db.transaction(who.tenant) as tx:
-            do_once(tx, who, form.text(once.FIELD), instead=LOST, leads_to=PAGE)
+    def fill_in_token(request: Request, user: ConfirmedOwner, form: PostedForm) -> Response:
+        now = container.clock()
+        with container.db.transaction(user.tenant) as tx:
+            use_one_time_key(tx, user, form.text(ONE_TIME_FIELD), hint=TOKEN_NOT_REPEATED, result_path=DOCS_PATH)
             token = token_service.create_token(
                 tx,
-                who.here.account_id,
-                name=NAME,
+                user.here.account_id,
+                name=TOKEN_NAME,
                 mode="test",
                 scopes=None,
                 sub_account_id=None,
-                expires_at=now + LASTS,
-                actor=who.actor,
+                expires_at=now + TOKEN_LIFETIME,
+                actor=user.actor,
                 now=now,
             )
-        filled = drawn().replace(f"Bearer {NOBODYS}", f"Bearer {token}")
-        return show_drawn(request, _offering(request, who, filled, token=token), who)
+        text = render_docs().replace(f"Bearer {TOKEN_PLACEHOLDER}", f"Bearer {token}")
+        return render_cached_page(request, _with_token_offer(request, user, text, token=token), user)
 
-    def show_to_programs() -> Response:
-        return pages.page(drawn())
+    def show_public_docs() -> Response:
+        return rendering.html_response(render_docs())
 
-    app.add_api_route(PAGE, show, include_in_schema=False)
-    app.add_api_route(PAGE, show_filled_in, methods=["POST"], include_in_schema=False)
-    app.add_api_route("/api/v2/docs", show_to_programs, include_in_schema=False)
+    app.add_api_route(DOCS_PATH, show_docs, include_in_schema=False)
+    app.add_api_route(DOCS_PATH, fill_in_token, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/api/v2/docs", show_public_docs, include_in_schema=False)
 
 
-def _offering(request: Request, who: SignedIn, text: str, *, token: str | None = None) -> str:
+def _with_token_offer(request: Request, user: SignedInUser, text: str, *, token: str | None = None) -> str:
     """The same text with the offer, or with what came of it."""
-    csrf = csrf_token(request, who)
-    offer = pages.text_of("docs/token.html", may_fill=True, token=token, csrf=csrf, once=once.new_key())
-    return text.replace(FILLING_IN, offer, 1)
+    csrf = create_csrf_token(request, user)
+    offer = rendering.render_template(
+        "docs/token.html", may_fill=True, token=token, csrf=csrf, once=create_one_time_key()
+    )
+    return text.replace(EMPTY_TOKEN_OFFER, offer, 1)

@@ -8,21 +8,21 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 
 from quillpost.accounts.service import is_operator_token
-from quillpost.app.container import Parts
-from quillpost.core.database.engine import DatabaseWatch
-from quillpost.core.database.schema import state
+from quillpost.app.container import Container
+from quillpost.core.database.engine import DatabaseMonitor
+from quillpost.core.database.schema import read_schema_state
 from quillpost.core.errors import Unauthenticated, Unavailable
 from quillpost.core.metrics import REGISTRY
-from quillpost.fulfillment.readiness import service_gaps
-from quillpost.web.api.dependencies import parts_of
-from quillpost.web.api.responses import answer
+from quillpost.fulfillment.readiness import find_service_gaps
+from quillpost.web.api.dependencies import get_container
+from quillpost.web.api.responses import json_response
 
 router = APIRouter(tags=["Service"])
 
 LIVE_WORKERS = sa.text(
     "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :s)"
 )
-BACKLOG = sa.text(
+BACKLOG_COUNTS = sa.text(
     """select (select count(*) from procrastinate_jobs where status = 'todo' and
                       coalesce(scheduled_at, now()) <= now()) as jobs_waiting,
               (select count(*) from procrastinate_jobs where status = 'failed') as jobs_failed,
@@ -47,47 +47,47 @@ BACKLOG_GAUGES = {
     }.items()
 }
 
-LONGEST_SILENCE = 60.0
+MAX_SILENCE_SECONDS = 60.0
 """Seconds in which our own database comes back after a crash: it is being restarted meanwhile, and to start
 us again would only begin that anew. A database that is not ours comes back without us."""
 
-OurParts = Annotated[Parts, Depends(parts_of)]
+Services = Annotated[Container, Depends(get_container)]
 
 
 @router.get("/health", summary="Alive", include_in_schema=False)
-async def health(request: Request, parts: OurParts) -> Response:
+async def health(request: Request, container: Services) -> Response:
     """For whoever starts us again when we fail: 503 is for what a restart may help. The database is told of
     in any case."""
-    watch: DatabaseWatch = request.app.state.database_watch
-    silent = await watch.look()
-    if silent is None:
-        return answer({"status": "ok", "database": "ok"})
-    is_failing = parts.has_own_database and silent > LONGEST_SILENCE
-    return answer(
+    watch: DatabaseMonitor = request.app.state.database_watch
+    silent_seconds = await watch.check_downtime()
+    if silent_seconds is None:
+        return json_response({"status": "ok", "database": "ok"})
+    is_failing = container.has_embedded_database and silent_seconds > MAX_SILENCE_SECONDS
+    return json_response(
         {
             "status": "failing" if is_failing else "degraded",
             "database": "unreachable",
-            "database_unreachable_seconds": int(silent),
+            "database_unreachable_seconds": int(silent_seconds),
         },
         status=503 if is_failing else 200,
     )
 
 
 @router.get("/ready", summary="Ready for work", include_in_schema=False)
-def ready(parts: OurParts) -> Response:
+def ready(container: Services) -> Response:
     """Database, workers and migrations; 503 names what is missing."""
     checks = {"database": "unreachable", "migrations": "unknown", "workers": "unknown"}
     try:
-        with parts.db.work() as tx:
+        with container.db.system_transaction() as tx:
             checks["database"] = "ok"
-            verdict = state(tx).verdict
-            checks["migrations"] = "ok" if verdict == "current" else verdict
-            alive = tx.execute(LIVE_WORKERS, {"s": parts.stall_seconds}).scalar_one()
-            checks["workers"] = "ok" if alive else "none alive"
+            schema_status = read_schema_state(tx).status
+            checks["migrations"] = "ok" if schema_status == "current" else schema_status
+            live_workers = tx.execute(LIVE_WORKERS, {"s": container.job_stall_seconds}).scalar_one()
+            checks["workers"] = "ok" if live_workers else "none alive"
     except Unavailable:
         pass
     is_ready = set(checks.values()) == {"ok"}
-    return answer(
+    return json_response(
         {"status": "ready" if is_ready else "not ready", "checks": checks},
         status=200 if is_ready else 503,
         headers={} if is_ready else {"Retry-After": "5"},
@@ -95,31 +95,31 @@ def ready(parts: OurParts) -> Response:
 
 
 @router.get("/metrics", summary="Prometheus metrics", include_in_schema=False)
-def metrics(parts: OurParts, authorization: Annotated[str, Header()] = "") -> Response:
+def metrics(container: Services, authorization: Annotated[str, Header()] = "") -> Response:
     """For an operator: the metrics token, or an operator account's own (no app's, none of a sub account)."""
     token = authorization.removeprefix("Bearer ").strip()
-    if not _is_metrics_token(parts, token) and not is_operator_token(parts.db, token, now=parts.clock()):
+    if not _is_metrics_token(container, token) and not is_operator_token(container.db, token, now=container.clock()):
         raise Unauthenticated
-    with parts.db.work() as tx:
-        for name, value in tx.execute(BACKLOG).one()._mapping.items():
+    with container.db.system_transaction() as tx:
+        for name, value in tx.execute(BACKLOG_COUNTS).one()._mapping.items():
             BACKLOG_GAUGES[name].set(value)
     return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 
 
-def _is_metrics_token(parts: Parts, token: str) -> bool:
-    expected = parts.metrics_token
+def _is_metrics_token(container: Container, token: str) -> bool:
+    expected = container.metrics_token
     return expected is not None and secrets.compare_digest(token.encode(), expected.encode())
 
 
 @router.get("/ready/live", summary="Ready for live mail", include_in_schema=False)
-def ready_live(parts: OurParts, authorization: Annotated[str, Header()] = "") -> Response:
+def ready_live(container: Services, authorization: Annotated[str, Header()] = "") -> Response:
     """200 or 503, and nothing else that an outsider could use. An operator account's token is told what is
     missing, with the settings to change."""
-    now = parts.clock()
-    with parts.db.work() as tx:
-        gaps = service_gaps(tx, parts.worlds["live"], on=now.date())
-    told: dict[str, Any] = {"status": "not ready" if gaps else "ready", "live_ready": not gaps}
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        gaps = find_service_gaps(tx, container.environments["live"], on=now.date())
+    content: dict[str, Any] = {"status": "not ready" if gaps else "ready", "live_ready": not gaps}
     token = authorization.removeprefix("Bearer ").strip()
-    if token and is_operator_token(parts.db, token, now=now):
-        told["missing"] = [{"name": gap.name, "message": gap.for_operator} for gap in gaps]
-    return answer(told, status=503 if gaps else 200)
+    if token and is_operator_token(container.db, token, now=now):
+        content["missing"] = [{"name": gap.name, "message": gap.for_operator} for gap in gaps]
+    return json_response(content, status=503 if gaps else 200)

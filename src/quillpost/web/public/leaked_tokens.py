@@ -9,67 +9,67 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.accounts.service import count_knock
-from quillpost.accounts.users.queries import end_leaked
-from quillpost.app.container import Parts
+from quillpost.accounts.service import count_public_call
+from quillpost.accounts.users.queries import revoke_and_report_leaked
+from quillpost.app.container import Container
 from quillpost.core import exact_json
-from quillpost.core.body_limits import MOST_FAULTS, Bounds
+from quillpost.core.body_limits import MAX_REPORTED_ERRORS, BodyLimits
 from quillpost.core.errors import Invalid, Throttled
-from quillpost.web.api.dependencies import parts_of
-from quillpost.web.api.responses import answer
-from quillpost.web.public.partner_webhooks import at_most
+from quillpost.web.api.dependencies import get_container
+from quillpost.web.api.responses import json_response
+from quillpost.web.public.partner_webhooks import limit_body
 
 router = APIRouter(include_in_schema=False)
 
-DOOR = "leaked"
-OF_ONE_NETWORK = 60
-OF_ALL = 600
+RATE_LIMIT_NAME = "leaked"
+MAX_PER_NETWORK = 60
+MAX_TOTAL = 600
 """Reports in a minute."""
-MOST_TOKENS = 1_000
-LARGEST = 250_000
+MAX_TOKENS = 1_000
+MAX_BODY_BYTES = 250_000
 
-DONE = "Thank you. Those of them that were good are revoked."
-SHAPE = 'Send {"tokens": ["qp_live_...", ...]}, as JSON.'
-TEXTS = "Each of them is a string."
-TOO_MANY = f"At most {MOST_TOKENS:,} tokens in one report, please."
+DONE_MESSAGE = "Thank you. Those of them that were good are revoked."
+BODY_HINT = 'Send {"tokens": ["qp_live_...", ...]}, as JSON.'
+NOT_A_STRING = "Each of them is a string."
+TOO_MANY_MESSAGE = f"At most {MAX_TOKENS:,} tokens in one report, please."
 
 
-def counted(request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> str:
+def require_allowance(request: Request, container: Annotated[Container, Depends(get_container)]) -> str:
     """The address of whoever comes; too many reports from one network, or from all, wait."""
     address = request.client.host if request.client else "unknown"
     for allowance in (
-        count_knock(parts.db, DOOR, address, limit=OF_ONE_NETWORK),
-        count_knock(parts.db, DOOR, None, limit=OF_ALL),
+        count_public_call(container.db, RATE_LIMIT_NAME, address, limit=MAX_PER_NETWORK),
+        count_public_call(container.db, RATE_LIMIT_NAME, None, limit=MAX_TOTAL),
     ):
-        if allowance.is_spent:
+        if allowance.is_exceeded:
             raise Throttled(retry_after=allowance.resets_in)
     return address
 
 
 @router.post("/tokens/leaked")
 def report_leaked(
-    parts: Annotated[Parts, Depends(parts_of)],
-    address: Annotated[str, Depends(counted)],
-    body: Annotated[bytes, Depends(at_most(LARGEST))],
+    container: Annotated[Container, Depends(get_container)],
+    address: Annotated[str, Depends(require_allowance)],
+    body: Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))],
 ) -> Response:
     """Revoked before the answer leaves."""
-    shown = _tokens_in(body, parts.limits.bounds)
-    with parts.db.work() as tx:
-        end_leaked(tx, parts.sealer, shown, address=address, now=parts.clock())
-    return answer({"message": DONE}, status=202)
+    tokens = _parse_tokens(body, container.limits.bounds)
+    with container.db.system_transaction() as tx:
+        revoke_and_report_leaked(tx, container.encryptor, tokens, address=address, now=container.clock())
+    return json_response({"message": DONE_MESSAGE}, status=202)
 
 
-def _tokens_in(body: bytes, bounds: Bounds) -> list[str]:
+def _parse_tokens(body: bytes, bounds: BodyLimits) -> list[str]:
     try:
-        read: Any = exact_json.read(body, bounds=bounds)
-    except exact_json.NotJson:
-        raise Invalid({"body": [SHAPE]}) from None
-    tokens = read.get("tokens") if isinstance(read, dict) else None
+        parsed: Any = exact_json.parse_json(body, limits=bounds)
+    except exact_json.InvalidJson:
+        raise Invalid({"body": [BODY_HINT]}) from None
+    tokens = parsed.get("tokens") if isinstance(parsed, dict) else None
     if not isinstance(tokens, list):
-        raise Invalid({"tokens": [SHAPE]})
-    if len(tokens) > MOST_TOKENS:
-        raise Invalid({"tokens": [TOO_MANY]})
-    wrong = (place for place, each in enumerate(tokens) if not isinstance(each, str))
-    if faults := {f"tokens.{place}": [TEXTS] for place in islice(wrong, MOST_FAULTS)}:
-        raise Invalid(faults)
-    return [each.strip() for each in tokens]
+        raise Invalid({"tokens": [BODY_HINT]})
+    if len(tokens) > MAX_TOKENS:
+        raise Invalid({"tokens": [TOO_MANY_MESSAGE]})
+    wrong_indexes = (index for index, token in enumerate(tokens) if not isinstance(token, str))
+    if errors := {f"tokens.{index}": [NOT_A_STRING] for index in islice(wrong_indexes, MAX_REPORTED_ERRORS)}:
+        raise Invalid(errors)
+    return [token.strip() for token in tokens]

@@ -10,226 +10,245 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from quillpost.accounts.service import count_hook, count_stranger
-from quillpost.app.container import Limits, Parts
-from quillpost.core.body_limits import Bounds, check_unknown, read_form
+from quillpost.accounts.service import count_anonymous_call, count_list_call
+from quillpost.app.container import Container, Limits
+from quillpost.core.body_limits import BodyLimits, check_unknown_keys, parse_form
 from quillpost.core.errors import Invalid, NotFound, Throttled
-from quillpost.recipients.field_names import meaning, plain
-from quillpost.recipients.service import Refusal
+from quillpost.recipients.field_names import find_field_meaning, normalize_name
+from quillpost.recipients.service import RecipientRejection
 from quillpost.recipients.webhooks import rules as webhook_rules
-from quillpost.recipients.webhooks.rules import SOURCES, Said
-from quillpost.recipients.webhooks.service import KeyHolder, Outcome, holder_of, take_in
-from quillpost.web.api.bodies import MULTIPART, Upload
-from quillpost.web.api.dependencies import parts_of
-from quillpost.web.api.errors import WrongBody
-from quillpost.web.api.requests import LARGE_BODY, Stops, Turns, read_json, read_parts, while_there
-from quillpost.web.api.responses import answer, name_ignored
-from quillpost.web.public.partner_webhooks import at_most
+from quillpost.recipients.webhooks.rules import SOURCES, InboundPerson
+from quillpost.recipients.webhooks.service import ListKeyOwner, UpsertOutcome, find_key_owner, upsert_recipients
+from quillpost.web.api.bodies import MULTIPART, FormFile
+from quillpost.web.api.dependencies import get_container
+from quillpost.web.api.errors import UnreadableBody
+from quillpost.web.api.requests import (
+    LARGE_BODY_BYTES,
+    BodyReadQueue,
+    ShouldStop,
+    read_json,
+    read_multipart,
+    run_while_connected,
+)
+from quillpost.web.api.responses import add_ignored_header, json_response
+from quillpost.web.public.partner_webhooks import limit_body
 
-LARGEST = 5_000_000
-MOST_FIELDS = 100_000
-DEEPEST = 8
+MAX_BODY_BYTES = 5_000_000
+MAX_FIELDS = 100_000
+MAX_NESTING = 8
 """Brackets in one name."""
 
-FORM = "application/x-www-form-urlencoded"
-EMPTY = "The body is empty: send one person as an object, or many as an array."
-NO_PEOPLE = "Send one person as an object, or many as an array."
-WRONG_TYPE = f"Send application/json, {FORM} or {MULTIPART}."
+FORM_TYPE = "application/x-www-form-urlencoded"
+EMPTY_BODY = "The body is empty: send one person as an object, or many as an array."
+NOT_PEOPLE = "Send one person as an object, or many as an array."
+WRONG_TYPE = f"Send application/json, {FORM_TYPE} or {MULTIPART}."
 JSON_AS_FORM = "The body looks like JSON but is labelled as a form: send Content-Type: application/json."
-NO_FORM = f"The form cannot be read. It may have {MOST_FIELDS:,} fields in UTF-8."
-FILES = "No files are taken here: send the fields of a person."
-TWO_THINGS = "This name is given both a value and fields of its own."
-TWICE = "This field is given twice, with different values: give it once."
+UNREADABLE_FORM = f"The form cannot be read. It may have {MAX_FIELDS:,} fields in UTF-8."
+NO_FILES_ALLOWED = "No files are taken here: send the fields of a person."
+VALUE_AND_FIELDS = "This name is given both a value and fields of its own."
+DUPLICATE_FIELD = "This field is given twice, with different values: give it once."
 
 _BRACKETS = re.compile(r"([^\[\]]+)((?:\[[^\[\]]*\])+)")
-_INSIDE = re.compile(r"\[([^\[\]]*)\]")
+_BRACKET_CONTENT = re.compile(r"\[([^\[\]]*)\]")
 
 Pairs = Iterable[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class ListWebhookCall:
     """What a call says: its rows as they were read, and what is said around them."""
 
-    said: Sequence[Said]
+    rows: Sequence[InboundPerson]
     source: str | None
     ignored: Set[str]
     """Names that mean nothing to us, in the rows and around them."""
 
 
-async def read_people(request: Request, who: Hashable, limits: Limits) -> People:
+async def read_call(request: Request, who: Hashable, limits: Limits) -> ListWebhookCall:
     """The people of a call. A heavy one is read when it is its turn, and only while its sender is there."""
-    body = await at_most(min(limits.body_bytes, LARGEST))(request)
-    if len(body) <= LARGE_BODY:
-        return read(request, body, limits, lambda: False)
-    turns: Turns = request.app.state.turns
-    work = turns.take(who, lambda stops: read(request, body, limits, stops))
-    return await while_there(request.receive, work)
+    body = await limit_body(min(limits.body_bytes, MAX_BODY_BYTES))(request)
+    if len(body) <= LARGE_BODY_BYTES:
+        return parse_call(request, body, limits, lambda: False)
+    queue: BodyReadQueue = request.app.state.turns
+    work = queue.run(who, lambda stops: parse_call(request, body, limits, stops))
+    return await run_while_connected(request.receive, work)
 
 
-def read(request: Request, body: bytes, limits: Limits, stops: Stops) -> People:
+def parse_call(request: Request, body: bytes, limits: Limits, should_stop: ShouldStop) -> ListWebhookCall:
     """Bounded first, then parsed, then understood row by row."""
-    value = _value(request, body, limits.bounds)
-    check_unknown(webhook_rules.unknown_names(value), limits.bounds)
-    sent = webhook_rules.people_in(value)
-    most = limits.inline_recipients
-    if len(sent.rows) > most:
-        raise Invalid({"recipients": [f"At most {most:,} recipients in one call, please."]})
-    said = [] if stops() else [webhook_rules.read(row, is_leaving=sent.is_leaving) for row in sent.rows]
-    return People(said, sent.source, {*sent.ignored, *(name for one in said for name in one.ignored)})
+    value = _parse_body(request, body, limits.bounds)
+    check_unknown_keys(webhook_rules.find_unknown_names(value), limits.bounds)
+    people = webhook_rules.read_payload(value)
+    max_rows = limits.inline_recipients
+    if len(people.rows) > max_rows:
+        raise Invalid({"recipients": [f"At most {max_rows:,} recipients in one call, please."]})
+    rows = (
+        [] if should_stop() else [webhook_rules.read_person(row, is_leaving=people.is_leaving) for row in people.rows]
+    )
+    return ListWebhookCall(
+        rows, people.source, {*people.ignored_names, *(name for row_said in rows for name in row_said.ignored_names)}
+    )
 
 
-def _value(request: Request, body: bytes, bounds: Bounds) -> Any:
+def _parse_body(request: Request, body: bytes, bounds: BodyLimits) -> Any:
     """What was sent: an object or an array."""
-    kind = kind_of(request)
+    media_type = get_media_type(request)
     if not body.strip():
-        raise Invalid({"body": [EMPTY]})
-    if kind == MULTIPART:
-        return nested(_parts(request, body, bounds))
+        raise Invalid({"body": [EMPTY_BODY]})
+    if media_type == MULTIPART:
+        return nest_fields(_parse_multipart(request, body, bounds))
     looks_like_json = body.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
-    if kind == FORM and looks_like_json:
-        raise WrongBody(415, JSON_AS_FORM)
-    if kind == FORM:
-        return nested(_form(body, bounds))
+    if media_type == FORM_TYPE and looks_like_json:
+        raise UnreadableBody(415, JSON_AS_FORM)
+    if media_type == FORM_TYPE:
+        return nest_fields(_parse_form(body, bounds))
     # Not every tool says what it sends.
     if (
-        kind == "application/json"
-        or kind.endswith("+json")
-        or (kind in ("", "text/plain") and looks_like_json)
+        media_type == "application/json"
+        or media_type.endswith("+json")
+        or (media_type in ("", "text/plain") and looks_like_json)
     ):
-        return _json(body, bounds)
-    raise WrongBody(415, WRONG_TYPE)
+        return _parse_json(body, bounds)
+    raise UnreadableBody(415, WRONG_TYPE)
 
 
-def kind_of(request: Request) -> str:
+def get_media_type(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
-def nested(pairs: Pairs) -> dict[str, Any]:
+def nest_fields(pairs: Pairs) -> dict[str, Any]:
     """The fields of a form, where `contact[fields][city]` is a field of a field of a field."""
     tree: dict[str, Any] = {}
     for name, value in pairs:
-        place, *steps = [tree, *_steps(name)]
+        node, *steps = [tree, *_split_name(name)]
         *outer, last = steps
         for step in outer:
-            place = place.setdefault(step or str(len(place)), {})
-            if not isinstance(place, dict):
-                raise Invalid({_short(name): [TWO_THINGS]})
-        _put(place, last or str(len(place)), name, value)
+            node = node.setdefault(step or str(len(node)), {})
+            if not isinstance(node, dict):
+                raise Invalid({_truncate_name(name): [VALUE_AND_FIELDS]})
+        _set_field(node, last or str(len(node)), name, value)
     return tree
 
 
-def _put(place: dict[str, Any], last: str, name: str, value: Any) -> None:
+def _set_field(node: dict[str, Any], last: str, name: str, value: Any) -> None:
     """A name that is given twice has both values; where it is a field of a person, it may have but one."""
-    match place.get(last):
+    match node.get(last):
         case None:
-            place[last] = value
-        case str() as one if meaning(plain(last)) or meaning(plain(name)):
-            if one != value:
-                raise Invalid({_short(name): [TWICE]})
+            node[last] = value
+        case str() as existing if find_field_meaning(normalize_name(last)) or find_field_meaning(normalize_name(name)):
+            if existing != value:
+                raise Invalid({_truncate_name(name): [DUPLICATE_FIELD]})
         case dict():
-            raise Invalid({_short(name): [TWO_THINGS]})
-        case list() as several:
-            several.append(value)
-        case one:
-            place[last] = [one, value]
+            raise Invalid({_truncate_name(name): [VALUE_AND_FIELDS]})
+        case list() as values:
+            values.append(value)
+        case existing:
+            node[last] = [existing, value]
 
 
-def _steps(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     parts = _BRACKETS.fullmatch(name)
     if parts is None:
         return [name]
-    steps = [parts[1], *_INSIDE.findall(parts[2])]
-    if len(steps) > DEEPEST:
-        raise Invalid({_short(name): [f"At most {DEEPEST - 1} brackets in a name, please."]})
+    steps = [parts[1], *_BRACKET_CONTENT.findall(parts[2])]
+    if len(steps) > MAX_NESTING:
+        raise Invalid({_truncate_name(name): [f"At most {MAX_NESTING - 1} brackets in a name, please."]})
     return steps
 
 
-def _short(name: str) -> str:
+def _truncate_name(name: str) -> str:
     return name[:100]
 
 
-def _form(body: bytes, bounds: Bounds) -> Pairs:
+def _parse_form(body: bytes, bounds: BodyLimits) -> Pairs:
     try:
-        return read_form(body, fields=MOST_FIELDS, bounds=bounds)
+        return parse_form(body, max_fields=MAX_FIELDS, limits=bounds)
     except ValueError:
-        raise Invalid({"body": [NO_FORM]}) from None
+        raise Invalid({"body": [UNREADABLE_FORM]}) from None
 
 
-def _parts(request: Request, body: bytes, bounds: Bounds) -> Pairs:
+def _parse_multipart(request: Request, body: bytes, bounds: BodyLimits) -> Pairs:
     """A form in parts: all of them fields."""
-    found = read_parts(request, body, bounds)
-    for name, value in found.items():
-        if isinstance(value, Upload):
-            raise Invalid({name: [FILES]})
-    return [(name, str(value)) for name, value in found.items()]
+    fields = read_multipart(request, body, bounds)
+    for name, value in fields.items():
+        if isinstance(value, FormFile):
+            raise Invalid({name: [NO_FILES_ALLOWED]})
+    return [(name, str(value)) for name, value in fields.items()]
 
 
-def _json(body: bytes, bounds: Bounds) -> Any:
+def _parse_json(body: bytes, bounds: BodyLimits) -> Any:
     value = read_json(body, bounds)
     if not isinstance(value, dict | list):
-        raise Invalid({"body": [NO_PEOPLE]})
+        raise Invalid({"body": [NOT_PEOPLE]})
     return value
 
 
 router = APIRouter(include_in_schema=False)
 
-WELCOME = "People are put on a mailing list by POST to this address."
+WELCOME_MESSAGE = "People are put on a mailing list by POST to this address."
 WRONG_SOURCE = "Use automation or crm, or leave it out."
 
 
-def let_in(api_key: str, request: Request, parts: Annotated[Parts, Depends(parts_of)]) -> KeyHolder:
+def require_list_key(
+    api_key: str, request: Request, container: Annotated[Container, Depends(get_container)]
+) -> ListKeyOwner:
     """Whoever has a list's key, not too often; the others are counted, so that nobody guesses for long."""
-    holder = holder_of(parts.db, api_key)
+    holder = find_key_owner(container.db, api_key)
     if holder is None:
         address = request.client.host if request.client else "unknown"
-        allowance = count_stranger(parts.db, address, limit=parts.limits.calls_a_minute)
+        allowance = count_anonymous_call(container.db, address, limit=container.limits.calls_a_minute)
     else:
-        allowance = count_hook(parts.db, holder.list_id, limit=parts.limits.hook_calls_a_minute)
+        allowance = count_list_call(container.db, holder.list_id, limit=container.limits.hook_calls_a_minute)
     request.state.allowance = allowance
-    if allowance.is_spent:
+    if allowance.is_exceeded:
         raise Throttled(retry_after=allowance.resets_in)
     if holder is None:
         raise NotFound
     return holder
 
 
-Holder = Annotated[KeyHolder, Depends(let_in)]
+ListKeyHolder = Annotated[ListKeyOwner, Depends(require_list_key)]
 
 
-async def arrived(request: Request, holder: Holder, parts: Annotated[Parts, Depends(parts_of)]) -> People:
+async def get_call(
+    request: Request, holder: ListKeyHolder, container: Annotated[Container, Depends(get_container)]
+) -> ListWebhookCall:
     """What someone who was let in has sent."""
-    return await read_people(request, holder.tenant.account_id, parts.limits)
+    return await read_call(request, holder.tenant.account_id, container.limits)
 
 
 @router.get("/hooks/lists/{api_key}")
-def greet(_holder: Holder) -> Response:
+def show_welcome(_holder: ListKeyHolder) -> Response:
     """Some services look whether there is anyone before they send."""
-    return answer({"message": WELCOME})
+    return json_response({"message": WELCOME_MESSAGE})
 
 
 @router.post("/hooks/lists/{api_key}")
-def take_people(
-    holder: Holder,
-    sent: Annotated[People, Depends(arrived)],
-    parts: Annotated[Parts, Depends(parts_of)],
+def receive_people(
+    holder: ListKeyHolder,
+    call: Annotated[ListWebhookCall, Depends(get_call)],
+    container: Annotated[Container, Depends(get_container)],
     source: Annotated[str | None, Query()] = None,
 ) -> Response:
     """What became of each row, in order. One that is refused keeps none of the others back."""
     if source and source not in SOURCES:
         raise Invalid({"source": [WRONG_SOURCE]})
-    with parts.db.transaction(holder.tenant) as tx:
-        outcomes = take_in(tx, holder, sent.said, source=source or sent.source, clock=parts.clock)
-    shown = [_shown(holder, *each) for each in zip(sent.said, outcomes, strict=True)]
-    return name_ignored(answer(shown), sent.ignored)
+    with container.db.transaction(holder.tenant) as tx:
+        outcomes = upsert_recipients(tx, holder, call.rows, source=source or call.source, clock=container.clock)
+    content = [
+        _serialize_outcome(holder, *row_and_outcome) for row_and_outcome in zip(call.rows, outcomes, strict=True)
+    ]
+    return add_ignored_header(json_response(content), call.ignored)
 
 
-def _shown(holder: KeyHolder, said: Said, outcome: Outcome | Refusal) -> dict[str, Any]:
+def _serialize_outcome(
+    holder: ListKeyOwner, row: InboundPerson, outcome: UpsertOutcome | RecipientRejection
+) -> dict[str, Any]:
     """What we read of a row, and what became of it. Of what was known before, a key shows nothing."""
-    shown: dict[str, Any] = dict(said.given)
-    if isinstance(outcome, Refusal):
-        shown |= {"result": "refused", "error": outcome.why}
+    content: dict[str, Any] = dict(row.fields)
+    if isinstance(outcome, RecipientRejection):
+        content |= {"result": "refused", "error": outcome.reason}
     else:
         result, entry = outcome
-        shown = {"id": entry.id, "mailing_list_id": holder.list_id, **shown, "result": result}
-    return shown | {"ignored": list(said.ignored)}
+        content = {"id": entry.id, "mailing_list_id": holder.list_id, **content, "result": result}
+    return content | {"ignored": list(row.ignored_names)}

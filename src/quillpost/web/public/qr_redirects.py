@@ -15,36 +15,36 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quillpost.accounts import service as accounts
-from quillpost.accounts.models import network_of
-from quillpost.app.container import Parts
+from quillpost.accounts import service as account_service
+from quillpost.accounts.models import get_network
+from quillpost.app.container import Container
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
-from quillpost.fulfillment.qr_scans.rules import HINTS, kind_of, shown_agent
-from quillpost.fulfillment.qr_scans.service import Known, Lost
-from quillpost.web import rendering as pages
-from quillpost.web.api.responses import answer
-from quillpost.web.middleware.requests import SECURITY, is_callers_id
+from quillpost.fulfillment.qr_scans.rules import HINT_HEADERS, classify_visitor, printable_agent
+from quillpost.fulfillment.qr_scans.service import InvalidCode, ScanTarget
+from quillpost.web import rendering
+from quillpost.web.api.responses import json_response
+from quillpost.web.middleware.requests import SECURITY_HEADERS, is_valid_request_id
 
 router = APIRouter(include_in_schema=False)
 
-PATH = "/q/"
-ROUTE = "/q/{code}"
-MOST_BARRED = 10_000
+PATH_PREFIX = "/q/"
+ROUTE_PATTERN = "/q/{code}"
+MAX_BLOCKED_NETWORKS = 10_000
 
-AGENT, REQUEST_ID = b"user-agent", b"x-request-id"
-_HINTS = {name.encode(): name for name in HINTS}
-_ALWAYS = [
+AGENT_HEADER, REQUEST_ID_HEADER = b"user-agent", b"x-request-id"
+_HINT_HEADERS = {name.encode(): name for name in HINT_HEADERS}
+_COMMON_HEADERS = [
     (b"content-length", b"0"),
     (b"cache-control", b"no-store"),
-    *((name.lower().encode(), value.encode()) for name, value in SECURITY.items()),
+    *((name.lower().encode(), value.encode()) for name, value in SECURITY_HEADERS.items()),
 ]
-_PROCESS = secrets.token_hex(8).encode()
-_NUMBERS = count(1)
-_END = {"type": "http.response.body", "body": b"", "more_body": False}
+_PROCESS_ID = secrets.token_hex(8).encode()
+_REQUEST_NUMBERS = count(1)
+_EMPTY_BODY = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
-class Trouble(NamedTuple):
+class ScanFailure(NamedTuple):
     """Why somebody is not led on, in words for a person and for a program. With a preview all is well."""
 
     status: int
@@ -53,145 +53,145 @@ class Trouble(NamedTuple):
     retry_after: int | None = None
 
 
-TROUBLES = {
-    Lost.UNKNOWN: Trouble(
+SCAN_FAILURES = {
+    InvalidCode.UNKNOWN: ScanFailure(
         404,
         "unknown",
         "No piece of mail has this code. Scan it again, in good light and with the whole square in view.",
     ),
-    Lost.EXPIRED: Trouble(
+    InvalidCode.EXPIRED: ScanFailure(
         410, "expired", "This code has expired. Whoever sent the mail can tell you where it led."
     ),
-    Lost.SPECIMEN: Trouble(
+    InvalidCode.SPECIMEN: ScanFailure(
         200, "specimen", "This is the code of a preview. Each printed piece has its own, which leads on."
     ),
 }
-AWAY = Trouble(503, "away", "Your scan could not be noted just now. Scan again in a few seconds.", 5)
+UNAVAILABLE_FAILURE = ScanFailure(503, "away", "Your scan could not be noted just now. Scan again in a few seconds.", 5)
 
 
-def too_many(retry_after: int) -> Trouble:
+def throttled_failure(retry_after: int) -> ScanFailure:
     message = f"Too many codes that do not exist were tried from your network. Wait {retry_after} seconds."
-    return Trouble(429, "throttled", message, retry_after)
+    return ScanFailure(429, "throttled", message, retry_after)
 
 
-class ScanDoor:
+class ScanMiddleware:
     """Each scan comes by here, and is stored before it is answered; the answer is never cached."""
 
-    def __init__(self, app: ASGIApp, parts: Parts) -> None:
+    def __init__(self, app: ASGIApp, container: Container) -> None:
         self._app = app
-        self._parts = parts
-        self._desk = parts.scans
-        self._barred: dict[str, float] = {}
-        self._counts = {method: REQUESTS.labels(method, ROUTE, "302") for method in ("GET", "HEAD")}
-        self._times = {method: REQUEST_SECONDS.labels(method, ROUTE) for method in ("GET", "HEAD")}
+        self._parts = container
+        self._recorder = container.scan_recorder
+        self._blocked_until: dict[str, float] = {}
+        self._counts = {method: REQUESTS.labels(method, ROUTE_PATTERN, "302") for method in ("GET", "HEAD")}
+        self._durations = {method: REQUEST_SECONDS.labels(method, ROUTE_PATTERN) for method in ("GET", "HEAD")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not scope["path"].startswith(PATH):
+        if scope["type"] != "http" or not scope["path"].startswith(PATH_PREFIX):
             await self._app(scope, receive, send)
             return
-        method, code = scope["method"], scope["path"][len(PATH) :].rstrip("/")
+        method, code = scope["method"], scope["path"][len(PATH_PREFIX) :].rstrip("/")
         if method not in self._counts or not code or "/" in code:
             await self._app(scope, receive, send)
             return
         started = time.perf_counter()
-        request_id, found = await self._follow(scope, code, counts=method == "GET")
-        if not isinstance(found, Known):
-            scope.setdefault("state", {})["trouble"] = found
+        request_id, result = await self._follow(scope, code, counts=method == "GET")
+        if not isinstance(result, ScanTarget):
+            scope.setdefault("state", {})["trouble"] = result
             await self._app(scope, receive, send)
             return
-        headers = [(b"location", found.location), (REQUEST_ID, request_id), *_ALWAYS]
+        headers = [(b"location", result.location), (REQUEST_ID_HEADER, request_id), *_COMMON_HEADERS]
         await send({"type": "http.response.start", "status": 302, "headers": headers})
-        await send(_END)
+        await send(_EMPTY_BODY)
         self._counts[method].inc()
-        self._times[method].observe(time.perf_counter() - started)
+        self._durations[method].observe(time.perf_counter() - started)
 
-    async def _follow(self, scope: Scope, code: str, *, counts: bool) -> tuple[bytes, Known | Trouble]:
-        agent, request_id, hints = _heard(scope["headers"])
-        found = self._desk.recall(code)
-        is_news = found is None
-        if is_news or (counts and isinstance(found, Known)):
-            kind = kind_of(agent, hints)
+    async def _follow(self, scope: Scope, code: str, *, counts: bool) -> tuple[bytes, ScanTarget | ScanFailure]:
+        agent, request_id, hints = _read_headers(scope["headers"])
+        result = self._recorder.find_cached(code)
+        is_uncached = result is None
+        if is_uncached or (counts and isinstance(result, ScanTarget)):
+            kind = classify_visitor(agent, hints)
             try:
-                found = await self._desk.follow(code, found, kind, shown_agent(agent), counts=counts)
+                result = await self._recorder.record_scan(code, result, kind, printable_agent(agent), is_counted=counts)
             except (Unavailable, asyncio.CancelledError):  # the server stops, and waits no longer
-                return request_id, AWAY
-        if isinstance(found, Known):
-            return request_id, found
-        return request_id, await self._refuse(scope, found or Lost.UNKNOWN, is_news=is_news)
+                return request_id, UNAVAILABLE_FAILURE
+        if isinstance(result, ScanTarget):
+            return request_id, result
+        return request_id, await self._refuse(scope, result or InvalidCode.UNKNOWN, is_uncached=is_uncached)
 
-    async def _refuse(self, scope: Scope, why: Lost, *, is_news: bool) -> Trouble:
+    async def _refuse(self, scope: Scope, reason: InvalidCode, *, is_uncached: bool) -> ScanFailure:
         """Whoever guesses is counted, with every new code that nobody has.
 
         Many people may share a network with someone who guesses: a card that is good leads on all the same.
         """
-        if why is Lost.UNKNOWN and is_news:
-            if self._barred and (left := self._time_left(scope)):
-                return too_many(left)
+        if reason is InvalidCode.UNKNOWN and is_uncached:
+            if self._blocked_until and (seconds_left := self._blocked_seconds(scope)):
+                return throttled_failure(seconds_left)
             try:
                 allowance = await run_in_threadpool(
-                    accounts.count_stranger,
+                    account_service.count_anonymous_call,
                     self._parts.db,
-                    _address(scope),
+                    _client_address(scope),
                     limit=self._parts.limits.calls_a_minute,
                 )
             except Unavailable:
-                return AWAY
-            if allowance.is_spent:
-                self._bar(scope, allowance.resets_in)
-                return too_many(allowance.resets_in)
-        return TROUBLES[why]
+                return UNAVAILABLE_FAILURE
+            if allowance.is_exceeded:
+                self._block(scope, allowance.resets_in)
+                return throttled_failure(allowance.resets_in)
+        return SCAN_FAILURES[reason]
 
-    def _bar(self, scope: Scope, seconds: int) -> None:
+    def _block(self, scope: Scope, seconds: int) -> None:
         """Until then its wrong codes are refused without being counted."""
-        while len(self._barred) >= MOST_BARRED:
-            del self._barred[next(iter(self._barred))]
-        self._barred[network_of(_address(scope))] = time.monotonic() + seconds
+        while len(self._blocked_until) >= MAX_BLOCKED_NETWORKS:
+            del self._blocked_until[next(iter(self._blocked_until))]
+        self._blocked_until[get_network(_client_address(scope))] = time.monotonic() + seconds
 
-    def _time_left(self, scope: Scope) -> int:
-        network = network_of(_address(scope))
-        left = self._barred.get(network, 0) - time.monotonic()
-        if left <= 0:
-            self._barred.pop(network, None)
+    def _blocked_seconds(self, scope: Scope) -> int:
+        network = get_network(_client_address(scope))
+        seconds_left = self._blocked_until.get(network, 0) - time.monotonic()
+        if seconds_left <= 0:
+            self._blocked_until.pop(network, None)
             return 0
-        return int(left) + 1
+        return int(seconds_left) + 1
 
 
-@router.api_route(ROUTE, methods=["GET", "HEAD"])
-def tell_why(request: Request, code: str) -> Response:
+@router.api_route(ROUTE_PATTERN, methods=["GET", "HEAD"])
+def show_failure(request: Request, code: str) -> Response:
     """Why the door did not lead on: a page for a person, and the one shape of failures for a program."""
-    trouble = getattr(request.state, "trouble", None)
-    if trouble is None:
+    scan_failure = getattr(request.state, "trouble", None)
+    if scan_failure is None:
         raise NotFound
     headers = {"Cache-Control": "no-store"}
-    if trouble.retry_after is not None:
-        headers["Retry-After"] = str(trouble.retry_after)
+    if scan_failure.retry_after is not None:
+        headers["Retry-After"] = str(scan_failure.retry_after)
     if "text/html" not in request.headers.get("accept", ""):
-        return answer({"message": trouble.message}, status=trouble.status, headers=headers)
-    text = pages.text_of(
-        "doors/scan.html", trouble=trouble.name, code=code, release=request.app.state.release
+        return json_response({"message": scan_failure.message}, status=scan_failure.status, headers=headers)
+    text = rendering.render_template(
+        "doors/scan.html", trouble=scan_failure.name, code=code, release=request.app.state.release
     )
-    shown = pages.page(text, status=trouble.status)
-    shown.headers.update(headers)
-    return shown
+    response = rendering.html_response(text, status=scan_failure.status)
+    response.headers.update(headers)
+    return response
 
 
-def _heard(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, dict[str, str]]:
+def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, dict[str, str]]:
     """The agent's name, the request's id, and the hints that came with it."""
     agent, request_id, hints = "", b"", {}
     for name, value in headers:
-        if name == AGENT:
+        if name == AGENT_HEADER:
             agent = value.decode("latin-1")
-        elif name in _HINTS:
-            hints[_HINTS[name]] = value.decode("latin-1")
-        elif name == REQUEST_ID and is_callers_id(value.decode("latin-1")):
+        elif name in _HINT_HEADERS:
+            hints[_HINT_HEADERS[name]] = value.decode("latin-1")
+        elif name == REQUEST_ID_HEADER and is_valid_request_id(value.decode("latin-1")):
             request_id = value
     return agent, request_id or _new_request_id(), hints
 
 
 def _new_request_id() -> bytes:
     """Like any other's, but for the randomness: one start for all of this process, and a number."""
-    return b"%b%016x" % (_PROCESS, next(_NUMBERS))
+    return b"%b%016x" % (_PROCESS_ID, next(_REQUEST_NUMBERS))
 
 
-def _address(scope: Scope) -> str:
+def _client_address(scope: Scope) -> str:
     return str(scope["client"][0]) if scope.get("client") else "unknown"

@@ -9,98 +9,97 @@ from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.notifications import unsubscribe
-from quillpost.web import rendering as pages
-from quillpost.web.api.dependencies import parts_of
-from quillpost.web.public.partner_webhooks import at_most
+from quillpost.web import rendering
+from quillpost.web.api.dependencies import get_container
+from quillpost.web.public.partner_webhooks import limit_body
 
 router = APIRouter(include_in_schema=False)
 
-LARGEST_BODY = 2_000
-MOST_FIELDS = 10
-STOP = {("List-Unsubscribe", "One-Click"), ("do", "stop")}
-RESUME = ("do", "resume")
+MAX_BODY_BYTES = 2_000
+MAX_FIELDS = 10
+STOP_FIELDS = {("List-Unsubscribe", "One-Click"), ("do", "stop")}
+RESUME_FIELD = ("do", "resume")
 
-OurParts = Annotated[Parts, Depends(parts_of)]
+Services = Annotated[Container, Depends(get_container)]
 
 
 @router.get("/unsubscribe/{token}")
-def show_choice(request: Request, token: str, parts: OurParts) -> Response:
+def show_choice(request: Request, token: str, container: Services) -> Response:
     """What they get at present, and the button that changes it."""
     try:
-        return _page(request, parts, unsubscribe.reader_of(parts.sealer, token), is_changed=False)
+        return _choice_page(request, container, unsubscribe.decode_token(container.encryptor, token), is_changed=False)
     except NotFound:
-        return _cut_off(request)
+        return _broken_link_page(request)
 
 
 @router.post("/unsubscribe/{token}")
-def change_mind(
-    request: Request,
-    token: str,
-    parts: OurParts,
-    body: Annotated[bytes, Depends(at_most(LARGEST_BODY))],
+def change_subscription(
+    request: Request, token: str, container: Services, body: Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 ) -> Response:
     """Stop, or go on again; said twice, it changes nothing."""
     try:
-        reader = unsubscribe.reader_of(parts.sealer, token)
-        return _change(request, parts, reader, _fields(body))
+        subscriber = unsubscribe.decode_token(container.encryptor, token)
+        return _apply_choice(request, container, subscriber, _parse_fields(body))
     except NotFound:
-        return _cut_off(request)
+        return _broken_link_page(request)
 
 
-def _change(
-    request: Request, parts: Parts, reader: unsubscribe.Reader, said: set[tuple[str, str]]
+def _apply_choice(
+    request: Request, container: Container, subscriber: unsubscribe.NoticeReader, fields: set[tuple[str, str]]
 ) -> Response:
-    if RESUME not in said and not STOP & said:
+    if RESUME_FIELD not in fields and not STOP_FIELDS & fields:
         raise Invalid({"do": ["Say stop or resume."]})
-    with parts.db.work() as tx:
-        unsubscribe.sender_name(tx, reader)
-        if RESUME in said:
-            unsubscribe.accept(tx, reader)
+    with container.db.system_transaction() as tx:
+        unsubscribe.read_sender_name(tx, subscriber)
+        if RESUME_FIELD in fields:
+            unsubscribe.resubscribe(tx, subscriber)
         else:
-            unsubscribe.refuse(tx, reader, now=parts.clock())
-    return _page(request, parts, reader, is_changed=True)
+            unsubscribe.unsubscribe(tx, subscriber, now=container.clock())
+    return _choice_page(request, container, subscriber, is_changed=True)
 
 
-def _fields(body: bytes) -> set[tuple[str, str]]:
+def _parse_fields(body: bytes) -> set[tuple[str, str]]:
     """The fields of a form, either as it is usually written or, as some mail programs do, in parts."""
     text = body.decode("ascii", errors="replace")
     if 'name="List-Unsubscribe"' in text and "One-Click" in text:
-        return set(STOP)
+        return set(STOP_FIELDS)
     try:
-        found = parse_qs(text, max_num_fields=MOST_FIELDS)
+        values_by_name = parse_qs(text, max_num_fields=MAX_FIELDS)
     except ValueError:
         return set()
-    return {(name, value.strip()) for name, values in found.items() for value in values}
+    return {(name, value.strip()) for name, values in values_by_name.items() for value in values}
 
 
-def _cut_off(request: Request) -> Response:
+def _broken_link_page(request: Request) -> Response:
     """Long links are broken by mail programs: whoever has half of one is told so."""
     if "text/html" not in request.headers.get("accept", ""):
         raise NotFound
-    text = pages.text_of("doors/unsubscribe_cut.html", release=request.app.state.release)
-    return _private(pages.page(text, status=404))
+    text = rendering.render_template("doors/unsubscribe_cut.html", release=request.app.state.release)
+    return _add_private_headers(rendering.html_response(text, status=404))
 
 
-def _page(request: Request, parts: Parts, reader: unsubscribe.Reader, *, is_changed: bool) -> Response:
-    with parts.db.work() as tx:
+def _choice_page(
+    request: Request, container: Container, subscriber: unsubscribe.NoticeReader, *, is_changed: bool
+) -> Response:
+    with container.db.system_transaction() as tx:
         values = {
-            "sender": unsubscribe.sender_name(tx, reader),
-            "has_refused": unsubscribe.has_refused(tx, reader),
+            "sender": unsubscribe.read_sender_name(tx, subscriber),
+            "has_refused": unsubscribe.has_unsubscribed(tx, subscriber),
         }
-    text = pages.text_of(
+    text = rendering.render_template(
         "doors/unsubscribe.html",
         **values,
-        address=reader.address,
+        address=subscriber.address,
         is_changed=is_changed,
         release=request.app.state.release,
     )
-    return _private(pages.page(text))
+    return _add_private_headers(rendering.html_response(text))
 
 
-def _private(answer: Response) -> Response:
-    answer.headers["Cache-Control"] = "no-store"
-    answer.headers["X-Robots-Tag"] = "noindex"
-    return answer
+def _add_private_headers(response: Response) -> Response:
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response

@@ -17,150 +17,146 @@ from typing import IO
 
 import psycopg
 
-from quillpost.core.database.embedded.accounts import Account
-from quillpost.core.database.embedded.binaries import Binaries
+from quillpost.core.database.embedded.accounts import SystemAccount
+from quillpost.core.database.embedded.binaries import PostgresBinaries
 from quillpost.core.errors import NotReady
 
-NO_PROCESS = 2**30  # no system counts its processes that far
-STATUS_LINE = 8
+UNUSED_PID = 2**30  # no system counts its processes that far
+STATUS_LINE_NUMBER = 8
 
 
-def disown_if_stale(data: Path) -> None:
+def release_stale_pid_file(data_folder: Path) -> None:
     """Free a data folder whose `postmaster.pid` names a process that is not its server.
 
     After a crash of the machine or a restart of the container that number may belong to anyone,
     and PostgreSQL would believe its server alive. Only the number is replaced: by the rest of
     the file PostgreSQL still notices orphaned backends, and waits for them.
     """
-    file = data / "postmaster.pid"
+    file = data_folder / "postmaster.pid"
     try:
         text = file.read_text()
     except FileNotFoundError:
         return
-    pid, _, rest = text.partition("\n")
+    pid, _, remaining_text = text.partition("\n")
     if not pid.isdecimal():  # cut short by a crash; PostgreSQL would not touch it
         file.unlink()
-    elif not _serves(int(pid), data):
-        file.write_text(f"{NO_PROCESS}\n{rest}")
+    elif not _is_server_process(int(pid), data_folder):
+        file.write_text(f"{UNUSED_PID}\n{remaining_text}")
 
 
-def read_pid(data: Path) -> int | None:
+def read_pid(data_folder: Path) -> int | None:
     """The process that the file names."""
-    lines = _lines(data)
+    lines = _read_pid_file_lines(data_folder)
     return int(lines[0]) if lines and lines[0].isdecimal() else None
 
 
-def read_status(data: Path) -> str | None:
+def read_status(data_folder: Path) -> str | None:
     """What the server says of itself: starting, ready, standby or stopping."""
-    lines = _lines(data)
-    return lines[STATUS_LINE - 1].strip() if len(lines) >= STATUS_LINE else None
+    lines = _read_pid_file_lines(data_folder)
+    return lines[STATUS_LINE_NUMBER - 1].strip() if len(lines) >= STATUS_LINE_NUMBER else None
 
 
-def is_served(data: Path) -> bool:
+def is_server_running(data_folder: Path) -> bool:
     """Whether the process that the file names is there, and a server of this data."""
-    pid = read_pid(data)
-    return pid is not None and _serves(pid, data)
+    pid = read_pid(data_folder)
+    return pid is not None and _is_server_process(pid, data_folder)
 
 
-def _lines(data: Path) -> list[str]:
+def _read_pid_file_lines(data_folder: Path) -> list[str]:
     try:
-        return (data / "postmaster.pid").read_text().splitlines()
+        return (data_folder / "postmaster.pid").read_text().splitlines()
     except FileNotFoundError:
         return []
 
 
-def _serves(pid: int, data: Path) -> bool:
+def _is_server_process(pid: int, data_folder: Path) -> bool:
     """Whether that process is a server of this data; in doubt, yes."""
     if sys.platform == "linux":
         try:
-            return Path(f"/proc/{pid}/cwd").samefile(data)  # a server works in its data folder
+            return Path(f"/proc/{pid}/cwd").samefile(data_folder)  # a server works in its data folder
         except FileNotFoundError:  # gone, or a zombie
             return False
         except PermissionError:
             return True
     else:
         command = ["ps", "-p", str(pid), "-o", "comm="]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
-        return "postgres" in answer.stdout
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        return "postgres" in result.stdout
 
 
 SUPERUSER = "postgres"
-PORT = 5432  # only part of the socket's name: nothing listens on the network
-LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes, macOS 103
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
+SOCKET_PORT = 5432  # only part of the socket's name: nothing listens on the network
+MAX_SOCKET_PATH_BYTES = 100  # the kernel allows 107 bytes, macOS 103
+SERVER_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
 
-PATIENCE_TO_START = 120.0  # seconds; a long recovery after a crash is normal work
-PATIENCE_TO_STOP = 60.0
-BETWEEN_LOOKS = 0.02
-BETWEEN_ATTEMPTS = 0.25
+START_TIMEOUT_SECONDS = 120.0  # seconds; a long recovery after a crash is normal work
+STOP_TIMEOUT_SECONDS = 60.0
+POLL_SECONDS = 0.02
+RETRY_SECONDS = 0.25
 
 # A server that is on its way out still holds these; another attempt a moment later succeeds.
-PASSING_FAULTS = ('lock file "postmaster.pid" already exists', "pre-existing shared memory block")
-NO_SPACE = os.strerror(errno.ENOSPC)
+TRANSIENT_ERRORS = ('lock file "postmaster.pid" already exists', "pre-existing shared memory block")
+NO_SPACE_MESSAGE = os.strerror(errno.ENOSPC)
 PR_SET_PDEATHSIG = 1
 
 
-class Cluster:
+class PostgresCluster:
     """The files of one PostgreSQL on disk, and what can be done with them."""
 
-    def __init__(self, folder: Path, account: Account, binaries: Binaries) -> None:
+    def __init__(self, folder: Path, account: SystemAccount, binaries: PostgresBinaries) -> None:
         self.account = account
         self.binaries = binaries
         self._folder = folder
-        self._data = folder / "data"
-        self._log = folder / "postgres.log"
+        self._data_folder = folder / "data"
+        self._log_file = folder / "postgres.log"
         self.socket_folder = self._choose_socket_folder()
 
     @property
-    def is_served(self) -> bool:
-        return is_served(self._data)
+    def is_server_running(self) -> bool:
+        return is_server_running(self._data_folder)
 
     @property
     def is_stopping(self) -> bool:
-        return read_status(self._data) == "stopping"
+        return read_status(self._data_folder) == "stopping"
 
-    def signal(self, number: int) -> None:
-        pid = read_pid(self._data)
-        if pid is not None and self.is_served:
-            os.kill(pid, number)
+    def send_signal(self, signal_number: int) -> None:
+        pid = read_pid(self._data_folder)
+        if pid is not None and self.is_server_running:
+            os.kill(pid, signal_number)
 
     @contextmanager
-    def one_starter_at_a_time(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    def start_lock(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
         with (self._folder / "starting.lock").open("w") as lock:
-            while not _is_taken(lock):
-                _require(is_wanted())
-                time.sleep(BETWEEN_LOOKS)
+            while not _try_lock(lock):
+                _require_wanted(is_wanted())
+                time.sleep(POLL_SECONDS)
             yield
 
     def adopt_or_launch(
-        self,
-        settings: Mapping[str, str],
-        *,
-        is_tied: bool,
-        is_wanted: Callable[[], bool] = lambda: True,
+        self, settings: Mapping[str, str], *, ends_with_thread: bool, is_wanted: Callable[[], bool] = lambda: True
     ) -> subprocess.Popen[bytes] | None:
         """The process of a server that we started, or None for one that was there already. A server that
-        `is_tied` ends with the thread that calls this."""
-        self.account.own(self._folder)
+        `ends_with_thread` ends with the thread that calls this."""
+        self.account.take_ownership(self._folder)
         self._make_private(self.socket_folder)
-        if not self._data.exists():
-            self._initialise(synced=settings.get("fsync") != "off")
+        if not self._data_folder.exists():
+            self._initialize(is_synced=settings.get("fsync") != "off")
         self._check_version()
-        deadline = time.monotonic() + PATIENCE_TO_START
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while True:
-            _require(is_wanted())
-            if self.answers():
+            _require_wanted(is_wanted())
+            if self.accepts_connections():
                 return None
-            disown_if_stale(self._data)
+            release_stale_pid_file(self._data_folder)
             self._write_access_rules()
-            server, fault = self._launch(settings, deadline, is_tied=is_tied, is_wanted=is_wanted)
-            if fault is None:
+            server, error = self._launch(settings, deadline, ends_with_thread=ends_with_thread, is_wanted=is_wanted)
+            if error is None:
                 return server
-            if time.monotonic() > deadline or not any(known in fault for known in PASSING_FAULTS):
-                raise NotReady(f"PostgreSQL did not start: {fault} (more in {self._log}).")
-            time.sleep(BETWEEN_ATTEMPTS)
+            if time.monotonic() > deadline or not any(transient_error in error for transient_error in TRANSIENT_ERRORS):
+                raise NotReady(f"PostgreSQL did not start: {error} (more in {self._log_file}).")
+            time.sleep(RETRY_SECONDS)
 
-    def answers(self) -> bool:
+    def accepts_connections(self) -> bool:
         """Whether a server takes connections on our socket."""
         try:
             self._connect().close()
@@ -171,14 +167,14 @@ class Cluster:
     def ensure_database(self, name: str) -> None:
         """Create the database unless it is there."""
         with self._connect() as connection:
-            known = connection.execute("select from pg_database where datname = %s", [name])
-            if known.fetchone() is None:
+            existing = connection.execute("select from pg_database where datname = %s", [name])
+            if existing.fetchone() is None:
                 connection.execute(f'create database "{name}"')
 
     def _connect(self) -> psycopg.Connection[tuple[object, ...]]:
         return psycopg.connect(
             host=str(self.socket_folder),
-            port=PORT,
+            port=SOCKET_PORT,
             user=SUPERUSER,
             dbname="postgres",
             connect_timeout=5,
@@ -186,9 +182,9 @@ class Cluster:
         )
 
     def _choose_socket_folder(self) -> Path:
-        beside = self._folder / "run"
-        if len(os.fsencode(beside / f".s.PGSQL.{PORT}")) <= LONGEST_SOCKET_PATH:
-            return beside
+        preferred = self._folder / "run"
+        if len(os.fsencode(preferred / f".s.PGSQL.{SOCKET_PORT}")) <= MAX_SOCKET_PATH_BYTES:
+            return preferred
         # Not TMPDIR: it can be too long itself, and another process may have a different one.
         digest = hashlib.sha256(os.fsencode(self._folder)).hexdigest()[:16]
         return Path("/tmp") / f"quillpost-{self.account.uid}-{digest}"  # noqa: S108
@@ -197,21 +193,19 @@ class Cluster:
         """Create it for the server's account alone; in /tmp anyone could have been first."""
         try:
             folder.mkdir(mode=0o700)
-            self.account.own(folder)
+            self.account.take_ownership(folder)
         except FileExistsError:
             if folder.is_symlink() or folder.stat().st_uid != self.account.uid:
-                raise NotReady(
-                    f"The folder {folder} must belong to {self.account.name}: remove it."
-                ) from None
+                raise NotReady(f"The folder {folder} must belong to {self.account.name}: remove it.") from None
             folder.chmod(0o700)
 
-    def _initialise(self, *, synced: bool) -> None:
+    def _initialize(self, *, is_synced: bool) -> None:
         """Create the data folder under another name first: an interrupted start leaves no half."""
-        half = self._folder / "data.new"
-        shutil.rmtree(half, ignore_errors=True)
+        temporary_folder = self._folder / "data.new"
+        shutil.rmtree(temporary_folder, ignore_errors=True)
         command = [
-            self.binaries.program("initdb"),
-            f"--pgdata={half}",
+            self.binaries.program_path("initdb"),
+            f"--pgdata={temporary_folder}",
             f"--username={SUPERUSER}",
             "--encoding=UTF8",
             "--locale-provider=builtin",
@@ -220,84 +214,79 @@ class Cluster:
             "--auth-host=scram-sha-256",
             "--no-instructions",
         ]
-        made = subprocess.run(
-            command if synced else [*command, "--no-sync"],
-            env=ENVIRONMENT,
+        result = subprocess.run(
+            command if is_synced else [*command, "--no-sync"],
+            env=SERVER_ENVIRONMENT,
             cwd="/",
             capture_output=True,
             text=True,
             check=False,
-            **self.account.identity(),
+            **self.account.process_identity(),
         )
-        if made.returncode != 0:
-            raise NotReady(f"PostgreSQL could not create its data: {_fault_in(made.stderr)}.")
-        half.rename(self._data)
+        if result.returncode != 0:
+            raise NotReady(f"PostgreSQL could not create its data: {_find_error(result.stderr)}.")
+        temporary_folder.rename(self._data_folder)
 
     def _check_version(self) -> None:
-        theirs = (self._data / "PG_VERSION").read_text().strip()
-        if theirs != str(self.binaries.major):
+        data_version = (self._data_folder / "PG_VERSION").read_text().strip()
+        if data_version != str(self.binaries.major_version):
             raise NotReady(
-                f"The data in {self._data} was written by PostgreSQL {theirs}, and this is "
-                f"PostgreSQL {self.binaries.major}: move it with `quillpost backup` and `restore`."
+                f"The data in {self._data_folder} was written by PostgreSQL {data_version}, and this is "
+                f"PostgreSQL {self.binaries.major_version}: move it with `quillpost backup` and `restore`."
             )
 
     def _write_access_rules(self) -> None:
         """Let the accounts that run us in as any role, and nobody else; passwords over TCP."""
-        ours = {"root", self.account.name, Account.of_uid(os.geteuid()).name}
+        account_names = {"root", self.account.name, SystemAccount.from_uid(os.geteuid()).name}
         rules = {
             "pg_hba.conf": "local all all peer map=quillpost\nhost all all all scram-sha-256\n",
-            "pg_ident.conf": "".join(f'quillpost "{name}" all\n' for name in sorted(ours)),
+            "pg_ident.conf": "".join(f'quillpost "{name}" all\n' for name in sorted(account_names)),
         }
         for name, text in rules.items():
-            file = self._data / name
+            file = self._data_folder / name
             file.write_text(text)
-            self.account.own(file)
+            self.account.take_ownership(file)
 
     def _launch(
-        self,
-        settings: Mapping[str, str],
-        deadline: float,
-        *,
-        is_tied: bool,
-        is_wanted: Callable[[], bool],
+        self, settings: Mapping[str, str], deadline: float, *, ends_with_thread: bool, is_wanted: Callable[[], bool]
     ) -> tuple[subprocess.Popen[bytes], str | None]:
         """A server that answers, or one that has ended and what it said last."""
         options = {**settings, "unix_socket_directories": str(self.socket_folder)}
-        with self._log.open("ab") as log:
-            self.account.own(self._log)
-            already_written = log.tell()
+        with self._log_file.open("ab") as log:
+            self.account.take_ownership(self._log_file)
+            log_start = log.tell()
             server = subprocess.Popen(
                 [
-                    self.binaries.program("postgres"),
-                    f"-D{self._data}",
+                    self.binaries.program_path("postgres"),
+                    f"-D{self._data_folder}",
                     *(f"--{name}={value}" for name, value in options.items()),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=ENVIRONMENT,
+                env=SERVER_ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C at the terminal is ours to pass on
-                preexec_fn=_tie_to_this_thread() if is_tied else None,
-                **self.account.identity(),
+                preexec_fn=_end_with_this_thread() if ends_with_thread else None,
+                **self.account.process_identity(),
             )
         try:
             while server.poll() is None:
-                _require(is_wanted())
-                if self.answers():
+                _require_wanted(is_wanted())
+                if self.accepts_connections():
                     return server, None
                 if time.monotonic() > deadline:
-                    raise NotReady(f"PostgreSQL takes too long to start (see {self._log}).")
-                time.sleep(BETWEEN_LOOKS)
+                    raise NotReady(f"PostgreSQL takes too long to start (see {self._log_file}).")
+                time.sleep(POLL_SECONDS)
         except BaseException:
             stop_server(server)
             raise
-        with self._log.open("rb") as log:
-            log.seek(already_written)
-            return server, _fault_in(log.read().decode(errors="replace"))
+        with self._log_file.open("rb") as log:
+            log.seek(log_start)
+            return server, _find_error(log.read().decode(errors="replace"))
 
 
-def _is_taken(lock: IO[str]) -> bool:
+def _try_lock(lock: IO[str]) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -305,45 +294,45 @@ def _is_taken(lock: IO[str]) -> bool:
     return True
 
 
-def _require(is_wanted: bool) -> None:
+def _require_wanted(is_wanted: bool) -> None:
     if not is_wanted:
         raise NotReady("The service stops: the embedded database is not started again.")
 
 
-def _tie_to_this_thread() -> Callable[[], None] | None:
+def _end_with_this_thread() -> Callable[[], None] | None:
     """What the child does just before it becomes the server, so that it ends when we do."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # found before the fork, where loading is still safe
     parent = os.getpid()
 
-    def tie() -> None:
+    def end_with_parent() -> None:
         prctl(PR_SET_PDEATHSIG, signal.SIGINT)
         if os.getppid() != parent:  # killed before the tie was made
             os._exit(1)
 
-    return tie
+    return end_with_parent
 
 
 def stop_server(server: subprocess.Popen[bytes]) -> None:
     """Stop without waiting for clients; and at once, as in a crash, if even that takes too long."""
     server.send_signal(signal.SIGINT)
     try:
-        server.wait(PATIENCE_TO_STOP)
+        server.wait(STOP_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         server.send_signal(signal.SIGQUIT)
         server.wait()
 
 
-def _fault_in(output: str) -> str:
+def _find_error(output: str) -> str:
     """The line that explains a failure, among all that PostgreSQL writes."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    if any(NO_SPACE in line for line in lines):
+    if any(NO_SPACE_MESSAGE in line for line in lines):
         return "the disk is full"
-    grave = [
-        line.partition(mark)[2].strip()
+    error_lines = [
+        line.partition(marker)[2].strip()
         for line in lines
-        for mark in ("FATAL:", "PANIC:", "fatal:", "error:")
-        if mark in line and "the database system is " not in line
+        for marker in ("FATAL:", "PANIC:", "fatal:", "error:")
+        if marker in line and "the database system is " not in line
     ]
-    return (grave or lines or ["it ended without a word"])[-1].rstrip(".")
+    return (error_lines or lines or ["it ended without a word"])[-1].rstrip(".")

@@ -15,17 +15,21 @@ from urllib.parse import quote
 
 from psycopg.conninfo import make_conninfo
 
-from quillpost.core.database.embedded.accounts import server_account, sheltered_binaries, sheltered_folder
+from quillpost.core.database.embedded.accounts import (
+    choose_server_account,
+    make_binaries_reachable,
+    make_folder_reachable,
+)
 from quillpost.core.database.embedded.binaries import find_binaries
-from quillpost.core.database.embedded.cluster import PORT, SUPERUSER, Cluster, stop_server
+from quillpost.core.database.embedded.cluster import SOCKET_PORT, SUPERUSER, PostgresCluster, stop_server
 from quillpost.core.errors import NotReady
 
-DATABASE = "quillpost"
-SHELTER = Path("/var/lib/quillpost")
+DATABASE_NAME = "quillpost"
+FALLBACK_FOLDER = Path("/var/lib/quillpost")
 
-SETTINGS: Mapping[str, str] = {
+DEFAULT_POSTGRES_SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",
-    "port": str(PORT),
+    "port": str(SOCKET_PORT),
     "unix_socket_permissions": "0700",
     "max_connections": "200",
     "shared_buffers": "128MB",
@@ -50,14 +54,14 @@ class EmbeddedPostgres:
         *,
         bin_folder: Path | None = None,
         settings: Mapping[str, str] | None = None,
-        shelter: Path = SHELTER,
+        fallback_folder: Path = FALLBACK_FOLDER,
     ) -> None:
         self._home = home.absolute()
-        self._wished_bin_folder = bin_folder
-        self._settings = {**SETTINGS, **(settings or {})}
-        self._shelter = shelter
+        self._preferred_bin_folder = bin_folder
+        self._settings = {**DEFAULT_POSTGRES_SETTINGS, **(settings or {})}
+        self._fallback_folder = fallback_folder
         self._server: subprocess.Popen[bytes] | None = None
-        self._cluster: Cluster | None = None
+        self._cluster: PostgresCluster | None = None
 
     @property
     def home(self) -> Path:
@@ -66,17 +70,17 @@ class EmbeddedPostgres:
     @property
     def bin_folder(self) -> Path:
         """The folder of the running server's programs; `pg_dump` is there too."""
-        return self._running().binaries.folder
+        return self._running_cluster().binaries.folder
 
-    def conninfo(self, database: str = DATABASE, user: str = SUPERUSER) -> str:
+    def conninfo(self, database: str = DATABASE_NAME, user: str = SUPERUSER) -> str:
         """How psycopg and libpq's programs reach the running server; any role may be named."""
-        socket_folder = self._running().socket_folder
-        return make_conninfo(host=str(socket_folder), port=PORT, user=user, dbname=database)
+        socket_folder = self._running_cluster().socket_folder
+        return make_conninfo(host=str(socket_folder), port=SOCKET_PORT, user=user, dbname=database)
 
-    def url(self, database: str = DATABASE, user: str = SUPERUSER) -> str:
+    def url(self, database: str = DATABASE_NAME, user: str = SUPERUSER) -> str:
         """The same as an address, for SQLAlchemy and for `QUILLPOST_DATABASE_URL`."""
-        socket_folder = quote(str(self._running().socket_folder), safe="")
-        return f"postgresql://{user}@/{database}?host={socket_folder}&port={PORT}"
+        socket_folder = quote(str(self._running_cluster().socket_folder), safe="")
+        return f"postgresql://{user}@/{database}?host={socket_folder}&port={SOCKET_PORT}"
 
     @property
     def is_adopted(self) -> bool:
@@ -85,21 +89,21 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Return when the server answers; raise `NotReady` with one sentence when it cannot."""
-        if self._server is not None and self._running().answers():
+        if self._server is not None and self._running_cluster().accepts_connections():
             return
         self.stop()  # ours may have been killed: reap it, a zombie would look alive
-        with _readable_refusals(self._home):
+        with _explain_os_errors(self._home):
             self._home.mkdir(parents=True, exist_ok=True)
-            account = server_account(self._home)
-            folder = sheltered_folder(self._home / "postgres", account, self._shelter)
-            binaries = find_binaries(self._wished_bin_folder)
-            binaries = sheltered_binaries(binaries, account, self._shelter)
-            self._cluster = Cluster(folder, account, binaries)
+            account = choose_server_account(self._home)
+            folder = make_folder_reachable(self._home / "postgres", account, self._fallback_folder)
+            binaries = find_binaries(self._preferred_bin_folder)
+            binaries = make_binaries_reachable(binaries, account, self._fallback_folder)
+            self._cluster = PostgresCluster(folder, account, binaries)
             try:
-                with self._cluster.one_starter_at_a_time():
-                    is_tied = threading.current_thread() is threading.main_thread()
-                    self._server = self._cluster.adopt_or_launch(self._settings, is_tied=is_tied)
-                    self._cluster.ensure_database(DATABASE)
+                with self._cluster.start_lock():
+                    ends_with_thread = threading.current_thread() is threading.main_thread()
+                    self._server = self._cluster.adopt_or_launch(self._settings, ends_with_thread=ends_with_thread)
+                    self._cluster.ensure_database(DATABASE_NAME)
             except BaseException:
                 self.stop()
                 raise
@@ -108,19 +112,19 @@ class EmbeddedPostgres:
         """Return when a server answers again after the last one ended: a new one of ours, or one that another
         process was faster to start. Call it on a thread that stays until `stop`. When it is not wanted any
         more, or cannot start, it raises `NotReady`, and no server of ours is left."""
-        cluster, ended = self._running(), self._server
-        if ended is not None:
-            stop_server(ended)
+        cluster, ended_server = self._running_cluster(), self._server
+        if ended_server is not None:
+            stop_server(ended_server)
             self._server = None
-        with _readable_refusals(self._home), cluster.one_starter_at_a_time(is_wanted):
-            self._server = cluster.adopt_or_launch(self._settings, is_tied=True, is_wanted=is_wanted)
+        with _explain_os_errors(self._home), cluster.start_lock(is_wanted):
+            self._server = cluster.adopt_or_launch(self._settings, ends_with_thread=True, is_wanted=is_wanted)
 
     @property
     def has_ended(self) -> bool:
         """Whether the server's process is gone; one of ours leaves no zombie then."""
         if self._server is not None:
             return self._server.poll() is not None
-        return not self._running().is_served
+        return not self._running_cluster().is_server_running
 
     @property
     def exit_status(self) -> int | None:
@@ -130,11 +134,11 @@ class EmbeddedPostgres:
     @property
     def is_stopping(self) -> bool:
         """Whether somebody asked the server to stop: it takes no connection, and waits for those it has."""
-        return self._running().is_stopping
+        return self._running_cluster().is_stopping
 
-    def hasten_stop(self) -> None:
+    def stop_fast(self) -> None:
         """Have a server that is stopping end without waiting for its connections."""
-        self._running().signal(signal.SIGINT)
+        self._running_cluster().send_signal(signal.SIGINT)
 
     def stop(self) -> None:
         """Stop the server if we started it; one that we adopted stays. Safe to call twice."""
@@ -142,20 +146,18 @@ class EmbeddedPostgres:
         if server is not None:
             stop_server(server)
 
-    def _running(self) -> Cluster:
+    def _running_cluster(self) -> PostgresCluster:
         if self._cluster is None:
             raise NotReady("The embedded database has not been started.")
         return self._cluster
 
 
 @contextmanager
-def _readable_refusals(home: Path) -> Iterator[None]:
+def _explain_os_errors(home: Path) -> Iterator[None]:
     """What the file system refuses, as an operator wants to read it."""
     try:
         yield
-    except PermissionError as fault:
-        raise NotReady(
-            f"The data folder {home} cannot be used: no permission for {fault.filename or home}."
-        ) from fault
-    except OSError as fault:
-        raise NotReady(f"The data folder {home} cannot be used: {fault.strerror}.") from fault
+    except PermissionError as error:
+        raise NotReady(f"The data folder {home} cannot be used: no permission for {error.filename or home}.") from error
+    except OSError as error:
+        raise NotReady(f"The data folder {home} cannot be used: {error.strerror}.") from error

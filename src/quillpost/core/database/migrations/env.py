@@ -9,10 +9,6 @@ def is_ours(name: str | None, kind: str, _parents: object) -> bool:
     return not (kind == "table" and name is not None and name.startswith("procrastinate_"))
 
 
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=metadata,
-    include_name=is_ours,
-)
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, include_name=is_ours)
 with context.begin_transaction():
     context.run_migrations()

@@ -3,18 +3,26 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
-from quillpost.core.database.tables.base import Big, Int, Moment, Text, column, maybe, metadata
+from quillpost.core.database.tables.base import (
+    BigInt,
+    Integer,
+    Text,
+    Timestamp,
+    metadata,
+    nullable_columns,
+    required_column,
+)
 
 address_passes = sa.Table(
     "address_passes",
     metadata,
     sa.Column("name", Text, primary_key=True),
-    column("rules", Int),
-    column("last_id", Big),
-    column("until_id", Big),
-    *maybe("begun_at", "done_at", "leased_until", kind=Moment),
-    *maybe("trouble"),
-    *maybe("trouble_at", kind=Moment),
+    required_column("rules", Integer),
+    required_column("last_id", BigInt),
+    required_column("until_id", BigInt),
+    *nullable_columns("begun_at", "done_at", "leased_until", type_=Timestamp),
+    *nullable_columns("trouble"),
+    *nullable_columns("trouble_at", type_=Timestamp),
 )
 
 address_verdicts = sa.Table(
@@ -22,14 +30,12 @@ address_verdicts = sa.Table(
     metadata,
     sa.Column("address_key", Text, primary_key=True),
     sa.Column("mover", BYTEA(), primary_key=True),
-    *maybe("dpv", "deliverability"),
-    *maybe("standard", kind=ARRAY(sa.Text())),
-    column("reasons", ARRAY(sa.Text())),
-    *maybe("moved_key"),
-    column("answered_at", Moment),
-    column("expires_at", Moment),
+    *nullable_columns("dpv", "deliverability"),
+    *nullable_columns("standard", type_=ARRAY(sa.Text())),
+    required_column("reasons", ARRAY(sa.Text())),
+    *nullable_columns("moved_key"),
+    required_column("answered_at", Timestamp),
+    required_column("expires_at", Timestamp),
 )
 
-recipients_to_verify = sa.Table(
-    "recipients_to_verify", metadata, sa.Column("recipient_id", Big, primary_key=True)
-)
+recipients_to_verify = sa.Table("recipients_to_verify", metadata, sa.Column("recipient_id", BigInt, primary_key=True))

@@ -7,383 +7,382 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TSVECTOR, UUID
 
 metadata = sa.MetaData()
 
-Text, Big, Int, Flag = sa.Text(), sa.BigInteger(), sa.Integer(), sa.Boolean()
-Moment, Day = sa.DateTime(timezone=True), sa.Date()
+Text, BigInt, Integer, Boolean = sa.Text(), sa.BigInteger(), sa.Integer(), sa.Boolean()
+Timestamp, Date = sa.DateTime(timezone=True), sa.Date()
 
 
-def column(name: str, kind: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
+def required_column(name: str, type_: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
     """A column that must be filled."""
-    return sa.Column(name, kind, nullable=False)
+    return sa.Column(name, type_, nullable=False)
 
 
-def maybe(*names: str, kind: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
+def nullable_columns(*names: str, type_: sa.types.TypeEngine[Any] = Text) -> list[sa.Column[Any]]:
     """Columns that may be null."""
-    return [sa.Column(name, kind) for name in names]
+    return [sa.Column(name, type_) for name in names]
 
 
-def key() -> sa.Column[int]:
+def id_column() -> sa.Column[int]:
     return sa.Column("id", sa.BigInteger(), sa.Identity(always=True), primary_key=True)
 
 
-def owner() -> list[sa.Column[Any]]:
+def owner_columns() -> list[sa.Column[Any]]:
     """Whose row it is; row-level security reads these."""
-    return [column("account_id", Big), *maybe("sub_account_id", kind=Big)]
+    return [required_column("account_id", BigInt), *nullable_columns("sub_account_id", type_=BigInt)]
 
 
-def dated() -> list[sa.Column[Any]]:
-    return [column("created_at", Moment), column("updated_at", Moment)]
+def timestamp_columns() -> list[sa.Column[Any]]:
+    return [required_column("created_at", Timestamp), required_column("updated_at", Timestamp)]
 
 
-def judged() -> list[sa.Column[Any]]:
+def address_check_columns() -> list[sa.Column[Any]]:
     """What was found out about a person's address beside its key."""
-    return [*maybe("surname", "deliverability"), *maybe("standard", "reasons", kind=ARRAY(sa.Text()))]
+    return [
+        *nullable_columns("surname", "deliverability"),
+        *nullable_columns("standard", "reasons", type_=ARRAY(sa.Text())),
+    ]
 
 
-CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
-PERSON = (
+CUSTOM_COLUMNS = tuple(f"custom{n}" for n in range(1, 11))
+PERSON_COLUMNS = (
     "name", "company", "address", "address2", "city", "province", "postal_code",
 )  # fmt: skip
 
 accounts = sa.Table(
     "accounts",
     metadata,
-    key(),
-    column("email", Text),
-    column("name", Text),
-    *maybe("company"),
-    column("is_operator", Flag),
-    column("test_mode", Flag),
-    *maybe("return_name", "return_address", "return_address2"),
-    *maybe("return_city", "return_state", "return_postal_code"),
-    *dated(),
+    id_column(),
+    required_column("email", Text),
+    required_column("name", Text),
+    *nullable_columns("company"),
+    required_column("is_operator", Boolean),
+    required_column("test_mode", Boolean),
+    *nullable_columns("return_name", "return_address", "return_address2"),
+    *nullable_columns("return_city", "return_state", "return_postal_code"),
+    *timestamp_columns(),
     sa.Column("embed_origins", ARRAY(sa.Text()), nullable=False, server_default="{}"),
 )
 
 sub_accounts = sa.Table(
     "sub_accounts",
     metadata,
-    key(),
-    column("account_id", Big),
-    column("title", Text),
-    *maybe("return_name", "return_address", "return_address2"),
-    *maybe("return_city", "return_state", "return_postal_code"),
-    column("branding", JSONB()),
-    column("backgrounds", JSONB()),
-    *dated(),
-    *maybe("deleted_at", kind=Moment),
+    id_column(),
+    required_column("account_id", BigInt),
+    required_column("title", Text),
+    *nullable_columns("return_name", "return_address", "return_address2"),
+    *nullable_columns("return_city", "return_state", "return_postal_code"),
+    required_column("branding", JSONB()),
+    required_column("backgrounds", JSONB()),
+    *timestamp_columns(),
+    *nullable_columns("deleted_at", type_=Timestamp),
 )
 
 tokens = sa.Table(
     "tokens",
     metadata,
-    key(),
-    *owner(),
-    column("name", Text),
-    column("mode", Text),
-    column("digest", BYTEA()),
-    *maybe("scopes", kind=ARRAY(sa.Text())),
-    column("created_at", Moment),
-    *maybe("last_used_at", "expires_at", "revoked_at", kind=Moment),
-    *maybe("person_id", "grant_id", "session_id", kind=Big),
-    *maybe("hint"),
+    id_column(),
+    *owner_columns(),
+    required_column("name", Text),
+    required_column("mode", Text),
+    required_column("digest", BYTEA()),
+    *nullable_columns("scopes", type_=ARRAY(sa.Text())),
+    required_column("created_at", Timestamp),
+    *nullable_columns("last_used_at", "expires_at", "revoked_at", type_=Timestamp),
+    *nullable_columns("person_id", "grant_id", "session_id", type_=BigInt),
+    *nullable_columns("hint"),
 )
 
 mailing_lists = sa.Table(
     "mailing_lists",
     metadata,
-    key(),
-    *owner(),
-    column("type", Text),
-    column("description", Text),
-    *maybe("qrcode_url"),
-    column("is_suppression_list", Flag),
-    column("processed", Flag),
-    *(column(n, Int) for n in ("total_recipients", "total_sends", "total_scans", "unique_scans")),
-    *maybe("last_send", "last_scan", kind=Moment),
-    *maybe("key_digest", "key_sealed", kind=BYTEA()),
-    *dated(),
-    *maybe("kept_for"),
-    column("suppress_by", Text),
+    id_column(),
+    *owner_columns(),
+    required_column("type", Text),
+    required_column("description", Text),
+    *nullable_columns("qrcode_url"),
+    required_column("is_suppression_list", Boolean),
+    required_column("processed", Boolean),
+    *(required_column(n, Integer) for n in ("total_recipients", "total_sends", "total_scans", "unique_scans")),
+    *nullable_columns("last_send", "last_scan", type_=Timestamp),
+    *nullable_columns("key_digest", "key_sealed", type_=BYTEA()),
+    *timestamp_columns(),
+    *nullable_columns("kept_for"),
+    required_column("suppress_by", Text),
 )
 
 recipients = sa.Table(
     "recipients",
     metadata,
-    key(),
-    *owner(),
-    column("mailing_list_id", Big),
-    *maybe(*PERSON, "country", "email", "phone"),
-    *maybe("dob", "anniversary", kind=Day),
-    *maybe(*CUSTOM, "address_key"),
-    *dated(),
+    id_column(),
+    *owner_columns(),
+    required_column("mailing_list_id", BigInt),
+    *nullable_columns(*PERSON_COLUMNS, "country", "email", "phone"),
+    *nullable_columns("dob", "anniversary", type_=Date),
+    *nullable_columns(*CUSTOM_COLUMNS, "address_key"),
+    *timestamp_columns(),
     sa.Column("email_key", Text, sa.Computed("lower(email)", persisted=True)),
-    *judged(),
-    column("told_apart", Text),
-    *maybe("moved_key"),
-    *maybe("absentee_address"),
-    sa.Column("is_sample", Flag, nullable=False, server_default=sa.false()),
-    *maybe("address_rules", kind=Int),
+    *address_check_columns(),
+    required_column("told_apart", Text),
+    *nullable_columns("moved_key"),
+    *nullable_columns("absentee_address"),
+    sa.Column("is_sample", Boolean, nullable=False, server_default=sa.false()),
+    *nullable_columns("address_rules", type_=Integer),
 )
 
 barred_digests = sa.Table(
     "barred_digests",
     metadata,
-    key(),
-    *owner(),
-    column("kind", Text),
-    column("digest", BYTEA()),
-    column("at", Moment),
+    id_column(),
+    *owner_columns(),
+    required_column("kind", Text),
+    required_column("digest", BYTEA()),
+    required_column("at", Timestamp),
 )
 
 do_not_mail_inbox = sa.Table(
-    "do_not_mail_inbox",
-    metadata,
-    key(),
-    column("code", Text),
-    column("at", Moment),
+    "do_not_mail_inbox", metadata, id_column(), required_column("code", Text), required_column("at", Timestamp)
 )
 
 files = sa.Table(
     "files",
     metadata,
     sa.Column("id", UUID(as_uuid=True), primary_key=True),
-    *owner(),
-    column("purpose", Text),
-    column("key", Text),
-    column("content_type", Text),
-    column("size", Big),
-    column("sha256", BYTEA()),
-    column("created_at", Moment),
-    *maybe("expires_at", kind=Moment),
+    *owner_columns(),
+    required_column("purpose", Text),
+    required_column("key", Text),
+    required_column("content_type", Text),
+    required_column("size", BigInt),
+    required_column("sha256", BYTEA()),
+    required_column("created_at", Timestamp),
+    *nullable_columns("expires_at", type_=Timestamp),
 )
 
 image_templates = sa.Table(
     "image_templates",
     metadata,
-    key(),
-    *owner(),
-    column("type", Text),
-    column("name", Text),
-    *maybe("image_file_id", kind=UUID(as_uuid=True)),
-    *maybe("design_tool_id"),
-    *dated(),
+    id_column(),
+    *owner_columns(),
+    required_column("type", Text),
+    required_column("name", Text),
+    *nullable_columns("image_file_id", type_=UUID(as_uuid=True)),
+    *nullable_columns("design_tool_id"),
+    *timestamp_columns(),
 )
 
 message_templates = sa.Table(
     "message_templates",
     metadata,
-    key(),
-    *owner(),
-    column("type", Text),
-    column("name", Text),
-    column("content", Text),
-    column("settings", JSONB()),
-    column("share_uuid", UUID(as_uuid=True)),
-    *dated(),
+    id_column(),
+    *owner_columns(),
+    required_column("type", Text),
+    required_column("name", Text),
+    required_column("content", Text),
+    required_column("settings", JSONB()),
+    required_column("share_uuid", UUID(as_uuid=True)),
+    *timestamp_columns(),
 )
 
-TALLY = (
+STATUS_COUNT_COLUMNS = (
     "n_processing", "n_printed", "n_in_transit", "n_in_local_area", "n_processed_for_delivery",
     "n_delivered", "n_re_routed", "n_returned_to_sender", "n_failed",
 )  # fmt: skip
 """How many of an order's items stand in each status, in the order of their statuses."""
 
-HELD_BACK = ("reviewing", "paused")
+CHANGEABLE_ORDER_STATUSES = ("reviewing", "paused")
 """Orders in these states are not made yet, and may still be changed."""
 
 orders = sa.Table(
     "orders",
     metadata,
-    key(),
-    *owner(),
-    column("mode", Text),
-    column("type", Text),
-    *maybe("size"),
-    column("piece", Text),
-    column("mail_class", Text),
-    column("status", Text),
-    column("method", Text),
-    column("message", Text),
-    *maybe("message_template_id", "image_template_id", kind=Big),
-    column("style", Int),
-    column("handwriting_color", Text),
-    column("handwriting_realism", Flag),
-    column("font_size", Text),
-    *maybe("front_image_url", "background_url", "qrcode_url"),
-    *maybe("front_file_id", "background_file_id", kind=UUID(as_uuid=True)),
-    *maybe("return_name", "return_address", "return_address2"),
-    *maybe("return_city", "return_province", "return_postal_code"),
-    *maybe("sender_name", "sender_company"),
-    column("append_or_current_resident", Flag),
-    column("allow_duplicates", Flag),
-    column("mailing_list_ids", ARRAY(sa.BigInteger())),
-    column("notification_emails", ARRAY(sa.Text())),
-    *maybe("metadata"),
+    id_column(),
+    *owner_columns(),
+    required_column("mode", Text),
+    required_column("type", Text),
+    *nullable_columns("size"),
+    required_column("piece", Text),
+    required_column("mail_class", Text),
+    required_column("status", Text),
+    required_column("method", Text),
+    required_column("message", Text),
+    *nullable_columns("message_template_id", "image_template_id", type_=BigInt),
+    required_column("style", Integer),
+    required_column("handwriting_color", Text),
+    required_column("handwriting_realism", Boolean),
+    required_column("font_size", Text),
+    *nullable_columns("front_image_url", "background_url", "qrcode_url"),
+    *nullable_columns("front_file_id", "background_file_id", type_=UUID(as_uuid=True)),
+    *nullable_columns("return_name", "return_address", "return_address2"),
+    *nullable_columns("return_city", "return_province", "return_postal_code"),
+    *nullable_columns("sender_name", "sender_company"),
+    required_column("append_or_current_resident", Boolean),
+    required_column("allow_duplicates", Boolean),
+    required_column("mailing_list_ids", ARRAY(sa.BigInteger())),
+    required_column("notification_emails", ARRAY(sa.Text())),
+    *nullable_columns("metadata"),
     sa.Column("metadata_index", JSONB(), sa.Computed("jsonb_or_null(metadata)", persisted=True)),
-    column("total_estimated_recipients", Int),
-    column("recipient_count", Int),
-    *(column(n, Big) for n in ("authorization_total", "order_total", "leads_fee")),
-    *(column(n, Int) for n in (*TALLY, "total_scans", "multi_scans")),
-    column("warnings", ARRAY(sa.Text())),
-    *maybe("schedule_for", kind=Moment),
-    column("due_at", Moment),
-    *dated(),
-    *maybe("pages_url"),
-    *maybe("pages_file_id", "logo_file_id", "creative_key", kind=UUID(as_uuid=True)),
-    *maybe("branding", kind=JSONB()),
-    column("pdf_only", Flag),
-    column("audience_pending", Flag),
-    column("hold_reasons", ARRAY(sa.Text())),
-    *maybe("lowest_dpi", kind=Int),
-    *maybe("lowest_contrast", kind=sa.Double()),
-    column("rush", Flag),
-    *maybe("pool_at", kind=Moment),
-    *(column(n, Int) for n in ("n_over", "n_lost")),
-    *maybe("pictures_gone_at", kind=Moment),
-    *maybe("verified_at", kind=Moment),
-    *maybe("giftcard_brand", "giftcard_title", "giftcard_accent"),
-    *maybe("giftcard_amount", kind=Int),
-    *maybe("landing_page_url"),
-    column("gift_total", Big),
-    column("n_mailed", Int),
+    required_column("total_estimated_recipients", Integer),
+    required_column("recipient_count", Integer),
+    *(required_column(n, BigInt) for n in ("authorization_total", "order_total", "leads_fee")),
+    *(required_column(n, Integer) for n in (*STATUS_COUNT_COLUMNS, "total_scans", "multi_scans")),
+    required_column("warnings", ARRAY(sa.Text())),
+    *nullable_columns("schedule_for", type_=Timestamp),
+    required_column("due_at", Timestamp),
+    *timestamp_columns(),
+    *nullable_columns("pages_url"),
+    *nullable_columns("pages_file_id", "logo_file_id", "creative_key", type_=UUID(as_uuid=True)),
+    *nullable_columns("branding", type_=JSONB()),
+    required_column("pdf_only", Boolean),
+    required_column("audience_pending", Boolean),
+    required_column("hold_reasons", ARRAY(sa.Text())),
+    *nullable_columns("lowest_dpi", type_=Integer),
+    *nullable_columns("lowest_contrast", type_=sa.Double()),
+    required_column("rush", Boolean),
+    *nullable_columns("pool_at", type_=Timestamp),
+    *(required_column(n, Integer) for n in ("n_over", "n_lost")),
+    *nullable_columns("pictures_gone_at", type_=Timestamp),
+    *nullable_columns("verified_at", type_=Timestamp),
+    *nullable_columns("giftcard_brand", "giftcard_title", "giftcard_accent"),
+    *nullable_columns("giftcard_amount", type_=Integer),
+    *nullable_columns("landing_page_url"),
+    required_column("gift_total", BigInt),
+    required_column("n_mailed", Integer),
 )
 
 stored_sends = sa.Table(
     "stored_sends",
     metadata,
     sa.Column("id", UUID(as_uuid=True), primary_key=True),
-    *owner(),
-    column("mode", Text),
-    column("piece", Text),
-    column("body", Text),
-    *maybe("answer_headers", kind=JSONB()),
-    *maybe("answer_body", kind=BYTEA()),
-    column("created_at", Moment),
-    *maybe("sent_at", kind=Moment),
-    column("expires_at", Moment),
+    *owner_columns(),
+    required_column("mode", Text),
+    required_column("piece", Text),
+    required_column("body", Text),
+    *nullable_columns("answer_headers", type_=JSONB()),
+    *nullable_columns("answer_body", type_=BYTEA()),
+    required_column("created_at", Timestamp),
+    *nullable_columns("sent_at", type_=Timestamp),
+    required_column("expires_at", Timestamp),
 )
 
 items = sa.Table(
     "items",
     metadata,
-    key(),
-    *owner(),
-    column("mode", Text),
-    column("order_id", Big),
-    column("status", Text),
-    *maybe("delivery_date", kind=Day),
-    *maybe("failure"),
-    column("scans", Int),
-    column("price_cents", Int),
-    *maybe(*PERSON),
-    column("country", Text),
-    *maybe("absentee_address", "email", "phone"),
-    *maybe("dob", "anniversary", kind=Day),
-    *maybe(*CUSTOM, "address_key", "code"),
-    *dated(),
-    *maybe("front_file_id", "background_file_id", "creative_key", kind=UUID(as_uuid=True)),
-    *maybe("mailing_list_id", kind=Big),
-    column("delivery_inferred", Flag),
-    column("is_over", Flag),
-    *judged(),
-    *maybe("moved_key"),
-    *maybe("person_gone_at", kind=Moment),
-    *maybe("door_digest", kind=BYTEA()),
-    *maybe("address_rules", kind=Int),
-    column("gift_cents", Int),
-    *maybe("giftcard_brand"),
-    column("is_mailed", Flag),
+    id_column(),
+    *owner_columns(),
+    required_column("mode", Text),
+    required_column("order_id", BigInt),
+    required_column("status", Text),
+    *nullable_columns("delivery_date", type_=Date),
+    *nullable_columns("failure"),
+    required_column("scans", Integer),
+    required_column("price_cents", Integer),
+    *nullable_columns(*PERSON_COLUMNS),
+    required_column("country", Text),
+    *nullable_columns("absentee_address", "email", "phone"),
+    *nullable_columns("dob", "anniversary", type_=Date),
+    *nullable_columns(*CUSTOM_COLUMNS, "address_key", "code"),
+    *timestamp_columns(),
+    *nullable_columns("front_file_id", "background_file_id", "creative_key", type_=UUID(as_uuid=True)),
+    *nullable_columns("mailing_list_id", type_=BigInt),
+    required_column("delivery_inferred", Boolean),
+    required_column("is_over", Boolean),
+    *address_check_columns(),
+    *nullable_columns("moved_key"),
+    *nullable_columns("person_gone_at", type_=Timestamp),
+    *nullable_columns("door_digest", type_=BYTEA()),
+    *nullable_columns("address_rules", type_=Integer),
+    required_column("gift_cents", Integer),
+    *nullable_columns("giftcard_brand"),
+    required_column("is_mailed", Boolean),
 )
 
 recipient_search = sa.Table(
     "recipient_search",
     metadata,
-    sa.Column("recipient_id", Big, primary_key=True),
-    column("words", TSVECTOR()),
+    sa.Column("recipient_id", BigInt, primary_key=True),
+    required_column("words", TSVECTOR()),
 )
 
 search_backlog = sa.Table(
     "search_backlog",
     metadata,
-    key(),
-    column("kind", Text),
-    column("account_id", Big),
-    column("first_id", Big),
-    column("last_id", Big),
-    column("ids", ARRAY(Big)),
+    id_column(),
+    required_column("kind", Text),
+    required_column("account_id", BigInt),
+    required_column("first_id", BigInt),
+    required_column("last_id", BigInt),
+    required_column("ids", ARRAY(BigInt)),
 )
 
 item_search = sa.Table(
     "item_search",
     metadata,
-    sa.Column("item_id", Big, primary_key=True),
-    column("order_id", Big),
-    column("words", TSVECTOR()),
+    sa.Column("item_id", BigInt, primary_key=True),
+    required_column("order_id", BigInt),
+    required_column("words", TSVECTOR()),
 )
 
 facts = sa.Table(
     "facts",
     metadata,
-    key(),
-    *owner(),
-    column("mode", Text),
-    column("kind", Text),
-    column("order_id", Big),
-    *maybe("item_id", kind=Big),
-    column("order_status", Text),
-    *maybe("previous"),
-    column("current", Text),
-    column("event_id", UUID(as_uuid=True)),
-    column("at", Moment),
-    *maybe("seen_at", kind=Moment),
-    *maybe("place", "reason"),
-    column("inferred", Flag),
-    column("scans", Int),
+    id_column(),
+    *owner_columns(),
+    required_column("mode", Text),
+    required_column("kind", Text),
+    required_column("order_id", BigInt),
+    *nullable_columns("item_id", type_=BigInt),
+    required_column("order_status", Text),
+    *nullable_columns("previous"),
+    required_column("current", Text),
+    required_column("event_id", UUID(as_uuid=True)),
+    required_column("at", Timestamp),
+    *nullable_columns("seen_at", type_=Timestamp),
+    *nullable_columns("place", "reason"),
+    required_column("inferred", Boolean),
+    required_column("scans", Integer),
 )
 
-fact_queue = sa.Table("fact_queue", metadata, sa.Column("fact_id", Big, primary_key=True))
+fact_queue = sa.Table("fact_queue", metadata, sa.Column("fact_id", BigInt, primary_key=True))
 
 prices = sa.Table(
     "prices",
     metadata,
-    key(),
-    *(column(n, Text) for n in ("type", "size", "mail_class", "country")),
-    column("unit_cents", Int),
-    column("valid_from", Day),
+    id_column(),
+    *(required_column(n, Text) for n in ("type", "size", "mail_class", "country")),
+    required_column("unit_cents", Integer),
+    required_column("valid_from", Date),
 )
 
 ledger_moves = sa.Table(
     "ledger_moves",
     metadata,
-    key(),
-    *owner(),
-    column("mode", Text),
-    *maybe("order_id", kind=Big),
-    *(column(n, Text) for n in ("kind", "source", "target")),
-    column("cents", Big),
-    column("key", Text),
-    column("at", Moment),
-    *maybe("note"),
+    id_column(),
+    *owner_columns(),
+    required_column("mode", Text),
+    *nullable_columns("order_id", type_=BigInt),
+    *(required_column(n, Text) for n in ("kind", "source", "target")),
+    required_column("cents", BigInt),
+    required_column("key", Text),
+    required_column("at", Timestamp),
+    *nullable_columns("note"),
 )
 
 idempotency_keys = sa.Table(
     "idempotency_keys",
     metadata,
-    sa.Column("account_id", Big, primary_key=True),
+    sa.Column("account_id", BigInt, primary_key=True),
     *(sa.Column(n, Text, primary_key=True) for n in ("mode", "path", "key")),
-    column("request_digest", BYTEA()),
-    column("answer_status", Int),
-    *maybe("answer_type"),
-    column("answer_headers", JSONB()),
-    column("answer_body", BYTEA()),
-    column("sealed", Flag),
-    column("expires_at", Moment),
+    required_column("request_digest", BYTEA()),
+    required_column("answer_status", Integer),
+    *nullable_columns("answer_type"),
+    required_column("answer_headers", JSONB()),
+    required_column("answer_body", BYTEA()),
+    required_column("sealed", Boolean),
+    required_column("expires_at", Timestamp),
 )
 
 rate_windows = sa.Table(
     "rate_windows",
     metadata,
     sa.Column("key", Text, primary_key=True),
-    column("started_at", Moment),
-    column("used", Int),
+    required_column("started_at", Timestamp),
+    required_column("used", Integer),
 )

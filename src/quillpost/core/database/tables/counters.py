@@ -5,54 +5,54 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.core.database.tables.base import Big, Day, Int, Moment, Text, column, metadata
+from quillpost.core.database.tables.base import BigInt, Date, Integer, Text, Timestamp, metadata, required_column
 
 
-def counted_for() -> list[sa.Column[Any]]:
+def counter_key_columns() -> list[sa.Column[Any]]:
     """Whose they are; without a sub account it is 0."""
     return [
-        sa.Column("account_id", Big, primary_key=True),
+        sa.Column("account_id", BigInt, primary_key=True),
         sa.Column("mode", Text, primary_key=True),
-        sa.Column("sub_account_id", Big, primary_key=True),
+        sa.Column("sub_account_id", BigInt, primary_key=True),
     ]
 
 
 order_counts = sa.Table(
     "order_counts",
     metadata,
-    *counted_for(),
+    *counter_key_columns(),
     sa.Column("type", Text, primary_key=True),
-    sa.Column("shard", Int, primary_key=True),
-    column("n", Big),
+    sa.Column("shard", Integer, primary_key=True),
+    required_column("n", BigInt),
 )
 """Orders by whose and what they are."""
 
 account_credit = sa.Table(
     "account_credit",
     metadata,
-    *counted_for(),
-    sa.Column("shard", Int, primary_key=True),
-    column("cents", Big),
+    *counter_key_columns(),
+    sa.Column("shard", Integer, primary_key=True),
+    required_column("cents", BigInt),
 )
 """What accounts have in the ledger's book `credit`."""
 
 account_spending = sa.Table(
     "account_spending",
     metadata,
-    *counted_for(),
-    sa.Column("month", Day, primary_key=True),
-    sa.Column("shard", Int, primary_key=True),
-    column("cents", Big),
+    *counter_key_columns(),
+    sa.Column("month", Date, primary_key=True),
+    sa.Column("shard", Integer, primary_key=True),
+    required_column("cents", BigInt),
 )
 """What was captured in a month less what was given back."""
 
 hourly_counts = sa.Table(
     "hourly_counts",
     metadata,
-    *counted_for(),
-    sa.Column("hour", Moment, primary_key=True),
+    *counter_key_columns(),
+    sa.Column("hour", Timestamp, primary_key=True),
     sa.Column("what", Text, primary_key=True),
-    sa.Column("shard", Int, primary_key=True),
-    column("n", Big),
+    sa.Column("shard", Integer, primary_key=True),
+    required_column("n", BigInt),
 )
 """How many pieces were sent, delivered and scanned in each hour."""

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict
 
 from quillpost.accounts.models import Caller
-from quillpost.web.api.dependencies import caller_of
-from quillpost.web.api.errors import errors
-from quillpost.web.api.responses import answer
+from quillpost.web.api.dependencies import get_caller
+from quillpost.web.api.errors import error_responses
+from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Service"])
@@ -21,7 +21,7 @@ class Pong(BaseModel):
     test_mode: bool
 
 
-@router.get("/ping", response_model=Pong, responses=errors(), summary="Check the token and its mode")
-def ping(who: Annotated[Caller, Depends(caller_of)]) -> Response:
+@router.get("/ping", response_model=Pong, responses=error_responses(), summary="Check the token and its mode")
+def ping(caller: Annotated[Caller, Depends(get_caller)]) -> Response:
     """Answers `pong`, and whether the token is one of testing mode."""
-    return answer({"message": "pong", "test_mode": who.is_testing})
+    return json_response({"message": "pong", "test_mode": caller.is_testing})

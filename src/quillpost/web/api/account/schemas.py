@@ -38,9 +38,7 @@ class AccountShape(BaseModel):
     test_mode: bool
     credit: Money
     usage: UsageShape
-    live_ready: bool = Field(
-        description="Whether live mail could be printed now, in either mode of the token."
-    )
+    live_ready: bool = Field(description="Whether live mail could be printed now, in either mode of the token.")
     live_readiness: list[str] = Field(
         description="What is missing before that, a sentence each; live orders are paused until then."
     )

@@ -9,65 +9,65 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Parts as ServiceParts
-from quillpost.core.clock import iso
+from quillpost.app.container import Container
+from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import rules as automation_rules
 from quillpost.orders.automations import service as automation_service
-from quillpost.orders.automations.drafts import SAMPLE, resolve_send
+from quillpost.orders.automations.drafts import SAMPLE_RECIPIENT, resolve_send
 from quillpost.orders.automations.queries import Automation
-from quillpost.orders.automations.service import Plan
-from quillpost.orders.drafts import Draft
-from quillpost.orders.requests import Call, Faults
+from quillpost.orders.automations.service import AutomationPlan
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.recipients.queries import read_recipient
-from quillpost.recipients.rules import Person, examine_one, written
-from quillpost.web.api.automations import schemas as schemas
+from quillpost.recipients.rules import Person, person_to_fields, validate_recipient
+from quillpost.web.api.automations import schemas
 from quillpost.web.api.automations.schemas import (
     ChangedAutomation,
     NewAutomation,
-    kept_text,
+    create_send_reader,
+    prefix_send_errors,
     read_send,
-    reader,
+    to_stored_text,
     unused_in_send,
-    within_send,
 )
 from quillpost.web.api.dependencies import (
-    AskedId,
-    AskedPage,
-    InTx,
-    OneUnit,
+    IdQuery,
+    PageQuery,
+    RequestTransaction,
+    RequestUnitOfWork,
     Services,
     SubAccountFilter,
-    id_in_path,
-    may,
-    number_in_query,
+    parse_path_id,
+    parse_query_id,
+    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, errors
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import answer, linked, name_ignored, verbatim, warning_header
+from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, page_response, raw_json
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.service import draft_resolved, show
+from quillpost.web.api.send.service import draft_resolved_order, preview_response
 
-DAYS_AHEAD = 30
-NEEDS_CHECK = ("send", "trigger", "mailing_list_id")
+PREVIEW_DAYS = 30
+CHECKED_FIELDS = ("send", "trigger", "mailing_list_id")
 """Where one of these changes, the whole send is looked at again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedPlan:
     """A plan that would go through now: what its send warns of, and what of that changes nothing."""
 
-    plan: Plan
+    plan: AutomationPlan
     warnings: list[str]
     ignored: set[str]
 
 
-def new_plan(body: NewAutomation, who: Caller, parts: ServiceParts) -> Checked:
-    plan = Plan(
+def check_new_plan(body: NewAutomation, caller: Caller, container: Container) -> CheckedPlan:
+    plan = AutomationPlan(
         name=body.name,
         trigger=body.trigger,
         mailing_list_id=body.mailing_list_id,
@@ -75,134 +75,140 @@ def new_plan(body: NewAutomation, who: Caller, parts: ServiceParts) -> Checked:
         days_offset=body.days_offset,
         daily_limit=body.daily_limit,
         enabled=body.enabled,
-        **_send_columns(body.send, who, parts),
+        **_send_columns(body.send, caller, container),
     )
-    return _checked(plan, who, parts)
+    return _check_plan(plan, caller, container)
 
 
-def changed_plan(before: Automation, body: ChangedAutomation, who: Caller, parts: ServiceParts) -> Checked:
+def check_changed_plan(
+    before: Automation, body: ChangedAutomation, caller: Caller, container: Container
+) -> CheckedPlan:
     """What is not named stays; where that says all about the send, it is not looked at again."""
-    given = body.given()
-    plan = _changed(before, given, who, parts)
-    if given.keys() & set(NEEDS_CHECK) or (plan.enabled and not before.enabled):
-        return _checked(plan, who, parts)
-    if faults := automation_service.faults_of(plan):
-        raise Invalid(faults)
-    return Checked(plan, [], set())
+    changes = body.provided_fields()
+    plan = _apply_changes(before, changes, caller, container)
+    if changes.keys() & set(CHECKED_FIELDS) or (plan.enabled and not before.enabled):
+        return _check_plan(plan, caller, container)
+    if errors := automation_service.check_plan(plan):
+        raise Invalid(errors)
+    return CheckedPlan(plan, [], set())
 
 
-def zone_of(parts: ServiceParts) -> tzinfo:
+def service_zone(container: Container) -> tzinfo:
     """Where the service is: its days begin there, in testing too."""
-    return parts.worlds["live"].zone
+    return container.environments["live"].zone
 
 
-def _send_columns(send: Mapping[str, Any], who: Caller, parts: ServiceParts) -> dict[str, Any]:
+def _send_columns(send: Mapping[str, Any], caller: Caller, container: Container) -> dict[str, Any]:
     """What of a plan is in its send."""
-    with _of_its_send():
-        offer, sent = read_send(send)
+    with _errors_within_send():
+        product, body = read_send(send)
     return {
-        "piece": offer.piece.paths[0],
-        "send": kept_text(send, parts.limits),
-        "sub_account_id": sent.sub_account_id if sent.sub_account_id is not None else who.sub_account_id,
-        "message_template_id": sent.message_template,
-        "image_template_id": sent.image_template,
+        "piece": product.product.paths[0],
+        "send": to_stored_text(send, container.limits),
+        "sub_account_id": body.sub_account_id if body.sub_account_id is not None else caller.sub_account_id,
+        "message_template_id": body.message_template,
+        "image_template_id": body.image_template,
     }
 
 
-def _changed(before: Automation, given: Mapping[str, Any], who: Caller, parts: ServiceParts) -> Plan:
+def _apply_changes(
+    before: Automation, changes: Mapping[str, Any], caller: Caller, container: Container
+) -> AutomationPlan:
     """The plan with what was named. What only a date has goes with the trigger, unless it was named too."""
-    named = {name: value for name, value in given.items() if name != "send"}
-    if "send" in given:
-        named |= _send_columns(given["send"], who, parts)
-    if given.get("trigger", before.trigger) != "date" and before.trigger == "date":
-        named = {"date_field": None, "days_offset": 0, **named}
-    return replace(Plan.of(before), **named)
+    columns = {name: value for name, value in changes.items() if name != "send"}
+    if "send" in changes:
+        columns |= _send_columns(changes["send"], caller, container)
+    if changes.get("trigger", before.trigger) != "date" and before.trigger == "date":
+        columns = {"date_field": None, "days_offset": 0, **columns}
+    return replace(AutomationPlan.of(before), **columns)
 
 
-def _checked(plan: Plan, who: Caller, parts: ServiceParts) -> Checked:
+def _check_plan(plan: AutomationPlan, caller: Caller, container: Container) -> CheckedPlan:
     """All that can be wrong with it, as if it were sent now."""
-    faults = automation_service.faults_of(plan)
+    errors = automation_service.check_plan(plan)
     try:
-        draft = draft_of(plan, who, parts)
-    except Invalid as wrong:
-        raise Invalid(faults | dict(wrong.fields)) from None
-    if faults:
-        raise Invalid(faults)
-    return Checked(plan, draft.warnings, unused_in_send(plan.send, draft.wish.unused))
+        draft = draft_automation_order(plan, caller, container)
+    except Invalid as error:
+        raise Invalid(errors | dict(error.fields)) from None
+    if errors:
+        raise Invalid(errors)
+    return CheckedPlan(plan, draft.warnings, unused_in_send(plan.send, draft.request.unused_fields))
 
 
-def draft_of(plan: Plan, who: Caller, parts: ServiceParts, *, person: Person | None = None) -> Draft:
+def draft_automation_order(
+    plan: AutomationPlan, caller: Caller, container: Container, *, person: Person | None = None
+) -> OrderDraft:
     """The send to its list or, `person`, to this one alone."""
-    now = parts.clock()
-    with _of_its_send():
-        call, faults = _call(plan, parts)
-        with parts.db.transaction(tenant(who)) as tx:
+    now = container.clock()
+    with _errors_within_send():
+        send_request, errors = _read_send_request(plan, container)
+        with container.db.transaction(build_tenant(caller)) as tx:
             resolved = resolve_send(
                 tx,
-                who,
-                call,
-                faults,
+                caller,
+                send_request,
+                errors,
                 mailing_list_id=plan.mailing_list_id,
-                on=now.date(),
-                measured=person is None,
+                price_date=now.date(),
+                measures_longest=person is None,
             )
         if person is not None:
-            wish = replace(resolved.wish, recipients=(written(person),), mailing_list_ids=())
-            resolved = replace(resolved, wish=wish)
-        return draft_resolved(resolved, faults, who, parts)
+            order_request = replace(resolved.request, recipients=(person_to_fields(person),), mailing_list_ids=())
+            resolved = replace(resolved, request=order_request)
+        return draft_resolved_order(resolved, errors, caller, container)
 
 
-def _call(plan: Plan, parts: ServiceParts) -> tuple[Call, Faults]:
-    call, faults = reader(parts.limits)(plan.send, parts.clock())
-    return replace(call, sub_account_id=plan.sub_account_id), faults
+def _read_send_request(plan: AutomationPlan, container: Container) -> tuple[SendRequest, FieldErrors]:
+    send_request, errors = create_send_reader(container.limits)(plan.send, container.clock())
+    return replace(send_request, sub_account_id=plan.sub_account_id), errors
 
 
 @contextmanager
-def _of_its_send() -> Iterator[None]:
+def _errors_within_send() -> Iterator[None]:
     """What is wrong within is wrong with the automation's send."""
     try:
         yield
-    except Invalid as wrong:
-        raise within_send(wrong) from None
+    except Invalid as error:
+        raise prefix_send_errors(error) from None
 
 
-def coming_days(automation: Automation, parts: ServiceParts) -> list[automation_queries.Coming]:
+def list_coming_days(automation: Automation, container: Container) -> list[automation_queries.UpcomingMailing]:
     if automation.trigger != "date":
         return []
-    today = automation_rules.day_of(parts.clock(), zone_of(parts))
-    days = [today + timedelta(days=ahead) for ahead in range(DAYS_AHEAD + 1)]
-    with parts.db.work() as tx:
-        return automation_queries.coming(tx, automation, days)
+    today = automation_rules.local_date(container.clock(), service_zone(container))
+    days = [today + timedelta(days=offset) for offset in range(PREVIEW_DAYS + 1)]
+    with container.db.system_transaction() as tx:
+        return automation_queries.list_upcoming(tx, automation, days)
 
 
-def shown_person(
-    automation: Automation, coming: list[automation_queries.Coming], who: Caller, parts: ServiceParts
+def find_preview_person(
+    automation: Automation, coming: list[automation_queries.UpcomingMailing], caller: Caller, container: Container
 ) -> Person:
     """The service looks for those who wait, as only it knows them; the automation has been read as the
     caller."""
-    with parts.db.work() as tx:
-        waiting = automation_queries.take_waiting(tx, automation, zone=zone_of(parts), most=1)
-        if fresh := automation_queries.not_yet_mailed(tx, automation.id, waiting):
-            return fresh[0].person
-    with parts.db.transaction(tenant(who)) as tx:
+    with container.db.system_transaction() as tx:
+        waiting = automation_queries.read_longest_due(tx, automation, zone=service_zone(container), limit=1)
+        if unmailed := automation_queries.filter_not_yet_mailed(tx, automation.id, waiting):
+            return unmailed[0].person
+    with container.db.transaction(build_tenant(caller)) as tx:
         try:
             if coming:
                 return read_recipient(tx, coming[0].recipient_id).person
         except NotFound:
             pass  # gone since they were counted
-        return automation_queries.someone(tx, automation) or examine_one(SAMPLE)
+        return automation_queries.find_sample_person(tx, automation) or validate_recipient(SAMPLE_RECIPIENT)
 
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Automations"])
 
-MAY_READ = [Depends(may("send:read"))]
-MAY_SEND = [Depends(may("send:write"))]
-MaySend = Annotated[Caller, Depends(may("send:write"))]
+CAN_READ = [Depends(require_scope("send:read"))]
+CAN_SEND = [Depends(require_scope("send:write"))]
+CanSend = Annotated[Caller, Depends(require_scope("send:write"))]
 AutomationId = Annotated[str, Path(description="The automation's id.", json_schema_extra={"type": "integer"})]
-OfList = Annotated[AskedId, Query(description="Only those of this mailing list.")]
+MailingListFilter = Annotated[IdQuery, Query(description="Only those of this mailing list.")]
 
 
-def shape(automation: Automation, waiting: Mapping[int, int]) -> dict[str, Any]:
+def serialize_automation(automation: Automation, waiting: Mapping[int, int]) -> dict[str, Any]:
     is_held = automation.held_until is not None and automation.id in waiting
     return {
         "id": automation.id,
@@ -214,130 +220,145 @@ def shape(automation: Automation, waiting: Mapping[int, int]) -> dict[str, Any]:
         "mailing_list_id": automation.mailing_list_id,
         "date_field": automation.date_field,
         "days_offset": automation.days_offset,
-        "send": verbatim(automation.send),
+        "send": raw_json(automation.send),
         "daily_limit": automation.daily_limit,
         "enabled": automation.enabled,
         "waiting": waiting.get(automation.id, 0),
         "held_by": "daily_limit" if is_held else None,
-        "held_until": iso(automation.held_until) if is_held else None,
+        "held_until": format_iso(automation.held_until) if is_held else None,
         "sent_count": automation.sent_count,
-        "last_sent_at": iso(automation.last_sent_at),
+        "last_sent_at": format_iso(automation.last_sent_at),
         "last_order_id": automation.last_order_id,
         "last_error": automation.last_error,
-        "last_error_at": iso(automation.last_error_at),
-        "created_at": iso(automation.created_at),
-        "updated_at": iso(automation.updated_at),
+        "last_error_at": format_iso(automation.last_error_at),
+        "created_at": format_iso(automation.created_at),
+        "updated_at": format_iso(automation.updated_at),
     }
 
 
 @router.get(
     "/automations",
     response_model=schemas.AutomationPage,
-    responses=errors(400, 422),
-    dependencies=MAY_READ,
+    responses=error_responses(400, 422),
+    dependencies=CAN_READ,
     summary="List automations, newest first",
 )
 def list_automations(
     request: Request,
-    tx: InTx,
-    asked: AskedPage,
+    tx: RequestTransaction,
+    page_request: PageQuery,
     sub_account_id: SubAccountFilter,
-    mailing_list_id: OfList = None,
+    mailing_list_id: MailingListFilter = None,
 ) -> Response:
     """Those of the token's mode."""
-    of_list = number_in_query("mailing_list_id", mailing_list_id)
+    list_id = parse_query_id("mailing_list_id", mailing_list_id)
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    if of_list is not None:
-        read_lists(tx, [of_list])
-    page = automation_queries.list_automations(
-        tx, asked, sub_account_id=sub_account_id, mailing_list_id=of_list
-    )
-    waiting = automation_queries.waiting(tx, [each.id for each in page.rows])
-    return linked(request, page, lambda each: shape(each, waiting))
+    if list_id is not None:
+        read_lists(tx, [list_id])
+    page = automation_queries.list_automations(tx, page_request, sub_account_id=sub_account_id, mailing_list_id=list_id)
+    waiting = automation_queries.count_due(tx, [automation.id for automation in page.rows])
+    return page_response(request, page, lambda automation: serialize_automation(automation, waiting))
 
 
 @router.post(
     "/automations",
     status_code=201,
     response_model=schemas.AutomationShape,
-    responses=errors(*BODY_ERRORS),
+    responses=error_responses(*BODY_ERRORS),
     summary="Make an automation",
 )
-def create_automation(body: NewAutomation, who: MaySend, parts: Services, unit: OneUnit) -> Response:
+def create_automation(
+    body: NewAutomation, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
+) -> Response:
     """It sends by itself to whoever comes onto its list, scans a QR code or has a birthday or the like: to
     each once a year. Its send is checked as a call to the list would be, now and whenever it sends. What
     happened before it is switched on does not count."""
-    checked = new_plan(body, who, parts)
-    made = automation_service.create(unit.tx, who, checked.plan, zone=zone_of(parts), now=parts.clock())
-    made_answer = answer(shape(made, {}), status=201, headers=warning_header(checked.warnings))
-    return name_ignored(made_answer, checked.ignored)
+    checked = check_new_plan(body, caller, container)
+    automation = automation_service.create_automation(
+        unit_of_work.tx, caller, checked.plan, zone=service_zone(container), now=container.clock()
+    )
+    response = json_response(
+        serialize_automation(automation, {}), status=201, headers=build_warning_header(checked.warnings)
+    )
+    return add_ignored_header(response, checked.ignored)
 
 
 @router.get(
     "/automations/{automation_id}",
     response_model=schemas.AutomationShape,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Read an automation",
 )
-def read_automation(automation_id: AutomationId, tx: InTx) -> Response:
+def read_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
     """With how many it has mailed to, how many wait, and why it cannot send, if so."""
-    found = automation_queries.read_automation(tx, id_in_path(automation_id))
-    return answer(shape(found, automation_queries.waiting(tx, [found.id])))
+    automation = automation_queries.read_automation(tx, parse_path_id(automation_id))
+    return json_response(serialize_automation(automation, automation_queries.count_due(tx, [automation.id])))
 
 
 @router.put(
     "/automations/{automation_id}",
     response_model=schemas.AutomationShape,
-    responses=errors(404, *BODY_ERRORS),
+    responses=error_responses(404, *BODY_ERRORS),
     summary="Change an automation, or switch it on or off",
 )
 def change_automation(
-    automation_id: AutomationId, body: ChangedAutomation, who: MaySend, parts: Services, unit: OneUnit
+    automation_id: AutomationId,
+    body: ChangedAutomation,
+    caller: CanSend,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
 ) -> Response:
     """What is not named stays. Switched off, or given another trigger, list or date, it forgets who is due;
     what it could not send before is tried at once."""
-    with parts.db.transaction(tenant(who)) as tx:
-        before = automation_queries.read_automation(tx, id_in_path(automation_id))
-    checked = changed_plan(before, body, who, parts)
-    changed = automation_service.change(unit.tx, before, checked.plan, zone=zone_of(parts), now=parts.clock())
-    shown = shape(changed, automation_queries.waiting(unit.tx, [changed.id]))
-    return name_ignored(answer(shown, headers=warning_header(checked.warnings)), checked.ignored)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        before = automation_queries.read_automation(tx, parse_path_id(automation_id))
+    checked = check_changed_plan(before, body, caller, container)
+    changed = automation_service.change_automation(
+        unit_of_work.tx, before, checked.plan, zone=service_zone(container), now=container.clock()
+    )
+    content = serialize_automation(changed, automation_queries.count_due(unit_of_work.tx, [changed.id]))
+    return add_ignored_header(json_response(content, headers=build_warning_header(checked.warnings)), checked.ignored)
 
 
 @router.delete(
     "/automations/{automation_id}",
     response_model=Message,
-    responses=errors(404),
-    dependencies=MAY_SEND,
+    responses=error_responses(404),
+    dependencies=CAN_SEND,
     summary="Delete an automation",
 )
-def delete_automation(automation_id: AutomationId, tx: InTx) -> Response:
+def delete_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
     """Whoever is due gets nothing; orders that it has made stay, and can be cancelled by themselves."""
-    automation_queries.delete_automation(tx, id_in_path(automation_id))
-    return answer({"message": "success"})
+    automation_queries.delete_automation(tx, parse_path_id(automation_id))
+    return json_response({"message": "success"})
 
 
 @router.post(
     "/automations/{automation_id}/preview",
     response_model=schemas.AutomationPreview,
-    responses=errors(400, 404, 409, 422),
+    responses=error_responses(400, 404, 409, 422),
     summary="See what an automation sends, and when",
 )
 def preview_automation(
-    request: Request, automation_id: AutomationId, who: MaySend, parts: Services, unit: OneUnit
+    request: Request, automation_id: AutomationId, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
     """Pictures of its piece for the next who gets one, or for someone on its list, or for a made-up person
     where nobody is there yet. No order is made."""
-    with parts.db.transaction(tenant(who)) as tx:
-        found = automation_queries.read_automation(tx, id_in_path(automation_id))
-        waiting = automation_queries.waiting(tx, [found.id])
-    coming = coming_days(found, parts)
-    draft = draft_of(Plan.of(found), who, parts, person=shown_person(found, coming, who, parts))
-    more = {
-        "waiting": waiting.get(found.id, 0),
-        "coming": [{"date": each.day.isoformat(), "recipients": each.people} for each in coming],
-        "coming_total": sum(each.people for each in coming),
+    with container.db.transaction(build_tenant(caller)) as tx:
+        automation = automation_queries.read_automation(tx, parse_path_id(automation_id))
+        waiting = automation_queries.count_due(tx, [automation.id])
+    coming = list_coming_days(automation, container)
+    draft = draft_automation_order(
+        AutomationPlan.of(automation),
+        caller,
+        container,
+        person=find_preview_person(automation, coming, caller, container),
+    )
+    extra_data = {
+        "waiting": waiting.get(automation.id, 0),
+        "coming": [{"date": day.day.isoformat(), "recipients": day.people} for day in coming],
+        "coming_total": sum(day.people for day in coming),
     }
-    return show(request, draft, who, parts, unit, more=more)
+    return preview_response(request, draft, caller, container, unit_of_work, extra_data=extra_data)

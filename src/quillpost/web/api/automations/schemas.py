@@ -9,56 +9,49 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from quillpost.app.container import Limits
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
-from quillpost.orders.automations.drafts import ReadSend
-from quillpost.orders.automations.rules import DAILY_LIMIT, FURTHEST_OFFSET, HIGHEST_DAILY_LIMIT
-from quillpost.orders.requests import Call, Faults
+from quillpost.orders.automations.drafts import ReadStoredSend
+from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
+from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.web.api.bodies import (
     DIGITS,
     NOT_BLANK,
-    NULL_IS_LEFT_OUT,
+    NULL_MEANS_DEFAULT,
     Body,
     Flag,
     FormText,
     Id,
-    Switch,
+    OptionalFlag,
     Text,
-    integer_of,
-    read_body,
-    written_integer,
+    parse_integer,
+    to_integer,
+    validate_body,
 )
-from quillpost.web.api.orders.schemas import Links, Meta, Moment, linked_example
-from quillpost.web.api.send.endpoints import OFFERS, Offer
+from quillpost.web.api.orders.schemas import Links, Meta, Timestamp, page_example
+from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, SendableProduct
 from quillpost.web.api.send.requests import SendBody
 from quillpost.web.api.send.schemas import PreviewData
 
-LONGEST_NAME = 200
-ROOM_FOR_THE_REST = 100_000
+MAX_NAME_LENGTH = 200
+MAX_OTHER_BYTES = 100_000
 """Bytes of a send beside its message and metadata: addresses, mostly."""
 
-BY_PATH: Mapping[str, Offer] = {path: offer for offer in OFFERS for path in offer.piece.paths}
-PIECE_NAMES = ", ".join(offer.piece.paths[0] for offer in OFFERS)
-
-OF_A_PIECE: dict[str, Any] = {
-    "required": ["piece"],
-    "properties": {"piece": {"type": "string", "enum": list(BY_PATH)}},
+PRODUCTS_BY_PATH: Mapping[str, SendableProduct] = {
+    path: offer for offer in SENDABLE_PRODUCTS for path in offer.product.paths
 }
-CHOOSES = "An automation chooses whom it mails by itself: leave this out."
-LEFT_OUT: Mapping[str, str] = {
+PRODUCT_NAMES = ", ".join(offer.product.paths[0] for offer in SENDABLE_PRODUCTS)
+
+SEND_SCHEMA: dict[str, Any] = {
+    "required": ["piece"],
+    "properties": {"piece": {"type": "string", "enum": list(PRODUCTS_BY_PATH)}},
+}
+AUDIENCE_NOT_ALLOWED = "An automation chooses whom it mails by itself: leave this out."
+FORBIDDEN_FIELDS: Mapping[str, str] = {
     **dict.fromkeys(
-        (
-            "recipients",
-            "mailing_list_ids",
-            "mailing_lists",
-            "radius_search",
-            "radius_center",
-            "radius_distance_miles",
-        ),
-        CHOOSES,
+        ("recipients", "mailing_list_ids", "mailing_lists", "radius_search", "radius_center", "radius_distance_miles"),
+        AUDIENCE_NOT_ALLOWED,
     ),
     "schedule_for": "An automation sends when its time comes: leave this out.",
-    **dict.fromkeys(
-        ("preview", "preview_recipient"), "POST /automations/{id}/preview shows it: leave this out."
-    ),
+    **dict.fromkeys(("preview", "preview_recipient"), "POST /automations/{id}/preview shows it: leave this out."),
 }
 """What a send says of its audience and its time, which are the automation's own."""
 
@@ -69,7 +62,7 @@ REQUEST_EXAMPLE: dict[str, Any] = {
     "send": {"piece": "postcard", "message": "Hi %FIRST_NAME%, welcome!", "metadata": {"flow": "welcome"}},
     "enabled": True,
 }
-BIRTHDAY: dict[str, Any] = {
+BIRTHDAY_EXAMPLE: dict[str, Any] = {
     "name": "Birthdays",
     "trigger": "date",
     "mailing_list_id": 7,
@@ -83,58 +76,62 @@ Trigger = Literal["list_entry", "scan", "date"]
 DateField = Literal["dob", "anniversary"]
 
 
-def _named(text: str) -> str:
+def _to_single_line(text: str) -> str:
     """On one line: it stands in sentences, and in the subject of an e-mail."""
-    plain = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if not plain:
         raise ValueError("Give the automation a name.")
     return plain
 
 
-def _signed(value: object) -> object:
+def _to_signed_integer(value: object) -> object:
     """In a form a number is text, and may be below zero."""
-    number = written_integer(value) if isinstance(value, FormText) else None
-    return integer_of(value) if number is None else number
+    number = parse_integer(value) if isinstance(value, FormText) else None
+    return to_integer(value) if number is None else number
 
 
 Name = Annotated[
-    Text, Field(max_length=LONGEST_NAME, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_named)
+    Text, Field(max_length=MAX_NAME_LENGTH, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_to_single_line)
 ]
-Offset = Annotated[int, Field(ge=-FURTHEST_OFFSET, le=FURTHEST_OFFSET), BeforeValidator(_signed)]
-DailyLimit = Annotated[int, Field(ge=1, le=HIGHEST_DAILY_LIMIT), DIGITS]
+Offset = Annotated[int, Field(ge=-MAX_DAYS_OFFSET, le=MAX_DAYS_OFFSET), BeforeValidator(_to_signed_integer)]
+DailyLimit = Annotated[int, Field(ge=1, le=MAX_DAILY_LIMIT), DIGITS]
 
-CALLED = "What you call it."
-WHEN = (
+NAME_DESCRIPTION = "What you call it."
+TRIGGER_DESCRIPTION = (
     "list_entry: someone is put on the list; scan: someone scans a QR code of mail to the list, or of any"
     " mail where no list is named; date: it is someone's day."
 )
-WHOSE = "The list whose people are mailed. Only scan may go without."
-WHICH = "The date that is mailed for, every year; for date alone."
-OFFSET = "Days after that date; before it, negative."
-WHAT = f"`piece` ({PIECE_NAMES}) and the body of POST /send/{{piece}} without its audience and schedule_for."
-LIMIT = "How many people it mails a day at most; the others wait for the next days."
-ON = "Switched on, it mails, and that costs money."
+LIST_DESCRIPTION = "The list whose people are mailed. Only scan may go without."
+DATE_FIELD_DESCRIPTION = "The date that is mailed for, every year; for date alone."
+OFFSET_DESCRIPTION = "Days after that date; before it, negative."
+SEND_DESCRIPTION = (
+    f"`piece` ({PRODUCT_NAMES}) and the body of POST /send/{{piece}} without its audience and schedule_for."
+)
+DAILY_LIMIT_DESCRIPTION = "How many people it mails a day at most; the others wait for the next days."
+ENABLED_DESCRIPTION = "Switched on, it mails, and that costs money."
 
 
 class AutomationBody(Body):
     """What both a new automation and a changed one hold: a send within."""
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | _ignored_in_send(sent)
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | _ignored_in_send(payload)
 
 
 class NewAutomation(AutomationBody):
-    model_config = ConfigDict(json_schema_extra={"examples": [REQUEST_EXAMPLE, BIRTHDAY]})
+    model_config = ConfigDict(json_schema_extra={"examples": [REQUEST_EXAMPLE, BIRTHDAY_EXAMPLE]})
 
-    name: Name = Field(description=CALLED, examples=["Welcome"])
-    trigger: Trigger = Field(description=WHEN)
-    mailing_list_id: Id | None = Field(None, description=WHOSE)
-    date_field: DateField | None = Field(None, description=WHICH)
-    days_offset: Annotated[Offset, NULL_IS_LEFT_OUT] = Field(0, description=OFFSET)
-    send: dict[str, Any] = Field(description=WHAT, json_schema_extra=OF_A_PIECE)
-    daily_limit: Annotated[DailyLimit, NULL_IS_LEFT_OUT] = Field(DAILY_LIMIT, description=LIMIT)
-    enabled: Switch = Field(False, description=ON)
+    name: Name = Field(description=NAME_DESCRIPTION, examples=["Welcome"])
+    trigger: Trigger = Field(description=TRIGGER_DESCRIPTION)
+    mailing_list_id: Id | None = Field(None, description=LIST_DESCRIPTION)
+    date_field: DateField | None = Field(None, description=DATE_FIELD_DESCRIPTION)
+    days_offset: Annotated[Offset, NULL_MEANS_DEFAULT] = Field(0, description=OFFSET_DESCRIPTION)
+    send: dict[str, Any] = Field(description=SEND_DESCRIPTION, json_schema_extra=SEND_SCHEMA)
+    daily_limit: Annotated[DailyLimit, NULL_MEANS_DEFAULT] = Field(
+        DEFAULT_DAILY_LIMIT, description=DAILY_LIMIT_DESCRIPTION
+    )
+    enabled: OptionalFlag = Field(False, description=ENABLED_DESCRIPTION)
 
 
 class ChangedAutomation(AutomationBody):
@@ -143,76 +140,76 @@ class ChangedAutomation(AutomationBody):
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
     # Each default stands for "stays".
-    name: Name = Field(default_factory=str, description=CALLED)
-    trigger: Trigger = Field(default_factory=lambda: "list_entry", description=WHEN)
-    mailing_list_id: Id | None = Field(None, description=WHOSE)
-    date_field: DateField | None = Field(None, description=WHICH)
-    days_offset: Offset = Field(default_factory=int, description=OFFSET)
+    name: Name = Field(default_factory=str, description=NAME_DESCRIPTION)
+    trigger: Trigger = Field(default_factory=lambda: "list_entry", description=TRIGGER_DESCRIPTION)
+    mailing_list_id: Id | None = Field(None, description=LIST_DESCRIPTION)
+    date_field: DateField | None = Field(None, description=DATE_FIELD_DESCRIPTION)
+    days_offset: Offset = Field(default_factory=int, description=OFFSET_DESCRIPTION)
     send: dict[str, Any] = Field(
         default_factory=dict,
-        description=f"{WHAT} It replaces the former whole.",
-        json_schema_extra=OF_A_PIECE,
+        description=f"{SEND_DESCRIPTION} It replaces the former whole.",
+        json_schema_extra=SEND_SCHEMA,
     )
-    daily_limit: DailyLimit = Field(default_factory=int, description=LIMIT)
-    enabled: Flag = Field(default_factory=bool, description=ON)
+    daily_limit: DailyLimit = Field(default_factory=int, description=DAILY_LIMIT_DESCRIPTION)
+    enabled: Flag = Field(default_factory=bool, description=ENABLED_DESCRIPTION)
 
 
-def read_send(send: Mapping[str, Any]) -> tuple[Offer, SendBody]:
+def read_send(send: Mapping[str, Any]) -> tuple[SendableProduct, SendBody]:
     """The send within a body: what it is, and what it says. Faults go by the names of a send's own fields."""
-    given = {name: value for name, value in send.items() if name != "piece"}
-    piece = send.get("piece")
-    offer = BY_PATH.get(piece) if isinstance(piece, str) else None
-    faults: Faults = {} if offer else {"piece": [f"Choose one of {PIECE_NAMES}."]}
-    faults |= {name: [why] for name, why in LEFT_OUT.items() if given.get(name) not in (None, False)}
-    if offer is None or faults:
-        raise Invalid(faults)
-    return offer, read_body(offer.body, given)
+    fields = {name: value for name, value in send.items() if name != "piece"}
+    product_name = send.get("piece")
+    product = PRODUCTS_BY_PATH.get(product_name) if isinstance(product_name, str) else None
+    errors: FieldErrors = {} if product else {"piece": [f"Choose one of {PRODUCT_NAMES}."]}
+    errors |= {name: [message] for name, message in FORBIDDEN_FIELDS.items() if fields.get(name) not in (None, False)}
+    if product is None or errors:
+        raise Invalid(errors)
+    return product, validate_body(product.body, fields)
 
 
-def kept_text(send: Mapping[str, Any], limits: Limits) -> str:
+def to_stored_text(send: Mapping[str, Any], limits: Limits) -> str:
     """The send as it is kept: as it came, to the letter."""
-    written = exact_json.write(dict(send))
-    size = len(written.encode())
-    most = ROOM_FOR_THE_REST + limits.metadata_bytes + 4 * limits.message_characters
-    if size > most:
-        raise Invalid({"send": [f"This send takes {size:,} bytes as JSON; at most {most:,} are kept."]})
-    return written
+    text = exact_json.dump_json(dict(send))
+    size = len(text.encode())
+    max_size = MAX_OTHER_BYTES + limits.metadata_bytes + 4 * limits.message_characters
+    if size > max_size:
+        raise Invalid({"send": [f"This send takes {size:,} bytes as JSON; at most {max_size:,} are kept."]})
+    return text
 
 
-def reader(limits: Limits) -> ReadSend:
+def create_send_reader(limits: Limits) -> ReadStoredSend:
     """Reads a send that is kept, as this release understands it."""
 
-    def read(text: str, now: datetime) -> tuple[Call, Faults]:
-        offer, body = read_send(exact_json.read(text.encode()))
-        return body.call(offer.piece, limits, now=now)
+    def read_stored_send(text: str, now: datetime) -> tuple[SendRequest, FieldErrors]:
+        product, body = read_send(exact_json.parse_json(text.encode()))
+        return body.to_send_request(product.product, limits, now=now)
 
-    return read
+    return read_stored_send
 
 
-def within_send(wrong: Invalid) -> Invalid:
+def prefix_send_errors(error: Invalid) -> Invalid:
     """The same faults by the names that they have in an automation."""
     fields = {
-        "mailing_list_id" if name == "mailing_list_ids" else f"send.{name}": told
-        for name, told in wrong.fields.items()
+        "mailing_list_id" if name == "mailing_list_ids" else f"send.{name}": messages
+        for name, messages in error.fields.items()
     }
     return Invalid(fields)
 
 
 def unused_in_send(text: str, names: Iterable[str]) -> set[str]:
     """Fields of a kept send that the piece has no use for, as they are spelled there."""
-    send = exact_json.read(text.encode())
-    offer, _ = read_send(send)
-    return {f"send.{name}" for name in offer.body.spelled(names, send)}
+    send = exact_json.parse_json(text.encode())
+    product, _ = read_send(send)
+    return {f"send.{name}" for name in product.body.as_spelled(names, send)}
 
 
-def _ignored_in_send(sent: Any) -> set[str]:
-    send = sent.get("send") if isinstance(sent, Mapping) else None
+def _ignored_in_send(payload: Any) -> set[str]:
+    send = payload.get("send") if isinstance(payload, Mapping) else None
     if not isinstance(send, Mapping):
         return set()
-    piece = send.get("piece")
-    offer = BY_PATH.get(piece) if isinstance(piece, str) else None
-    known = {"piece", *LEFT_OUT}
-    return {f"send.{name}" for name in (offer.body.ignored_in(send) - known if offer else ())}
+    product_name = send.get("piece")
+    product = PRODUCTS_BY_PATH.get(product_name) if isinstance(product_name, str) else None
+    own_fields = {"piece", *FORBIDDEN_FIELDS}
+    return {f"send.{name}" for name in (product.body.ignored_in(send) - own_fields if product else ())}
 
 
 RESPONSE_EXAMPLE: dict[str, Any] = {
@@ -256,26 +253,22 @@ class AutomationShape(BaseModel):
     send: dict[str, Any] = Field(description="As it was given, to the letter.")
     daily_limit: int
     enabled: bool
-    waiting: int = Field(
-        description="How many are due and not mailed yet. Without a whole address nobody is due."
-    )
+    waiting: int = Field(description="How many are due and not mailed yet. Without a whole address nobody is due.")
     held_by: str | None = Field(
         description="What those who wait are held by, where nothing is wrong: daily_limit, or null."
     )
-    held_until: Moment | None = Field(description="When they go on, where they are held.")
+    held_until: Timestamp | None = Field(description="When they go on, where they are held.")
     sent_count: int = Field(description="How many pieces it has sent.")
-    last_sent_at: Moment | None
+    last_sent_at: Timestamp | None
     last_order_id: int | None = Field(description="The order that it made last.")
     last_error: str | None = Field(description="Why it could not send when it last tried.")
-    last_error_at: Moment | None
-    created_at: Moment
-    updated_at: Moment
+    last_error_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class AutomationPage(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [linked_example("/automations", RESPONSE_EXAMPLE)]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/automations", RESPONSE_EXAMPLE)]})
 
     data: list[AutomationShape]
     links: Links
@@ -290,8 +283,7 @@ class ComingDay(BaseModel):
 class AutomationPreviewData(PreviewData):
     waiting: int = Field(description="How many are due now.")
     coming: list[ComingDay] = Field(
-        description="Where the trigger is a date: on which of the next 30 days how many are mailed, as the"
-        " list is now."
+        description="Where the trigger is a date: on which of the next 30 days how many are mailed, as the list is now."
     )
     coming_total: int = Field(description="How many they are together.")
 
@@ -307,10 +299,7 @@ class AutomationPreview(BaseModel):
                     "code": 200,
                     "message": "OK",
                     "data": {
-                        "previews": [
-                            "https://mail.example.com/files/front",
-                            "https://mail.example.com/files/back",
-                        ],
+                        "previews": ["https://mail.example.com/files/front", "https://mail.example.com/files/back"],
                         "sides": ["front", "back"],
                         "warnings": [],
                         "waiting": 0,

@@ -7,20 +7,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tenant
-from quillpost.privacy.erasure import TABLES, erase
-from quillpost.privacy.models import whom_of
-from quillpost.recipients.rules import LONGEST
+from quillpost.privacy.erasure import COUNTED_TABLES, erase_subject
+from quillpost.privacy.models import parse_subject
+from quillpost.recipients.rules import MAX_FIELD_LENGTH
 from quillpost.web.api.bodies import Body, Text
-from quillpost.web.api.dependencies import Log, Services, may
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.requirements import one_of_texts
-from quillpost.web.api.responses import answer
+from quillpost.web.api.dependencies import RequestAuditWriter, Services, require_scope
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.requirements import require_one_text
+from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.schemas import STATE, STATE_NAMES, ZIP, ZIP_NAMES
+from quillpost.web.api.send.schemas import STATE_DESCRIPTION, STATE_NAMES, ZIP_DESCRIPTION, ZIP_NAMES
 
 EXAMPLE: dict[str, Any] = {
     "message": "success",
-    "erased": {**dict.fromkeys(TABLES, 0), "recipients": 2, "items": 5, "deliveries": 9, "files": 4},
+    "erased": {**dict.fromkeys(COUNTED_TABLES, 0), "recipients": 2, "items": 5, "deliveries": 9, "files": 4},
     "waiting": 1,
 }
 
@@ -35,7 +35,7 @@ class Erased(BaseModel):
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
 
-MayErase = Annotated[Caller, Depends(may("lists:write"))]
+CanErase = Annotated[Caller, Depends(require_scope("lists:write"))]
 
 
 class WhomToErase(Body):
@@ -44,42 +44,43 @@ class WhomToErase(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"address": "12 Main St, Austin, TX 78701", "email": "jane@example.com"}],
-            **one_of_texts("address", "email"),
+            **require_one_text("address", "email"),
         }
     )
 
     address: Text | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_FIELD_LENGTH,
         description="Whole on one line, or the street beside its parts; everyone at that door is meant.",
     )
-    address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
-    city: Text | None = Field(None, max_length=LONGEST, description="City.")
-    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES, description=STATE)
-    postal_code: Text | None = Field(None, max_length=LONGEST, validation_alias=ZIP_NAMES, description=ZIP)
-    country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
+    address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
+    city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
+    province: Text | None = Field(
+        None, max_length=MAX_FIELD_LENGTH, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION
+    )
+    postal_code: Text | None = Field(
+        None, max_length=MAX_FIELD_LENGTH, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION
+    )
+    country: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Two letters; US when missing.")
     email: Text | None = Field(
-        None, max_length=LONGEST, description="E-mail address, in any case; whoever has it is meant too."
+        None, max_length=MAX_FIELD_LENGTH, description="E-mail address, in any case; whoever has it is meant too."
     )
 
 
 @router.post(
-    "/recipients/erase",
-    response_model=Erased,
-    responses=errors(*BODY_ERRORS),
-    summary="Erase a person",
+    "/recipients/erase", response_model=Erased, responses=error_responses(*BODY_ERRORS), summary="Erase a person"
 )
-def erase_person(body: WhomToErase, who: MayErase, parts: Services, log: Log) -> Response:
+def erase_person(body: WhomToErase, caller: CanErase, container: Services, audit: RequestAuditWriter) -> Response:
     """For good: from lists, pieces, what was told of them, sends that wait, and files; with a live token in
     both modes, with a test token in testing mode and on the lists, which both modes share. Counts,
     totals and money stay. A piece that is not printed yet fails and is not billed; one that a printer has
     keeps its recipient until it is in the mail, and `waiting` counts these. Whom a suppression list barred
     stays barred. Previews and the files of finished imports may show anybody: all of them go, whoever is
     asked for, so `files` and `imports` tell nothing of whether somebody is known."""
-    whom = whom_of({name: value for name, value in body.given().items() if isinstance(value, str)})
-    with parts.db.work() as tx:
+    person = parse_subject({name: value for name, value in body.provided_fields().items() if isinstance(value, str)})
+    with container.db.system_transaction() as tx:
         # A live token erases the person in testing too; a test token touches nothing that was really mailed.
-        tenant = Tenant(who.account_id, who.sub_account_id, "test" if who.is_testing else None)
-        done = erase(tx, parts.sealer, tenant, whom, now=parts.clock())
-        log.note(tx, "person.erased", {})  # whom, nobody is to know any more
-    return answer({"message": "success", "erased": dict(done.erased), "waiting": done.waiting})
+        tenant = Tenant(caller.account_id, caller.sub_account_id, "test" if caller.is_testing else None)
+        erasure = erase_subject(tx, container.encryptor, tenant, person, now=container.clock())
+        audit.record(tx, "person.erased", {})  # whom, nobody is to know any more
+    return json_response({"message": "success", "erased": dict(erasure.erased), "waiting": erasure.waiting})

@@ -9,31 +9,38 @@ from pydantic import ConfigDict, Field
 from quillpost.core.errors import Invalid
 from quillpost.orders.giftcards import brands
 from quillpost.orders.giftcards.rules import (
-    GROUPS,
-    HOUSE_ACCENT,
-    LARGEST_AMOUNT,
-    LONGEST_ISSUER_CODE,
-    LONGEST_TITLE,
-    MOST_AMOUNTS,
-    Brand,
+    BRAND_GROUPS,
+    DEFAULT_ACCENT,
+    MAX_AMOUNT_CENTS,
+    MAX_AMOUNTS,
+    MAX_ISSUER_CODE_LENGTH,
+    MAX_TITLE_LENGTH,
+    GiftcardBrand,
 )
-from quillpost.web.api.bodies import DIGITS, Body, Text, said
-from quillpost.web.api.dependencies import InServiceTx, InTx, Log, Services, live_operator, may
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.giftcards import schemas as schemas
+from quillpost.web.api.bodies import DIGITS, Body, Text, strip_or_none
+from quillpost.web.api.dependencies import (
+    RequestAuditWriter,
+    RequestTransaction,
+    Services,
+    ServiceTransaction,
+    require_live_operator,
+    require_scope,
+)
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.giftcards import schemas
 from quillpost.web.api.image_templates.schemas import NOT_NULL
-from quillpost.web.api.orders.responses import base_of, brand_image
+from quillpost.web.api.orders.responses import base_url, brand_image_url
 from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import answer
+from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Gift cards"])
 
-MAY_READ = [Depends(may("templates:read"))]
-MAY_STOCK = [Depends(live_operator("templates:write"))]
+CAN_READ = [Depends(require_scope("templates:read"))]
+CAN_MANAGE_BRANDS = [Depends(require_live_operator("templates:write"))]
 BrandCode = Annotated[str, Path(description="The brand's code.", examples=["brindlewick"])]
 
-CHANGED, RETIRED = "brand.changed", "brand.retired"
+BRAND_CHANGED, BRAND_RETIRED = "brand.changed", "brand.retired"
 
 
 class BrandFields(Body):
@@ -52,60 +59,56 @@ class BrandFields(Body):
         }
     )
 
-    title: Annotated[Text, Field(max_length=LONGEST_TITLE), NOT_NULL] = Field(
+    title: Annotated[Text, Field(max_length=MAX_TITLE_LENGTH), NOT_NULL] = Field(
         default_factory=str, description="What the card says."
     )
     group: Annotated[schemas.Group, NOT_NULL] = Field(
         default_factory=lambda: "other", description="The group that it is shown in."
     )
     available_amounts: Annotated[
-        list[Annotated[int, Field(ge=1, le=LARGEST_AMOUNT), DIGITS]],
-        Field(min_length=1, max_length=MOST_AMOUNTS),
+        list[Annotated[int, Field(ge=1, le=MAX_AMOUNT_CENTS), DIGITS]],
+        Field(min_length=1, max_length=MAX_AMOUNTS),
         NOT_NULL,
     ] = Field(default_factory=list, description="In cents, the smallest first.")
     color: Annotated[Text, Field(max_length=7), NOT_NULL] = Field(
-        default_factory=lambda: HOUSE_ACCENT, description="The card's colour, as #rrggbb."
+        default_factory=lambda: DEFAULT_ACCENT, description="The card's colour, as #rrggbb."
     )
     issuer_code: Text | None = Field(
-        None,
-        max_length=LONGEST_ISSUER_CODE,
-        description="What a live issuer calls it; null where that is its code.",
+        None, max_length=MAX_ISSUER_CODE_LENGTH, description="What a live issuer calls it; null where that is its code."
     )
 
-    def of(self, code: str, before: Brand | None) -> Brand:
+    def to_brand(self, code: str, before: GiftcardBrand | None) -> GiftcardBrand:
         """The brand as it is to be."""
-        given = self.given()
+        provided = self.provided_fields()
         if before is None:
-            needed = {name for name in ("title", "group", "available_amounts") if name not in given}
-            if needed:
-                raise Invalid({name: [f"A new brand needs {name}."] for name in sorted(needed)})
-            before = Brand(code, self.title, self.group, (), HOUSE_ACCENT)
+            missing = {name for name in ("title", "group", "available_amounts") if name not in provided}
+            if missing:
+                raise Invalid({name: [f"A new brand needs {name}."] for name in sorted(missing)})
+            before = GiftcardBrand(code, self.title, self.group, (), DEFAULT_ACCENT)
         changes: dict[str, Any] = {
             "title": self.title.strip(),
             "section": self.group,
             "amounts": tuple(self.available_amounts),
             "accent": self.color.lower(),
-            "issuer_code": said(self.issuer_code),
+            "issuer_code": strip_or_none(self.issuer_code),
         }
-        ours = {"group": "section", "available_amounts": "amounts", "color": "accent"}
-        named = {ours.get(name, name) for name in given}
-        return replace(
-            before, is_offered=True, **{name: value for name, value in changes.items() if name in named}
-        )
+        column_names = {"group": "section", "available_amounts": "amounts", "color": "accent"}
+        columns = {column_names.get(name, name) for name in provided}
+        return replace(before, is_offered=True, **{name: value for name, value in changes.items() if name in columns})
 
 
-def shape(base: str, brand: Brand) -> dict[str, Any]:
+def serialize_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
     return {
         "brand_code": brand.code,
         "title": brand.title,
-        "image": brand_image(base, brand.code),
+        "image": brand_image_url(base, brand.code),
         "available_amounts": list(brand.amounts),
     }
 
 
-def managed_shape(base: str, brand: Brand) -> dict[str, Any]:
+def serialize_managed_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
     """The brand as an operator sees it."""
-    return shape(base, brand) | {
+    return serialize_brand(base, brand) | {
         "group": brand.section,
         "color": brand.accent,
         "issuer_code": brand.issuer_code,
@@ -116,25 +119,30 @@ def managed_shape(base: str, brand: Brand) -> dict[str, Any]:
 @router.get(
     "/giftcard-brands",
     response_model=schemas.BrandGroups,
-    responses=errors(),
-    dependencies=MAY_READ,
+    responses=error_responses(),
+    dependencies=CAN_READ,
     summary="List gift card brands in their groups",
 )
-def list_giftcard_brands(request: Request, tx: InTx) -> Response:
+def list_giftcard_brands(request: Request, tx: RequestTransaction) -> Response:
     """Give `POST /send/giftcard` a brand_code as `giftcard_brand`, and one of its amounts."""
-    base, offered = base_of(request), brands.offered(tx)
+    base, offered = base_url(request), brands.list_offered_brands(tx)
     groups = {
-        name: {"title": title, "brands": [shape(base, brand) for brand in offered if brand.section == name]}
-        for name, title in GROUPS.items()
+        name: {"title": title, "brands": [serialize_brand(base, brand) for brand in offered if brand.section == name]}
+        for name, title in BRAND_GROUPS.items()
     }
-    return answer(groups)
+    return json_response(groups)
 
 
-def list_brands_flat(request: Request, tx: InTx) -> Response:
+def list_brands_flat(request: Request, tx: RequestTransaction) -> Response:
     """The same brands in one list, each with the title of its group. Also at `/giftcard-brands/flat`."""
-    base = base_of(request)
-    return answer(
-        {"brands": [shape(base, brand) | {"group": GROUPS[brand.section]} for brand in brands.offered(tx)]}
+    base = base_url(request)
+    return json_response(
+        {
+            "brands": [
+                serialize_brand(base, brand) | {"group": BRAND_GROUPS[brand.section]}
+                for brand in brands.list_offered_brands(tx)
+            ]
+        }
     )
 
 
@@ -142,8 +150,8 @@ for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
     router.get(
         path,
         response_model=schemas.BrandList,
-        responses=errors(),
-        dependencies=MAY_READ,
+        responses=error_responses(),
+        dependencies=CAN_READ,
         summary="List gift card brands",
         include_in_schema=path == "/giftcard-brands-list",
     )(list_brands_flat)
@@ -152,36 +160,38 @@ for path in ("/giftcard-brands-list", "/giftcard-brands/flat"):
 @router.put(
     "/giftcard-brands/{brand_code}",
     response_model=schemas.ManagedBrand,
-    responses=errors(404, *BODY_ERRORS),
-    dependencies=MAY_STOCK,
+    responses=error_responses(404, *BODY_ERRORS),
+    dependencies=CAN_MANAGE_BRANDS,
     summary="Make or change a gift card brand",
 )
 def put_giftcard_brand(
     request: Request,
     brand_code: BrandCode,
     body: BrandFields,
-    tx: InServiceTx,
-    parts: Services,
-    log: Log,
+    tx: ServiceTransaction,
+    container: Services,
+    audit: RequestAuditWriter,
 ) -> Response:
     """For operators, with a live token. What was sent before keeps the title and amount that it was sent
     with; one that was deleted is offered again."""
     before = brands.find_brands(tx, [brand_code], locked=True).get(brand_code)
-    brand = body.of(brand_code, before)
-    if brands.put_brand(tx, brand, now=parts.clock()):
-        log.note(tx, CHANGED, {"name": brand.code})
-    return answer(managed_shape(base_of(request), brand))
+    brand = body.to_brand(brand_code, before)
+    if brands.save_brand(tx, brand, now=container.clock()):
+        audit.record(tx, BRAND_CHANGED, {"name": brand.code})
+    return json_response(serialize_managed_brand(base_url(request), brand))
 
 
 @router.delete(
     "/giftcard-brands/{brand_code}",
     response_model=Message,
-    responses=errors(404),
-    dependencies=MAY_STOCK,
+    responses=error_responses(404),
+    dependencies=CAN_MANAGE_BRANDS,
     summary="Offer a gift card brand no more",
 )
-def delete_giftcard_brand(brand_code: BrandCode, tx: InServiceTx, parts: Services, log: Log) -> Response:
+def delete_giftcard_brand(
+    brand_code: BrandCode, tx: ServiceTransaction, container: Services, audit: RequestAuditWriter
+) -> Response:
     """For operators, with a live token. Orders that were sent go on."""
-    if brands.retire(tx, brand_code, now=parts.clock()):
-        log.note(tx, RETIRED, {"name": brand_code})
-    return answer({"message": "success"})
+    if brands.retire_brand(tx, brand_code, now=container.clock()):
+        audit.record(tx, BRAND_RETIRED, {"name": brand_code})
+    return json_response({"message": "success"})

@@ -6,32 +6,40 @@ from fastapi import APIRouter, Depends, Response
 from pydantic import ConfigDict, Field
 
 from quillpost.accounts.billing import credit
-from quillpost.accounts.billing.rules import dollars
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts as ServiceParts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.errors import Refused
 from quillpost.orders import queries as order_queries
-from quillpost.orders.drafts import Draft
+from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import invalidation
-from quillpost.orders.giftcards.invalidation import Taken
-from quillpost.orders.giftcards.queries import note_reissue
-from quillpost.orders.requests import Faults
-from quillpost.orders.service import Files
-from quillpost.web.api.bodies import Body, Switch, Text
-from quillpost.web.api.dependencies import Log, OneUnit, Pen, Services, Unit, id_in_path, may
-from quillpost.web.api.errors import BODY_ERRORS, errors
+from quillpost.orders.giftcards.invalidation import VoidableCard
+from quillpost.orders.giftcards.queries import record_reissue
+from quillpost.orders.requests import FieldErrors
+from quillpost.orders.service import OrderFiles
+from quillpost.web.api.bodies import Body, OptionalFlag, Text
+from quillpost.web.api.dependencies import (
+    AuditWriter,
+    RequestAuditWriter,
+    RequestUnitOfWork,
+    Services,
+    UnitOfWork,
+    parse_path_id,
+    require_scope,
+)
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.order_items.endpoints import ItemId
-from quillpost.web.api.orders.responses import item_read_shape
+from quillpost.web.api.orders.responses import serialize_item_details
 from quillpost.web.api.orders.schemas import ItemInvalidated
-from quillpost.web.api.responses import answer
+from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.service import draft_resolved, keep_files, place
+from quillpost.web.api.send.service import create_order, draft_resolved_order, store_files
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
 
-LONGEST_REASON = 500
-MayChange = Annotated[Caller, Depends(may("orders:write"))]
+MAX_REASON_LENGTH = 500
+CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 
 
 class Invalidation(Body):
@@ -39,95 +47,102 @@ class Invalidation(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "Lost in the mail"}]})
 
-    reissue: Switch = Field(
+    reissue: OptionalFlag = Field(
         False,
         description="Send another to the same recipient: a new order, which the returned value helps to pay "
         "for. Needs the scope send:write as well.",
     )
     reason: Text | None = Field(
-        None, max_length=LONGEST_REASON, description="Shown in the item's `events`, and to nobody else."
+        None, max_length=MAX_REASON_LENGTH, description="Shown in the item's `events`, and to nobody else."
     )
 
 
 def _invalidate(
     item_id: ItemId,
-    who: MayChange,
-    parts: Services,
-    unit: OneUnit,
-    log: Log,
+    caller: CanChange,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
+    audit: RequestAuditWriter,
     body: Invalidation | None = None,
 ) -> Response:
     """While nobody has claimed it: the card is void, its value is credit again, and `giftcard` is null. With
     `reissue` another is sent to the same recipient, as a replay of the order to them alone, and `reissued_as`
     is that order; if it cannot be sent the card stays good. Once void it stays void: a repeated call answers
     the same, returns no money and sends nothing a second time. The piece itself goes on its way."""
-    number, asked = id_in_path(item_id), body or Invalidation()
-    another = prepare_another(number, who, parts) if asked.reissue else None
-    taken = take_card_back(number, who, parts, unit, log, why=asked.reason or None, another=another)
-    item = order_queries.read_item(unit.tx, number)
-    shown = item_read_shape(item, order_queries.history(unit.tx, item))
-    return answer(shown | {"reissued_as": taken})
+    parsed_id, invalidation_body = parse_path_id(item_id), body or Invalidation()
+    reissue = prepare_reissue(parsed_id, caller, container) if invalidation_body.reissue else None
+    reissued_as = void_card(
+        parsed_id, caller, container, unit_of_work, audit, reason=invalidation_body.reason or None, reissue=reissue
+    )
+    item = order_queries.read_item(unit_of_work.tx, parsed_id)
+    content = serialize_item_details(item, order_queries.list_item_steps(unit_of_work.tx, item))
+    return json_response(content | {"reissued_as": reissued_as})
 
 
-def prepare_another(item_id: int, who: Caller, parts: ServiceParts) -> tuple[Draft, Files] | None:
+def prepare_reissue(item_id: int, caller: Caller, container: Container) -> tuple[OrderDraft, OrderFiles] | None:
     """The order to be sent in its place, checked before anything is locked; None where it was sent."""
-    who.require("send:write")
-    with parts.db.transaction(tenant(who)) as tx:
-        taken = invalidation.find(tx, item_id)
-        if taken.card.reissued_as is not None:
+    caller.require("send:write")
+    with container.db.transaction(build_tenant(caller)) as tx:
+        invalidated = invalidation.find_voidable_card(tx, item_id)
+        if invalidated.card.reissued_as is not None:
             return None
-        resolved = invalidation.resolve_another(tx, who, taken, on=parts.clock().date())
-    draft = draft_resolved(resolved, Faults(), who, parts)
-    return draft, keep_files(draft, who, parts)
+        resolved = invalidation.resolve_reissue(tx, caller, invalidated, price_date=container.clock().date())
+    draft = draft_resolved_order(resolved, FieldErrors(), caller, container)
+    return draft, store_files(draft, caller, container)
 
 
-def take_card_back(
+def void_card(
     item_id: int,
-    who: Caller,
-    parts: ServiceParts,
-    unit: Unit,
-    log: Pen,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
+    audit: AuditWriter,
     *,
-    why: str | None,
-    another: tuple[Draft, Files] | None,
+    reason: str | None,
+    reissue: tuple[OrderDraft, OrderFiles] | None,
 ) -> int | None:
     """All of it in the request's transaction; the order that brings another card, if one does."""
-    tx, now = unit.tx, parts.clock()
-    taken = invalidation.find(tx, item_id, locked=True)
+    tx, now = unit_of_work.tx, container.clock()
+    invalidated = invalidation.find_voidable_card(tx, item_id, locked=True)
     # What else wants the account's money waits from here on: the returned value is for the other card first.
-    if another is not None and parts.worlds[who.mode].needs_credit:
-        credit.take_turns(tx, who.account_id, who.mode)
-    is_changed = invalidation.take_back(tx, taken, why=why, now=now)
-    reissued_as = taken.card.reissued_as
-    if another is not None and reissued_as is None:
-        reissued_as = _send_another(taken, *another, who, parts, unit)
+    if reissue is not None and container.environments[caller.mode].needs_credit:
+        credit.lock_credit(tx, caller.account_id, caller.mode)
+    is_changed = invalidation.void_card(tx, invalidated, reason=reason, now=now)
+    reissued_as = invalidated.card.reissued_as
+    if reissue is not None and reissued_as is None:
+        reissued_as = _send_reissue(invalidated, *reissue, caller, container, unit_of_work)
         is_changed = True
     if is_changed:
         # The reason may name somebody, who may be erased: the log is never changed.
-        about: dict[str, Any] = {
+        details: dict[str, Any] = {
             "name": f"item {item_id}",
-            "amount": dollars(taken.card.cents),
-            "mode": who.mode,
+            "amount": format_dollars(invalidated.card.cents),
+            "mode": caller.mode,
             "reissued_as": reissued_as,
         }
-        log.note(tx, "giftcard.invalidated", about, sub_account_id=taken.order.sub_account_id)
+        audit.record(tx, "giftcard.invalidated", details, sub_account_id=invalidated.order.sub_account_id)
     return reissued_as
 
 
-def _send_another(
-    taken: Taken, draft: Draft, files: Files, who: Caller, parts: ServiceParts, unit: Unit
+def _send_reissue(
+    invalidated: VoidableCard,
+    draft: OrderDraft,
+    files: OrderFiles,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
 ) -> int:
-    order, found = place(draft, files, who, parts, unit)
-    if not found.pieces:
-        told = " ".join(person.refusal for person in found.people if person.refusal)
-        raise Refused(f"Another card cannot be sent to this recipient: {told}")
-    note_reissue(unit.tx, taken.card.item_id, order.id)
+    order, audience = create_order(draft, files, caller, container, unit_of_work)
+    if not audience.mailed_items:
+        refusals = " ".join(person.refusal for person in audience.people if person.refusal)
+        raise Refused(f"Another card cannot be sent to this recipient: {refusals}")
+    record_reissue(unit_of_work.tx, invalidated.card.item_id, order.id)
     return order.id
 
 
-_how: dict[str, Any] = {
+_route_options: dict[str, Any] = {
     "response_model": ItemInvalidated,
-    "responses": errors(402, 404, *BODY_ERRORS),
+    "responses": error_responses(402, 404, *BODY_ERRORS),
 }
 for _method, _summary in {"put": "Take a gift card back", "patch": "Take a gift card back (PATCH)"}.items():
     router.api_route(
@@ -135,5 +150,5 @@ for _method, _summary in {"put": "Take a gift card back", "patch": "Take a gift 
         methods=[_method],
         operation_id=f"invalidate_giftcard_{_method}",
         summary=_summary,
-        **_how,
+        **_route_options,
     )(_invalidate)

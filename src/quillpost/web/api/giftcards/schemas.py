@@ -7,19 +7,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 from pydantic.json_schema import SkipJsonSchema
 
-from quillpost.orders.giftcards.rules import GROUPS
-from quillpost.web.api.bodies import DIGITS, Whole
+from quillpost.orders.giftcards.rules import BRAND_GROUPS
+from quillpost.web.api.bodies import DIGITS, WholeNumber
 
 Group = Literal["main", "food", "entertainment", "gifts", "travel", "big_box", "other"]
 
-BRAND: JsonDict = {
+BRAND_EXAMPLE: JsonDict = {
     "brand_code": "brindlewick",
     "title": "Brindlewick Coffee",
     "image": "https://mail.example.com/giftcards/brindlewick.png",
     "available_amounts": [500, 1000, 1500, 2500, 5000],
 }
-MANAGED: JsonDict = {
-    **BRAND,
+MANAGED_BRAND_EXAMPLE: JsonDict = {
+    **BRAND_EXAMPLE,
     "group": "main",
     "color": "#5b3a29",
     "issuer_code": None,
@@ -46,8 +46,8 @@ class BrandGroups(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    name: {"title": title, "brands": [BRAND] if name == "main" else []}
-                    for name, title in GROUPS.items()
+                    name: {"title": title, "brands": [BRAND_EXAMPLE] if name == "main" else []}
+                    for name, title in BRAND_GROUPS.items()
                 }
             ]
         }
@@ -68,7 +68,7 @@ class BrandOfGroup(Brand):
 
 class BrandList(BaseModel):
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"brands": [{**BRAND, "group": GROUPS["main"]}]}]}
+        json_schema_extra={"examples": [{"brands": [{**BRAND_EXAMPLE, "group": BRAND_GROUPS["main"]}]}]}
     )
 
     brands: list[BrandOfGroup]
@@ -77,7 +77,7 @@ class BrandList(BaseModel):
 class ManagedBrand(Brand):
     """A brand as an operator sees it."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [MANAGED]})
+    model_config = ConfigDict(json_schema_extra={"examples": [MANAGED_BRAND_EXAMPLE]})
 
     group: Group
     color: str
@@ -85,25 +85,25 @@ class ManagedBrand(Brand):
     offered: bool
 
 
-OLD_AMOUNT = "giftcard_amount_in_cents"
+LEGACY_AMOUNT_FIELD = "giftcard_amount_in_cents"
 """What the amount was called in earlier versions. It is no field of this one and is not described: silence
 would lose money, so it is refused, unless the operator has turned it on for old clients."""
 
-Amount = Whole
+Amount = WholeNumber
 """Without bounds: the brand answers for every amount that is none of its own, and names those that are."""
 SavedAmount = Annotated[int, Field(ge=1, le=2**31 - 1), DIGITS]
 """With bounds, as it may be saved with a template of another piece, where no brand answers for it."""
-OldAmount = Annotated[Amount | None, SkipJsonSchema()]
+LegacyAmount = Annotated[Amount | None, SkipJsonSchema()]
 
 
-def wrong_old_amount(old: int | None, *, is_taken: bool) -> str | None:
+def check_legacy_amount(legacy_amount: int | None, *, is_allowed: bool) -> str | None:
     """What is wrong with an amount under its old name, where one was given. Where it is taken, the specified
     name wins."""
-    return None if old is None or is_taken else "Use giftcard_amount: it is in cents, too."
+    return None if legacy_amount is None or is_allowed else "Use giftcard_amount: it is in cents, too."
 
 
-def ignored_old_amount(sent: Any) -> set[str]:
+def find_ignored_legacy_amount(payload: Any) -> set[str]:
     """The old name beside the specified one, which wins: it changes nothing."""
-    both = ("giftcard_amount", OLD_AMOUNT)
-    is_beside = isinstance(sent, Mapping) and all(sent.get(name) is not None for name in both)
-    return {OLD_AMOUNT} if is_beside else set()
+    names = ("giftcard_amount", LEGACY_AMOUNT_FIELD)
+    has_both = isinstance(payload, Mapping) and all(payload.get(name) is not None for name in names)
+    return {LEGACY_AMOUNT_FIELD} if has_both else set()

@@ -6,83 +6,83 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import AliasChoices, ConfigDict, Field, PlainValidator
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Parts as ServiceParts
-from quillpost.core.clock import plain_time
+from quillpost.app.container import Container
+from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.images import (
     FetchedPicture,
-    Wanted,
+    FileToFetch,
     fetch_images,
-    keep_image,
     read_image,
+    read_uploaded_image,
     record_image,
-    uploaded_image,
+    store_image,
 )
-from quillpost.orders.templates.rules import LONGEST_URL
+from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import ImageTemplate
-from quillpost.web.api.bodies import MULTIPART, Body, Id, Upload
+from quillpost.web.api.bodies import MULTIPART, Body, FormFile, Id
 from quillpost.web.api.dependencies import (
-    AskedPage,
-    AskedSearch,
-    InTx,
-    OneUnit,
+    PageQuery,
+    RequestTransaction,
+    RequestUnitOfWork,
+    SearchQuery,
     Services,
     SubAccountFilter,
-    Unit,
-    id_in_path,
-    may,
+    UnitOfWork,
+    parse_path_id,
+    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.image_templates import schemas as schemas
-from quillpost.web.api.image_templates.schemas import NOT_NULL, ImageType, MaybeText, Name
-from quillpost.web.api.orders.filters import WantedTypes
-from quillpost.web.api.orders.responses import base_of
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.image_templates import schemas
+from quillpost.web.api.image_templates.schemas import NOT_NULL, ImageType, Name, OptionalText
+from quillpost.web.api.orders.filters import TemplateTypesQuery
+from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import answer, linked, warning_header
+from quillpost.web.api.responses import build_warning_header, json_response, page_response
 from quillpost.web.api.routes import PREFIX, UploadRoute
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
 
-MAY_READ = [Depends(may("templates:read"))]
-MayWrite = Annotated[Caller, Depends(may("templates:write"))]
+CAN_READ = [Depends(require_scope("templates:read"))]
+CanWrite = Annotated[Caller, Depends(require_scope("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
 
 
-def _picture(value: object) -> str | Upload:
-    if isinstance(value, Upload):
+def _check_image_value(value: object) -> str | FormFile:
+    if isinstance(value, FormFile):
         return value
     if isinstance(value, str) and value.strip():
         return str(value).strip()
     raise ValueError(f"Give the URL of a PNG or JPEG, or upload one as {MULTIPART}.")
 
 
-AsText = Annotated[str, Field(max_length=LONGEST_URL)]
-Picture = Annotated[str | Upload, PlainValidator(_picture, json_schema_input_type=AsText)]
-MaybePicture = Annotated[str | Upload | None, PlainValidator(_picture, json_schema_input_type=AsText)]
-IMAGE = "The URL of a PNG or JPEG; or, in a form with files, the file itself."
-DESIGN_TOOL = "Its identifier in a design tool of yours."
-SUB_ACCOUNT = "The sub account that it belongs to."
+ImageUrlText = Annotated[str, Field(max_length=MAX_URL_LENGTH)]
+ImageInput = Annotated[str | FormFile, PlainValidator(_check_image_value, json_schema_input_type=ImageUrlText)]
+OptionalImageInput = Annotated[
+    str | FormFile | None, PlainValidator(_check_image_value, json_schema_input_type=ImageUrlText)
+]
+IMAGE_DESCRIPTION = "The URL of a PNG or JPEG; or, in a form with files, the file itself."
+DESIGN_TOOL_DESCRIPTION = "Its identifier in a design tool of yours."
+SUB_ACCOUNT_DESCRIPTION = "The sub account that it belongs to."
 
 
 class NewImageTemplate(Body):
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [
-                {"type": "postcard", "name": "Spring sale", "image": "https://example.com/spring.png"}
-            ]
+            "examples": [{"type": "postcard", "name": "Spring sale", "image": "https://example.com/spring.png"}]
         }
     )
 
     type: ImageType = Field(description="The piece that it is the front of.")
     name: Name = Field(description="Yours; it is not printed.")
-    image: Picture = Field(validation_alias=AliasChoices("image", "image_url"), description=IMAGE)
-    design_tool_id: MaybeText = Field(None, description=DESIGN_TOOL)
+    image: ImageInput = Field(validation_alias=AliasChoices("image", "image_url"), description=IMAGE_DESCRIPTION)
+    design_tool_id: OptionalText = Field(None, description=DESIGN_TOOL_DESCRIPTION)
     sub_account_id: Id | None = Field(
-        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT_DESCRIPTION
     )
 
 
@@ -96,14 +96,16 @@ class ImageTemplateChanges(Body):
         description="The piece that it is the front of.",
     )
     name: Annotated[Name, NOT_NULL] = Field(default_factory=str, description="Yours; not printed.")
-    image: MaybePicture = Field(None, validation_alias=AliasChoices("image", "image_url"), description=IMAGE)
-    design_tool_id: MaybeText = Field(None, description=DESIGN_TOOL)
+    image: OptionalImageInput = Field(
+        None, validation_alias=AliasChoices("image", "image_url"), description=IMAGE_DESCRIPTION
+    )
+    design_tool_id: OptionalText = Field(None, description=DESIGN_TOOL_DESCRIPTION)
     sub_account_id: Id | None = Field(
-        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description=SUB_ACCOUNT_DESCRIPTION
     )
 
 
-def _with_files(example: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
+def _describe_upload_form(example: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
     """How the description shows the form that brings the file."""
     form = {
         "type": "object",
@@ -112,77 +114,79 @@ def _with_files(example: dict[str, Any], *, required: list[str]) -> dict[str, An
             "type": {"type": "string", "enum": list(get_args(ImageType))},
             "name": {"type": "string", "maxLength": 255},
             "image": {"type": "string", "format": "binary", "description": "A PNG or JPEG."},
-            "design_tool_id": {"type": "string", "maxLength": 255, "description": DESIGN_TOOL},
-            "sub_account_id": {"type": "integer", "minimum": 1, "description": SUB_ACCOUNT},
+            "design_tool_id": {"type": "string", "maxLength": 255, "description": DESIGN_TOOL_DESCRIPTION},
+            "sub_account_id": {"type": "integer", "minimum": 1, "description": SUB_ACCOUNT_DESCRIPTION},
         },
     }
     return {"requestBody": {"content": {MULTIPART: {"schema": form, "example": example}}}}
 
 
-def shape(request: Request, parts: Services, template: ImageTemplate) -> dict[str, Any]:
+def serialize_image_template(request: Request, container: Services, template: ImageTemplate) -> dict[str, Any]:
     return {
         "id": template.id,
         "user_id": template.account_id,
         "sub_account_id": template.sub_account_id,
         "type": template.type,
         "name": template.name,
-        "image": base_of(request) + parts.shelf.lasting_path(template.image_file_id),
+        "image": base_url(request) + container.storage.permanent_path(template.image_file_id),
         "design_tool_id": template.design_tool_id,
-        "created_at": plain_time(template.created_at),
-        "updated_at": plain_time(template.updated_at),
+        "created_at": format_time(template.created_at),
+        "updated_at": format_time(template.updated_at),
     }
 
 
-def _fetched(parts: ServiceParts, given: str | Upload) -> FetchedPicture:
-    if isinstance(given, Upload):
-        return uploaded_image(given.body, field="image")
-    wrong = parts.check_url(given)
-    if wrong is not None:
-        raise Invalid({"image": [wrong]})
-    return fetch_images(parts.fetcher, [Wanted(given, "image")])[0]
+def _fetch_image(container: Container, source: str | FormFile) -> FetchedPicture:
+    if isinstance(source, FormFile):
+        return read_uploaded_image(source.body, field="image")
+    error = container.check_url(source)
+    if error is not None:
+        raise Invalid({"image": [error]})
+    return fetch_images(container.fetcher, [FileToFetch(source, "image")])[0]
 
 
-def _warnings(picture: FetchedPicture | None) -> dict[str, str]:
+def _image_warnings(picture: FetchedPicture | None) -> dict[str, str]:
     notes = picture.notes if picture is not None else ()
-    return warning_header([f"image: {note}" for note in notes])
+    return build_warning_header([f"image: {warning}" for warning in notes])
 
 
 @router.post(
     "/image-templates",
     status_code=201,
     response_model=schemas.ImageTemplateShape,
-    responses=errors(*BODY_ERRORS),
-    openapi_extra=_with_files(
+    responses=error_responses(*BODY_ERRORS),
+    openapi_extra=_describe_upload_form(
         {"type": "postcard", "name": "Spring sale", "image": "(the bytes of spring.png)"},
         required=["type", "name", "image"],
     ),
     summary="Save an image",
 )
 def create_image_template(
-    request: Request, body: NewImageTemplate, who: MayWrite, parts: Services, unit: OneUnit
+    request: Request, body: NewImageTemplate, caller: CanWrite, container: Services, unit_of_work: RequestUnitOfWork
 ) -> Response:
     """The image comes by its URL, or as a file of a form; it is checked, and kept as it will print."""
-    template, picture = save_new_image(body, who, parts, unit)
-    return answer(shape(request, parts, template), status=201, headers=_warnings(picture))
+    template, picture = save_new_image_template(body, caller, container, unit_of_work)
+    return json_response(
+        serialize_image_template(request, container, template), status=201, headers=_image_warnings(picture)
+    )
 
 
-def save_new_image(
-    body: NewImageTemplate, who: Caller, parts: ServiceParts, unit: Unit
+def save_new_image_template(
+    body: NewImageTemplate, caller: Caller, container: Container, unit_of_work: UnitOfWork
 ) -> tuple[ImageTemplate, FetchedPicture]:
     """The template, and its picture as it came. Nothing is fetched while the unit's transaction is open."""
-    now = parts.clock()
-    with parts.db.transaction(tenant(who)) as tx:
-        home = template_service.home_of(tx, who, body.sub_account_id)
-    picture = _fetched(parts, body.image)
-    image = keep_image(parts.db, parts.shelf, Tenant(who.account_id, home), picture, now=now)
+    now = container.clock()
+    with container.db.transaction(build_tenant(caller)) as tx:
+        sub_account_id = template_service.choose_sub_account(tx, caller, body.sub_account_id)
+    picture = _fetch_image(container, body.image)
+    image = store_image(container.db, container.storage, Tenant(caller.account_id, sub_account_id), picture, now=now)
     # The sub account may have gone meanwhile; from here on it stays.
-    template_service.home_of(unit.tx, who, body.sub_account_id)
-    record_image(unit.tx, parts.shelf, image, now=now)
+    template_service.choose_sub_account(unit_of_work.tx, caller, body.sub_account_id)
+    record_image(unit_of_work.tx, container.storage, image, now=now)
     template = template_service.insert_image_template(
-        unit.tx,
+        unit_of_work.tx,
         {
-            "account_id": who.account_id,
-            "sub_account_id": home,
+            "account_id": caller.account_id,
+            "sub_account_id": sub_account_id,
             "type": body.type,
             "name": body.name,
             "image_file_id": image.id,
@@ -196,108 +200,116 @@ def save_new_image(
 @router.get(
     "/image-templates",
     response_model=schemas.ImageTemplatePage,
-    responses=errors(400, 422),
-    dependencies=MAY_READ,
+    responses=error_responses(400, 422),
+    dependencies=CAN_READ,
     summary="List saved images, newest first",
 )
 def list_image_templates(
     request: Request,
-    tx: InTx,
-    parts: Services,
-    asked: AskedPage,
+    tx: RequestTransaction,
+    container: Services,
+    page_request: PageQuery,
     sub_account_id: SubAccountFilter,
-    types: WantedTypes,
-    search: AskedSearch,
+    types: TemplateTypesQuery,
+    search: SearchQuery,
 ) -> Response:
     """Filter by type and sub account; `search` looks at names."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     page = template_service.list_image_templates(
-        tx, asked, sub_account_id=sub_account_id, types=types, search=search
+        tx, page_request, sub_account_id=sub_account_id, types=types, search=search
     )
-    return linked(request, page, lambda template: shape(request, parts, template))
+    return page_response(request, page, lambda template: serialize_image_template(request, container, template))
 
 
 @router.get(
     "/image-templates/{template_id}",
     response_model=schemas.ImageTemplateShape,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Read a saved image",
 )
-def read_image_template(request: Request, template_id: TemplateId, tx: InTx, parts: Services) -> Response:
+def read_image_template(
+    request: Request, template_id: TemplateId, tx: RequestTransaction, container: Services
+) -> Response:
     """`image` is a URL that needs no token, and stays the same until the image is changed."""
-    return answer(shape(request, parts, template_service.read_image_template(tx, id_in_path(template_id))))
+    return json_response(
+        serialize_image_template(
+            request, container, template_service.read_image_template(tx, parse_path_id(template_id))
+        )
+    )
 
 
 @router.put(
     "/image-templates/{template_id}",
     response_model=schemas.ImageTemplateShape,
-    responses=errors(404, *BODY_ERRORS),
-    openapi_extra=_with_files({"image": "(the bytes of summer.png)"}, required=[]),
+    responses=error_responses(404, *BODY_ERRORS),
+    openapi_extra=_describe_upload_form({"image": "(the bytes of summer.png)"}, required=[]),
     summary="Change a saved image",
 )
 def update_image_template(
     request: Request,
     template_id: TemplateId,
     body: ImageTemplateChanges,
-    who: MayWrite,
-    parts: Services,
-    unit: OneUnit,
+    caller: CanWrite,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
 ) -> Response:
     """What is not named stays. Orders that were made with the earlier image keep it."""
-    template, picture = save_changed_image(id_in_path(template_id), body, who, parts, unit)
-    return answer(shape(request, parts, template), headers=_warnings(picture))
+    template, picture = save_changed_image_template(parse_path_id(template_id), body, caller, container, unit_of_work)
+    return json_response(serialize_image_template(request, container, template), headers=_image_warnings(picture))
 
 
-def save_changed_image(
-    number: int, body: ImageTemplateChanges, who: Caller, parts: ServiceParts, unit: Unit
+def save_changed_image_template(
+    template_id: int, body: ImageTemplateChanges, caller: Caller, container: Container, unit_of_work: UnitOfWork
 ) -> tuple[ImageTemplate, FetchedPicture | None]:
     """The template as it is then, and its new picture, if it has one."""
-    now = parts.clock()
-    changes = body.given()
-    with parts.db.transaction(tenant(who)) as tx:
-        before = template_service.read_image_template(tx, number)
-        home = before.sub_account_id
+    now = container.clock()
+    changes = body.provided_fields()
+    with container.db.transaction(build_tenant(caller)) as tx:
+        before = template_service.read_image_template(tx, template_id)
+        sub_account_id = before.sub_account_id
         if "sub_account_id" in changes:
-            home = changes["sub_account_id"] = template_service.home_of(tx, who, body.sub_account_id)
-    given = changes.pop("image", None)
-    picture = None if given is None else _fetched(parts, given)
+            sub_account_id = changes["sub_account_id"] = template_service.choose_sub_account(
+                tx, caller, body.sub_account_id
+            )
+    source = changes.pop("image", None)
+    picture = None if source is None else _fetch_image(container, source)
     image = None
-    if picture is not None or home != before.sub_account_id:
-        image = keep_image(
-            parts.db,
-            parts.shelf,
-            Tenant(who.account_id, home),
-            picture or read_image(parts.db, parts.shelf, tenant(who), before.image_file_id),
+    if picture is not None or sub_account_id != before.sub_account_id:
+        image = store_image(
+            container.db,
+            container.storage,
+            Tenant(caller.account_id, sub_account_id),
+            picture or read_image(container.db, container.storage, build_tenant(caller), before.image_file_id),
             now=now,
         )
     # What was looked up may be otherwise by now; from here on it stays.
     if "sub_account_id" in changes:
-        template_service.home_of(unit.tx, who, body.sub_account_id)
-    current = template_service.read_image_template(unit.tx, number, locked=True)
+        template_service.choose_sub_account(unit_of_work.tx, caller, body.sub_account_id)
+    current = template_service.read_image_template(unit_of_work.tx, template_id, locked=True)
     if image is not None:
-        _require_unmoved(before, current, takes_image=picture is None)
-        record_image(unit.tx, parts.shelf, image, now=now)
+        _require_unchanged(before, current, copies_image=picture is None)
+        record_image(unit_of_work.tx, container.storage, image, now=now)
         changes["image_file_id"] = image.id
-    return template_service.update_image_template(unit.tx, number, changes, now=now), picture
+    return template_service.update_image_template(unit_of_work.tx, template_id, changes, now=now), picture
 
 
-def _require_unmoved(before: ImageTemplate, current: ImageTemplate, *, takes_image: bool) -> None:
+def _require_unchanged(before: ImageTemplate, current: ImageTemplate, *, copies_image: bool) -> None:
     """The image was kept for the home that the template had, and may be the one that it had."""
-    is_elsewhere = current.sub_account_id != before.sub_account_id
-    if is_elsewhere or (takes_image and current.image_file_id != before.image_file_id):
+    has_moved = current.sub_account_id != before.sub_account_id
+    if has_moved or (copies_image and current.image_file_id != before.image_file_id):
         raise Conflict("Another call changed this template meanwhile: try again.", retry_after=1)
 
 
 @router.delete(
     "/image-templates/{template_id}",
     response_model=Message,
-    responses=errors(400, 404),
+    responses=error_responses(400, 404),
     summary="Delete a saved image",
 )
-def delete_image_template(template_id: TemplateId, who: MayWrite, parts: Services) -> Response:
+def delete_image_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
-    with parts.db.transaction(Tenant(who.account_id, who.sub_account_id)) as tx:
-        template_service.delete_image_template(tx, id_in_path(template_id))
-    return answer({"message": "success"})
+    with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
+        template_service.delete_image_template(tx, parse_path_id(template_id))
+    return json_response({"message": "success"})

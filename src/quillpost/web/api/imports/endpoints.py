@@ -9,39 +9,44 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.core.body_limits import Bounds, check_json
-from quillpost.core.clock import iso
+from quillpost.accounts.service import build_tenant
+from quillpost.core.body_limits import BodyLimits, check_json_limits
+from quillpost.core.clock import format_iso
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports.columns import FIELDS, name_of, require_someone, warnings_of
+from quillpost.recipients.imports.columns import (
+    IMPORT_FIELDS,
+    build_warnings,
+    clean_column_name,
+    require_address_or_email,
+)
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.service import Looked
+from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists.queries import MailingList
 from quillpost.web.api.bodies import MULTIPART
-from quillpost.web.api.dependencies import InTx, OneUnit, Services, id_in_path, may
-from quillpost.web.api.errors import BODY_ERRORS, WrongBody, errors
-from quillpost.web.api.imports import schemas as schemas
-from quillpost.web.api.mailing_lists.endpoints import MAY_READ, MAY_WRITE, ListId, MayWrite
-from quillpost.web.api.orders.responses import base_of
-from quillpost.web.api.responses import answer, name_ignored
+from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork, Services, parse_path_id, require_scope
+from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses
+from quillpost.web.api.imports import schemas
+from quillpost.web.api.mailing_lists.endpoints import CAN_READ, CAN_WRITE, CanWrite, ListId
+from quillpost.web.api.orders.responses import base_url
+from quillpost.web.api.responses import add_ignored_header, json_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.uploads import HOW, upload_of
+from quillpost.web.api.uploads import UPLOAD_HINT, get_upload
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Imports"])
 
-RECENT = 50
-PREVIEWED = 10
-LONGEST_PREVIEWED = 200
-YES, NO = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
+RECENT_IMPORTS = 50
+PREVIEW_ROWS = 10
+MAX_PREVIEW_CELL_LENGTH = 200
+TRUE_VALUES, FALSE_VALUES = ("true", "1", "yes", "on"), ("false", "0", "no", "off")
 
 ImportId = Annotated[str, Path(description="The import's id.", json_schema_extra={"type": "integer"})]
-InQuery = Annotated[str | None, Query(description="As the field of the form, where the body is the file.")]
+FormFieldQuery = Annotated[str | None, Query(description="As the field of the form, where the body is the file.")]
 
-_FORM: dict[str, Any] = {
+_FORM_SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["file"],
     "properties": {
@@ -58,12 +63,12 @@ _FORM: dict[str, Any] = {
         "file_name": {"type": "string", "description": "What to call the file."},
     },
 }
-_BODY = {
+_REQUEST_BODY = {
     "requestBody": {
         "required": True,
         "content": {
             MULTIPART: {
-                "schema": _FORM,
+                "schema": _FORM_SCHEMA,
                 "example": {"file": "(the bytes of visitors.csv)", "mapping": '{"Street": "address"}'},
             },
             "text/csv": {
@@ -75,204 +80,219 @@ _BODY = {
 }
 
 
-def shape(request: Request, work: Import) -> dict[str, Any]:
-    has_report = work.status == "done" and work.rows_rejected > 0 and work.file_key is not None
+def serialize_import(request: Request, file_import: Import) -> dict[str, Any]:
+    has_report = file_import.status == "done" and file_import.rows_rejected > 0 and file_import.file_key is not None
     return {
-        "id": work.id,
-        "mailing_list_id": work.mailing_list_id,
-        "status": work.status,
-        "file_name": work.file_name,
-        "columns": [column.written() for column in work.columns],
-        "warnings": warnings_of(work.columns),
-        "rows_total": work.rows_total,
-        "rows_read": work.rows_read,
-        "rows_imported": work.rows_imported,
-        "rows_rejected": work.rows_rejected,
-        "duplicates": work.duplicates,
-        "progress": work.progress,
-        "error": work.error,
-        "rejected_url": f"{base_of(request)}{PREFIX}/imports/{work.id}/rejected.csv" if has_report else None,
-        "created_at": iso(work.created_at),
-        "finished_at": iso(work.finished_at),
+        "id": file_import.id,
+        "mailing_list_id": file_import.mailing_list_id,
+        "status": file_import.status,
+        "file_name": file_import.file_name,
+        "columns": [column.to_dict() for column in file_import.columns],
+        "warnings": build_warnings(file_import.columns),
+        "rows_total": file_import.rows_total,
+        "rows_read": file_import.rows_read,
+        "rows_imported": file_import.rows_imported,
+        "rows_rejected": file_import.rows_rejected,
+        "duplicates": file_import.duplicates,
+        "progress": file_import.progress,
+        "error": file_import.error,
+        "rejected_url": f"{base_url(request)}{PREFIX}/imports/{file_import.id}/rejected.csv" if has_report else None,
+        "created_at": format_iso(file_import.created_at),
+        "finished_at": format_iso(file_import.finished_at),
     }
 
 
-def _looked(
+def _inspect_file(
     request: Request,
-    parts: Services,
-    mapping: InQuery = None,
-    header: InQuery = None,
-    file_name: InQuery = None,
-) -> Iterator[Looked]:
+    container: Services,
+    mapping: FormFieldQuery = None,
+    header: FormFieldQuery = None,
+    file_name: FormFieldQuery = None,
+) -> Iterator[InspectedImport]:
     """The file of the request as it would be read, or what is wrong with it."""
-    upload = upload_of(request)
+    upload = get_upload(request)
     if upload is None:
-        raise WrongBody(415, HOW)
-    said = upload.uploaded()
-    asked = {"mapping": mapping, "header": header, "file_name": file_name} | dict(said.fields)
-    looked = import_service.look(
-        said.file,
-        name=asked["file_name"] or said.name or "import.csv",
-        mapping=_mapping(asked["mapping"], parts.limits.bounds),
-        has_header=_flag("header", asked["header"]),
+        raise UnreadableBody(415, UPLOAD_HINT)
+    content = upload.get_content()
+    options = {"mapping": mapping, "header": header, "file_name": file_name} | dict(content.fields)
+    inspected = import_service.inspect_file(
+        content.file,
+        name=options["file_name"] or content.name or "import.csv",
+        mapping=_parse_mapping(options["mapping"], container.limits.bounds),
+        has_header=_parse_flag("header", options["header"]),
     )
     try:
-        yield looked
+        yield inspected
     finally:
-        if looked.file is not said.file:  # a workbook's rows
-            looked.file.close()
+        if inspected.file is not content.file:  # a workbook's rows
+            inspected.file.close()
 
 
-LookedAt = Annotated[Looked, Depends(_looked, scope="function")]
+InspectedFile = Annotated[InspectedImport, Depends(_inspect_file, scope="function")]
 
 
-def _known_list(mailing_list_id: ListId, who: MayWrite, parts: Services) -> MailingList:
+def _find_list(mailing_list_id: ListId, caller: CanWrite, container: Services) -> MailingList:
     """The list, before anybody looks at the file."""
-    with parts.db.transaction(tenant(who)) as tx:
-        return list_queries.read_list(tx, id_in_path(mailing_list_id))
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return list_queries.read_list(tx, parse_path_id(mailing_list_id))
 
 
-KnownList = Annotated[MailingList, Depends(_known_list, scope="function")]
+TargetList = Annotated[MailingList, Depends(_find_list, scope="function")]
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/import",
     status_code=202,
     response_model=schemas.ImportBegun,
-    responses=errors(404, *BODY_ERRORS),
-    openapi_extra=_BODY,
+    responses=error_responses(404, *BODY_ERRORS),
+    openapi_extra=_REQUEST_BODY,
     summary="Fill a mailing list from a file",
 )
 def import_into_mailing_list(
-    request: Request, into: KnownList, looked: LookedAt, parts: Services, unit: OneUnit
+    request: Request,
+    mailing_list: TargetList,
+    inspected: InspectedFile,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
 ) -> Response:
     """CSV (with commas, tabs, semicolons or bars; UTF-8, UTF-16 or Windows-1252) or the first sheet of an
     .xlsx workbook, up to `QUILLPOST_IMPORT_BYTES`. The answer comes at once. All of its people come onto the
     list at the same moment, when the list's `processed` is true again. A row that cannot be taken is
     reported with its reason and keeps no other out; whoever is on the list already stays as they are."""
-    import_service.require_own(into)
-    if not into.processed:
-        raise Conflict(import_service.BUSY)
-    key = import_service.keep(parts.shelf.store, looked, now=parts.clock())
+    import_service.require_own_list(mailing_list)
+    if not mailing_list.processed:
+        raise Conflict(import_service.LIST_BUSY)
+    key = import_service.store_file(container.storage.store, inspected, now=container.clock())
     try:
-        made = import_service.place(unit.tx, into.id, looked, key, clock=parts.clock)
+        file_import = import_service.create_import(
+            unit_of_work.tx, mailing_list.id, inspected, key, clock=container.clock
+        )
     except BaseException:
-        parts.shelf.store.delete(key)
+        container.storage.store.delete(key)
         raise
-    return name_ignored(answer(shape(request, made), status=202), _ignored(request))
+    return add_ignored_header(
+        json_response(serialize_import(request, file_import), status=202), _find_ignored_fields(request)
+    )
 
 
 @router.post(
     "/imports/preview",
     response_model=schemas.ImportPreview,
-    responses=errors(*BODY_ERRORS),
-    openapi_extra=_BODY,
-    dependencies=MAY_WRITE,
+    responses=error_responses(*BODY_ERRORS),
+    openapi_extra=_REQUEST_BODY,
+    dependencies=CAN_WRITE,
     summary="See how a file would be read",
 )
-def preview_import(request: Request, looked: LookedAt) -> Response:
+def preview_import(request: Request, inspected: InspectedFile) -> Response:
     """Its columns, what they seem to hold, and its first rows; nothing is kept of it. Of a long CSV file the
     beginning is enough."""
-    return name_ignored(answer(_previewed(looked)), _ignored(request))
+    return add_ignored_header(json_response(_serialize_preview(inspected)), _find_ignored_fields(request))
 
 
-def _ignored(request: Request) -> set[str]:
+def _find_ignored_fields(request: Request) -> set[str]:
     """Fields of the form that mean nothing to us."""
-    upload = upload_of(request)
-    return set() if upload is None else set(upload.uploaded().fields) - _FORM["properties"].keys()
+    upload = get_upload(request)
+    return set() if upload is None else set(upload.get_content().fields) - _FORM_SCHEMA["properties"].keys()
 
 
-def _mapping(text: str | None, bounds: Bounds) -> dict[str, Any] | None:
+def _parse_mapping(text: str | None, bounds: BodyLimits) -> dict[str, Any] | None:
     if text is None or not text.strip():
         return None
-    told = 'This must be a JSON object of columns and fields, such as {"Street": "address"}.'
-    check_json(text.encode(errors="surrogatepass"), bounds)
+    message = 'This must be a JSON object of columns and fields, such as {"Street": "address"}.'
+    check_json_limits(text.encode(errors="surrogatepass"), bounds)
     try:
-        found = json.loads(text, object_pairs_hook=_named_once)
+        mapping = json.loads(text, object_pairs_hook=_reject_duplicates)
     except (ValueError, RecursionError):
-        raise Invalid({"mapping": [told]}) from None
-    if not isinstance(found, dict):
-        raise Invalid({"mapping": [told]})
-    return found
+        raise Invalid({"mapping": [message]}) from None
+    if not isinstance(mapping, dict):
+        raise Invalid({"mapping": [message]})
+    return mapping
 
 
-def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        times = Counter(name for name, _ in pairs)
-        first = next(name for name, count in times.items() if count > 1)
-        raise Invalid({f"mapping.{name_of(first)}": ["This column is mapped twice: say once what it holds."]})
-    return found
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        first = next(name for name, count in counts.items() if count > 1)
+        raise Invalid({f"mapping.{clean_column_name(first)}": ["This column is mapped twice: say once what it holds."]})
+    return mapping
 
 
-def _flag(name: str, text: str | None) -> bool | None:
+def _parse_flag(name: str, text: str | None) -> bool | None:
     if text is None or not text.strip():
         return None
-    if text.strip().lower() not in (*YES, *NO):
+    if text.strip().lower() not in (*TRUE_VALUES, *FALSE_VALUES):
         raise Invalid({name: ["This must be true or false."]})
-    return text.strip().lower() in YES
+    return text.strip().lower() in TRUE_VALUES
 
 
-def _previewed(looked: Looked) -> dict[str, Any]:
-    why = None
+def _serialize_preview(inspected: InspectedImport) -> dict[str, Any]:
+    error = None
     try:
-        require_someone(looked.columns)
-    except Invalid as lacking:
-        why = lacking.message
-    width = looked.layout.width
+        require_address_or_email(inspected.columns)
+    except Invalid as invalid:
+        error = invalid.message
+    width = inspected.layout.width
     return {
-        "file_name": looked.name,
-        "header": looked.layout.has_header,
-        "encoding": None if looked.layout.is_workbook else looked.layout.encoding,
-        "delimiter": None if looked.layout.is_workbook else looked.layout.delimiter,
-        "columns": [column.written() for column in looked.columns],
-        "warnings": warnings_of(looked.columns),
+        "file_name": inspected.name,
+        "header": inspected.layout.has_header,
+        "encoding": None if inspected.layout.is_workbook else inspected.layout.encoding,
+        "delimiter": None if inspected.layout.is_workbook else inspected.layout.delimiter,
+        "columns": [column.to_dict() for column in inspected.columns],
+        "warnings": build_warnings(inspected.columns),
         "rows": [
-            [cell[:LONGEST_PREVIEWED] for cell in row[:width]] + [""] * (width - len(row))
-            for row in looked.rows[:PREVIEWED]
+            [cell[:MAX_PREVIEW_CELL_LENGTH] for cell in row[:width]] + [""] * (width - len(row))
+            for row in inspected.rows[:PREVIEW_ROWS]
         ],
-        "fields": list(FIELDS),
-        "error": why,
+        "fields": list(IMPORT_FIELDS),
+        "error": error,
     }
 
 
 @router.get(
     "/mailing-lists/{mailing_list_id}/imports",
     response_model=schemas.ImportList,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="List the imports into a mailing list, newest first",
 )
-def list_imports(request: Request, mailing_list_id: ListId, tx: InTx) -> Response:
+def list_imports(request: Request, mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """The last 50."""
-    found = list_queries.read_list(tx, id_in_path(mailing_list_id))
-    return answer(
-        {"data": [shape(request, each) for each in import_queries.recent_imports(tx, found.id, most=RECENT)]}
+    mailing_list = list_queries.read_list(tx, parse_path_id(mailing_list_id))
+    return json_response(
+        {
+            "data": [
+                serialize_import(request, file_import)
+                for file_import in import_queries.list_recent_imports(tx, mailing_list.id, limit=RECENT_IMPORTS)
+            ]
+        }
     )
 
 
 @router.get(
     "/imports/{import_id}",
     response_model=schemas.ImportShape,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Read an import",
 )
-def read_import(request: Request, import_id: ImportId, tx: InTx) -> Response:
+def read_import(request: Request, import_id: ImportId, tx: RequestTransaction) -> Response:
     """How far it is, and in the end how many were taken."""
-    return answer(shape(request, import_queries.read_import(tx, id_in_path(import_id))))
+    return json_response(serialize_import(request, import_queries.read_import(tx, parse_path_id(import_id))))
 
 
 @router.post(
     "/imports/{import_id}/cancel",
     response_model=schemas.ImportShape,
-    responses=errors(404, 409),
-    dependencies=MAY_WRITE,
+    responses=error_responses(404, 409),
+    dependencies=CAN_WRITE,
     summary="Cancel an import",
 )
-def cancel_import(request: Request, import_id: ImportId, tx: InTx, parts: Services) -> Response:
+def cancel_import(request: Request, import_id: ImportId, tx: RequestTransaction, container: Services) -> Response:
     """While it waits or runs: nobody of the file comes onto the list."""
-    return answer(shape(request, import_service.cancel(tx, id_in_path(import_id), clock=parts.clock)))
+    return json_response(
+        serialize_import(request, import_service.cancel_import(tx, parse_path_id(import_id), clock=container.clock))
+    )
 
 
 @router.get(
@@ -288,20 +308,20 @@ def cancel_import(request: Request, import_id: ImportId, tx: InTx, parts: Servic
                 }
             },
         },
-        **errors(400, 404),
+        **error_responses(400, 404),
     },
     summary="Read the rejected rows of an import as CSV",
 )
 def read_rejected_rows(
-    import_id: ImportId, who: Annotated[Caller, Depends(may("lists:read"))], parts: Services
+    import_id: ImportId, caller: Annotated[Caller, Depends(require_scope("lists:read"))], container: Services
 ) -> Response:
     """Each with its line in the file, the reason and all its cells; so the file can be mended and imported
     again. A value that a spreadsheet would take for a formula has a ' before it."""
-    with parts.db.transaction(tenant(who)) as tx:
-        work = import_queries.read_import(tx, id_in_path(import_id))
-    pieces: Iterator[bytes] = report.rejected_rows(parts.db, parts.shelf.store, work)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        file_import = import_queries.read_import(tx, parse_path_id(import_id))
+    chunks: Iterator[bytes] = report.stream_rejected_rows(container.db, container.storage.store, file_import)
     return StreamingResponse(
-        pieces,
+        chunks,
         media_type="text/csv",
-        headers={"Content-Disposition": f'attachment; filename="import-{work.id}-rejected.csv"'},
+        headers={"Content-Disposition": f'attachment; filename="import-{file_import.id}-rejected.csv"'},
     )

@@ -4,17 +4,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from quillpost.web.api.orders.schemas import Moment
+from quillpost.web.api.orders.schemas import Timestamp
 
-Status = Literal["waiting", "running", "done", "failed", "cancelled"]
+ImportStatus = Literal["waiting", "running", "done", "failed", "cancelled"]
 
-COLUMN: dict[str, Any] = {"column": "Street", "sample": "12 Main St", "field": "address"}
+COLUMN_EXAMPLE: dict[str, Any] = {"column": "Street", "sample": "12 Main St", "field": "address"}
 EXAMPLE: dict[str, Any] = {
     "id": 5,
     "mailing_list_id": 12,
     "status": "done",
     "file_name": "visitors.csv",
-    "columns": [{"column": "Full name", "sample": "Jane Doe", "field": "name"}, COLUMN],
+    "columns": [{"column": "Full name", "sample": "Jane Doe", "field": "name"}, COLUMN_EXAMPLE],
     "warnings": ["1 column is left out: Notes. Map it if you need it."],
     "rows_total": 240,
     "rows_read": 240,
@@ -27,14 +27,14 @@ EXAMPLE: dict[str, Any] = {
     "created_at": "2026-05-01T09:30:00Z",
     "finished_at": "2026-05-01T09:30:04Z",
 }
-WAITING = EXAMPLE | {
+WAITING_EXAMPLE = EXAMPLE | {
     "status": "waiting",
     "rows_total": None,
     **dict.fromkeys(("rows_read", "rows_imported", "rows_rejected", "duplicates"), 0),
     "progress": 0.0,
     **dict.fromkeys(("rejected_url", "finished_at")),
 }
-PREVIEW: dict[str, Any] = {
+PREVIEW_EXAMPLE: dict[str, Any] = {
     "file_name": "visitors.csv",
     "header": True,
     "encoding": "utf-8",
@@ -48,7 +48,7 @@ PREVIEW: dict[str, Any] = {
 
 
 class ColumnShape(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [COLUMN]})
+    model_config = ConfigDict(json_schema_extra={"examples": [COLUMN_EXAMPLE]})
 
     column: str = Field(description="Its name in the file, or its number in words.")
     sample: str = Field(description="The first that is in it.")
@@ -60,7 +60,7 @@ class ImportShape(BaseModel):
 
     id: int
     mailing_list_id: int
-    status: Status
+    status: ImportStatus
     file_name: str
     columns: list[ColumnShape]
     warnings: list[str] = Field(
@@ -73,17 +73,15 @@ class ImportShape(BaseModel):
     duplicates: int = Field(description="Rows whose address, or e-mail where they have none, came before.")
     progress: float = Field(ge=0, le=1, description="From 0 to 1.")
     error: str | None = Field(description="Why it failed.")
-    rejected_url: str | None = Field(
-        description="The rejected rows as CSV, once it is done; it needs the token."
-    )
-    created_at: Moment
-    finished_at: Moment | None
+    rejected_url: str | None = Field(description="The rejected rows as CSV, once it is done; it needs the token.")
+    created_at: Timestamp
+    finished_at: Timestamp | None
 
 
 class ImportBegun(ImportShape):
     """The same, before its work has begun."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [WAITING]})
+    model_config = ConfigDict(json_schema_extra={"examples": [WAITING_EXAMPLE]})
 
 
 class ImportList(BaseModel):
@@ -93,7 +91,7 @@ class ImportList(BaseModel):
 
 
 class ImportPreview(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [PREVIEW]})
+    model_config = ConfigDict(json_schema_extra={"examples": [PREVIEW_EXAMPLE]})
 
     file_name: str
     header: bool = Field(description="Whether the first row names the columns.")

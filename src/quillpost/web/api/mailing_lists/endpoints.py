@@ -10,51 +10,50 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Parts
-from quillpost.app.container import Parts as ServiceParts
-from quillpost.core.clock import ago, iso
+from quillpost.app.container import Container
+from quillpost.core.clock import format_iso, format_time_ago
 from quillpost.core.errors import Invalid
-from quillpost.orders.templates.rules import LONGEST_URL, wrong_saved_url
+from quillpost.orders.templates.rules import MAX_URL_LENGTH, saved_url_error
 from quillpost.recipients.addresses.service import UNDELIVERABLE
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
-from quillpost.recipients.lists.export import chunks, csv_file
+from quillpost.recipients.lists.export import read_chunks, write_csv_file
 from quillpost.recipients.lists.queries import MailingList
-from quillpost.recipients.lists.service import key_of
+from quillpost.recipients.lists.service import decrypt_list_key
 from quillpost.recipients.queries import Recipient
-from quillpost.recipients.rules import Person, written
+from quillpost.recipients.rules import Person, person_to_fields
 from quillpost.web.api.bodies import (
     NOT_BLANK,
-    NULL_IS_LEFT_OUT,
+    NULL_MEANS_DEFAULT,
     Body,
     Flag,
     Id,
-    SoughtText,
-    Switch,
+    OptionalFlag,
+    QueryText,
     Text,
-    said,
+    strip_or_none,
 )
 from quillpost.web.api.dependencies import (
-    AskedPage,
-    AskedSearch,
-    InTx,
-    Log,
+    PageQuery,
+    RequestAuditWriter,
+    RequestTransaction,
+    SearchQuery,
     Services,
     SubAccountFilter,
-    id_in_path,
-    may,
+    parse_path_id,
+    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.idempotency import HOLDS_SECRET
-from quillpost.web.api.mailing_lists import schemas as schemas
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
+from quillpost.web.api.mailing_lists import schemas
 from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import answer, linked
+from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 
-Shape = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def list_shape(parts: Parts, mailing_list: MailingList) -> Shape:
+def serialize_list(container: Container, mailing_list: MailingList) -> JsonObject:
     return {
         "id": mailing_list.id,
         "user_id": mailing_list.account_id,
@@ -69,81 +68,83 @@ def list_shape(parts: Parts, mailing_list: MailingList) -> Shape:
         "total_scans": mailing_list.total_scans,
         "unique_scans": mailing_list.unique_scans,
         "total_sends": mailing_list.total_sends,
-        "last_scan": iso(mailing_list.last_scan),
-        "last_send": iso(mailing_list.last_send),
-        "api_key": key_of(parts.sealer, mailing_list),
-        "created_at": iso(mailing_list.created_at),
-        "created_at_diff": ago(mailing_list.created_at, now=parts.clock()),
-        "updated_at": iso(mailing_list.updated_at),
+        "last_scan": format_iso(mailing_list.last_scan),
+        "last_send": format_iso(mailing_list.last_send),
+        "api_key": decrypt_list_key(container.encryptor, mailing_list),
+        "created_at": format_iso(mailing_list.created_at),
+        "created_at_diff": format_time_ago(mailing_list.created_at, now=container.clock()),
+        "updated_at": format_iso(mailing_list.updated_at),
     }
 
 
-def new_list_shape(parts: Parts, mailing_list: MailingList) -> Shape:
+def serialize_new_list(container: Container, mailing_list: MailingList) -> JsonObject:
     """As it is made, a list's `created_at` is told in words."""
-    shape = list_shape(parts, mailing_list)
-    return shape | {"created_at": shape["created_at_diff"]}
+    content = serialize_list(container, mailing_list)
+    return content | {"created_at": content["created_at_diff"]}
 
 
-def deliverability_of(person: Person) -> Shape:
+def serialize_deliverability(person: Person) -> JsonObject:
     """Whether mail arrives there. A row that nobody has judged yet counts as deliverable if it is whole."""
-    reaches = person.can_be_mailed and person.deliverability != UNDELIVERABLE
+    is_deliverable = person.can_be_mailed and person.deliverability != UNDELIVERABLE
     return {
-        "deliverability": person.deliverability if reaches else UNDELIVERABLE,
-        "can_deliver": reaches,
+        "deliverability": person.deliverability if is_deliverable else UNDELIVERABLE,
+        "can_deliver": is_deliverable,
         "deliverability_reasons": list(person.reasons),
     }
 
 
-def recipient_shapes(parts: Parts, lists: Iterable[MailingList]) -> Callable[[Recipient], Shape]:
+def create_recipient_serializer(
+    container: Container, lists: Iterable[MailingList]
+) -> Callable[[Recipient], JsonObject]:
     """How people on these lists are shown, each with its list under both of its names."""
     # A page may show one list thousands of times: it is written once.
-    written_lists = {each.id: orjson.Fragment(orjson.dumps(list_shape(parts, each))) for each in lists}
+    serialized_lists = {each.id: orjson.Fragment(orjson.dumps(serialize_list(container, each))) for each in lists}
 
-    def shape(recipient: Recipient) -> Shape:
-        mailing_list = written_lists[recipient.mailing_list_id]
+    def serialize(recipient: Recipient) -> JsonObject:
+        mailing_list = serialized_lists[recipient.mailing_list_id]
         return {
             "id": recipient.id,
             "mailing_list_id": recipient.mailing_list_id,
-            **written(recipient.person),
-            **deliverability_of(recipient.person),
+            **person_to_fields(recipient.person),
+            **serialize_deliverability(recipient.person),
             "mailing-list": mailing_list,
             "mailing_list": mailing_list,
-            "created_at": iso(recipient.created_at),
-            "updated_at": iso(recipient.updated_at),
+            "created_at": format_iso(recipient.created_at),
+            "updated_at": format_iso(recipient.updated_at),
         }
 
-    return shape
+    return serialize
 
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Mailing lists"])
 
-LONGEST = 300
+MAX_DESCRIPTION_LENGTH = 300
 
-MAY_READ = [Depends(may("lists:read"))]
-MAY_WRITE = [Depends(may("lists:write"))]
-MayRead = Annotated[Caller, Depends(may("lists:read"))]
-MayWrite = Annotated[Caller, Depends(may("lists:write"))]
+CAN_READ = [Depends(require_scope("lists:read"))]
+CAN_WRITE = [Depends(require_scope("lists:write"))]
+CanRead = Annotated[Caller, Depends(require_scope("lists:read"))]
+CanWrite = Annotated[Caller, Depends(require_scope("lists:write"))]
 ListId = Annotated[str, Path(description="The list's id.", json_schema_extra={"type": "integer"})]
-PartOfIt = Annotated[
-    SoughtText | None, Query(max_length=LONGEST, description="Only lists with this in their description.")
+DescriptionQuery = Annotated[
+    QueryText | None, Query(max_length=MAX_DESCRIPTION_LENGTH, description="Only lists with this in their description.")
 ]
-SECRET = {HOLDS_SECRET: "yes"}
+SECRET_HEADERS = {HOLDS_SECRET_HEADER: "yes"}
 
 
-def _named(text: str) -> str:
+def _require_description(text: str) -> str:
     if not text.strip():
         raise ValueError("Give the list a description.")
     return text.strip()
 
 
-Description = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_named)]
+Description = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_description)]
 
 
 class ListFields(Body):
     """What both a new list and a changed one may have."""
 
-    qrcode_url: Annotated[Text | None, AfterValidator(said)] = Field(
-        None, max_length=LONGEST_URL, description="Where QR codes on mail to this list lead."
+    qrcode_url: Annotated[Text | None, AfterValidator(strip_or_none)] = Field(
+        None, max_length=MAX_URL_LENGTH, description="Where QR codes on mail to this list lead."
     )
     sub_account_id: Id | None = Field(
         None,
@@ -157,15 +158,15 @@ class ListFields(Body):
         " said; its household, those of its family name at its address; or its email, wherever they live.",
     )
 
-    def columns(self, parts: ServiceParts) -> dict[str, Any]:
+    def columns(self, container: Container) -> dict[str, Any]:
         """What was named, or what is wrong with it."""
-        wrong = wrong_saved_url(self.qrcode_url, parts.check_url) if self.qrcode_url else None
-        if wrong is not None:
-            raise Invalid({"qrcode_url": [wrong]})
-        given = self.given()
-        if given.get("suppress_by", "") is None:
-            del given["suppress_by"]
-        return given
+        error = saved_url_error(self.qrcode_url, container.check_url) if self.qrcode_url else None
+        if error is not None:
+            raise Invalid({"qrcode_url": [error]})
+        columns = self.provided_fields()
+        if columns.get("suppress_by", "") is None:
+            del columns["suppress_by"]
+        return columns
 
 
 class NewMailingList(ListFields):
@@ -174,36 +175,30 @@ class NewMailingList(ListFields):
     )
 
     description: Description = Field(
-        max_length=LONGEST,
+        max_length=MAX_DESCRIPTION_LENGTH,
         validation_alias=AliasChoices("description", "name"),
         description="What you call it.",
         examples=["Open house visitors"],
     )
-    type: Annotated[schemas.ListType, NULL_IS_LEFT_OUT] = Field(
-        "manual", description="Where its people come from."
-    )
-    is_suppression_list: Switch = Field(False, description="Whoever is on it is mailed nothing.")
+    type: Annotated[schemas.ListType, NULL_MEANS_DEFAULT] = Field("manual", description="Where its people come from.")
+    is_suppression_list: OptionalFlag = Field(False, description="Whoever is on it is mailed nothing.")
 
-    def columns(self, parts: ServiceParts) -> dict[str, Any]:
-        ours = {"type": self.type, "is_suppression_list": self.is_suppression_list}
-        return ours | super().columns(parts)
+    def columns(self, container: Container) -> dict[str, Any]:
+        defaults = {"type": self.type, "is_suppression_list": self.is_suppression_list}
+        return defaults | super().columns(container)
 
 
 class ChangedMailingList(ListFields):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"description": "Visitors in May", "qrcode_url": None}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"description": "Visitors in May", "qrcode_url": None}]})
 
     # Each default stands for "stays"; null is none of them.
     description: Description = Field(
         default_factory=str,
-        max_length=LONGEST,
+        max_length=MAX_DESCRIPTION_LENGTH,
         validation_alias=AliasChoices("description", "name"),
         description="What you call it.",
     )
-    type: schemas.ListType = Field(
-        default_factory=lambda: "manual", description="Where its people come from."
-    )
+    type: schemas.ListType = Field(default_factory=lambda: "manual", description="Where its people come from.")
     is_suppression_list: Flag = Field(default_factory=bool, description="Whoever is on it is mailed nothing.")
 
 
@@ -216,131 +211,137 @@ class Merge(Body):
 @router.get(
     "/mailing-lists",
     response_model=schemas.MailingListPage,
-    responses=errors(400, 422),
-    dependencies=MAY_READ,
+    responses=error_responses(400, 422),
+    dependencies=CAN_READ,
     summary="List mailing lists, newest first",
 )
 def list_mailing_lists(
     request: Request,
-    tx: InTx,
-    parts: Services,
-    asked: AskedPage,
+    tx: RequestTransaction,
+    container: Services,
+    page_request: PageQuery,
     sub_account_id: SubAccountFilter,
-    search: AskedSearch,
-    query: PartOfIt = None,
+    search: SearchQuery,
+    query: DescriptionQuery = None,
 ) -> Response:
     """Suppression lists are among them. `search` looks at descriptions, by the beginnings of their words;
     `query` anywhere in them."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    page = list_queries.list_page(
-        tx, asked, sub_account_id=sub_account_id, description=said(query), search=search
+    page = list_queries.read_list_page(
+        tx, page_request, sub_account_id=sub_account_id, description=strip_or_none(query), search_text=search
     )
-    return linked(request, page, lambda each: list_shape(parts, each))
+    return page_response(request, page, lambda mailing_list: serialize_list(container, mailing_list))
 
 
 @router.post(
     "/mailing-lists",
     status_code=201,
     response_model=schemas.MailingListCreated,
-    responses=errors(*BODY_ERRORS),
+    responses=error_responses(*BODY_ERRORS),
     summary="Make a mailing list",
 )
-def create_mailing_list(body: NewMailingList, who: MayWrite, tx: InTx, parts: Services) -> Response:
+def create_mailing_list(
+    body: NewMailingList, caller: CanWrite, tx: RequestTransaction, container: Services
+) -> Response:
     """It is empty. Whoever is on a suppression list of the account gets none of its mail; one of a sub
     account bars mail of that sub account, and of none."""
-    made = list_service.make_list(tx, who, parts.sealer, body.columns(parts), now=parts.clock())
-    return answer(new_list_shape(parts, made), status=201, headers=SECRET)
+    mailing_list = list_service.create_list(
+        tx, caller, container.encryptor, body.columns(container), now=container.clock()
+    )
+    return json_response(serialize_new_list(container, mailing_list), status=201, headers=SECRET_HEADERS)
 
 
 @router.get(
     "/mailing-lists/{mailing_list_id}",
     response_model=schemas.MailingListShape,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Read a mailing list",
 )
-def read_mailing_list(mailing_list_id: ListId, tx: InTx, parts: Services) -> Response:
+def read_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, container: Services) -> Response:
     """With how many are on it, and what has become of mail to them."""
-    return answer(list_shape(parts, list_queries.read_list(tx, id_in_path(mailing_list_id))))
+    return json_response(serialize_list(container, list_queries.read_list(tx, parse_path_id(mailing_list_id))))
 
 
 @router.put(
     "/mailing-lists/{mailing_list_id}",
     response_model=schemas.MailingListShape,
-    responses=errors(404, *BODY_ERRORS),
+    responses=error_responses(404, *BODY_ERRORS),
     summary="Change a mailing list",
 )
 def change_mailing_list(
-    mailing_list_id: ListId, body: ChangedMailingList, who: MayWrite, tx: InTx, parts: Services
+    mailing_list_id: ListId, body: ChangedMailingList, caller: CanWrite, tx: RequestTransaction, container: Services
 ) -> Response:
     """What is not named stays. In another sub account its recipients are there with it, and so are the
     sub account's subscriptions to its events. It becomes no suppression list, and moves to no other sub
     account, while an order waits to be sent to it or an automation on it is switched on."""
     changed = list_service.change_list(
-        tx, who, id_in_path(mailing_list_id), body.columns(parts), now=parts.clock()
+        tx, caller, parse_path_id(mailing_list_id), body.columns(container), now=container.clock()
     )
-    return answer(list_shape(parts, changed))
+    return json_response(serialize_list(container, changed))
 
 
 @router.delete(
     "/mailing-lists/{mailing_list_id}",
     response_model=Message,
-    responses=errors(400, 404),
-    dependencies=MAY_WRITE,
+    responses=error_responses(400, 404),
+    dependencies=CAN_WRITE,
     summary="Delete a mailing list",
 )
-def delete_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
+def delete_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """With its recipients and the subscriptions to its events; not while an order waits to be sent to it, or
     an automation on it is switched on."""
-    list_service.end_list(tx, id_in_path(mailing_list_id))
-    return answer({"message": "success"})
+    list_service.remove_list(tx, parse_path_id(mailing_list_id))
+    return json_response({"message": "success"})
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/merge",
     response_model=schemas.MailingListShape,
-    responses=errors(404, *BODY_ERRORS),
-    dependencies=MAY_WRITE,
+    responses=error_responses(404, *BODY_ERRORS),
+    dependencies=CAN_WRITE,
     summary="Merge a mailing list into another",
 )
-def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: InTx, parts: Services) -> Response:
+def merge_mailing_list(mailing_list_id: ListId, body: Merge, tx: RequestTransaction, container: Services) -> Response:
     """Everyone goes over, but for those whose address is there already and, of those without an address,
     whose e-mail is; the subscriptions to the list's events and its automations go over too. Its counts of
     sends and scans are added to the other's, and the emptied list is deleted. Suppression lists merge with
     those alone that bar by the same."""
-    merged = list_service.merge_lists(tx, id_in_path(mailing_list_id), body.into, clock=parts.clock)
-    return answer(list_shape(parts, merged), headers=SECRET)
+    merged = list_service.merge_lists(tx, parse_path_id(mailing_list_id), body.into, clock=container.clock)
+    return json_response(serialize_list(container, merged), headers=SECRET_HEADERS)
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/dedupe",
     response_model=schemas.DoublesRemoved,
-    responses=errors(404, 409),
-    dependencies=MAY_WRITE,
+    responses=error_responses(404, 409),
+    dependencies=CAN_WRITE,
     summary="Remove doubles from a mailing list",
 )
-def dedupe_mailing_list(mailing_list_id: ListId, tx: InTx) -> Response:
+def dedupe_mailing_list(mailing_list_id: ListId, tx: RequestTransaction) -> Response:
     """An address is on a list once anyway, so this is about those without one. Of each e-mail the oldest
     stays; and none does where someone of the same e-mail and name has an address on the list, unless it is
     a suppression list. On one that bars by e-mail, of each e-mail the oldest stays, with or without one."""
-    removed = list_service.drop_doubles(tx, id_in_path(mailing_list_id))
-    return answer({"message": "success", "removed": removed})
+    removed = list_service.remove_duplicates(tx, parse_path_id(mailing_list_id))
+    return json_response({"message": "success", "removed": removed})
 
 
 @router.post(
     "/mailing-lists/{mailing_list_id}/rotate-key",
     response_model=schemas.MailingListShape,
-    responses=errors(404, 409),
-    dependencies=MAY_WRITE,
+    responses=error_responses(404, 409),
+    dependencies=CAN_WRITE,
     summary="Give a mailing list a new key",
 )
-def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Services, log: Log) -> Response:
+def rotate_list_key(
+    mailing_list_id: ListId, tx: RequestTransaction, container: Services, audit: RequestAuditWriter
+) -> Response:
     """The old `api_key` stops at once."""
-    changed = list_service.rotate_key(tx, parts.sealer, id_in_path(mailing_list_id), now=parts.clock())
-    about = {"name": changed.description, "id": changed.id}
-    log.note(tx, "list.key", about, sub_account_id=changed.sub_account_id)
-    return answer(list_shape(parts, changed), headers=SECRET)
+    changed = list_service.rotate_key(tx, container.encryptor, parse_path_id(mailing_list_id), now=container.clock())
+    details = {"name": changed.description, "id": changed.id}
+    audit.record(tx, "list.key", details, sub_account_id=changed.sub_account_id)
+    return json_response(serialize_list(container, changed), headers=SECRET_HEADERS)
 
 
 @router.get(
@@ -351,18 +352,18 @@ def rotate_list_key(mailing_list_id: ListId, tx: InTx, parts: Services, log: Log
             "description": "A line of field names, then a line for each recipient.",
             "content": {"text/csv": {"schema": {"type": "string"}, "example": "id,name\n340,Jane Doe\n"}},
         },
-        **errors(404),
+        **error_responses(404),
     },
-    dependencies=MAY_READ,
+    dependencies=CAN_READ,
     summary="Export a mailing list as CSV",
 )
-def export_mailing_list(mailing_list_id: ListId, tx: InTx, log: Log) -> Response:
+def export_mailing_list(mailing_list_id: ListId, tx: RequestTransaction, audit: RequestAuditWriter) -> Response:
     """Everyone, as they were added. A value that a spreadsheet would take for a formula has a ' before it."""
-    found = list_queries.read_list(tx, id_in_path(mailing_list_id))
-    about = {"name": found.description, "id": found.id}
-    log.note(tx, "list.exported", about, sub_account_id=found.sub_account_id)
+    mailing_list = list_queries.read_list(tx, parse_path_id(mailing_list_id))
+    details = {"name": mailing_list.description, "id": mailing_list.id}
+    audit.record(tx, "list.exported", details, sub_account_id=mailing_list.sub_account_id)
     return StreamingResponse(
-        chunks(csv_file(tx, found.id)),
+        read_chunks(write_csv_file(tx, mailing_list.id)),
         media_type="text/csv",
-        headers={"Content-Disposition": f'attachment; filename="mailing-list-{found.id}.csv"'},
+        headers={"Content-Disposition": f'attachment; filename="mailing-list-{mailing_list.id}.csv"'},
     )

@@ -4,13 +4,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from quillpost.web.api.orders.schemas import Links, Meta, Moment, linked_example
+from quillpost.web.api.orders.schemas import Links, Meta, Timestamp, page_example
 
 ListType = Literal[
     "csv", "manual", "map", "friends", "retarget", "leads", "automation", "radius", "crm", "qrscans",
 ]  # fmt: skip
 SuppressBy = Literal["address", "household", "email"]
-Ago = Annotated[str, Field(description="How long ago it was made.", examples=["5 minutes ago"])]
+TimeAgo = Annotated[str, Field(description="How long ago it was made.", examples=["5 minutes ago"])]
 
 EXAMPLE: dict[str, Any] = {
     "id": 12,
@@ -56,14 +56,14 @@ class MailingListShape(BaseModel):
     total_scans: int
     unique_scans: int
     total_sends: int
-    last_scan: Moment | None
-    last_send: Moment | None
+    last_scan: Timestamp | None
+    last_send: Timestamp | None
     api_key: str = Field(
         description="Lets recipients be added to this list, and to no other: `POST /hooks/lists/{api_key}`."
     )
-    created_at: Moment
-    created_at_diff: Ago
-    updated_at: Moment
+    created_at: Timestamp
+    created_at_diff: TimeAgo
+    updated_at: Timestamp
 
 
 class MailingListCreated(MailingListShape):
@@ -75,7 +75,7 @@ class MailingListCreated(MailingListShape):
 
 
 class MailingListPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/mailing-lists", EXAMPLE)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/mailing-lists", EXAMPLE)]})
 
     data: list[MailingListShape]
     links: Links

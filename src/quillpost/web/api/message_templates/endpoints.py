@@ -7,47 +7,43 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Parts as ServiceParts
-from quillpost.core.clock import iso
+from quillpost.app.container import Container
+from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
 from quillpost.orders.giftcards import brands
-from quillpost.orders.giftcards.rules import find_offered, no_such_brand, wrong_amount
-from quillpost.orders.request import HOUSE_COLOUR, HOUSE_REALISM, HOUSE_SIZE, HOUSE_STYLE
+from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
+from quillpost.orders.request import DEFAULT_COLOR, DEFAULT_FONT_SIZE, DEFAULT_REALISM, DEFAULT_STYLE
 from quillpost.orders.templates import service as template_service
-from quillpost.orders.templates.rules import GIFTCARD, examine_draft, unused_fields, without_unused
-from quillpost.orders.templates.service import MessageDraft, MessageTemplate
-from quillpost.rendering.models import parse_colour
+from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, find_unused_fields, validate_template
+from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
+from quillpost.rendering.models import parse_color
 from quillpost.web.api.dependencies import (
-    AskedPage,
-    AskedSearch,
-    InTx,
+    PageQuery,
+    RequestTransaction,
+    SearchQuery,
     Services,
     SubAccountFilter,
-    id_in_path,
-    may,
+    parse_path_id,
+    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.giftcards.schemas import OLD_AMOUNT, wrong_old_amount
-from quillpost.web.api.message_templates import schemas as schemas
-from quillpost.web.api.message_templates.schemas import (
-    MessageFields,
-    MessageTemplateChanges,
-    NewMessageTemplate,
-)
-from quillpost.web.api.orders.filters import WantedTypes
-from quillpost.web.api.orders.responses import base_of, brand_image
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.giftcards.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
+from quillpost.web.api.message_templates import schemas
+from quillpost.web.api.message_templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
+from quillpost.web.api.orders.filters import TemplateTypesQuery
+from quillpost.web.api.orders.responses import base_url, brand_image_url
 from quillpost.web.api.orders.schemas import Message
-from quillpost.web.api.responses import IGNORED, answer, linked, warning_header
+from quillpost.web.api.responses import IGNORED_HEADER, build_warning_header, json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
 
-MAY_READ = [Depends(may("templates:read"))]
-MayWrite = Annotated[Caller, Depends(may("templates:write"))]
+CAN_READ = [Depends(require_scope("templates:read"))]
+CanWrite = Annotated[Caller, Depends(require_scope("templates:write"))]
 TemplateId = Annotated[str, Path(description="The template's id.", json_schema_extra={"type": "integer"})]
 
 
-def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
+def serialize_message_template(request: Request, template: MessageTemplate) -> dict[str, Any]:
     brand = template.giftcard_brand_code
     return {
         "id": template.id,
@@ -56,174 +52,176 @@ def shape(request: Request, template: MessageTemplate) -> dict[str, Any]:
         "type": template.type,
         "name": template.name,
         "content": template.content,
-        **_handwriting(template),
+        **_serialize_handwriting(template),
         "additional_pages": template.additional_pages,
         "skip_creative_generation": int(template.skip_creative_generation),
         "custom_background_url": template.custom_background_url,
         "qrcode_url": template.qrcode_url,
         "cc_emails": list(template.cc_emails),
         "giftcard_brand_code": brand,
-        "giftcard_brand_image": brand_image(base_of(request), brand) if brand else None,
+        "giftcard_brand_image": brand_image_url(base_url(request), brand) if brand else None,
         "giftcard_amount": template.giftcard_amount,
         "landing_page_url": template.landing_page_url,
         "share_uuid": str(template.share_uuid),
-        "created_at": iso(template.created_at),
-        "updated_at": iso(template.updated_at),
+        "created_at": format_iso(template.created_at),
+        "updated_at": format_iso(template.updated_at),
     }
 
 
-def _handwriting(template: MessageTemplate) -> dict[str, Any]:
+def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
     """How it is written; what the template leaves open is what a send with it would do."""
     style, color, realism = (
         template.handwriting_style_id, template.font_color, template.handwriting_realism,
     )  # fmt: skip
     return {
-        "handwriting_style_id": HOUSE_STYLE if style is None else style,
-        "font_size": template.font_size or HOUSE_SIZE,
-        "font_color": color or parse_colour(HOUSE_COLOUR).rgba_text,
-        "handwriting_realism": HOUSE_REALISM if realism is None else realism,
+        "handwriting_style_id": DEFAULT_STYLE if style is None else style,
+        "font_size": template.font_size or DEFAULT_FONT_SIZE,
+        "font_color": color or parse_color(DEFAULT_COLOR).rgba_text,
+        "handwriting_realism": DEFAULT_REALISM if realism is None else realism,
     }
 
 
-def examined(
-    tx: Tx, parts: ServiceParts, body: MessageFields, before: MessageDraft
-) -> tuple[MessageDraft, dict[str, str]]:
+def check_draft(
+    tx: Tx, container: Container, body: MessageFields, before: MessageTemplateValues
+) -> tuple[MessageTemplateValues, dict[str, str]]:
     """What is saved of a template that was like this before, and the headers that name what is not."""
-    wanted, old = before.changed(body.told()), body.giftcard_amount_in_cents
-    is_gift, faults = wanted.type in GIFTCARD, dict[str, str]()
-    if is_gift and (wrong := wrong_old_amount(old, is_taken=parts.limits.legacy_fields)):
-        faults[OLD_AMOUNT] = wrong
-    elif is_gift and old is not None and body.giftcard_amount is None:
-        wanted = wanted.changed({"giftcard_amount": old})
-    draft = without_unused(wanted)
-    examine_draft(
+    requested, legacy_amount = before.with_values(body.draft_values()), body.giftcard_amount_in_cents
+    is_giftcard, errors = requested.type in GIFTCARD_TYPES, dict[str, str]()
+    if is_giftcard and (error := check_legacy_amount(legacy_amount, is_allowed=container.limits.legacy_fields)):
+        errors[LEGACY_AMOUNT_FIELD] = error
+    elif is_giftcard and legacy_amount is not None and body.giftcard_amount is None:
+        requested = requested.with_values({"giftcard_amount": legacy_amount})
+    draft = clear_unused_fields(requested)
+    validate_template(
         draft,
-        styles=parts.studio.hands.styles,
-        check_url=parts.check_url,
-        most_characters=parts.limits.message_characters,
-        known_faults=faults | _wrong_choice(tx, draft),
+        styles=container.renderer.hands.styles,
+        check_url=container.check_url,
+        max_characters=container.limits.message_characters,
+        known_errors=errors | _check_giftcard(tx, draft),
     )
-    unused, given = unused_fields(wanted), body.given()
-    ignored = [name for name in unused if name in given]
-    ignored += [OLD_AMOUNT] if OLD_AMOUNT in given and not is_gift else []
-    headers = {IGNORED: ", ".join(ignored)} if ignored else {}
-    if gone := [name for name in unused if name not in given]:
-        headers |= warning_header([f"A template of type {draft.type} has no {', '.join(gone)}: removed."])
+    unused, provided = find_unused_fields(requested), body.provided_fields()
+    ignored = [name for name in unused if name in provided]
+    ignored += [LEGACY_AMOUNT_FIELD] if LEGACY_AMOUNT_FIELD in provided and not is_giftcard else []
+    headers = {IGNORED_HEADER: ", ".join(ignored)} if ignored else {}
+    if removed := [name for name in unused if name not in provided]:
+        headers |= build_warning_header([f"A template of type {draft.type} has no {', '.join(removed)}: removed."])
     return draft, headers
 
 
-def _wrong_choice(tx: Tx, draft: MessageDraft) -> dict[str, str]:
+def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
     """What the catalogue has against the card that a template brings."""
-    if draft.type not in GIFTCARD or draft.giftcard_brand_code is None:
+    if draft.type not in GIFTCARD_TYPES or draft.giftcard_brand_code is None:
         return {}
-    offered = brands.offered(tx)
-    brand = find_offered(draft.giftcard_brand_code, offered)
+    offered = brands.list_offered_brands(tx)
+    brand = find_offered_brand(draft.giftcard_brand_code, offered)
     if brand is None:
-        return {"giftcard_brand_code": no_such_brand(draft.giftcard_brand_code, offered)}
-    wrong = None if draft.giftcard_amount is None else wrong_amount(draft.giftcard_amount, brand)
-    return {"giftcard_amount": wrong} if wrong else {}
+        return {"giftcard_brand_code": unknown_brand_error(draft.giftcard_brand_code, offered)}
+    error = None if draft.giftcard_amount is None else amount_error(draft.giftcard_amount, brand)
+    return {"giftcard_amount": error} if error else {}
 
 
 @router.post(
     "/message-templates",
     status_code=201,
     response_model=schemas.MessageTemplateShape,
-    responses=errors(*BODY_ERRORS),
+    responses=error_responses(*BODY_ERRORS),
     summary="Save a message",
 )
 def create_message_template(
-    request: Request, body: NewMessageTemplate, who: MayWrite, tx: InTx, parts: Services
+    request: Request, body: NewMessageTemplate, caller: CanWrite, tx: RequestTransaction, container: Services
 ) -> Response:
     """What the type has no use for is ignored, and named in `X-Ignored-Fields`."""
-    template, headers = save_new_message(tx, who, body, parts)
-    return answer(shape(request, template), status=201, headers=headers)
+    template, headers = save_new_message_template(tx, caller, body, container)
+    return json_response(serialize_message_template(request, template), status=201, headers=headers)
 
 
-def save_new_message(
-    tx: Tx, who: Caller, body: NewMessageTemplate, parts: ServiceParts
+def save_new_message_template(
+    tx: Tx, caller: Caller, body: NewMessageTemplate, container: Container
 ) -> tuple[MessageTemplate, dict[str, str]]:
     """The template, and the headers that name what was left out."""
-    draft, headers = examined(tx, parts, body, MessageDraft(type=body.type, name=body.name))
-    home = template_service.home_of(tx, who, body.sub_account_id)
-    columns = draft.columns() | {"account_id": who.account_id, "sub_account_id": home}
-    return template_service.insert_message_template(tx, columns, now=parts.clock()), headers
+    draft, headers = check_draft(tx, container, body, MessageTemplateValues(type=body.type, name=body.name))
+    sub_account_id = template_service.choose_sub_account(tx, caller, body.sub_account_id)
+    columns = draft.column_values() | {"account_id": caller.account_id, "sub_account_id": sub_account_id}
+    return template_service.insert_message_template(tx, columns, now=container.clock()), headers
 
 
 @router.get(
     "/message-templates",
     response_model=schemas.MessageTemplatePage,
-    responses=errors(400, 422),
-    dependencies=MAY_READ,
+    responses=error_responses(400, 422),
+    dependencies=CAN_READ,
     summary="List saved messages, newest first",
 )
 def list_message_templates(
     request: Request,
-    tx: InTx,
-    asked: AskedPage,
+    tx: RequestTransaction,
+    page_request: PageQuery,
     sub_account_id: SubAccountFilter,
-    types: WantedTypes,
-    search: AskedSearch,
+    types: TemplateTypesQuery,
+    search: SearchQuery,
 ) -> Response:
     """Filter by type and sub account; `search` looks at names and contents."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     page = template_service.list_message_templates(
-        tx, asked, sub_account_id=sub_account_id, types=types, search=search
+        tx, page_request, sub_account_id=sub_account_id, types=types, search=search
     )
-    return linked(request, page, partial(shape, request))
+    return page_response(request, page, partial(serialize_message_template, request))
 
 
 @router.get(
     "/message-templates/{template_id}",
     response_model=schemas.MessageTemplateShape,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Read a saved message",
 )
-def read_message_template(request: Request, template_id: TemplateId, tx: InTx) -> Response:
+def read_message_template(request: Request, template_id: TemplateId, tx: RequestTransaction) -> Response:
     """A saved message with how it is written, as a send with it would be."""
-    return answer(shape(request, template_service.read_message_template(tx, id_in_path(template_id))))
+    return json_response(
+        serialize_message_template(request, template_service.read_message_template(tx, parse_path_id(template_id)))
+    )
 
 
 @router.put(
     "/message-templates/{template_id}",
     response_model=schemas.MessageTemplateShape,
-    responses=errors(404, *BODY_ERRORS),
+    responses=error_responses(404, *BODY_ERRORS),
     summary="Change a saved message",
 )
 def update_message_template(
     request: Request,
     template_id: TemplateId,
     body: MessageTemplateChanges,
-    who: MayWrite,
-    tx: InTx,
-    parts: Services,
+    caller: CanWrite,
+    tx: RequestTransaction,
+    container: Services,
 ) -> Response:
     """What is not named stays, null clears. The whole must be right for its type afterwards."""
-    template, headers = save_changed_message(tx, who, id_in_path(template_id), body, parts)
-    return answer(shape(request, template), headers=headers)
+    template, headers = save_changed_message_template(tx, caller, parse_path_id(template_id), body, container)
+    return json_response(serialize_message_template(request, template), headers=headers)
 
 
-def save_changed_message(
-    tx: Tx, who: Caller, number: int, body: MessageTemplateChanges, parts: ServiceParts
+def save_changed_message_template(
+    tx: Tx, caller: Caller, template_id: int, body: MessageTemplateChanges, container: Container
 ) -> tuple[MessageTemplate, dict[str, str]]:
     """The template as it is then, and the headers that name what was left out."""
-    before = template_service.read_message_template(tx, number, locked=True)
-    draft, headers = examined(tx, parts, body, before)
-    changes = draft.columns()
-    if "sub_account_id" in body.given():
-        changes["sub_account_id"] = template_service.home_of(tx, who, body.sub_account_id)
-    return template_service.update_message_template(tx, before.id, changes, now=parts.clock()), headers
+    before = template_service.read_message_template(tx, template_id, locked=True)
+    draft, headers = check_draft(tx, container, body, before)
+    changes = draft.column_values()
+    if "sub_account_id" in body.provided_fields():
+        changes["sub_account_id"] = template_service.choose_sub_account(tx, caller, body.sub_account_id)
+    return template_service.update_message_template(tx, before.id, changes, now=container.clock()), headers
 
 
 @router.delete(
     "/message-templates/{template_id}",
     response_model=Message,
-    responses=errors(400, 404),
+    responses=error_responses(400, 404),
     summary="Delete a saved message",
 )
-def delete_message_template(template_id: TemplateId, who: MayWrite, parts: Services) -> Response:
+def delete_message_template(template_id: TemplateId, caller: CanWrite, container: Services) -> Response:
     """Not while an order that is reviewing or paused uses it, be it a test order or a live one."""
-    with parts.db.transaction(Tenant(who.account_id, who.sub_account_id)) as tx:
-        template_service.delete_message_template(tx, id_in_path(template_id))
-    return answer({"message": "success"})
+    with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
+        template_service.delete_message_template(tx, parse_path_id(template_id))
+    return json_response({"message": "success"})

@@ -5,17 +5,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from quillpost.orders.templates.rules import CARDS, GIFTCARD, LETTERS
-from quillpost.web.api.bodies import Body, Flag, Id, Text, Whole
-from quillpost.web.api.giftcards.schemas import OLD_AMOUNT, OldAmount, SavedAmount, ignored_old_amount
-from quillpost.web.api.image_templates.schemas import NOT_NULL, MaybeText, MaybeUrl, Name
-from quillpost.web.api.orders.schemas import Links, Meta, Moment, Money, linked_example
-from quillpost.web.api.requirements import ID, SAYS_SOMETHING, URL, any_of, has
-from quillpost.web.api.send.schemas import Notified
+from quillpost.orders.templates.rules import CARD_TYPES, GIFTCARD_TYPES, LETTER_TYPES
+from quillpost.web.api.bodies import Body, Flag, Id, Text, WholeNumber
+from quillpost.web.api.giftcards.schemas import (
+    LEGACY_AMOUNT_FIELD,
+    LegacyAmount,
+    SavedAmount,
+    find_ignored_legacy_amount,
+)
+from quillpost.web.api.image_templates.schemas import NOT_NULL, Name, OptionalText, OptionalUrl
+from quillpost.web.api.orders.schemas import Links, Meta, Money, Timestamp, page_example
+from quillpost.web.api.requirements import INTEGER, NON_BLANK_TEXT, URL_TEXT, any_of, requires_fields
+from quillpost.web.api.send.schemas import NotificationAddresses
 
-MessageType = Literal[
-    "postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard"
-]
+MessageType = Literal["postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
 
 EXAMPLE: dict[str, Any] = {
@@ -70,67 +73,59 @@ class MessageTemplateShape(BaseModel):
     giftcard_amount: Money | None
     landing_page_url: str | None
     share_uuid: str
-    created_at: Moment
-    updated_at: Moment
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class MessageTemplatePage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/message-templates", EXAMPLE)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/message-templates", EXAMPLE)]})
 
     data: list[MessageTemplateShape]
     links: Links
     meta: Meta
 
 
-LONGEST_CONTENT = 100_000
+MAX_CONTENT_LENGTH = 100_000
 """Far beyond what fits: how much is taken is a setting, and what fits is seen when it is sent."""
 
 
 class MessageFields(Body):
     """What may be given on creation and changed later."""
 
-    content: Annotated[Text, Field(max_length=LONGEST_CONTENT)] | None = Field(
+    content: Annotated[Text, Field(max_length=MAX_CONTENT_LENGTH)] | None = Field(
         None,
         description="The handwritten text, which may hold variables such as %FIRST_NAME%."
         " Required unless there is a pdf_only_url.",
     )
-    handwriting_style_id: Whole | None = Field(
-        None,
-        validation_alias=AliasChoices("handwriting_style_id", "handwriting_style"),
-        description="The hand's id.",
+    handwriting_style_id: WholeNumber | None = Field(
+        None, validation_alias=AliasChoices("handwriting_style_id", "handwriting_style"), description="The hand's id."
     )
     font_size: FontSize | None = Field(None, description="Of effect on hands of type AI.")
-    font_color: MaybeText = Field(
-        None, description="blue, black, green, purple, red, #rrggbb, rgb() or rgba()."
-    )
+    font_color: OptionalText = Field(None, description="blue, black, green, purple, red, #rrggbb, rgb() or rgba().")
     handwriting_realism: Flag | None = Field(None, description="Of effect on hands of type AI.")
-    additional_pages: MaybeUrl = Field(
-        None, description="A PDF whose pages follow the cover letter. Letters only."
-    )
-    pdf_only_url: MaybeUrl = Field(
+    additional_pages: OptionalUrl = Field(None, description="A PDF whose pages follow the cover letter. Letters only.")
+    pdf_only_url: OptionalUrl = Field(
         None,
         description="A PDF that is the whole mailer; sets skip_creative_generation. Letters only."
         " Not shown in answers.",
     )
-    custom_background_url: MaybeUrl = Field(
-        None,
-        description="PNG or JPEG for the back of a postcard or magnacard, or inside a notecard or gift card.",
+    custom_background_url: OptionalUrl = Field(
+        None, description="PNG or JPEG for the back of a postcard or magnacard, or inside a notecard or gift card."
     )
-    qrcode_url: MaybeUrl = Field(
+    qrcode_url: OptionalUrl = Field(
         None, description="Where the printed QR code leads. May hold variables, as ~FIRST_NAME~."
     )
-    cc_emails: Notified | None = Field(
+    cc_emails: NotificationAddresses | None = Field(
         None, description="Who is told of scans: e-mail addresses, or phones as +15125550100@sms."
     )
-    giftcard_brand_code: MaybeText = Field(
-        None,
-        description="The brand_code of one of GET /giftcard-brands. Required when the type is giftcard.",
+    giftcard_brand_code: OptionalText = Field(
+        None, description="The brand_code of one of GET /giftcard-brands. Required when the type is giftcard."
     )
     giftcard_amount: SavedAmount | None = Field(
         None, description="In cents, of the brand's available_amounts. Required when the type is giftcard."
     )
-    giftcard_amount_in_cents: OldAmount = None
-    landing_page_url: MaybeUrl = Field(
+    giftcard_amount_in_cents: LegacyAmount = None
+    landing_page_url: OptionalUrl = Field(
         None, description="A page that recipients must visit before they redeem. Gift cards only."
     )
     sub_account_id: Id | None = Field(
@@ -140,14 +135,14 @@ class MessageFields(Body):
     )
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | ignored_old_amount(sent)
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
-    def told(self) -> dict[str, Any]:
+    def draft_values(self) -> dict[str, Any]:
         """The named fields as a draft has them."""
-        values = self.given()
+        values = self.provided_fields()
         values.pop("sub_account_id", None)
-        values.pop(OLD_AMOUNT, None)
+        values.pop(LEGACY_AMOUNT_FIELD, None)
         if "content" in values:
             values["content"] = values["content"] or ""
         if "cc_emails" in values:
@@ -155,7 +150,7 @@ class MessageFields(Body):
         return values
 
 
-def _types(names: Set[str]) -> dict[str, Any]:
+def _type_schema(names: Set[str]) -> dict[str, Any]:
     return {"type": "string", "enum": sorted(names)}
 
 
@@ -175,15 +170,15 @@ class NewMessageTemplate(MessageFields):
             "allOf": [
                 any_of(
                     [
-                        has(content=SAYS_SOMETHING),
-                        has(type=_types(LETTERS), pdf_only_url=URL),
-                        has(type=_types(CARDS), custom_background_url=URL),
+                        requires_fields(content=NON_BLANK_TEXT),
+                        requires_fields(type=_type_schema(LETTER_TYPES), pdf_only_url=URL_TEXT),
+                        requires_fields(type=_type_schema(CARD_TYPES), custom_background_url=URL_TEXT),
                     ]
                 ),
                 any_of(
                     [
-                        has(type=_types(LETTERS | CARDS - GIFTCARD)),
-                        has(giftcard_brand_code=SAYS_SOMETHING, giftcard_amount=ID),
+                        requires_fields(type=_type_schema(LETTER_TYPES | CARD_TYPES - GIFTCARD_TYPES)),
+                        requires_fields(giftcard_brand_code=NON_BLANK_TEXT, giftcard_amount=INTEGER),
                     ]
                 ),
             ],

@@ -7,152 +7,159 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Parts as ServiceParts
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.proofs import draw_proof
 from quillpost.orders import create, items
 from quillpost.orders import queries as order_queries
-from quillpost.orders.changes import Changes, edit, new_words
-from quillpost.orders.drafts import Draft
-from quillpost.orders.models import Gift, Order
-from quillpost.orders.replay import resolve_again
-from quillpost.orders.requests import Faults
+from quillpost.orders.changes import OrderEdit, check_new_message, edit_order
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.models import GiftcardChoice, Order
+from quillpost.orders.replay import resolve_replay
+from quillpost.orders.requests import FieldErrors
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.stats import add_up
-from quillpost.web.api.bodies import Body, Switch, Text
+from quillpost.orders.stats import sum_orders
+from quillpost.web.api.bodies import Body, OptionalFlag, Text
 from quillpost.web.api.dependencies import (
-    AskedPage,
-    InTx,
-    OneUnit,
+    PageQuery,
+    RequestTransaction,
+    RequestUnitOfWork,
     Services,
     SubAccountFilter,
-    Unit,
-    id_in_path,
-    may,
+    UnitOfWork,
+    parse_path_id,
+    require_scope,
 )
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.orders import schemas as schemas
-from quillpost.web.api.orders.filters import (
-    METADATA_PARAMETER,
-    AskedMoment,
-    WantedOrders,
-    moment,
-    moment_after,
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.orders import schemas
+from quillpost.web.api.orders.filters import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
+from quillpost.web.api.orders.responses import (
+    serialize_order,
+    serialize_order_details,
+    serialize_stats,
+    serialize_tracking,
 )
-from quillpost.web.api.orders.responses import order_read_shape, order_shape, stats_shape, track_shape
 from quillpost.web.api.orders.schemas import OrderRead
-from quillpost.web.api.responses import answer, linked, unmeasured
+from quillpost.web.api.responses import json_response, page_response, without_length
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.endpoints import MaySend
+from quillpost.web.api.send.endpoints import CanSend
 from quillpost.web.api.send.requests import (
-    LONGEST_TEXT,
+    MAX_TEXT_LENGTH,
     Metadata,
     Schedule,
     check_recipients,
-    metadata_text,
-    schedule,
+    parse_schedule,
+    to_metadata_text,
 )
-from quillpost.web.api.send.schemas import InlineRecipients, SendResponse, ignored_in_recipients
-from quillpost.web.api.send.service import carry_out, draft_resolved
+from quillpost.web.api.send.schemas import InlineRecipients, SendResponse, find_ignored_in_recipients
+from quillpost.web.api.send.service import create_and_respond, draft_resolved_order
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
-MayRead = Annotated[Caller, Depends(may("orders:read"))]
-Start = Annotated[AskedMoment, Query(description="The first ISO 8601 date or date-time.")]
-End = Annotated[AskedMoment, Query(description="The last ISO 8601 date or date-time, itself included.")]
+CanRead = Annotated[Caller, Depends(require_scope("orders:read"))]
+StartQuery = Annotated[TimeQuery, Query(description="The first ISO 8601 date or date-time.")]
+EndQuery = Annotated[TimeQuery, Query(description="The last ISO 8601 date or date-time, itself included.")]
 
 
 @router.get(
-    "/orders/stats",
-    response_model=schemas.OrderStats,
-    responses=errors(400, 422),
-    summary="Add up orders",
+    "/orders/stats", response_model=schemas.OrderStats, responses=error_responses(400, 422), summary="Add up orders"
 )
 def read_stats(
-    who: MayRead, tx: InTx, sub_account_id: SubAccountFilter, start_date: Start = None, end_date: End = None
+    caller: CanRead,
+    tx: RequestTransaction,
+    sub_account_id: SubAccountFilter,
+    start_date: StartQuery = None,
+    end_date: EndQuery = None,
 ) -> Response:
     """How the pieces of all orders made in this time stand now, and what those orders cost."""
-    faults: Faults = {}
-    since = moment("start_date", start_date, faults)
-    until = moment_after("end_date", end_date, faults)
+    field_errors: FieldErrors = {}
+    since = parse_time("start_date", start_date, field_errors)
+    until = parse_end_time("end_date", end_date, field_errors)
     if since is not None and until is not None and since >= until:
-        faults["end_date"] = ["The end must not be before the start."]
-    if faults:
-        raise Invalid(faults)
+        field_errors["end_date"] = ["The end must not be before the start."]
+    if field_errors:
+        raise Invalid(field_errors)
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
-    return answer(
-        stats_shape(add_up(tx, tenant(who), since=since, until=until, sub_account_id=sub_account_id))
+    return json_response(
+        serialize_stats(sum_orders(tx, build_tenant(caller), since=since, until=until, sub_account_id=sub_account_id))
     )
 
 
-MOST_IN_TROUBLE = 1_000
-PDF = "application/pdf"
-BY_METADATA = {"parameters": [METADATA_PARAMETER]}
+MAX_FAILED_ITEMS = 1_000
+PDF_TYPE = "application/pdf"
+METADATA_EXTRA = {"parameters": [METADATA_PARAMETER]}
 
-MAY_READ = [Depends(may("orders:read"))]
-MAY_WRITE = [Depends(may("orders:write"))]
+CAN_READ = [Depends(require_scope("orders:read"))]
+CAN_WRITE = [Depends(require_scope("orders:write"))]
 OrderId = Annotated[str, Path(description="The order's id.", json_schema_extra={"type": "integer"})]
 
 
-@router.get("/orders", include_in_schema=False, openapi_extra=BY_METADATA)
+@router.get("/orders", include_in_schema=False, openapi_extra=METADATA_EXTRA)
 @router.get(
     "/orders/list",
     response_model=schemas.OrderPage,
-    responses=errors(400, 422),
+    responses=error_responses(400, 422),
     summary="List orders, newest first",
-    openapi_extra=BY_METADATA,
+    openapi_extra=METADATA_EXTRA,
 )
 def list_orders(
-    request: Request, who: MayRead, tx: InTx, parts: Services, asked: AskedPage, wanted: WantedOrders
+    request: Request,
+    caller: CanRead,
+    tx: RequestTransaction,
+    container: Services,
+    page_request: PageQuery,
+    filters: OrderFilterQuery,
 ) -> Response:
     """Filter by sub account, type, status, the time of creation, and by what is in the metadata. `search`
     finds orders by someone they go to (name, company, e-mail or address), or by their id.
 
     Also at `/orders`.
     """
-    if wanted.sub_account_id is not None:
-        require_sub_account(tx, wanted.sub_account_id)
-    page = order_queries.list_orders(parts.db, tx, tenant(who), asked, wanted)
-    return linked(request, page, lambda order: order_shape(request, parts, order))
+    if filters.sub_account_id is not None:
+        require_sub_account(tx, filters.sub_account_id)
+    page = order_queries.list_orders(container.db, tx, build_tenant(caller), page_request, filters)
+    return page_response(request, page, lambda order: serialize_order(request, container, order))
 
 
 @router.get(
     "/orders/{order_id}",
     response_model=schemas.OrderRead,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Read an order",
 )
-def read_order(request: Request, order_id: OrderId, tx: InTx, parts: Services) -> Response:
+def read_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """The order, with `warnings` where something about it deserves a look."""
-    order = items.read_order(tx, id_in_path(order_id))
-    return answer(order_read_shape(request, parts, order))
+    order = items.read_order(tx, parse_path_id(order_id))
+    return json_response(serialize_order_details(request, container, order))
 
 
 @router.get(
     "/orders/{order_id}/track",
     response_model=schemas.TrackResponse,
-    responses=errors(404),
-    dependencies=MAY_READ,
+    responses=error_responses(404),
+    dependencies=CAN_READ,
     summary="Track an order",
 )
-def track_order(request: Request, order_id: OrderId, tx: InTx, parts: Services) -> Response:
+def track_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """How many pieces stand where, and those that failed or came back (the first thousand)."""
-    order = items.read_order(tx, id_in_path(order_id))
+    order = items.read_order(tx, parse_path_id(order_id))
     failed, returned = (
-        order_queries.items_in_trouble(tx, order, status, most=MOST_IN_TROUBLE)
+        order_queries.list_items_with_status(tx, order, status, limit=MAX_FAILED_ITEMS)
         for status in (ItemStatus.FAILED, ItemStatus.RETURNED_TO_SENDER)
     )
-    return answer(track_shape(order_shape(request, parts, order), order, failed=failed, returned=returned))
+    return json_response(
+        serialize_tracking(serialize_order(request, container, order), order, failed=failed, returned=returned)
+    )
 
 
-def _require_order(who: Caller, order_id: str, parts: Services) -> int:
+def _require_order(caller: Caller, order_id: str, container: Services) -> int:
     """The id of an order that is the caller's; the transaction ends before anything is drawn."""
-    with parts.db.transaction(tenant(who)) as tx:
-        return items.read_order(tx, id_in_path(order_id)).id
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return items.read_order(tx, parse_path_id(order_id)).id
 
 
 @router.get(
@@ -161,37 +168,37 @@ def _require_order(who: Caller, order_id: str, parts: Services) -> int:
     responses={
         200: {
             "description": "The pages of the first pieces, then their envelopes.",
-            "content": {PDF: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {PDF_TYPE: {"schema": {"type": "string", "format": "binary"}}},
         },
-        **errors(400, 404),
+        **error_responses(400, 404),
     },
     summary="Look at an order's first pieces",
 )
-def read_proof(order_id: OrderId, who: MayRead, parts: Services) -> Response:
+def read_proof(order_id: OrderId, caller: CanRead, container: Services) -> Response:
     """A PDF of the first pieces as the press prints them, drawn anew at each call."""
-    return Response(draw_proof(parts.press, _require_order(who, order_id, parts)), media_type=PDF)
+    return Response(draw_proof(container.production, _require_order(caller, order_id, container)), media_type=PDF_TYPE)
 
 
 @router.head("/orders/{order_id}/proof", include_in_schema=False)
-def find_proof(order_id: OrderId, who: MayRead, parts: Services) -> Response:
+def head_proof(order_id: OrderId, caller: CanRead, container: Services) -> Response:
     """Whether there is an order to look at; nothing is drawn that nobody sees."""
-    _require_order(who, order_id, parts)
-    return unmeasured(Response(media_type=PDF))
+    _require_order(caller, order_id, container)
+    return without_length(Response(media_type=PDF_TYPE))
 
 
-def _cancel(request: Request, order_id: OrderId, tx: InTx, parts: Services) -> Response:
+def _cancel(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """Only while it is `cancellable`; what was authorised is given back.
 
     Also `PUT /order/{order_id}/cancel`.
     """
-    order = create.cancel(tx, id_in_path(order_id), now=parts.clock())
-    return answer({"order": order_shape(request, parts, order)})
+    order = create.cancel_order(tx, parse_path_id(order_id), now=container.clock())
+    return json_response({"order": serialize_order(request, container, order)})
 
 
-_how: dict[str, Any] = {
+_route_options: dict[str, Any] = {
     "response_model": schemas.CancelResponse,
-    "responses": errors(400, 404, 409),
-    "dependencies": MAY_WRITE,
+    "responses": error_responses(400, 404, 409),
+    "dependencies": CAN_WRITE,
 }
 for _method, _summary in {
     "put": "Cancel an order",
@@ -203,14 +210,14 @@ for _method, _summary in {
         methods=[_method],
         operation_id=f"cancel_order_{_method}",
         summary=_summary,
-        **_how,
+        **_route_options,
     )(_cancel)
-router.put("/order/{order_id}/cancel", include_in_schema=False, dependencies=MAY_WRITE)(_cancel)
+router.put("/order/{order_id}/cancel", include_in_schema=False, dependencies=CAN_WRITE)(_cancel)
 
 
-MayChange = Annotated[Caller, Depends(may("orders:write"))]
+CanChange = Annotated[Caller, Depends(require_scope("orders:write"))]
 
-CARD_STAYS = "The gift card that was chosen stays: cancel the order, and send another."
+GIFTCARD_UNCHANGEABLE = "The gift card that was chosen stays: cancel the order, and send another."
 
 
 class ChangedOrder(Body):
@@ -221,7 +228,7 @@ class ChangedOrder(Body):
     )
 
     message: Text | None = Field(
-        None, max_length=LONGEST_TEXT, description="Another text in the same hand; checked like a send's."
+        None, max_length=MAX_TEXT_LENGTH, description="Another text in the same hand; checked like a send's."
     )
     schedule_for: Schedule = None
     metadata: Metadata = None
@@ -239,117 +246,128 @@ class Replay(Body):
     )
     schedule_for: Schedule = None
     metadata: Metadata = None
-    allow_duplicates: Switch = Field(
+    allow_duplicates: OptionalFlag = Field(
         True, description="False: addresses that had the same piece within 36 hours are left out."
     )
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | ignored_in_recipients(sent)
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_in_recipients(payload)
 
 
 @router.put(
     "/orders/{order_id}",
     response_model=OrderRead,
-    responses=errors(402, 404, *BODY_ERRORS),
+    responses=error_responses(402, 404, *BODY_ERRORS),
     summary="Change an order",
 )
 def change_order(
-    request: Request, order_id: OrderId, body: ChangedOrder, who: MayChange, parts: Services, unit: OneUnit
+    request: Request,
+    order_id: OrderId,
+    body: ChangedOrder,
+    caller: CanChange,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
 ) -> Response:
     """While it is `cancellable`: its message, schedule, metadata. Other words or times are priced again; a
     gift card stays as it was chosen."""
-    order = changed(id_in_path(order_id), body, who, parts, unit)
-    return answer(order_read_shape(request, parts, order))
+    order = apply_order_changes(parse_path_id(order_id), body, caller, container, unit_of_work)
+    return json_response(serialize_order_details(request, container, order))
 
 
-def changed(order_id: int, body: ChangedOrder, who: Caller, parts: ServiceParts, unit: Unit) -> Order:
+def apply_order_changes(
+    order_id: int, body: ChangedOrder, caller: Caller, container: Container, unit_of_work: UnitOfWork
+) -> Order:
     """The order as it is from now on, in the request's transaction; laying out other words comes before."""
-    now, faults = parts.clock(), Faults()
-    given = body.given()
-    with parts.db.transaction(tenant(who)) as tx:
+    now, errors = container.clock(), FieldErrors()
+    provided = body.provided_fields()
+    with container.db.transaction(build_tenant(caller)) as tx:
         before = items.read_order(tx, order_id)
-    may_be_blank = body.message is not None and before.has_background
-    if "message" in given and not (body.message or "").strip() and not may_be_blank:
-        faults["message"] = ["A message cannot be taken away: leave the field out, or write another."]
-    elif len(body.message or "") > parts.limits.message_characters:
-        faults["message"] = [f"At most {parts.limits.message_characters:,} characters, please."]
-    changes = Changes(
-        names=frozenset(given),
-        schedule_for=schedule(body.schedule_for, faults, now=now),
-        metadata=metadata_text(body.metadata, parts.limits, faults),
+    can_be_blank = body.message is not None and before.has_background
+    if "message" in provided and not (body.message or "").strip() and not can_be_blank:
+        errors["message"] = ["A message cannot be taken away: leave the field out, or write another."]
+    elif len(body.message or "") > container.limits.message_characters:
+        errors["message"] = [f"At most {container.limits.message_characters:,} characters, please."]
+    changes = OrderEdit(
+        changed_fields=frozenset(provided),
+        schedule_for=parse_schedule(body.schedule_for, errors, now=now),
+        metadata=to_metadata_text(body.metadata, container.limits, errors),
     )
-    faults |= {name: [CARD_STAYS] for name in _other_card(before.gift, body)}
-    if faults:
-        raise Invalid(faults)
-    world = parts.worlds[who.mode]
+    errors |= {name: [GIFTCARD_UNCHANGEABLE] for name in _find_giftcard_changes(before.gift, body)}
+    if errors:
+        raise Invalid(errors)
+    environment = container.environments[caller.mode]
     if body.message is not None:
-        indicia = world.indicia[before.mail_class]
-        words = new_words(parts.db, tenant(who), before, body.message, studio=parts.studio, indicia=indicia)
-        changes = replace(changes, words=words)
-    return edit(
-        unit.tx,
+        indicia = environment.indicia[before.mail_class]
+        new_message = check_new_message(
+            container.db, build_tenant(caller), before, body.message, renderer=container.renderer, indicia=indicia
+        )
+        changes = replace(changes, new_message=new_message)
+    return edit_order(
+        unit_of_work.tx,
         before.id,
         changes,
-        review=world.review,
-        needs_credit=world.needs_credit,
-        now=parts.clock(),
+        review=environment.review_period,
+        needs_credit=environment.needs_credit,
+        now=container.clock(),
     )
 
 
-def _other_card(gift: Gift | None, body: ChangedOrder) -> list[str]:
+def _find_giftcard_changes(gift: GiftcardChoice | None, body: ChangedOrder) -> list[str]:
     """Fields with which the caller wants another gift card. None of them is ours here, but it is about money:
     that they are named as ignored would not do."""
     if gift is None:
         return []
-    kept = {
+    current = {
         "giftcard_brand": gift.brand,
         "giftcard_brand_code": gift.brand,
         "giftcard_amount": gift.cents,
         "giftcard_amount_in_cents": gift.cents,
         "landing_page_url": gift.landing_page_url,
     }
-    said = body.model_extra or {}
+    extra_fields = body.model_extra or {}
     return [
-        name for name, value in kept.items() if said.get(name) is not None and str(said[name]) != str(value)
+        name
+        for name, value in current.items()
+        if extra_fields.get(name) is not None and str(extra_fields[name]) != str(value)
     ]
 
 
 @router.post(
     "/orders/{order_id}/replay",
     response_model=SendResponse,
-    responses=errors(402, 404, *BODY_ERRORS),
+    responses=error_responses(402, 404, *BODY_ERRORS),
     summary="Send an order again",
 )
 def replay_order(
     request: Request,
     order_id: OrderId,
-    who: MaySend,
-    parts: Services,
-    unit: OneUnit,
+    caller: CanSend,
+    container: Services,
+    unit_of_work: RequestUnitOfWork,
     body: Replay | None = None,
 ) -> Response:
     """A new order with the creative of one that was mailed; its metadata is copied unless other is given."""
-    draft = draft_again(id_in_path(order_id), body or Replay(), who, parts)
-    return carry_out(request, draft, who, parts, unit)
+    draft = draft_replay(parse_path_id(order_id), body or Replay(), caller, container)
+    return create_and_respond(request, draft, caller, container, unit_of_work)
 
 
-def draft_again(order_id: int, body: Replay, who: Caller, parts: ServiceParts) -> Draft:
+def draft_replay(order_id: int, body: Replay, caller: Caller, container: Container) -> OrderDraft:
     """The order once more, checked in every respect; nothing is stored."""
-    now, faults = parts.clock(), Faults()
-    check_recipients(body.recipients, parts.limits, faults)
+    now, errors = container.clock(), FieldErrors()
+    check_recipients(body.recipients, container.limits, errors)
     if body.recipients is not None and not body.recipients:
-        faults["recipients"] = ["Give at least one recipient, or leave the field out."]
-    with parts.db.transaction(tenant(who)) as tx:
-        resolved = resolve_again(
+        errors["recipients"] = ["Give at least one recipient, or leave the field out."]
+    with container.db.transaction(build_tenant(caller)) as tx:
+        resolved = resolve_replay(
             tx,
-            who,
+            caller,
             order_id,
             recipients=body.recipients,  # type: ignore[arg-type]
-            schedule_for=schedule(body.schedule_for, faults, now=now),
-            metadata=metadata_text(body.metadata, parts.limits, faults),
-            copies_metadata="metadata" not in body.given(),
+            schedule_for=parse_schedule(body.schedule_for, errors, now=now),
+            metadata=to_metadata_text(body.metadata, container.limits, errors),
+            copy_metadata="metadata" not in body.provided_fields(),
             allow_duplicates=body.allow_duplicates,
-            on=now.date(),
+            price_date=now.date(),
         )
-    return draft_resolved(resolved, faults, who, parts)
+    return draft_resolved_order(resolved, errors, caller, container)

@@ -8,23 +8,22 @@ from fastapi import Depends, Query, Request
 from pydantic import WithJsonSchema
 
 from quillpost.core.errors import Invalid
-from quillpost.orders import search as metadata_filter
-from quillpost.orders.products import FAMILIES, Family
-from quillpost.orders.queries import OrderFilter
+from quillpost.orders import search as order_search
+from quillpost.orders.products import PRODUCT_FAMILIES, ProductFamily
+from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.web.api.dependencies import AskedSearch, SubAccountFilter
+from quillpost.web.api.dependencies import SearchQuery, SubAccountFilter
 
-Faults = dict[str, list[str]]
+QueryErrors = dict[str, list[str]]
 
 # In any case, and with blanks around them; the description has them as we write them.
-AskedItemStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(ItemStatus)})]
-AskedOrderStatus = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(OrderStatus)})]
-AskedType = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(FAMILIES)})]
-TYPE_NAMES = (
-    "`postcard` is of any size, `postcard6x9` and `6x9-postcard` of that size only; of letters, `letter` is"
-    " windowed."
+ItemStatusQuery = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(ItemStatus)})]
+OrderStatusQuery = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(OrderStatus)})]
+TypeQuery = Annotated[str | None, WithJsonSchema({"type": "string", "enum": list(PRODUCT_FAMILIES)})]
+TYPE_DESCRIPTION = (
+    "`postcard` is of any size, `postcard6x9` and `6x9-postcard` of that size only; of letters, `letter` is windowed."
 )
-AskedMoment = Annotated[
+TimeQuery = Annotated[
     str | None,
     WithJsonSchema(
         {
@@ -43,11 +42,11 @@ METADATA_PARAMETER: dict[str, Any] = {
     "description": (
         "`metadata[key]=value`: only orders whose metadata has this value there, as text or, where it reads"
         " as one, as a number, true, false or null. `metadata[outer][inner]=value` looks inside an object."
-        f" Up to {metadata_filter.MOST_METADATA_FILTERS} at once; all of them must hold."
+        f" Up to {order_search.MAX_METADATA_FILTERS} at once; all of them must hold."
     ),
     "schema": {
         "type": "object",
-        "maxProperties": metadata_filter.MOST_METADATA_FILTERS,
+        "maxProperties": order_search.MAX_METADATA_FILTERS,
         "propertyNames": {"pattern": r"^[^\[\]\u0000]+$"},
         "additionalProperties": {"type": "string", "pattern": r"^[^\u0000]*$"},
         "examples": [{"campaign": "spring"}],
@@ -56,109 +55,101 @@ METADATA_PARAMETER: dict[str, Any] = {
 """No framework's parameter is of this style."""
 
 
-def chosen(name: str, given: str | None, known: Iterable[str], faults: Faults) -> str | None:
+def parse_choice(name: str, text: str | None, choices: Iterable[str], errors: QueryErrors) -> str | None:
     """The one of the known values that is meant, in any case."""
-    if not given:
+    if not text:
         return None
-    by_lower = {value.lower(): value for value in known}
-    if given.strip().lower() not in by_lower:
-        faults[name] = [f"Unknown {name}. Known: {', '.join(by_lower.values())}."]
-    return by_lower.get(given.strip().lower())
+    by_lower = {value.lower(): value for value in choices}
+    if text.strip().lower() not in by_lower:
+        errors[name] = [f"Unknown {name}. Known: {', '.join(by_lower.values())}."]
+    return by_lower.get(text.strip().lower())
 
 
-def family(given: str | None, faults: Faults) -> Family | None:
+def parse_family(value: str | None, errors: QueryErrors) -> ProductFamily | None:
     """Which types are wanted, by any of their names."""
-    name = chosen("type", given and given.strip(), FAMILIES, faults)
-    return None if name is None else FAMILIES[name]
+    name = parse_choice("type", value and value.strip(), PRODUCT_FAMILIES, errors)
+    return None if name is None else PRODUCT_FAMILIES[name]
 
 
-def moment(name: str, given: str | None, faults: Faults) -> datetime | None:
+def parse_time(name: str, value: str | None, errors: QueryErrors) -> datetime | None:
     """The beginning of an ISO 8601 date, or a date-time. A plus that was not encoded arrives as a space."""
-    if not given:
+    if not value:
         return None
     try:
-        at = datetime.fromisoformat(given.replace(" ", "+") if "T" in given else given)
+        at = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
         return at if at.tzinfo else at.replace(tzinfo=UTC)
     except ValueError:
-        faults[name] = ["Write an ISO 8601 date or date-time."]
+        errors[name] = ["Write an ISO 8601 date or date-time."]
         return None
 
 
-def moment_after(name: str, given: str | None, faults: Faults) -> datetime | None:
+def parse_end_time(name: str, value: str | None, errors: QueryErrors) -> datetime | None:
     """The first moment after an ISO 8601 date, or after the second that a date-time names."""
-    at = moment(name, given, faults)
-    if at is None or given is None:
+    at = parse_time(name, value, errors)
+    if at is None or value is None:
         return None
     try:
-        return at + (timedelta(seconds=1) if "T" in given or ":" in given else timedelta(days=1))
+        return at + (timedelta(seconds=1) if "T" in value or ":" in value else timedelta(days=1))
     except OverflowError:
         return None  # until the end of time
 
 
-def template_types(
-    type: Annotated[AskedType, Query(description=f"Only templates of this type: {TYPE_NAMES}")] = None,  # noqa: A002
+def get_template_types(
+    type: Annotated[TypeQuery, Query(description=f"Only templates of this type: {TYPE_DESCRIPTION}")] = None,  # noqa: A002
 ) -> tuple[str, ...] | None:
     """A template for postcards is good for each size but the largest, which is a type of its own: none is of
     4x6 or of 6x9 alone."""
-    faults: Faults = {}
-    found = family(type, faults)
-    if faults:
-        raise Invalid(faults)
-    if found is None or found.size is None:
-        return None if found is None else found.types
-    return tuple(name for name in found.types if name.endswith(found.size))
+    errors: QueryErrors = {}
+    type_family = parse_family(type, errors)
+    if errors:
+        raise Invalid(errors)
+    if type_family is None or type_family.size is None:
+        return None if type_family is None else type_family.types
+    return tuple(name for name in type_family.types if name.endswith(type_family.size))
 
 
-def item_status(
-    status: Annotated[
-        AskedItemStatus, Query(description="Only those that stand here, such as In Transit.")
-    ] = None,
+def get_item_status(
+    status: Annotated[ItemStatusQuery, Query(description="Only those that stand here, such as In Transit.")] = None,
 ) -> ItemStatus | None:
-    faults: Faults = {}
-    found = chosen("status", status, ItemStatus, faults)
-    if faults:
-        raise Invalid(faults)
-    return None if found is None else ItemStatus(found)
+    errors: QueryErrors = {}
+    value = parse_choice("status", status, ItemStatus, errors)
+    if errors:
+        raise Invalid(errors)
+    return None if value is None else ItemStatus(value)
 
 
-def order_filter(
+def get_order_filter(
     request: Request,
     sub_account_id: SubAccountFilter,
-    search: AskedSearch,
-    type: Annotated[AskedType, Query(description=f"Only orders of this type: {TYPE_NAMES}")] = None,  # noqa: A002
-    status: Annotated[
-        AskedOrderStatus, Query(description="Only those that stand here, such as Reviewing.")
-    ] = None,
-    created_after: Annotated[
-        AskedMoment, Query(description="Made at this ISO 8601 date or date-time, or later.")
-    ] = None,
-    created_before: Annotated[
-        AskedMoment, Query(description="Made before this ISO 8601 date or date-time.")
-    ] = None,
-) -> OrderFilter:
-    faults: Faults = {}
-    wanted = OrderFilter(
+    search: SearchQuery,
+    type: Annotated[TypeQuery, Query(description=f"Only orders of this type: {TYPE_DESCRIPTION}")] = None,  # noqa: A002
+    status: Annotated[OrderStatusQuery, Query(description="Only those that stand here, such as Reviewing.")] = None,
+    created_after: Annotated[TimeQuery, Query(description="Made at this ISO 8601 date or date-time, or later.")] = None,
+    created_before: Annotated[TimeQuery, Query(description="Made before this ISO 8601 date or date-time.")] = None,
+) -> OrderQuery:
+    errors: QueryErrors = {}
+    filters = OrderQuery(
         sub_account_id=sub_account_id,
-        family=family(type, faults),
-        status=chosen("status", status, OrderStatus, faults),
-        created_after=moment("created_after", created_after, faults),
-        created_before=moment("created_before", created_before, faults),
-        metadata=_metadata(request, faults),
+        family=parse_family(type, errors),
+        status=parse_choice("status", status, OrderStatus, errors),
+        created_after=parse_time("created_after", created_after, errors),
+        created_before=parse_time("created_before", created_before, errors),
+        metadata=_parse_metadata_filters(request, errors),
         search=search,
     )
-    if faults:
-        raise Invalid(faults)
-    return wanted
+    if errors:
+        raise Invalid(errors)
+    return filters
 
 
-def _metadata(request: Request, faults: Faults) -> tuple[metadata_filter.Alternatives, ...]:
+def _parse_metadata_filters(request: Request, errors: QueryErrors) -> tuple[order_search.MetadataAlternatives, ...]:
     try:
-        return metadata_filter.read_filters(request.query_params.multi_items())
-    except Invalid as wrong:
-        faults.update(wrong.fields)
+        return order_search.parse_metadata_filters(request.query_params.multi_items())
+    except Invalid as error:
+        errors.update(error.fields)
         return ()
 
 
-WantedOrders = Annotated[OrderFilter, Depends(order_filter)]
-WantedTypes = Annotated[tuple[str, ...] | None, Depends(template_types)]
-WantedStatus = Annotated[ItemStatus | None, Depends(item_status)]
+OrderFilterQuery = Annotated[OrderQuery, Depends(get_order_filter)]
+TemplateTypesQuery = Annotated[tuple[str, ...] | None, Depends(get_template_types)]
+StatusFilterQuery = Annotated[ItemStatus | None, Depends(get_item_status)]

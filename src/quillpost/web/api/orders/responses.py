@@ -8,39 +8,39 @@ from urllib.parse import quote
 from fastapi import Request
 
 from quillpost.accounts.sub_accounts import SubAccount
-from quillpost.app.container import Parts
-from quillpost.core.clock import iso, plain_time
-from quillpost.fulfillment.readiness import for_senders
-from quillpost.orders.models import Gift, Item, Order
-from quillpost.orders.products import display_type
-from quillpost.orders.queries import Step
+from quillpost.app.container import Container
+from quillpost.core.clock import format_iso, format_time
+from quillpost.fulfillment.readiness import reasons_for_sender
+from quillpost.orders.models import GiftcardChoice, Item, Order
+from quillpost.orders.products import format_type
+from quillpost.orders.queries import HistoryStep
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.search import Found
-from quillpost.orders.stats import Totals
+from quillpost.orders.search import ItemSearchResult
+from quillpost.orders.stats import OrderTotals
 from quillpost.recipients.rules import Person
-from quillpost.web.api.responses import verbatim
+from quillpost.web.api.responses import raw_json
 from quillpost.web.api.sub_accounts import endpoints as sub_account_endpoints
 
-PROOF_LINK = timedelta(days=7)
+PROOF_LINK_LIFETIME = timedelta(days=7)
 
 
-def base_of(request: Request) -> str:
+def base_url(request: Request) -> str:
     """The host that the caller used."""
     return str(request.base_url).rstrip("/")
 
 
-def order_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
-    base = base_of(request)
-    proof = parts.shelf.path(f"proof-{order.id}", expires=parts.clock() + PROOF_LINK)
+def serialize_order(request: Request, container: Container, order: Order) -> dict[str, Any]:
+    base = base_url(request)
+    proof = container.storage.signed_path(f"proof-{order.id}", expires_at=container.clock() + PROOF_LINK_LIFETIME)
     return {
         "id": order.id,
         "message": order.message,
         "size": order.size,
         "sub_account_id": order.sub_account_id,
         "type": order.type,
-        "display_type": display_type(order.type, order.size),
+        "display_type": format_type(order.type, order.size),
         "style": order.style,
-        "front_image": front_image(base, parts, order),
+        "front_image": front_image_url(base, container, order),
         "high_quality_preview": base + proof,
         "authorization_total": order.authorization_total,
         "grand_total": order.grand_total,
@@ -52,39 +52,39 @@ def order_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
         "method": order.method,
         "cancellable": order.is_cancellable,
         "total_scans": order.total_scans,
-        "metadata": verbatim(order.metadata),
-        "created_at": iso(order.created_at),
-        "updated_at": iso(order.updated_at),
+        "metadata": raw_json(order.metadata),
+        "created_at": format_iso(order.created_at),
+        "updated_at": format_iso(order.updated_at),
     }
 
 
-def order_read_shape(request: Request, parts: Parts, order: Order) -> dict[str, Any]:
+def serialize_order_details(request: Request, container: Container, order: Order) -> dict[str, Any]:
     """An order by itself: with what deserves a look, or why it is held."""
-    reasons = for_senders(order.hold_reasons, parts.worlds[order.mode])
-    return order_shape(request, parts, order) | {"warnings": [*order.warnings, *reasons]}
+    reasons = reasons_for_sender(order.hold_reasons, container.environments[order.mode])
+    return serialize_order(request, container, order) | {"warnings": [*order.warnings, *reasons]}
 
 
-def front_image(base: str, parts: Parts, order: Order) -> str:
+def front_image_url(base: str, container: Container, order: Order) -> str:
     """The caller's picture, the template's, or that of the front which is printed without one."""
     if order.front_image_url is not None:
         return order.front_image_url
     if order.front_file_id is not None:
-        return base + parts.shelf.lasting_path(order.front_file_id)
+        return base + container.storage.permanent_path(order.front_file_id)
     if order.brand is not None:
-        return base + parts.shelf.lasting_path(f"front-{order.id}")
+        return base + container.storage.permanent_path(f"front-{order.id}")
     return f"{base}/art/{order.piece}.png"
 
 
-def send_shape(
+def serialize_send(
     request: Request,
-    parts: Parts,
+    container: Container,
     order: Order,
     *,
     recipients: Sequence[Mapping[str, Any]],
     sub_account: SubAccount | None,
 ) -> dict[str, Any]:
     """The answer to a send."""
-    home = order.return_address
+    return_address = order.return_address
     return {
         "id": order.id,
         "total_estimated_recipients": order.total_estimated_recipients,
@@ -92,64 +92,64 @@ def send_shape(
         "leads_fee": order.leads_fee,
         "mailing_list_ids_used": ",".join(map(str, order.mailing_list_ids)),
         "handwriting_color": order.handwriting_color,
-        "front_image": front_image(base_of(request), parts, order),
+        "front_image": front_image_url(base_url(request), container, order),
         "message": order.message,
         "append_or_current_resident": order.append_or_current_resident,
         "type": order.type,
         "size": order.size,
-        "return_name": home.name,
-        "return_address": home.address,
-        "return_address2": home.address2,
-        "return_city": home.city,
-        "return_province": home.province,
-        "return_postal_code": home.postal_code,
+        "return_name": return_address.name,
+        "return_address": return_address.address,
+        "return_address2": return_address.address2,
+        "return_city": return_address.city,
+        "return_province": return_address.province,
+        "return_postal_code": return_address.postal_code,
         "message_template_id": order.message_template_id,
         "image_template_id": order.image_template_id,
         "method": order.method,
         "sub_account_id": order.sub_account_id,
-        "sub_account": sub_account_shape(sub_account),
+        "sub_account": serialize_sub_account(sub_account),
         "font_size": order.font_size,
         "qrcode_url": order.qrcode_url,
         "custom_background_url": order.background_url,
-        **gift_shape(base_of(request), order.gift),
+        **serialize_gift(base_url(request), order.gift),
         "status": order.status.value,
         "display_status": order.status.display,
         "display_trigger": "API" if order.method == "api" else order.method,
-        "display_type": display_type(order.type, order.size),
+        "display_type": format_type(order.type, order.size),
         "style": order.style,
         "user_id": order.account_id,
-        "created_at": plain_time(order.created_at),
-        "updated_at": plain_time(order.updated_at),
+        "created_at": format_time(order.created_at),
+        "updated_at": format_time(order.updated_at),
         "recipients": list(recipients),
     }
 
 
-def gift_shape(base: str, gift: Gift | None) -> dict[str, Any]:
+def serialize_gift(base: str, gift: GiftcardChoice | None) -> dict[str, Any]:
     """What each piece of an order brings, as the answer to a send says it."""
     return {
         "giftcard_brand": gift.brand if gift else None,
-        "giftcard_image": brand_image(base, gift.brand) if gift else None,
+        "giftcard_image": brand_image_url(base, gift.brand) if gift else None,
         "giftcard_amount": gift.cents if gift else None,
         "giftcard_brand_longname": gift.title if gift else "",
     }
 
 
-def brand_image(base: str, code: str) -> str:
+def brand_image_url(base: str, code: str) -> str:
     """Where the catalogue's picture of a brand is."""
     return f"{base}/giftcards/{quote(code, safe='')}.png"
 
 
-def inline_shape(person: Person) -> dict[str, str | None]:
+def serialize_inline_recipient(person: Person) -> dict[str, str | None]:
     """A recipient as the answer to a send repeats it."""
     names = ("name", "address", "address2", "city", "province", "postal_code", "country")
     return {name: getattr(person, name) for name in names}
 
 
-def sub_account_shape(sub_account: SubAccount | None) -> dict[str, Any] | None:
-    return None if sub_account is None else sub_account_endpoints.shape(sub_account)
+def serialize_sub_account(sub_account: SubAccount | None) -> dict[str, Any] | None:
+    return None if sub_account is None else sub_account_endpoints.serialize_sub_account(sub_account)
 
 
-def recipient_shape(item: Item) -> dict[str, Any]:
+def serialize_recipient(item: Item) -> dict[str, Any]:
     return {
         "name": item.name,
         "company": item.company,
@@ -165,86 +165,83 @@ def recipient_shape(item: Item) -> dict[str, Any]:
     }
 
 
-def item_shape(item: Item) -> dict[str, Any]:
+def serialize_item(item: Item) -> dict[str, Any]:
     return {
         "id": item.id,
         "status": item.status.value,
         "delivery_date": item.delivery_date.isoformat() if item.delivery_date else None,
         "scans": item.scans,
         "failure": item.failure,
-        "recipient": recipient_shape(item),
-        "giftcard": card_shape(item),
-        "created_at": iso(item.created_at),
+        "recipient": serialize_recipient(item),
+        "giftcard": serialize_giftcard(item),
+        "created_at": format_iso(item.created_at),
     }
 
 
-def card_shape(item: Item) -> dict[str, Any] | None:
+def serialize_giftcard(item: Item) -> dict[str, Any] | None:
     """The card that a piece brings, once it is issued; never what it is redeemed with."""
     if item.giftcard_brand is None:
         return None
     return {"brand": item.giftcard_brand, "amount": item.gift_cents}
 
 
-def item_read_shape(item: Item, steps: Sequence[Step]) -> dict[str, Any]:
+def serialize_item_details(item: Item, steps: Sequence[HistoryStep]) -> dict[str, Any]:
     """An item by itself."""
     events = [
         {
             "status": step.status.value,
             "previous_status": step.previous and step.previous.value,
-            "at": iso(step.at),
+            "at": format_iso(step.at),
             "place": step.place,
             "reason": step.reason,
             "inferred": step.inferred,
         }
         for step in steps
     ]
-    return item_shape(item) | {
+    return serialize_item(item) | {
         "order_id": item.order_id,
         "delivery_inferred": item.delivery_inferred,
         "events": events,
     }
 
 
-def search_shape(request: Request, parts: Parts, found: Found) -> dict[str, Any]:
+def serialize_search(request: Request, container: Container, result: ItemSearchResult) -> dict[str, Any]:
     return {
-        "matched_order_items": [item_shape(item) | {"order_id": item.order_id} for item in found.items],
-        "orders": [order_shape(request, parts, order) for order in found.orders],
-        "truncated": found.is_cut,
+        "matched_order_items": [serialize_item(item) | {"order_id": item.order_id} for item in result.items],
+        "orders": [serialize_order(request, container, order) for order in result.orders],
+        "truncated": result.is_cut,
     }
 
 
-def counters(tally: Mapping[ItemStatus, int], *, scans: int, multi_scans: int) -> dict[str, int]:
+def serialize_counts(counts: Mapping[ItemStatus, int], *, scans: int, multi_scans: int) -> dict[str, int]:
     """The eleven counters of pieces, of one order or of many."""
-    return {status.tally: tally[status] for status in ItemStatus} | {
-        "scans": scans,
-        "multi_scans": multi_scans,
-    }
+    return {status.count_name: counts[status] for status in ItemStatus} | {"scans": scans, "multi_scans": multi_scans}
 
 
-def stats_shape(totals: Totals) -> dict[str, Any]:
+def serialize_stats(totals: OrderTotals) -> dict[str, Any]:
     return {
-        **counters(totals.tally, scans=totals.scans, multi_scans=totals.multi_scans),
-        "total_cost": dollars(totals.cents),
+        **serialize_counts(totals.item_counts, scans=totals.scans, multi_scans=totals.multi_scans),
+        "total_cost": format_dollars(totals.cents),
         "total_requests": totals.orders,
         "total_sent": totals.sent,
     }
 
 
-def dollars(cents: int) -> str:
+def format_dollars(cents: int) -> str:
     """Money as a person reads it."""
-    sign, whole = "-" if cents < 0 else "", abs(cents)
-    return f"{sign}${whole // 100:,}.{whole % 100:02d}"
+    sign, absolute = "-" if cents < 0 else "", abs(cents)
+    return f"{sign}${absolute // 100:,}.{absolute % 100:02d}"
 
 
-def track_shape(
-    shown: Mapping[str, Any], order: Order, *, failed: Sequence[Item], returned: Sequence[Item]
+def serialize_tracking(
+    order_content: Mapping[str, Any], order: Order, *, failed: Sequence[Item], returned: Sequence[Item]
 ) -> dict[str, Any]:
     return {
         "data": {
             "id": order.id,
-            "order": shown,
-            "stats": counters(order.tally, scans=order.total_scans, multi_scans=order.multi_scans),
-            "errors": [recipient_shape(item) | {"failure": item.failure} for item in failed],
-            "returned": [recipient_shape(item) | {"failure": item.failure} for item in returned],
+            "order": order_content,
+            "stats": serialize_counts(order.tally, scans=order.total_scans, multi_scans=order.multi_scans),
+            "errors": [serialize_recipient(item) | {"failure": item.failure} for item in failed],
+            "returned": [serialize_recipient(item) | {"failure": item.failure} for item in returned],
         }
     }

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Money = Annotated[int, Field(description="In cents.")]
-Moment = Annotated[str, Field(description="ISO 8601.", examples=["2026-05-01T09:30:00Z"])]
-PlainMoment = Annotated[str, Field(description="UTC.", examples=["2026-05-01 09:30:00"])]
+Timestamp = Annotated[str, Field(description="ISO 8601.", examples=["2026-05-01T09:30:00Z"])]
+PlainTimestamp = Annotated[str, Field(description="UTC.", examples=["2026-05-01 09:30:00"])]
 
 
 class Links(BaseModel):
@@ -33,21 +33,13 @@ class Message(BaseModel):
     message: str
 
 
-def linked_example(path: str, row: Mapping[str, Any]) -> dict[str, Any]:
+def page_example(path: str, row: Mapping[str, Any]) -> dict[str, Any]:
     """The first of one page in the links + meta envelope, as an example shows it."""
     url = f"https://mail.example.com/api/v2{path}"
     return {
         "data": [dict(row)],
         "links": {"first": f"{url}?page=1", "last": f"{url}?page=1", "prev": None, "next": None},
-        "meta": {
-            "current_page": 1,
-            "from": 1,
-            "last_page": 1,
-            "path": url,
-            "per_page": 25,
-            "to": 1,
-            "total": 1,
-        },
+        "meta": {"current_page": 1, "from": 1, "last_page": 1, "path": url, "per_page": 25, "to": 1, "total": 1},
     }
 
 
@@ -60,7 +52,7 @@ CardEventName = Literal[
     "Gift card reported", "Gift card voided",
 ]  # fmt: skip
 
-ORDER: dict[str, Any] = {
+ORDER_EXAMPLE: dict[str, Any] = {
     "id": 1001,
     "message": "Hi %FIRST_NAME%, thank you for stopping by!",
     "size": "4x6",
@@ -84,7 +76,7 @@ ORDER: dict[str, Any] = {
     "created_at": "2026-05-01T09:30:00Z",
     "updated_at": "2026-05-06T16:02:11Z",
 }
-RECIPIENT: dict[str, Any] = {
+RECIPIENT_EXAMPLE: dict[str, Any] = {
     "name": "Jane Doe",
     "company": None,
     "address": "12 Main St",
@@ -97,39 +89,39 @@ RECIPIENT: dict[str, Any] = {
     "phone": None,
     **{f"custom{n}": None for n in range(1, 11)},
 }
-ITEM: dict[str, Any] = {
+ITEM_EXAMPLE: dict[str, Any] = {
     "id": 5001,
     "status": "Delivered",
     "delivery_date": "2026-05-06",
     "scans": 0,
     "failure": None,
-    "recipient": RECIPIENT,
+    "recipient": RECIPIENT_EXAMPLE,
     "giftcard": None,
     "created_at": "2026-05-01T09:30:00Z",
 }
-SAID = {"place": None, "reason": None, "inferred": False}
-EVENTS: list[dict[str, Any]] = [
-    {"status": "Processing", "previous_status": None, "at": "2026-05-01T09:30:00Z"} | SAID,
-    {"status": "Printed", "previous_status": "Processing", "at": "2026-05-02T08:00:00Z"} | SAID,
+EVENT_DEFAULTS = {"place": None, "reason": None, "inferred": False}
+EVENTS_EXAMPLE: list[dict[str, Any]] = [
+    {"status": "Processing", "previous_status": None, "at": "2026-05-01T09:30:00Z"} | EVENT_DEFAULTS,
+    {"status": "Printed", "previous_status": "Processing", "at": "2026-05-02T08:00:00Z"} | EVENT_DEFAULTS,
     {"status": "In Transit", "previous_status": "Printed", "at": "2026-05-03T19:40:00Z"}
-    | SAID
+    | EVENT_DEFAULTS
     | {"place": "Austin P&DC, Austin, TX 78710"},
     {"status": "Delivered", "previous_status": "In Transit", "at": "2026-05-06T16:02:11Z"}
-    | SAID
+    | EVENT_DEFAULTS
     | {"place": "Austin, TX 78701"},
 ]
-READ: dict[str, Any] = {"order_id": 1001, "delivery_inferred": False, "events": EVENTS}
-CARD_EVENTS: list[dict[str, Any]] = [
-    {"status": "Gift card issued", "previous_status": None, "at": "2026-05-01T11:00:00Z"} | SAID,
+ITEM_DETAILS_EXAMPLE: dict[str, Any] = {"order_id": 1001, "delivery_inferred": False, "events": EVENTS_EXAMPLE}
+CARD_EVENTS_EXAMPLE: list[dict[str, Any]] = [
+    {"status": "Gift card issued", "previous_status": None, "at": "2026-05-01T11:00:00Z"} | EVENT_DEFAULTS,
     {"status": "Gift card voided", "previous_status": None, "at": "2026-05-09T10:12:00Z"}
-    | SAID
+    | EVENT_DEFAULTS
     | {"reason": "Lost in the mail"},
 ]
-VOIDED: dict[str, Any] = {
-    "events": [EVENTS[0], CARD_EVENTS[0], *EVENTS[1:], CARD_EVENTS[1]],
+VOIDED_EXAMPLE: dict[str, Any] = {
+    "events": [EVENTS_EXAMPLE[0], CARD_EVENTS_EXAMPLE[0], *EVENTS_EXAMPLE[1:], CARD_EVENTS_EXAMPLE[1]],
     "reissued_as": 1002,
 }
-STATS: dict[str, Any] = {
+STATS_EXAMPLE: dict[str, Any] = {
     "processing": 0,
     "printed": 0,
     "in_transit": 0,
@@ -145,7 +137,7 @@ STATS: dict[str, Any] = {
 
 
 class OrderShape(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [ORDER]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ORDER_EXAMPLE]})
 
     id: int
     message: str
@@ -160,21 +152,19 @@ class OrderShape(BaseModel):
     grand_total: Money
     order_total: Money
     total_estimated_recipients: int = Field(description="Pieces to be mailed, as counted when it was sent.")
-    total_recipients: int = Field(
-        description="Pieces that were mailed or will be. 0 until the review has ended."
-    )
+    total_recipients: int = Field(description="Pieces that were mailed or will be. 0 until the review has ended.")
     recipient_count: int = Field(description="Recipients: pieces, and those who are not mailed to.")
     status: str
     method: str
     cancellable: bool
     total_scans: int
     metadata: dict[str, Any] | None = Field(description="As it was sent; null when none was.")
-    created_at: Moment
-    updated_at: Moment
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class OrderRead(OrderShape):
-    model_config = ConfigDict(json_schema_extra={"examples": [ORDER | {"warnings": []}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ORDER_EXAMPLE | {"warnings": []}]})
 
     warnings: list[str] = Field(description="What deserves a look, or why the order is held.")
 
@@ -212,7 +202,7 @@ class GiftcardShape(BaseModel):
 
 
 class ItemShape(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [ITEM]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM_EXAMPLE]})
 
     id: int
     status: ItemStatusName
@@ -221,7 +211,7 @@ class ItemShape(BaseModel):
     failure: str | None
     recipient: RecipientShape
     giftcard: GiftcardShape | None
-    created_at: Moment
+    created_at: Timestamp
 
 
 class Stats(BaseModel):
@@ -249,7 +239,9 @@ class TrackData(BaseModel):
 class TrackResponse(BaseModel):
     model_config = ConfigDict(
         json_schema_extra={
-            "examples": [{"data": {"id": 1001, "order": ORDER, "stats": STATS, "errors": [], "returned": []}}]
+            "examples": [
+                {"data": {"id": 1001, "order": ORDER_EXAMPLE, "stats": STATS_EXAMPLE, "errors": [], "returned": []}}
+            ]
         }
     )
 
@@ -257,13 +249,13 @@ class TrackResponse(BaseModel):
 
 
 class CancelResponse(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"order": ORDER | {"status": "Cancelled"}}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"order": ORDER_EXAMPLE | {"status": "Cancelled"}}]})
 
     order: OrderShape
 
 
 class OrderPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/orders/list", ORDER)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/orders/list", ORDER_EXAMPLE)]})
 
     data: list[OrderShape]
     links: Links
@@ -271,7 +263,7 @@ class OrderPage(BaseModel):
 
 
 class ItemPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/orders/1001/items", ITEM)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/orders/1001/items", ITEM_EXAMPLE)]})
 
     data: list[ItemShape]
     links: Links
@@ -283,7 +275,7 @@ class ItemEvent(BaseModel):
     previous_status: ItemStatusName | None = Field(
         description="Null at first, and of what became of the gift card: the piece is where it was."
     )
-    at: Moment = Field(description="When it happened, or when the carrier saw the piece.")
+    at: Timestamp = Field(description="When it happened, or when the carrier saw the piece.")
     place: str | None = Field(description="Where the carrier saw it.")
     reason: str | None = Field(
         description="Why it failed, came back or was forwarded; what was reported, or why a card is void."
@@ -292,7 +284,7 @@ class ItemEvent(BaseModel):
 
 
 class ItemRead(ItemShape):
-    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | READ]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM_EXAMPLE | ITEM_DETAILS_EXAMPLE]})
 
     order_id: int
     delivery_inferred: bool = Field(description="Nobody saw the delivery; see `events`.")
@@ -302,13 +294,13 @@ class ItemRead(ItemShape):
 
 
 class ItemInvalidated(ItemRead):
-    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | READ | VOIDED]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM_EXAMPLE | ITEM_DETAILS_EXAMPLE | VOIDED_EXAMPLE]})
 
     reissued_as: int | None = Field(description="The order that brings another card in its place.")
 
 
 class FoundItem(ItemShape):
-    model_config = ConfigDict(json_schema_extra={"examples": [ITEM | {"order_id": 1001}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ITEM_EXAMPLE | {"order_id": 1001}]})
 
     order_id: int
 
@@ -318,8 +310,8 @@ class SearchResponse(BaseModel):
         json_schema_extra={
             "examples": [
                 {
-                    "matched_order_items": [ITEM | {"order_id": 1001}],
-                    "orders": [ORDER],
+                    "matched_order_items": [ITEM_EXAMPLE | {"order_id": 1001}],
+                    "orders": [ORDER_EXAMPLE],
                     "truncated": False,
                 }
             ]
@@ -333,13 +325,9 @@ class SearchResponse(BaseModel):
 
 class OrderStats(Stats):
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [STATS | {"total_cost": "$1.09", "total_requests": 1, "total_sent": 1}]
-        }
+        json_schema_extra={"examples": [STATS_EXAMPLE | {"total_cost": "$1.09", "total_requests": 1, "total_sent": 1}]}
     )
 
-    total_cost: str = Field(
-        description="What the orders cost that were not cancelled.", examples=["$1,234.56"]
-    )
+    total_cost: str = Field(description="What the orders cost that were not cancelled.", examples=["$1,234.56"])
     total_requests: int = Field(description="Orders.")
     total_sent: int = Field(description="Pieces that were printed, or came further.")

@@ -7,13 +7,22 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment.print_room.marks import MOST_PIECES, Pieces, Spoiled
-from quillpost.fulfillment.review import LONGEST_REASON
-from quillpost.web.api.bodies import DIGITS, STOPS_EARLY, Body, Id, Switch, Text, ignored_in_rows, said
+from quillpost.fulfillment.print_room.marks import MAX_REPRINTED_ITEMS, BatchSelection, SpoiledItem
+from quillpost.fulfillment.review import MAX_REASON_LENGTH
+from quillpost.web.api.bodies import (
+    DIGITS,
+    STOP_AT_ERROR_LIMIT,
+    Body,
+    Id,
+    OptionalFlag,
+    Text,
+    find_ignored_in_rows,
+    strip_or_none,
+)
 from quillpost.web.api.print_room.held_orders import Reason
-from quillpost.web.api.requirements import ID, SOME, all_of, any_of, has
+from quillpost.web.api.requirements import INTEGER, NON_EMPTY_ARRAY, all_of, any_of, requires_fields
 
-MOST_ORDERS = 1_000
+MAX_ORDERS = 1_000
 
 Position = Annotated[int, Field(ge=1, le=1_000_000), DIGITS]
 
@@ -23,18 +32,14 @@ class SpoiledPiece(Body):
 
     position: Position | None = None
     item_id: Id | None = None
-    reason: Annotated[Text | None, AfterValidator(said)] = Field(None, max_length=LONGEST_REASON)
+    reason: Annotated[Text | None, AfterValidator(strip_or_none)] = Field(None, max_length=MAX_REASON_LENGTH)
 
 
 class Mark(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [
-                {
-                    "status": "printed",
-                    "at": "2026-05-05T08:30:00Z",
-                    "spoiled": [{"position": 17, "reason": "Torn"}],
-                }
+                {"status": "printed", "at": "2026-05-05T08:30:00Z", "spoiled": [{"position": 17, "reason": "Torn"}]}
             ]
         }
     )
@@ -45,29 +50,29 @@ class Mark(Body):
     at: Text | None = Field(
         None, max_length=64, description="When, ISO 8601; now if not said.", examples=["2026-05-05T08:30:00Z"]
     )
-    spoiled: Annotated[list[SpoiledPiece], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = Field(
+    spoiled: Annotated[list[SpoiledPiece], Field(max_length=MAX_REPRINTED_ITEMS), STOP_AT_ERROR_LIMIT] | None = Field(
         None, description="Pieces that cannot be used: they fail, and are not billed."
     )
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | ignored_in_rows(sent, "spoiled", _known_of_piece)
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_in_rows(payload, "spoiled", _spoiled_field_names)
 
-    def moment(self) -> datetime | None:
+    def parse_time(self) -> datetime | None:
         if not self.at:
             return None
         try:
             at = datetime.fromisoformat(self.at)
         except ValueError:
-            told = "Write an ISO 8601 date and time, such as 2026-05-05T08:30:00Z."
-            raise Invalid({"at": [told]}) from None
+            message = "Write an ISO 8601 date and time, such as 2026-05-05T08:30:00Z."
+            raise Invalid({"at": [message]}) from None
         return at if at.tzinfo else at.replace(tzinfo=UTC)
 
-    def pieces(self) -> list[Spoiled]:
-        return [Spoiled(one.position, one.item_id, one.reason) for one in self.spoiled or ()]
+    def spoiled_items(self) -> list[SpoiledItem]:
+        return [SpoiledItem(item.position, item.item_id, item.reason) for item in self.spoiled or ()]
 
 
-def _known_of_piece(_: Mapping[str, Any]) -> set[str]:
+def _spoiled_field_names(_: Mapping[str, Any]) -> set[str]:
     return set(SpoiledPiece.model_fields)
 
 
@@ -77,24 +82,30 @@ class Reprint(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"from": 120, "to": 180, "reason": "The sheets were cut askew."}],
-            **all_of(any_of([has(positions=SOME), has(item_ids=SOME), has(**{"from": ID, "to": ID})])),
+            **all_of(
+                any_of(
+                    [
+                        requires_fields(positions=NON_EMPTY_ARRAY),
+                        requires_fields(item_ids=NON_EMPTY_ARRAY),
+                        requires_fields(**{"from": INTEGER, "to": INTEGER}),
+                    ]
+                )
+            ),
         }
     )
 
-    positions: Annotated[list[Position], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = Field(
+    positions: Annotated[list[Position], Field(max_length=MAX_REPRINTED_ITEMS), STOP_AT_ERROR_LIMIT] | None = Field(
         None, description="These, by their places in the batch, from 1."
     )
-    from_: Position | None = Field(
-        None, validation_alias=AliasChoices("from"), description="From this place on."
-    )
+    from_: Position | None = Field(None, validation_alias=AliasChoices("from"), description="From this place on.")
     to: Position | None = Field(None, description="Up to this place.")
-    item_ids: Annotated[list[Id], Field(max_length=MOST_PIECES), STOPS_EARLY] | None = Field(
+    item_ids: Annotated[list[Id], Field(max_length=MAX_REPRINTED_ITEMS), STOP_AT_ERROR_LIMIT] | None = Field(
         None, description="These, by their items."
     )
-    reason: Reason = Field(max_length=LONGEST_REASON, description="Why; kept in the log.")
+    reason: Reason = Field(max_length=MAX_REASON_LENGTH, description="Why; kept in the log.")
 
-    def pieces(self) -> Pieces:
-        return Pieces(
+    def selected_items(self) -> BatchSelection:
+        return BatchSelection(
             positions=self.positions or (), first=self.from_, last=self.to, item_ids=self.item_ids or ()
         )
 
@@ -102,15 +113,14 @@ class Reprint(Body):
 class Retry(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"anew": True}]})
 
-    anew: Switch = Field(
-        False,
-        description="True: the partner to whom it was offered does not have it; it goes to the present one.",
+    anew: OptionalFlag = Field(
+        False, description="True: the partner to whom it was offered does not have it; it goes to the present one."
     )
 
 
 class Rush(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"order_ids": [1001]}]})
 
-    order_ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_ORDERS), STOPS_EARLY] = Field(
+    order_ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ORDERS), STOP_AT_ERROR_LIMIT] = Field(
         description="Which orders."
     )

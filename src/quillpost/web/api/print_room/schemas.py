@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from quillpost.web.api.orders.schemas import Links, Meta, Moment, Money, linked_example
+from quillpost.web.api.orders.schemas import Links, Meta, Money, Timestamp, page_example
 
-BATCH: dict[str, Any] = {
+BATCH_EXAMPLE: dict[str, Any] = {
     "id": 7,
     "reference": "batch-000007",
     "mode": "live",
@@ -27,7 +27,7 @@ BATCH: dict[str, Any] = {
     "mailed_at": None,
     "settled_at": None,
 }
-STATEMENT: dict[str, Any] = {
+STATEMENT_EXAMPLE: dict[str, Any] = {
     "reference": "batch-000007",
     "made_at": "2026-05-04T12:00:00Z",
     "piece": "postcard-4x6",
@@ -43,7 +43,7 @@ STATEMENT: dict[str, Any] = {
     "by_zip3": [{"zip3": "787", "pieces": 1, "first_position": 2, "last_position": 2}],
     "by_country": {"CA": 1},
 }
-BATCH_READ: dict[str, Any] = BATCH | {
+BATCH_DETAILS_EXAMPLE: dict[str, Any] = BATCH_EXAMPLE | {
     "pieces_by_status": {"Printed": 1, "Failed": 1},
     "void": 0,
     "reprints": [],
@@ -56,9 +56,9 @@ BATCH_READ: dict[str, Any] = BATCH | {
             "url": "https://mail.example.com/files/5f3c9b1a",
         }
     ],
-    "statement": STATEMENT,
+    "statement": STATEMENT_EXAMPLE,
 }
-REPRINTED: dict[str, Any] = BATCH_READ | {
+REPRINT_EXAMPLE: dict[str, Any] = BATCH_DETAILS_EXAMPLE | {
     "id": 8,
     "reference": "batch-000008",
     "status": "new",
@@ -73,7 +73,7 @@ REPRINTED: dict[str, Any] = BATCH_READ | {
     "statement": None,
     "left_out": [{"position": 3, "item_id": 5003, "reason": "In the mail already (In Transit)."}],
 }
-HELD: dict[str, Any] = {
+HELD_ORDER_EXAMPLE: dict[str, Any] = {
     "id": 1001,
     "account_id": 12,
     "account_email": "dana@example.com",
@@ -91,7 +91,7 @@ BatchStatus = Literal["new", "composed", "handed", "printed", "mailed"]
 
 
 class BatchShape(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [BATCH]})
+    model_config = ConfigDict(json_schema_extra={"examples": [BATCH_EXAMPLE]})
 
     id: int
     reference: str = Field(description="The name under which the printer knows it.")
@@ -103,17 +103,15 @@ class BatchShape(BaseModel):
     rush: bool
     reprint_of: int | None = Field(description="The batch whose pieces are printed again in this one.")
     pieces: int
-    trouble: str | None = Field(
-        description="Why its present step does not succeed, or what its printer says in vain."
-    )
-    trouble_at: Moment | None
-    created_at: Moment
-    composed_at: Moment | None
-    handed_at: Moment | None = Field(description="When the printer was given it.")
-    acknowledged_at: Moment | None
-    printed_at: Moment | None
-    mailed_at: Moment | None
-    settled_at: Moment | None = Field(description="Since when no piece of it is on its way.")
+    trouble: str | None = Field(description="Why its present step does not succeed, or what its printer says in vain.")
+    trouble_at: Timestamp | None
+    created_at: Timestamp
+    composed_at: Timestamp | None
+    handed_at: Timestamp | None = Field(description="When the printer was given it.")
+    acknowledged_at: Timestamp | None
+    printed_at: Timestamp | None
+    mailed_at: Timestamp | None
+    settled_at: Timestamp | None = Field(description="Since when no piece of it is on its way.")
 
 
 class BatchFile(BaseModel):
@@ -121,9 +119,7 @@ class BatchFile(BaseModel):
     size: int = Field(description="In bytes.")
     sha256: str
     secret: bool = Field(description="Whether it holds what gift cards are claimed with.")
-    url: str = Field(
-        description="A link that opens it without a token, for a day; of a secret file the call for it."
-    )
+    url: str = Field(description="A link that opens it without a token, for a day; of a secret file the call for it.")
 
 
 class Serials(BaseModel):
@@ -142,7 +138,7 @@ class Statement(BaseModel):
     """What the postal service's form asks for, summed up."""
 
     reference: str
-    made_at: Moment
+    made_at: Timestamp
     piece: str
     mail_class: str
     mailer_id: str | None
@@ -158,7 +154,7 @@ class Statement(BaseModel):
 
 
 class BatchRead(BatchShape):
-    model_config = ConfigDict(json_schema_extra={"examples": [BATCH_READ]})
+    model_config = ConfigDict(json_schema_extra={"examples": [BATCH_DETAILS_EXAMPLE]})
 
     pieces_by_status: dict[str, int] = Field(description="Where its pieces are, but for the void ones.")
     void: int = Field(description="Pieces that were printed again since: these are not mailed.")
@@ -176,7 +172,7 @@ class LeftOut(BaseModel):
 class Reprinted(BatchRead):
     """The new batch."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [REPRINTED]})
+    model_config = ConfigDict(json_schema_extra={"examples": [REPRINT_EXAMPLE]})
 
     left_out: list[LeftOut] = Field(
         description="Pieces that are not printed again: ended, in the mail, or reprinted before."
@@ -188,7 +184,7 @@ class BatchMeta(Meta):
 
 
 class BatchPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/print/batches", BATCH)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/print/batches", BATCH_EXAMPLE)]})
 
     data: list[BatchShape]
     links: Links
@@ -196,7 +192,7 @@ class BatchPage(BaseModel):
 
 
 class HeldOrder(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [HELD]})
+    model_config = ConfigDict(json_schema_extra={"examples": [HELD_ORDER_EXAMPLE]})
 
     id: int
     account_id: int
@@ -206,13 +202,13 @@ class HeldOrder(BaseModel):
     recipient_count: int = Field(description="Recipients: pieces, and those who are not mailed to.")
     pieces: int = Field(description="What would be printed.")
     grand_total: Money
-    created_at: Moment
-    paused_at: Moment = Field(description="Since when it waits for an operator.")
+    created_at: Timestamp
+    paused_at: Timestamp = Field(description="Since when it waits for an operator.")
     reasons: list[str] = Field(description="What it is held for.")
 
 
 class HeldPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/print/held", HELD)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/print/held", HELD_ORDER_EXAMPLE)]})
 
     data: list[HeldOrder]
     links: Links

@@ -10,128 +10,124 @@ from pydantic.json_schema import SkipJsonSchema
 
 from quillpost.core.errors import Invalid
 from quillpost.recipients.leads.rules import (
-    ALL,
-    FARTHEST_MILES,
-    FEWEST,
-    MOST,
+    ALL_RECORDS,
+    DEFAULT_RECORDS,
+    MAX_MILES,
+    MAX_RECORDS,
+    MIN_RECORDS,
     RECORD_TYPES,
-    UNLESS_SAID,
-    Search,
+    LeadSearch,
     read_record_types,
 )
 from quillpost.web.api.bodies import (
     NOT_BLANK,
-    NULL_IS_LEFT_OUT,
+    NULL_MEANS_DEFAULT,
     Body,
     FormText,
     Id,
-    Switch,
+    OptionalFlag,
     Text,
-    integer_of,
-    read_body,
-    said,
-    written_integer,
+    parse_integer,
+    strip_or_none,
+    to_integer,
+    validate_body,
 )
 from quillpost.web.api.send.schemas import STATE_NAMES, ZIP_NAMES
 
-LONGEST = 300
-NO_CENTER = "Give radius_center, the address to search around, as well."
-LONGEST_TYPES = 1_000
-MOST_DAYS = 3_650
+MAX_LENGTH = 300
+CENTER_REQUIRED = "Give radius_center, the address to search around, as well."
+MAX_TYPES_LENGTH = 1_000
+MAX_DAYS = 3_650
 
-EXAMPLE: JsonDict = {
-    "address": "1100 Congress Ave, Austin, TX 78701",
-    "record_count": 100,
-    "record_types": "all",
-}
+EXAMPLE: JsonDict = {"address": "1100 Congress Ave, Austin, TX 78701", "record_count": 100, "record_types": "all"}
 
 
-def _digits_of_form(value: object) -> object:
+def _parse_form_integer(value: object) -> object:
     """A form knows texts alone; in JSON a number is a number."""
-    number = written_integer(value) if isinstance(value, FormText) else None
-    return integer_of(value) if number is None else number
+    number = parse_integer(value) if isinstance(value, FormText) else None
+    return to_integer(value) if number is None else number
 
 
-def _countable(number: int) -> int:
-    if not FEWEST <= number <= MOST:
-        raise ValueError(f"Ask for {FEWEST:,} to {MOST:,} records.")
+def _check_record_count(number: int) -> int:
+    if not MIN_RECORDS <= number <= MAX_RECORDS:
+        raise ValueError(f"Ask for {MIN_RECORDS:,} to {MAX_RECORDS:,} records.")
     return number
 
 
-def _decimal_of_form(value: object) -> object:
+def _parse_form_decimal(value: object) -> object:
     with suppress(ValueError):
         return float(value) if isinstance(value, FormText) else value
     return value
 
 
-def _reachable(miles: float) -> float:
-    if not 0 < miles <= FARTHEST_MILES:
-        raise ValueError(f"Give more than 0 and at most {FARTHEST_MILES} miles.")
+def _check_miles(miles: float) -> float:
+    if not 0 < miles <= MAX_MILES:
+        raise ValueError(f"Give more than 0 and at most {MAX_MILES} miles.")
     return miles
 
 
 Miles = Annotated[
     float,
-    Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": FARTHEST_MILES}),
-    BeforeValidator(_decimal_of_form),
-    AfterValidator(_reachable),
+    Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": MAX_MILES}),
+    BeforeValidator(_parse_form_decimal),
+    AfterValidator(_check_miles),
 ]
 
 
-def _some_days(number: int | None) -> int | None:
-    if number is not None and not 1 <= number <= MOST_DAYS:
-        raise ValueError(f"Give 1 to {MOST_DAYS:,} days.")
+def _check_days(number: int | None) -> int | None:
+    if number is not None and not 1 <= number <= MAX_DAYS:
+        raise ValueError(f"Give 1 to {MAX_DAYS:,} days.")
     return number
 
 
-def _addressed(text: str) -> str:
+def _require_address(text: str) -> str:
     if not text.strip():
         raise ValueError("Give the address to search around, as 12 Main St, Austin, TX 78701.")
     return text.strip()
 
 
-def _known_types(text: str) -> str:
+def _check_record_types(text: str) -> str:
     read_record_types(text)
     return text
 
 
 RecordCount = Annotated[
     int,
-    Field(json_schema_extra={"minimum": FEWEST, "maximum": MOST}),
-    BeforeValidator(_digits_of_form),
-    AfterValidator(_countable),
+    Field(json_schema_extra={"minimum": MIN_RECORDS, "maximum": MAX_RECORDS}),
+    BeforeValidator(_parse_form_integer),
+    AfterValidator(_check_record_count),
 ]
 
 
-RecordTypes = Annotated[Text, Field(max_length=LONGEST_TYPES), AfterValidator(_known_types)]
+RecordTypes = Annotated[Text, Field(max_length=MAX_TYPES_LENGTH), AfterValidator(_check_record_types)]
 
 
 class RadiusCenter(Body):
     """What other clients search around: an address whole on one line, or in parts."""
 
-    address: Annotated[Text, AfterValidator(_addressed)] = Field(max_length=LONGEST)
-    address2: Text | None = Field(None, max_length=LONGEST)
-    city: Text | None = Field(None, max_length=LONGEST)
-    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES)
+    address: Annotated[Text, AfterValidator(_require_address)] = Field(max_length=MAX_LENGTH)
+    address2: Text | None = Field(None, max_length=MAX_LENGTH)
+    city: Text | None = Field(None, max_length=MAX_LENGTH)
+    province: Text | None = Field(None, max_length=MAX_LENGTH, validation_alias=STATE_NAMES)
     postal_code: Text | None = Field(None, max_length=20, validation_alias=ZIP_NAMES)
-    country: Text | None = Field(None, max_length=LONGEST)
+    country: Text | None = Field(None, max_length=MAX_LENGTH)
 
     @property
-    def line(self) -> str:
+    def single_line(self) -> str:
         """The whole on one line."""
-        region = " ".join(filter(None, (said(self.province), said(self.postal_code))))
-        return ", ".join(filter(None, (self.address, said(self.address2), said(self.city), region)))
+        region = " ".join(filter(None, (strip_or_none(self.province), strip_or_none(self.postal_code))))
+        return ", ".join(filter(None, (self.address, strip_or_none(self.address2), strip_or_none(self.city), region)))
 
     @classmethod
-    def of(cls, value: object) -> object:
+    def from_value(cls, value: object) -> object:
         """The address alone is as good as an object with nothing else."""
         return {"address": str(value)} if isinstance(value, str) else value
 
 
-Center = Annotated[RadiusCenter, BeforeValidator(RadiusCenter.of)]
+Center = Annotated[RadiusCenter, BeforeValidator(RadiusCenter.from_value)]
 
 
-class AroundCenter(Body):
+class RadiusCenterFields(Body):
     """A search as other clients write it into a send: beside each other what we have in one object."""
 
     radius_center: Annotated[Center | None, SkipJsonSchema()] = None
@@ -139,16 +135,16 @@ class AroundCenter(Body):
     record_count: Annotated[RecordCount | None, SkipJsonSchema()] = None
     record_types: Annotated[RecordTypes | None, SkipJsonSchema()] = None
 
-    def around(self, faults: dict[str, list[str]]) -> Search | None:
+    def center_search(self, errors: dict[str, list[str]]) -> LeadSearch | None:
         if self.radius_center is None:
             if self.radius_distance_miles is not None:
-                faults["radius_distance_miles"] = [NO_CENTER]
+                errors["radius_distance_miles"] = [CENTER_REQUIRED]
             return None
-        return Search(
-            address=self.radius_center.line,
-            postal_code=said(self.radius_center.postal_code),
-            record_count=self.record_count or UNLESS_SAID,
-            record_types=read_record_types(self.record_types or ALL),
+        return LeadSearch(
+            address=self.radius_center.single_line,
+            postal_code=strip_or_none(self.radius_center.postal_code),
+            record_count=self.record_count or DEFAULT_RECORDS,
+            record_types=read_record_types(self.record_types or ALL_RECORDS),
             within_miles=self.radius_distance_miles,
             field="radius_center",
         )
@@ -159,12 +155,10 @@ class RadiusFields(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
 
-    address: Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_addressed)] = (
-        Field(
-            max_length=LONGEST,
-            description="What to search around: the full street address on one line.",
-            examples=[EXAMPLE["address"]],
-        )
+    address: Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_address)] = Field(
+        max_length=MAX_LENGTH,
+        description="What to search around: the full street address on one line.",
+        examples=[EXAMPLE["address"]],
     )
     postal_code: Text | None = Field(
         None,
@@ -172,8 +166,8 @@ class RadiusFields(Body):
         validation_alias=ZIP_NAMES,
         description="Its ZIP code, where the address does not end with it; `zip` is taken, too.",
     )
-    record_count: Annotated[RecordCount, NULL_IS_LEFT_OUT] = Field(
-        UNLESS_SAID, description="How many to find at most, 1 to 10,000; each costs 5 cents.", examples=[100]
+    record_count: Annotated[RecordCount, NULL_MEANS_DEFAULT] = Field(
+        DEFAULT_RECORDS, description="How many to find at most, 1 to 10,000; each costs 5 cents.", examples=[100]
     )
     distance_miles: Miles | None = Field(
         None,
@@ -181,33 +175,33 @@ class RadiusFields(Body):
         description="None that is farther; `radius_distance_miles` is taken, too.",
         examples=[2.5],
     )
-    record_types: Annotated[RecordTypes, NULL_IS_LEFT_OUT] = Field(
-        ALL,
+    record_types: Annotated[RecordTypes, NULL_MEANS_DEFAULT] = Field(
+        ALL_RECORDS,
         description=f"Records of any of these kinds, with commas between them: {', '.join(RECORD_TYPES)}.",
         examples=["newhomeowner,likelytomove"],
     )
-    include_condos: Switch = Field(True, description="False: no condominiums.")
-    include_businesses: Switch = Field(True, description="False: homes alone.")
-    use_property_owner: Switch = Field(
+    include_condos: OptionalFlag = Field(True, description="False: no condominiums.")
+    include_businesses: OptionalFlag = Field(True, description="False: homes alone.")
+    use_property_owner: OptionalFlag = Field(
         False,
         description="Write to the owner, where that is someone who lives elsewhere; `absentee_address` of"
         " events is the address that was found.",
     )
-    include_search_address: Switch = Field(False, description="True: the address itself may be among them.")
-    exclude_already_mailed: Switch = Field(
+    include_search_address: OptionalFlag = Field(False, description="True: the address itself may be among them.")
+    exclude_already_mailed: OptionalFlag = Field(
         False, description="Leave out addresses that mail of this account went to."
     )
     mailed_within_days: Annotated[
         int | None,
-        Field(json_schema_extra={"minimum": 1, "maximum": MOST_DAYS}),
-        BeforeValidator(_digits_of_form),
-        AfterValidator(_some_days),
+        Field(json_schema_extra={"minimum": 1, "maximum": MAX_DAYS}),
+        BeforeValidator(_parse_form_integer),
+        AfterValidator(_check_days),
     ] = Field(None, description="With exclude_already_mailed: only those of the last so many days.")
 
-    def search(self) -> Search:
-        return Search(
+    def to_search(self) -> LeadSearch:
+        return LeadSearch(
             address=self.address,
-            postal_code=said(self.postal_code),
+            postal_code=strip_or_none(self.postal_code),
             record_count=self.record_count,
             within_miles=self.distance_miles,
             record_types=read_record_types(self.record_types),
@@ -223,7 +217,7 @@ class RadiusFields(Body):
 class RadiusOfSend(RadiusFields):
     """The nearest addresses to one that is known, bought for this send."""
 
-    preview: Switch = Field(
+    preview: OptionalFlag = Field(
         False, description="Answer with how many there are and what it would cost; no order is made."
     )
 
@@ -236,46 +230,46 @@ class RadiusCall(RadiusFields):
     )
     sub_account_id: Id | None = Field(None, description="The sub account that a new list belongs to.")
     description: Text | None = Field(
-        None, max_length=LONGEST, description="What a new list is called; else it is named after the address."
+        None, max_length=MAX_LENGTH, description="What a new list is called; else it is named after the address."
     )
-    name: Text | None = Field(None, max_length=LONGEST, description="The same as description.")
+    name: Text | None = Field(None, max_length=MAX_LENGTH, description="The same as description.")
     radius_center: Annotated[Center | None, SkipJsonSchema()] = None
 
     @model_validator(mode="before")
     @classmethod
-    def _around_a_center(cls, sent: Any) -> Any:
+    def _address_from_center(cls, payload: Any) -> Any:
         """`radius_center` is as good as an address, where there is none."""
-        center = sent.get("radius_center") if isinstance(sent, Mapping) else None
-        if center is None or sent.get("address") is not None:
-            return sent
+        center = payload.get("radius_center") if isinstance(payload, Mapping) else None
+        if center is None or payload.get("address") is not None:
+            return payload
         try:
-            line = read_body(RadiusCenter, RadiusCenter.of(center)).line
-        except Invalid as wrong:
-            raise Invalid({f"radius_center.{name}": told for name, told in wrong.fields.items()}) from None
-        return {**sent, "address": line[:LONGEST]}
+            address = validate_body(RadiusCenter, RadiusCenter.from_value(center)).single_line
+        except Invalid as error:
+            raise Invalid({f"radius_center.{name}": messages for name, messages in error.fields.items()}) from None
+        return {**payload, "address": address[:MAX_LENGTH]}
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        is_beside = isinstance(sent, Mapping) and sent.get("address") is not None
-        return super().ignored_in(sent) | ({"radius_center"} & _given(sent) if is_beside else set())
+    def ignored_in(cls, payload: Any) -> set[str]:
+        has_address = isinstance(payload, Mapping) and payload.get("address") is not None
+        return super().ignored_in(payload) | ({"radius_center"} & _names_with_value(payload) if has_address else set())
 
 
-def ignored_in_radius(sent: Any) -> set[str]:
+def find_ignored_in_radius(payload: Any) -> set[str]:
     """Fields of a send's search that mean nothing to us."""
-    if not isinstance(sent, dict):
+    if not isinstance(payload, dict):
         return set()
-    names = {f"radius_search.{name}" for name in RadiusOfSend.ignored_in(sent.get("radius_search"))}
-    if sent.get("radius_search") is not None:
-        return names | (OF_CENTER & _given(sent))
-    if sent.get("radius_center") is None:
-        return names | ((OF_CENTER - {"radius_distance_miles"}) & _given(sent))
-    center = RadiusCenter.of(sent["radius_center"])
+    names = {f"radius_search.{name}" for name in RadiusOfSend.ignored_in(payload.get("radius_search"))}
+    if payload.get("radius_search") is not None:
+        return names | (CENTER_FIELDS & _names_with_value(payload))
+    if payload.get("radius_center") is None:
+        return names | ((CENTER_FIELDS - {"radius_distance_miles"}) & _names_with_value(payload))
+    center = RadiusCenter.from_value(payload["radius_center"])
     return names | {f"radius_center.{name}" for name in RadiusCenter.ignored_in(center)}
 
 
-def _given(sent: Mapping[str, Any]) -> set[str]:
+def _names_with_value(payload: Mapping[str, Any]) -> set[str]:
     """Fields that have a value: null is as good as left out."""
-    return {name for name, value in sent.items() if value is not None}
+    return {name for name, value in payload.items() if value is not None}
 
 
-OF_CENTER = AroundCenter.model_fields.keys()
+CENTER_FIELDS = RadiusCenterFields.model_fields.keys()

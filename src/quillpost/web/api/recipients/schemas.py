@@ -16,26 +16,26 @@ from pydantic import (
     with_config,
 )
 
-from quillpost.recipients.rules import LONGEST
-from quillpost.web.api.bodies import Body, Id, SoughtText, Text, ignored_in_rows, without_nulls
-from quillpost.web.api.errors import invalid_of
+from quillpost.recipients.rules import MAX_FIELD_LENGTH
+from quillpost.web.api.bodies import Body, Id, QueryText, Text, drop_shadowed_nulls, find_ignored_in_rows
+from quillpost.web.api.errors import to_invalid
 from quillpost.web.api.mailing_lists.schemas import EXAMPLE as LIST_EXAMPLE
 from quillpost.web.api.mailing_lists.schemas import MailingListShape
-from quillpost.web.api.orders.schemas import Links, Meta, Moment, linked_example
-from quillpost.web.api.requirements import one_of_texts
+from quillpost.web.api.orders.schemas import Links, Meta, Timestamp, page_example
+from quillpost.web.api.requirements import require_one_text
 from quillpost.web.api.send.schemas import (
-    KNOWN,
-    STATE,
+    RECIPIENT_FIELDS,
+    STATE_DESCRIPTION,
     STATE_NAMES,
-    ZIP,
+    ZIP_DESCRIPTION,
     ZIP_NAMES,
     InlineRecipient,
-    known_in,
-    with_other_names,
+    drop_alias_nulls,
+    known_names,
 )
 
 Day = Annotated[str, Field(description="ISO 8601.", examples=["1980-02-29"])]
-CUSTOM = tuple(f"custom{n}" for n in range(1, 11))
+CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
 
 RESPONSE_EXAMPLE: dict[str, Any] = {
     "id": 340,
@@ -52,7 +52,7 @@ RESPONSE_EXAMPLE: dict[str, Any] = {
     "anniversary": None,
     "email": "jane@example.com",
     "phone": None,
-    **dict.fromkeys(CUSTOM),
+    **dict.fromkeys(CUSTOM_FIELDS),
     "custom1": "a blue door",
     "deliverability": "doubtful",
     "can_deliver": True,
@@ -107,21 +107,19 @@ class RecipientRead(BaseModel):
     )
     mailing_list_: MailingListShape = Field(alias="mailing-list", description="The list it is on.")
     mailing_list: MailingListShape = Field(description="The same, as older clients read it.")
-    created_at: Moment
-    updated_at: Moment
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class RecipientPage(BaseModel):
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [linked_example("/recipients", RESPONSE_EXAMPLE)]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/recipients", RESPONSE_EXAMPLE)]})
 
     data: list[RecipientRead]
     links: Links
     meta: Meta
 
 
-_PATH = "https://mail.example.com/api/v2/mailing-lists-utils/recipients/12"
+_EXAMPLE_PATH = "https://mail.example.com/api/v2/mailing-lists-utils/recipients/12"
 
 
 class ListRecipients(BaseModel):
@@ -131,12 +129,12 @@ class ListRecipients(BaseModel):
                 {
                     "current_page": 1,
                     "data": [RESPONSE_EXAMPLE],
-                    "first_page_url": f"{_PATH}?page=1",
+                    "first_page_url": f"{_EXAMPLE_PATH}?page=1",
                     "from": 1,
                     "last_page": 10,
-                    "last_page_url": f"{_PATH}?page=10",
-                    "next_page_url": f"{_PATH}?page=2",
-                    "path": _PATH,
+                    "last_page_url": f"{_EXAMPLE_PATH}?page=10",
+                    "next_page_url": f"{_EXAMPLE_PATH}?page=2",
+                    "path": _EXAMPLE_PATH,
                     "per_page": 25,
                     "prev_page_url": None,
                     "to": 25,
@@ -201,8 +199,8 @@ class RecipientRemoved(BaseModel):
     status: str
 
 
-LIST, OTHER_NAME = "mailing_list_id", "mailing_list"
-LIST_NAMES = AliasChoices(LIST, OTHER_NAME)
+LIST_FIELD, LIST_ALIAS = "mailing_list_id", "mailing_list"
+LIST_NAMES = AliasChoices(LIST_FIELD, LIST_ALIAS)
 REQUEST_EXAMPLE: dict[str, Any] = {
     "mailing_list_id": 12,
     "name": "Jane Doe",
@@ -219,44 +217,46 @@ REQUEST_EXAMPLE: dict[str, Any] = {
 class PersonFields(Body):
     """The fields of a person."""
 
-    name: Text | None = Field(None, max_length=LONGEST, description="Whom to write to.")
-    company: Text | None = Field(None, max_length=LONGEST, description="The company, below the name.")
+    name: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Whom to write to.")
+    company: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="The company, below the name.")
     address: Text | None = Field(
-        None, max_length=LONGEST, description="Street and number, or the whole address on one line."
+        None, max_length=MAX_FIELD_LENGTH, description="Street and number, or the whole address on one line."
     )
-    address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
-    city: Text | None = Field(None, max_length=LONGEST, description="City.")
-    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES, description=STATE)
-    postal_code: Text | None = Field(None, max_length=LONGEST, validation_alias=ZIP_NAMES, description=ZIP)
-    country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
-    dob: Text | None = Field(None, max_length=LONGEST, description="YYYY-MM-DD or MM/DD/YYYY.")
+    address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
+    city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
+    province: Text | None = Field(
+        None, max_length=MAX_FIELD_LENGTH, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION
+    )
+    postal_code: Text | None = Field(
+        None, max_length=MAX_FIELD_LENGTH, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION
+    )
+    country: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Two letters; US when missing.")
+    dob: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="YYYY-MM-DD or MM/DD/YYYY.")
     anniversary: Text | None = Field(
-        None, max_length=LONGEST, description="Any day of each year: YYYY-MM-DD or MM/DD/YYYY."
+        None, max_length=MAX_FIELD_LENGTH, description="Any day of each year: YYYY-MM-DD or MM/DD/YYYY."
     )
-    email: Text | None = Field(None, max_length=LONGEST, description="E-mail address.")
-    phone: Text | None = Field(None, max_length=LONGEST, description="Phone.")
-    custom1: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM1% shows it.")
-    custom2: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM2% shows it.")
-    custom3: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM3% shows it.")
-    custom4: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM4% shows it.")
-    custom5: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM5% shows it.")
-    custom6: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM6% shows it.")
-    custom7: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM7% shows it.")
-    custom8: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM8% shows it.")
-    custom9: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM9% shows it.")
-    custom10: Text | None = Field(None, max_length=LONGEST, description="Yours; %CUSTOM10% shows it.")
+    email: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="E-mail address.")
+    phone: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Phone.")
+    custom1: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM1% shows it.")
+    custom2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM2% shows it.")
+    custom3: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM3% shows it.")
+    custom4: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM4% shows it.")
+    custom5: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM5% shows it.")
+    custom6: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM6% shows it.")
+    custom7: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM7% shows it.")
+    custom8: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM8% shows it.")
+    custom9: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM9% shows it.")
+    custom10: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM10% shows it.")
 
-    def person(self) -> dict[str, str | None]:
+    def person_fields(self) -> dict[str, str | None]:
         """What was said of the person."""
-        return {name: value for name, value in self.given().items() if name in KNOWN}
+        return {name: value for name, value in self.provided_fields().items() if name in RECIPIENT_FIELDS}
 
 
 class NewRecipient(PersonFields):
     """An address in parts, or whole on one line, or at least an e-mail."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [REQUEST_EXAMPLE], **one_of_texts("address", "email")}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [REQUEST_EXAMPLE], **require_one_text("address", "email")})
 
     mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be on.")
 
@@ -273,12 +273,12 @@ class ChangedRecipient(PersonFields):
     )
 
 
-def _with_other_names(row: Any) -> Any:
-    return without_nulls(with_other_names(row), [(LIST, OTHER_NAME)])
+def _drop_alias_nulls(row: Any) -> Any:
+    return drop_shadowed_nulls(drop_alias_nulls(row), [(LIST_FIELD, LIST_ALIAS)])
 
 
 @with_config(ConfigDict(strict=True, extra="allow"))
-class RecipientOfMany(InlineRecipient, total=False):
+class BulkRecipient(InlineRecipient, total=False):
     """One of many: on a list, with an address in parts, or whole on one line, or at least an e-mail."""
 
     mailing_list_id: Annotated[
@@ -287,10 +287,10 @@ class RecipientOfMany(InlineRecipient, total=False):
     ]
 
 
-_ROW = TypeAdapter(Annotated[RecipientOfMany, BeforeValidator(_with_other_names)])
+_ROW_ADAPTER = TypeAdapter(Annotated[BulkRecipient, BeforeValidator(_drop_alias_nulls)])
 
 
-def _or_bare(schema: dict[str, Any]) -> None:
+def _describe_object_or_array(schema: dict[str, Any]) -> None:
     """The description of the object, or of its array alone."""
     wrapped = dict(schema)
     bare = wrapped["properties"]["recipients"]
@@ -298,14 +298,14 @@ def _or_bare(schema: dict[str, Any]) -> None:
     schema |= {"title": wrapped.pop("title"), "anyOf": [bare, wrapped], "examples": [[REQUEST_EXAMPLE]]}
 
 
-def _in_an_object(sent: Any) -> Any:
-    return {"recipients": sent} if isinstance(sent, list) else sent
+def _wrap_array(payload: Any) -> Any:
+    return {"recipients": payload} if isinstance(payload, list) else payload
 
 
 class ManyRecipients(Body):
     """A bare array, or `{"recipients": [...]}`. What is wrong with one row concerns that row alone."""
 
-    model_config = ConfigDict(json_schema_extra=_or_bare)
+    model_config = ConfigDict(json_schema_extra=_describe_object_or_array)
 
     rows: ClassVar[str | None] = "recipients"
 
@@ -316,51 +316,51 @@ class ManyRecipients(Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _wrapped(cls, sent: Any) -> Any:
-        return _in_an_object(sent)
+    def _wrap(cls, payload: Any) -> Any:
+        return _wrap_array(payload)
 
-    def read(self) -> list[RecipientOfMany | str]:
+    def parse_rows(self) -> list[BulkRecipient | str]:
         """Each row, or what is wrong with its form."""
-        return [_read(row) for row in self.recipients]
+        return [_parse_row(row) for row in self.recipients]
 
     @classmethod
-    def check_rows(cls, sent: Any, most: int) -> None:
-        super().check_rows(_in_an_object(sent), most)
+    def check_rows(cls, payload: Any, max_rows: int) -> None:
+        super().check_rows(_wrap_array(payload), max_rows)
 
     @classmethod
-    def too_many(cls, most: int) -> str:
-        return f"At most {most:,} recipients in one call, please."
+    def too_many_message(cls, max_rows: int) -> str:
+        return f"At most {max_rows:,} recipients in one call, please."
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
+    def ignored_in(cls, payload: Any) -> set[str]:
         """Those of the rows are named once, whichever rows they were in."""
-        return super().ignored_in(sent) | ignored_in_rows(_in_an_object(sent), "recipients", _known_in)
+        return super().ignored_in(payload) | find_ignored_in_rows(_wrap_array(payload), "recipients", _known_names)
 
 
-def _read(row: Any) -> RecipientOfMany | str:
+def _parse_row(row: Any) -> BulkRecipient | str:
     try:
-        return _ROW.validate_python(row)
-    except ValidationError as wrong:
-        field, (sentence, *_) = next(iter(invalid_of(wrong.errors()).fields.items()))
-        return sentence if field == "body" else f"{field}: {sentence}"
+        return _ROW_ADAPTER.validate_python(row)
+    except ValidationError as error:
+        field, (message, *_) = next(iter(to_invalid(error.errors()).fields.items()))
+        return message if field == "body" else f"{field}: {message}"
 
 
-def person_of(row: RecipientOfMany) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name in KNOWN}
+def get_person_fields(row: BulkRecipient) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name in RECIPIENT_FIELDS}
 
 
-def known_fields(row: Any) -> dict[str, Any]:
+def keep_known_fields(row: Any) -> dict[str, Any]:
     """The row as it was given, without what means nothing to us."""
     if not isinstance(row, dict):
         return {}
-    known = _known_in(row)
-    return {name: row[name] for name in row if name in known}
+    names = _known_names(row)
+    return {name: row[name] for name in row if name in names}
 
 
-def _known_in(row: Mapping[str, Any]) -> Set[str]:
+def _known_names(row: Mapping[str, Any]) -> Set[str]:
     """The names that mean something: the list's other name where its own is not given."""
-    lists = {LIST, OTHER_NAME} if row.get(LIST) is None else {LIST}
-    return known_in(row) | lists
+    lists = {LIST_FIELD, LIST_ALIAS} if row.get(LIST_FIELD) is None else {LIST_FIELD}
+    return known_names(row) | lists
 
 
 class WhomToRemove(Body):
@@ -369,28 +369,32 @@ class WhomToRemove(Body):
     model_config = ConfigDict(
         json_schema_extra={
             "examples": [{"mailing_list_id": 12, "address": "12 Main St, Austin, TX 78701"}],
-            **one_of_texts("address", "email"),
+            **require_one_text("address", "email"),
         }
     )
 
     mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be taken off.")
     address: Text | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_FIELD_LENGTH,
         description="Whole on one line or beside its parts; a street alone if only one on the list has it.",
     )
-    address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
-    city: Text | None = Field(None, max_length=LONGEST, description="City.")
-    province: Text | None = Field(None, max_length=LONGEST, validation_alias=STATE_NAMES, description=STATE)
-    postal_code: Text | None = Field(None, max_length=LONGEST, validation_alias=ZIP_NAMES, description=ZIP)
-    country: Text | None = Field(None, max_length=LONGEST, description="Two letters; US when missing.")
-    email: Text | None = Field(None, max_length=LONGEST, description="E-mail address, in any case.")
+    address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
+    city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
+    province: Text | None = Field(
+        None, max_length=MAX_FIELD_LENGTH, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION
+    )
+    postal_code: Text | None = Field(
+        None, max_length=MAX_FIELD_LENGTH, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION
+    )
+    country: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Two letters; US when missing.")
+    email: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="E-mail address, in any case.")
 
-    def whereabouts(self) -> dict[str, str | None]:
-        return {name: value for name, value in self.given().items() if name in KNOWN}
+    def address_fields(self) -> dict[str, str | None]:
+        return {name: value for name, value in self.provided_fields().items() if name in RECIPIENT_FIELDS}
 
 
 class WhomToFind(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"email": "jane@example.com"}]})
 
-    email: SoughtText = Field(min_length=1, max_length=LONGEST, description="E-mail address, in any case.")
+    email: QueryText = Field(min_length=1, max_length=MAX_FIELD_LENGTH, description="E-mail address, in any case.")

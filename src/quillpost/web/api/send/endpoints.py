@@ -7,39 +7,31 @@ from fastapi import APIRouter, Body, Depends, Response
 
 from quillpost.accounts.billing import credit
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.orders.drafts import Draft
-from quillpost.orders.products import (
-    GIFTCARD,
-    LETTER,
-    MAGNACARD,
-    NOTECARD,
-    POSTCARD,
-    WINDOWLESS_LETTER,
-    Piece,
-)
-from quillpost.web.api.dependencies import OneUnit, Services, may
-from quillpost.web.api.errors import BODY_ERRORS, errors
+from quillpost.accounts.service import build_tenant
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Product
+from quillpost.web.api.dependencies import RequestUnitOfWork, Services, require_scope
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.radius.endpoints import RadiusPreview
-from quillpost.web.api.requests import ReadRequest
-from quillpost.web.api.responses import answer, name_ignored, warning_header
+from quillpost.web.api.requests import ParsedRequest
+from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.send import service as send_service
 from quillpost.web.api.send.requests import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
 from quillpost.web.api.send.schemas import EstimateResponse, PreviewResponse, SendResponse
-from quillpost.web.api.send.service import carry_out, count, draft_of, show, warnings_of
-from quillpost.web.api.send.service import estimate as estimated
+from quillpost.web.api.send.service import (
+    count_response,
+    create_and_respond,
+    draft_order,
+    list_warnings,
+    preview_response,
+)
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
 EXAMPLE = {
     "recipients": [
-        {
-            "name": "Jane Doe",
-            "address": "12 Main St",
-            "city": "Austin",
-            "province": "TX",
-            "postal_code": "78701",
-        }
+        {"name": "Jane Doe", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
     ],
     "message": "Hi %FIRST_NAME%, thank you for stopping by!",
     "metadata": {"crm_id": 4711},
@@ -52,147 +44,148 @@ LETTER_EXAMPLES: Any = EXAMPLES | {
     }
 }
 
-MaySend = Annotated[Caller, Depends(may("send:write"))]
-GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2500}
+CanSend = Annotated[Caller, Depends(require_scope("send:write"))]
+GIFT_FIELDS = {"giftcard_brand": "brindlewick", "giftcard_amount": 2500}
 GIFT_EXAMPLES: Any = {
-    "one": {"summary": "To one recipient", "value": EXAMPLE | GIFT},
+    "one": {"summary": "To one recipient", "value": EXAMPLE | GIFT_FIELDS},
     "gated": {
         "summary": "To a saved list, behind a page of yours",
         "value": {
             "mailing_list_ids": [7],
             "message": "Hi %FIRST_NAME%, the first one is on us!",
-            **GIFT,
+            **GIFT_FIELDS,
             "landing_page_url": "https://example.com/welcome",
         },
     },
 }
 
-ReadBody = Callable[..., SendBody]
+ParseBody = Callable[..., SendBody]
 
 
-def postcard_body(body: Annotated[SendPostcard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
+def parse_postcard_body(body: Annotated[SendPostcard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
     return body
 
 
-def letter_body(body: Annotated[SendLetter, Body(openapi_examples=LETTER_EXAMPLES)]) -> SendBody:
+def parse_letter_body(body: Annotated[SendLetter, Body(openapi_examples=LETTER_EXAMPLES)]) -> SendBody:
     return body
 
 
-def card_body(body: Annotated[SendCard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
+def parse_card_body(body: Annotated[SendCard, Body(openapi_examples=EXAMPLES)]) -> SendBody:
     return body
 
 
-def giftcard_body(body: Annotated[SendGiftcard, Body(openapi_examples=GIFT_EXAMPLES)]) -> SendBody:
+def parse_giftcard_body(body: Annotated[SendGiftcard, Body(openapi_examples=GIFT_EXAMPLES)]) -> SendBody:
     return body
 
 
-class Offer(NamedTuple):
+class SendableProduct(NamedTuple):
     """A piece that can be sent, what it is called, and its body with who reads it."""
 
-    piece: Piece
+    product: Product
     title: str
     body: type[SendBody]
-    read: ReadBody
+    parse_body: ParseBody
 
 
-OFFERS = (
-    Offer(POSTCARD, "a postcard", SendPostcard, postcard_body),
-    Offer(LETTER, "a letter in a windowed envelope", SendLetter, letter_body),
-    Offer(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, letter_body),
-    Offer(NOTECARD, "a folded notecard in an envelope", SendCard, card_body),
-    Offer(GIFTCARD, "a gift card in a folded card", SendGiftcard, giftcard_body),
-    Offer(MAGNACARD, "a magnet card", SendCard, card_body),
+SENDABLE_PRODUCTS = (
+    SendableProduct(POSTCARD, "a postcard", SendPostcard, parse_postcard_body),
+    SendableProduct(LETTER, "a letter in a windowed envelope", SendLetter, parse_letter_body),
+    SendableProduct(WINDOWLESS_LETTER, "a letter in a closed envelope", SendLetter, parse_letter_body),
+    SendableProduct(NOTECARD, "a folded notecard in an envelope", SendCard, parse_card_body),
+    SendableProduct(GIFTCARD, "a gift card in a folded card", SendGiftcard, parse_giftcard_body),
+    SendableProduct(MAGNACARD, "a magnet card", SendCard, parse_card_body),
 )
 
 
-def operation_word(path: str) -> str:
+def to_operation_name(path: str) -> str:
     """A piece's name in addresses, as operationIds have it."""
     return path.replace("-", "_").replace("/", "_")
 
 
-def also(verb: str, piece: Piece) -> str:
+def describe_other_paths(verb: str, product: Product) -> str:
     """The other addresses of an operation, in words."""
-    others = [f"`/{verb}/{path}`" for path in piece.paths[1:]]
-    return f" Also at {' and '.join(others)}." if others else ""
+    other_paths = [f"`/{verb}/{path}`" for path in product.paths[1:]]
+    return f" Also at {' and '.join(other_paths)}." if other_paths else ""
 
 
-def _offer(offer: Offer) -> None:
+def _add_endpoints(sendable: SendableProduct) -> None:
     """The endpoints of one piece; only the first of its names is described."""
-    piece, title, read = offer.piece, offer.title, offer.read
+    product, title, parse_body = sendable.product, sendable.title, sendable.parse_body
 
     def send(
-        request: ReadRequest,
-        body: Annotated[SendBody, Depends(read)],
-        who: MaySend,
-        parts: Services,
-        unit: OneUnit,
+        request: ParsedRequest,
+        body: Annotated[SendBody, Depends(parse_body)],
+        caller: CanSend,
+        container: Services,
+        unit_of_work: RequestUnitOfWork,
     ) -> Response:
-        draft = draft_of(piece, body, who, parts)
+        draft = draft_order(product, body, caller, container)
         if body.radius_search is not None and body.radius_search.preview:
-            counted = count(draft, who, parts)
-            return name_ignored(counted, body.spelled(draft.wish.unused, request.understood))
+            count_result = count_response(draft, caller, container)
+            return add_ignored_header(count_result, body.as_spelled(draft.request.unused_fields, request.parsed_body))
         if body.preview:
-            shown = show(request, draft, who, parts, unit)
-            return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
-        sent = carry_out(request, draft, who, parts, unit)
-        return name_ignored(sent, body.spelled(draft.wish.unused, request.understood))
+            preview_result = preview_response(request, draft, caller, container, unit_of_work)
+            return add_ignored_header(preview_result, body.as_spelled(draft.request.unused_fields, request.parsed_body))
+        send_result = create_and_respond(request, draft, caller, container, unit_of_work)
+        return add_ignored_header(send_result, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
     def estimate(
-        request: ReadRequest, body: Annotated[SendBody, Depends(read)], who: MaySend, parts: Services
+        request: ParsedRequest, body: Annotated[SendBody, Depends(parse_body)], caller: CanSend, container: Services
     ) -> Response:
-        draft = draft_of(piece, body, who, parts)
-        data = estimate_data(draft, who, parts)
-        shown = answer({"message": "OK", "data": data}, headers=warning_header(data["warnings"]))
-        return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
+        draft = draft_order(product, body, caller, container)
+        data = build_estimate(draft, caller, container)
+        response = json_response({"message": "OK", "data": data}, headers=build_warning_header(data["warnings"]))
+        return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
-    for path in piece.paths:
-        described, name = path == piece.paths[0], operation_word(path)
+    for path in product.paths:
+        is_described, name = path == product.paths[0], to_operation_name(path)
         router.post(
             f"/send/{path}",
             operation_id=f"send_{name}",
             response_model=SendResponse | PreviewResponse | RadiusPreview,
-            responses=errors(402, *BODY_ERRORS),
+            responses=error_responses(402, *BODY_ERRORS),
             summary=f"Send {title}",
             description=f"Send {title} to everyone in the audience, or with `preview` = true see how it will"
-            f" look.{also('send', piece)} At `/preview/{piece.paths[0]}` it is a preview, for a sample"
+            f" look.{describe_other_paths('send', product)} At `/preview/{product.paths[0]}` it is a preview, for a "
+            "sample"
             " recipient where no audience is given.",
-            include_in_schema=described,
+            include_in_schema=is_described,
         )(send)
         router.post(
             f"/estimate/{path}",
             operation_id=f"estimate_{name}",
             response_model=EstimateResponse,
-            responses=errors(*BODY_ERRORS),
+            responses=error_responses(*BODY_ERRORS),
             summary=f"What sending {title} would cost",
             description="The body of a send, checked in every respect; nothing is stored."
-            f"{also('estimate', piece)}",
-            include_in_schema=described,
+            f"{describe_other_paths('estimate', product)}",
+            include_in_schema=is_described,
         )(estimate)
 
 
-for each in OFFERS:
-    _offer(each)
+for sendable_product in SENDABLE_PRODUCTS:
+    _add_endpoints(sendable_product)
 
 
-def estimate_data(draft: Draft, who: Caller, parts: Services) -> dict[str, Any]:
+def build_estimate(draft: OrderDraft, caller: Caller, container: Services) -> dict[str, Any]:
     """What an estimate answers with; pages tell the same."""
-    found, unit_price = estimated(draft, who, parts)
-    leads_fee = draft.found.cents if draft.found is not None else 0
-    cents, unpaid = found.cents + leads_fee + found.gift_total, []
-    if parts.worlds[who.mode].needs_credit:
-        with parts.db.transaction(tenant(who)) as tx:
-            has = credit.credit(tx, who.mode)
-        unpaid = [credit.short_of(has, cents)] if 0 < cents > has else []
+    audience, unit_price = send_service.estimate(draft, caller, container)
+    leads_fee = draft.lead_search_result.cents if draft.lead_search_result is not None else 0
+    cents, credit_warnings = audience.total_cents + leads_fee + audience.gift_total, []
+    if container.environments[caller.mode].needs_credit:
+        with container.db.transaction(build_tenant(caller)) as tx:
+            available = credit.read_credit(tx, caller.mode)
+        credit_warnings = [credit.format_insufficient_credit(available, cents)] if 0 < cents > available else []
     return {
-        "type": draft.wish.type,
-        "total_recipients": found.pieces,
-        "suppressed": found.suppressed,
-        "duplicates": found.duplicates,
-        "undeliverable": found.undeliverable,
+        "type": draft.request.type,
+        "total_recipients": audience.mailed_items,
+        "suppressed": audience.suppressed,
+        "duplicates": audience.duplicates,
+        "undeliverable": audience.undeliverable,
         "unit_price": unit_price,
         "leads_fee": leads_fee,
-        "giftcard_total": found.gift_total,
+        "giftcard_total": audience.gift_total,
         "authorization_total": cents,
-        "test_mode": who.is_testing,
-        "warnings": warnings_of(draft, found) + unpaid,
+        "test_mode": caller.is_testing,
+        "warnings": list_warnings(draft, audience) + credit_warnings,
     }

@@ -8,66 +8,71 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.app.container import Limits
 from quillpost.core import exact_json
-from quillpost.orders.products import Piece
-from quillpost.orders.requests import Call, Faults
-from quillpost.orders.templates.rules import LONGEST_URL
-from quillpost.recipients.rules import LONGEST, examine_alone
+from quillpost.orders.products import Product
+from quillpost.orders.requests import FieldErrors, SendRequest
+from quillpost.orders.templates.rules import MAX_URL_LENGTH
+from quillpost.recipients.rules import MAX_FIELD_LENGTH, check_recipient
 from quillpost.rendering.models import ReturnAddress
 from quillpost.web.api.bodies import (
     DIGITS,
-    NULL_IS_LEFT_OUT,
-    STOPS_EARLY,
+    NULL_MEANS_DEFAULT,
+    STOP_AT_ERROR_LIMIT,
     Flag,
     FormText,
     Id,
-    Switch,
+    OptionalFlag,
     Text,
-    Whole,
-    said,
+    WholeNumber,
+    strip_or_none,
 )
 from quillpost.web.api.giftcards.schemas import (
-    OLD_AMOUNT,
+    LEGACY_AMOUNT_FIELD,
     Amount,
-    OldAmount,
-    ignored_old_amount,
-    wrong_old_amount,
+    LegacyAmount,
+    check_legacy_amount,
+    find_ignored_legacy_amount,
 )
-from quillpost.web.api.radius.schemas import AroundCenter, RadiusOfSend, ignored_in_radius
+from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, find_ignored_in_radius
 from quillpost.web.api.send import schemas
-from quillpost.web.api.send.schemas import InlineRecipient, InlineRecipients, Notified, ignored_in_recipients
+from quillpost.web.api.send.schemas import (
+    InlineRecipient,
+    InlineRecipients,
+    NotificationAddresses,
+    find_ignored_in_recipients,
+)
 
-LATEST_SCHEDULE = timedelta(days=366)
-MOST_LISTS = 100
-LONGEST_TEXT = 100_000
+MAX_SCHEDULE_AHEAD = timedelta(days=366)
+MAX_LISTS = 100
+MAX_TEXT_LENGTH = 100_000
 """Whatever an operator's limit for messages is: beyond it nothing is even looked at."""
 NO_SUCH_RECIPIENT = (
     "There is no such recipient: only those in recipients are counted, from 0 on; people of lists are not."
 )
-WHOLE = "write it whole on one line in return_address: 12 Main St, Austin, TX 78701."
-PARTS_OF_HOME = {
+ONE_LINE_HINT = "write it whole on one line in return_address: 12 Main St, Austin, TX 78701."
+RETURN_ADDRESS_PARTS = {
     "address": ("return_address", "Give the street as well, or none of it: the account's is used then."),
-    "city": ("return_city", f"A return address needs a city, or {WHOLE}"),
-    "province": ("return_state", f"A return address needs a state, or {WHOLE}"),
-    "postal_code": ("return_postal_code", f"A return address needs a ZIP or postal code, or {WHOLE}"),
+    "city": ("return_city", f"A return address needs a city, or {ONE_LINE_HINT}"),
+    "province": ("return_state", f"A return address needs a state, or {ONE_LINE_HINT}"),
+    "postal_code": ("return_postal_code", f"A return address needs a ZIP or postal code, or {ONE_LINE_HINT}"),
 }
 """What no return address is without, and what its field's absence is told with."""
-STANDS_ALONE = "A {} stands alone: leave out recipients and mailing_list_ids."
+AUDIENCE_CONFLICT = "A {} stands alone: leave out recipients and mailing_list_ids."
 
 
-def _object(value: object) -> object:
+def _require_object(value: object) -> object:
     if value is not None and not isinstance(value, dict):
         raise ValueError("metadata must be a JSON object of key/value pairs.")
     return value
 
 
-def _ids(value: object) -> object:
+def _split_ids(value: object) -> object:
     """In a form, ids with commas between them."""
     return [part.strip() for part in value.split(",")] if isinstance(value, FormText) else value
 
 
 Metadata = Annotated[
     dict[str, Any] | None,
-    BeforeValidator(_object),
+    BeforeValidator(_require_object),
     Field(description="Yours: returned to the letter, never printed. At most 8,192 bytes as JSON."),
 ]
 Schedule = Annotated[
@@ -80,15 +85,15 @@ Schedule = Annotated[
 ]
 
 
-class SendBody(AroundCenter):
+class SendBody(RadiusCenterFields):
     """What every send may say."""
 
-    preview: Switch = Field(False, description="Answer with PNG links; no order is made.")
+    preview: OptionalFlag = Field(False, description="Answer with PNG links; no order is made.")
     rows: ClassVar[str | None] = "recipients"
 
     recipients: InlineRecipients | None = Field(None, description="Whom to mail to, at most 5,000.")
     mailing_list_ids: (
-        Annotated[list[Id], Field(max_length=MOST_LISTS), STOPS_EARLY, BeforeValidator(_ids)] | None
+        Annotated[list[Id], Field(max_length=MAX_LISTS), STOP_AT_ERROR_LIMIT, BeforeValidator(_split_ids)] | None
     ) = Field(
         None,
         validation_alias=AliasChoices("mailing_list_ids", "mailing_lists"),
@@ -102,19 +107,17 @@ class SendBody(AroundCenter):
     )
     front_image_url: Text | None = Field(
         None,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         description="PNG or JPEG for the front of a card, or under the cover of a letter. It may hold"
         " variables, as ~FIRST_NAME~; without a front a card is plain, or shows the sub account's branding.",
         examples=["https://example.com/front.png"],
     )
     image_template: Id | None = Field(
-        None,
-        validation_alias=AliasChoices("image_template", "image_template_id"),
-        description="A saved front.",
+        None, validation_alias=AliasChoices("image_template", "image_template_id"), description="A saved front."
     )
     message: Text | None = Field(
         None,
-        max_length=LONGEST_TEXT,
+        max_length=MAX_TEXT_LENGTH,
         description="The handwritten text; variables such as %FIRST_NAME% or %FIRST_NAME|friend% are filled.",
         examples=["Hi %FIRST_NAME%, thank you for stopping by!"],
     )
@@ -123,20 +126,20 @@ class SendBody(AroundCenter):
         validation_alias=AliasChoices("message_template", "message_template_id"),
         description="A saved message with its settings; what the call says itself wins.",
     )
-    use_custom_background: Switch = Field(
+    use_custom_background: OptionalFlag = Field(
         True,
         description="False: neither the template's nor the sub account's background is printed; one of the"
         " call's own is.",
     )
-    send_standard_mail: Switch = Field(False, description="Standard mail instead of first class; US only.")
-    handwriting_style: Whole | None = Field(
+    send_standard_mail: OptionalFlag = Field(False, description="Standard mail instead of first class; US only.")
+    handwriting_style: WholeNumber | None = Field(
         None,
         validation_alias=AliasChoices("handwriting_style", "handwriting_style_id"),
         description="The hand's id; 1 when neither the call nor its template says.",
     )
     handwriting_color: Text | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_FIELD_LENGTH,
         description="blue (when nothing is said), black, green, purple, red, #rrggbb, rgb() or rgba().",
     )
     handwriting_realism: Flag | None = Field(
@@ -147,16 +150,14 @@ class SendBody(AroundCenter):
     )
     qrcode_url: Text | None = Field(
         None,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         description="Where the printed QR code leads; variables are filled for each recipient.",
     )
     metadata: Metadata = None
     sub_account_id: Id | None = Field(
-        None,
-        validation_alias=AliasChoices("sub_account_id", "sub_account"),
-        description="The sub account that sends.",
+        None, validation_alias=AliasChoices("sub_account_id", "sub_account"), description="The sub account that sends."
     )
-    notification_emails: Notified | None = Field(
+    notification_emails: NotificationAddresses | None = Field(
         None,
         validation_alias=AliasChoices("notification_emails", "email_additional"),
         description=(
@@ -165,24 +166,24 @@ class SendBody(AroundCenter):
         ),
     )
     return_name: Text | None = Field(
-        None, max_length=LONGEST, description="Return address; else the sub account's or account's."
+        None, max_length=MAX_FIELD_LENGTH, description="Return address; else the sub account's or account's."
     )
     return_address: Text | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_FIELD_LENGTH,
         description="Street and number; or the whole on one line, as 12 Main St, Austin, TX 78701.",
     )
-    return_address2: Text | None = Field(None, max_length=LONGEST, description="Unit.")
-    return_city: Text | None = Field(None, max_length=LONGEST, description="City.")
+    return_address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
+    return_city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
     return_state: Text | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_FIELD_LENGTH,
         validation_alias=AliasChoices("return_state", "return_province"),
         description="State or province.",
     )
-    return_postal_code: Text | None = Field(None, max_length=LONGEST, description="ZIP or postal code.")
-    append_or_current_resident: Switch = Field(False, description='Adds "or current resident".')
-    allow_duplicates: Switch = Field(
+    return_postal_code: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="ZIP or postal code.")
+    append_or_current_resident: OptionalFlag = Field(False, description='Adds "or current resident".')
+    allow_duplicates: OptionalFlag = Field(
         False, description="Mail to addresses too that had the same piece within the last 36 hours."
     )
     schedule_for: Schedule = None
@@ -193,144 +194,143 @@ class SendBody(AroundCenter):
     )
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | ignored_in_recipients(sent) | ignored_in_radius(sent)
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_in_recipients(payload) | find_ignored_in_radius(payload)
 
-    def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
+    def to_send_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[SendRequest, FieldErrors]:
         """The same in our own terms, and what is wrong with it so far."""
-        faults: Faults = {}
-        recipients = self._recipients(limits, faults)
-        self._check_message(limits, faults)
-        call = Call(
-            piece=piece,
+        errors: FieldErrors = {}
+        recipients = self._checked_recipients(limits, errors)
+        self._check_message(limits, errors)
+        send_request = SendRequest(
+            product=product,
             recipients=recipients,  # type: ignore[arg-type]
             mailing_list_ids=self.mailing_list_ids or (),
-            radius=self.radius_search.search() if self.radius_search is not None else self.around(faults),
+            radius_search=self.radius_search.to_search()
+            if self.radius_search is not None
+            else self.center_search(errors),
             message=self.message,
             message_template_id=self.message_template,
             image_template_id=self.image_template,
-            front_image_url=said(self.front_image_url),
+            front_image_url=strip_or_none(self.front_image_url),
             use_custom_background=self.use_custom_background,
             style=self.handwriting_style,
             handwriting_color=self.handwriting_color,
             handwriting_realism=self.handwriting_realism,
             font_size=self.font_size,
-            qrcode_url=said(self.qrcode_url),
+            qrcode_url=strip_or_none(self.qrcode_url),
             sub_account_id=self.sub_account_id,
-            return_address=self._home(faults),
+            return_address=self._return_address(errors),
             mail_class="standard" if self.send_standard_mail else "first",
             append_or_current_resident=self.append_or_current_resident,
             allow_duplicates=self.allow_duplicates,
             notification_emails=self.notification_emails or (),
-            metadata=metadata_text(self.metadata, limits, faults),
-            schedule_for=schedule(self.schedule_for, faults, now=now),
+            metadata=to_metadata_text(self.metadata, limits, errors),
+            schedule_for=parse_schedule(self.schedule_for, errors, now=now),
             preview_recipient=self.preview_recipient,
-            **self.of_its_own(),
+            **self.product_fields(),
         )
-        return call, faults
+        return send_request, errors
 
-    def of_its_own(self) -> dict[str, Any]:
+    def product_fields(self) -> dict[str, Any]:
         """What this piece's body says beyond the others', by the names of a call."""
         return {}
 
-    def _recipients(self, limits: Limits, faults: Faults) -> list[InlineRecipient]:
-        given = self.recipients or []
-        around = {"radius_search": self.radius_search, "radius_center": self.radius_center}
-        if given or self.mailing_list_ids:
-            faults |= {
-                name: [STANDS_ALONE.format(name)] for name, value in around.items() if value is not None
+    def _checked_recipients(self, limits: Limits, errors: FieldErrors) -> list[InlineRecipient]:
+        recipients = self.recipients or []
+        radius_fields = {"radius_search": self.radius_search, "radius_center": self.radius_center}
+        if recipients or self.mailing_list_ids:
+            errors |= {
+                name: [AUDIENCE_CONFLICT.format(name)] for name, value in radius_fields.items() if value is not None
             }
-        check_recipients(given, limits, faults)
-        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(given)):
-            faults["preview_recipient"] = [NO_SUCH_RECIPIENT]
-        return given
+        check_recipients(recipients, limits, errors)
+        if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
+            errors["preview_recipient"] = [NO_SUCH_RECIPIENT]
+        return recipients
 
-    def _check_message(self, limits: Limits, faults: Faults) -> None:
+    def _check_message(self, limits: Limits, errors: FieldErrors) -> None:
         if len(self.message or "") > limits.message_characters:
-            faults["message"] = [f"At most {limits.message_characters:,} characters, please."]
+            errors["message"] = [f"At most {limits.message_characters:,} characters, please."]
 
-    def _home(self, faults: Faults) -> ReturnAddress:
+    def _return_address(self, errors: FieldErrors) -> ReturnAddress:
         """The call's return address: whole, or none of it but a name."""
-        given = {
-            "address": said(self.return_address),
-            "address2": said(self.return_address2),
-            "city": said(self.return_city),
-            "province": said(self.return_state),
-            "postal_code": said(self.return_postal_code),
+        fields = {
+            "address": strip_or_none(self.return_address),
+            "address2": strip_or_none(self.return_address2),
+            "city": strip_or_none(self.return_city),
+            "province": strip_or_none(self.return_state),
+            "postal_code": strip_or_none(self.return_postal_code),
         }
-        if given["address"] and not (given["city"] or given["postal_code"]):
+        if fields["address"] and not (fields["city"] or fields["postal_code"]):
             # On one line it is read as a recipient's is; else it stays as it came, home or abroad.
-            read, unread = examine_alone(given)
-            given = given if unread else {name: getattr(read, name) for name in given}
-        if any(given.values()):
-            faults |= {field: [told] for part, (field, told) in PARTS_OF_HOME.items() if not given[part]}
-        return ReturnAddress(name=said(self.return_name), **given)
+            examined, problems = check_recipient(fields)
+            fields = fields if problems else {name: getattr(examined, name) for name in fields}
+        if any(fields.values()):
+            errors |= {field: [message] for part, (field, message) in RETURN_ADDRESS_PARTS.items() if not fields[part]}
+        return ReturnAddress(name=strip_or_none(self.return_name), **fields)
 
 
 class SendCard(SendBody):
     """A notecard or a magnacard to everyone in the audience."""
 
-    model_config = ConfigDict(json_schema_extra=schemas.CARD)
+    model_config = ConfigDict(json_schema_extra=schemas.CARD_SCHEMA)
 
     custom_background_image: Text | None = Field(
         None,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         description="PNG or JPEG for the back, or the inside of a folded card. May hold variables.",
         examples=["https://example.com/back.png"],
     )
 
-    def of_its_own(self) -> dict[str, Any]:
-        return {"background_url": said(self.custom_background_image)}
+    def product_fields(self) -> dict[str, Any]:
+        return {"background_url": strip_or_none(self.custom_background_image)}
 
 
 class SendPostcard(SendCard):
     """A postcard to everyone in the audience."""
 
-    size: Annotated[Literal["4x6", "6x9", "6x11"], NULL_IS_LEFT_OUT] = Field(
-        "4x6", description="Inches, finished."
-    )
+    size: Annotated[Literal["4x6", "6x9", "6x11"], NULL_MEANS_DEFAULT] = Field("4x6", description="Inches, finished.")
 
-    def of_its_own(self) -> dict[str, Any]:
-        return super().of_its_own() | {"size": self.size}
+    def product_fields(self) -> dict[str, Any]:
+        return super().product_fields() | {"size": self.size}
 
 
 class SendLetter(SendBody):
     """A letter to everyone in the audience."""
 
-    model_config = ConfigDict(json_schema_extra=schemas.LETTER)
+    model_config = ConfigDict(json_schema_extra=schemas.LETTER_SCHEMA)
 
     additional_pages_url: Text | None = Field(
         None,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         validation_alias=AliasChoices("additional_pages_url", "additional_pages"),
         description="A PDF of letter pages that follow the cover.",
         examples=["https://example.com/pages.pdf"],
     )
     pdf_only_url: Text | None = Field(
         None,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         description="A PDF that is the whole letter: it needs no message and no front.",
         examples=["https://example.com/letter.pdf"],
     )
 
-    def of_its_own(self) -> dict[str, Any]:
+    def product_fields(self) -> dict[str, Any]:
         return {
-            "additional_pages_url": said(self.additional_pages_url),
-            "pdf_only_url": said(self.pdf_only_url),
+            "additional_pages_url": strip_or_none(self.additional_pages_url),
+            "pdf_only_url": strip_or_none(self.pdf_only_url),
         }
 
 
 class SendGiftcard(SendBody):
     """A folded card with a gift card inside to everyone in the audience."""
 
-    model_config = ConfigDict(json_schema_extra=schemas.GIFTCARD)
+    model_config = ConfigDict(json_schema_extra=schemas.GIFTCARD_SCHEMA)
 
     giftcard_brand: Text | None = Field(
         None,
-        max_length=LONGEST,
+        max_length=MAX_FIELD_LENGTH,
         validation_alias=AliasChoices("giftcard_brand", "giftcard_brand_code"),
-        description="The brand_code of one of GET /giftcard-brands; required unless the message template has"
-        " one.",
+        description="The brand_code of one of GET /giftcard-brands; required unless the message template has one.",
         examples=["brindlewick"],
     )
     giftcard_amount: Amount | None = Field(
@@ -339,62 +339,60 @@ class SendGiftcard(SendBody):
         " message template says.",
         examples=[2500],
     )
-    giftcard_amount_in_cents: OldAmount = None
+    giftcard_amount_in_cents: LegacyAmount = None
     landing_page_url: Text | None = Field(
         None,
-        max_length=LONGEST_URL,
+        max_length=MAX_URL_LENGTH,
         description="A page that recipients must visit before they see their card's code.",
         examples=["https://example.com/welcome"],
     )
 
-    def call(self, piece: Piece, limits: Limits, *, now: datetime) -> tuple[Call, Faults]:
-        call, faults = super().call(piece, limits, now=now)
-        old = self.giftcard_amount_in_cents
-        if wrong := wrong_old_amount(old, is_taken=limits.legacy_fields):
-            faults[OLD_AMOUNT] = [wrong]
-        return call, faults
+    def to_send_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[SendRequest, FieldErrors]:
+        send_request, errors = super().to_send_request(product, limits, now=now)
+        legacy_amount = self.giftcard_amount_in_cents
+        if error := check_legacy_amount(legacy_amount, is_allowed=limits.legacy_fields):
+            errors[LEGACY_AMOUNT_FIELD] = [error]
+        return send_request, errors
 
     @classmethod
-    def ignored_in(cls, sent: Any) -> set[str]:
-        return super().ignored_in(sent) | ignored_old_amount(sent)
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
-    def of_its_own(self) -> dict[str, Any]:
-        old = self.giftcard_amount_in_cents
+    def product_fields(self) -> dict[str, Any]:
+        legacy_amount = self.giftcard_amount_in_cents
         return {
-            "giftcard_brand": said(self.giftcard_brand),
-            "giftcard_amount": old if self.giftcard_amount is None else self.giftcard_amount,
-            "landing_page_url": said(self.landing_page_url),
+            "giftcard_brand": strip_or_none(self.giftcard_brand),
+            "giftcard_amount": legacy_amount if self.giftcard_amount is None else self.giftcard_amount,
+            "landing_page_url": strip_or_none(self.landing_page_url),
         }
 
 
-def check_recipients(given: Sequence[object] | None, limits: Limits, faults: Faults) -> None:
-    if len(given or ()) > limits.inline_recipients:
-        faults["recipients"] = [SendBody.too_many(limits.inline_recipients)]
+def check_recipients(recipients: Sequence[object] | None, limits: Limits, errors: FieldErrors) -> None:
+    if len(recipients or ()) > limits.inline_recipients:
+        errors["recipients"] = [SendBody.too_many_message(limits.inline_recipients)]
 
 
-def metadata_text(metadata: dict[str, Any] | None, limits: Limits, faults: Faults) -> str | None:
+def to_metadata_text(metadata: dict[str, Any] | None, limits: Limits, errors: FieldErrors) -> str | None:
     """Metadata as it is kept: as it came, to the letter."""
     if metadata is None:
         return None
-    written = exact_json.write(metadata)
-    size = len(written.encode())
+    text = exact_json.dump_json(metadata)
+    size = len(text.encode())
     if size > limits.metadata_bytes:
-        faults["metadata"] = [
-            f"metadata takes {size:,} bytes as JSON; at most {limits.metadata_bytes:,} are kept."
-        ]
-    return written
+        errors["metadata"] = [f"metadata takes {size:,} bytes as JSON; at most {limits.metadata_bytes:,} are kept."]
+    return text
 
 
-def schedule(text: str | None, faults: Faults, *, now: datetime) -> datetime | None:
+def parse_schedule(text: str | None, errors: FieldErrors, *, now: datetime) -> datetime | None:
     """When an order is to be made, if not at once."""
     if not text:
         return None
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        faults["schedule_for"] = ["Write an ISO 8601 date and time, such as 2026-12-01T09:00:00Z."]
+        errors["schedule_for"] = ["Write an ISO 8601 date and time, such as 2026-12-01T09:00:00Z."]
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
-    if not now <= at <= now + LATEST_SCHEDULE:
-        faults["schedule_for"] = ["This must lie in the future, at most a year ahead."]
+    if not now <= at <= now + MAX_SCHEDULE_AHEAD:
+        errors["schedule_for"] = ["This must lie in the future, at most a year ahead."]
     return at

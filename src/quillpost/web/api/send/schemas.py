@@ -12,26 +12,26 @@ from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, C
 from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
-from quillpost.recipients.rules import EMAIL, LONGEST
-from quillpost.web.api.bodies import STOPS_EARLY, Text, ignored_in_rows, without_nulls
-from quillpost.web.api.orders.schemas import Money, PlainMoment
+from quillpost.recipients.rules import EMAIL_PATTERN, MAX_FIELD_LENGTH
+from quillpost.web.api.bodies import STOP_AT_ERROR_LIMIT, Text, drop_shadowed_nulls, find_ignored_in_rows
+from quillpost.web.api.orders.schemas import Money, PlainTimestamp
 from quillpost.web.api.requirements import (
-    ID,
-    NONE,
+    BLANK_OR_NULL,
+    EMPTY_OR_NULL,
+    INTEGER,
+    NON_BLANK_TEXT,
+    NON_EMPTY_ARRAY,
     NULL,
-    SAYS_NOTHING,
-    SAYS_SOMETHING,
-    SOME,
-    URL,
+    URL_TEXT,
     Json,
+    allows_only,
     any_of,
-    both,
-    has,
-    is_without,
+    merge_objects,
+    requires_fields,
 )
 from quillpost.web.api.sub_accounts.schemas import SubAccountShape
 
-SENT: JsonDict = {
+SEND_EXAMPLE: JsonDict = {
     "id": 1001,
     "total_estimated_recipients": 1,
     "authorization_total": 129,
@@ -81,15 +81,12 @@ SENT: JsonDict = {
         }
     ],
 }
-PREVIEWED: JsonDict = {
+PREVIEW_EXAMPLE: JsonDict = {
     "success": True,
     "code": 200,
     "message": "OK",
     "data": {
-        "previews": [
-            "https://mail.example.com/files/5f3c.front.9b1a",
-            "https://mail.example.com/files/5f3c.back.7e0d",
-        ],
+        "previews": ["https://mail.example.com/files/5f3c.front.9b1a", "https://mail.example.com/files/5f3c.back.7e0d"],
         "sides": ["front", "back"],
         "warnings": [],
     },
@@ -97,7 +94,7 @@ PREVIEWED: JsonDict = {
 
 
 class SendResponse(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [SENT]})
+    model_config = ConfigDict(json_schema_extra={"examples": [SEND_EXAMPLE]})
 
     id: int
     total_estimated_recipients: int
@@ -134,8 +131,8 @@ class SendResponse(BaseModel):
     display_type: str
     style: int
     user_id: int
-    created_at: PlainMoment
-    updated_at: PlainMoment
+    created_at: PlainTimestamp
+    updated_at: PlainTimestamp
     recipients: list[dict[str, str | None]]
 
 
@@ -149,7 +146,7 @@ class PreviewData(BaseModel):
 class PreviewResponse(BaseModel):
     """What a send with `preview` = true answers: no order is made."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [PREVIEWED]})
+    model_config = ConfigDict(json_schema_extra={"examples": [PREVIEW_EXAMPLE]})
 
     success: bool
     code: int
@@ -157,7 +154,7 @@ class PreviewResponse(BaseModel):
     data: PreviewData
 
 
-ESTIMATED: JsonDict = {
+ESTIMATE_EXAMPLE: JsonDict = {
     "message": "OK",
     "data": {
         "type": "postcard",
@@ -190,7 +187,7 @@ class Estimate(BaseModel):
 
 
 class EstimateResponse(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [ESTIMATED]})
+    model_config = ConfigDict(json_schema_extra={"examples": [ESTIMATE_EXAMPLE]})
 
     message: str
     data: Estimate
@@ -211,148 +208,155 @@ class StoredSend(BaseModel):
     stored_send_url: str = Field(description="GET or POST it with the same account's token to send.")
 
 
-OTHER_NAMES = {"state": "province", "zip": "postal_code"}
+ALIASES = {"state": "province", "zip": "postal_code"}
 """What other clients call them. Where both names are given, ours wins."""
 STATE_NAMES, ZIP_NAMES = AliasChoices("province", "state"), AliasChoices("postal_code", "zip")
-NAMES = [(name, other) for other, name in OTHER_NAMES.items()]
-STATE, ZIP = "State or province; `state` is taken, too.", "ZIP or postal code; `zip` is taken, too."
+ALIAS_PAIRS = [(name, other) for other, name in ALIASES.items()]
+STATE_DESCRIPTION, ZIP_DESCRIPTION = (
+    "State or province; `state` is taken, too.",
+    "ZIP or postal code; `zip` is taken, too.",
+)
 
-Maybe = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
+OptionalText = Optional[Text]  # noqa: UP045 (an Annotated alias in a TypedDict)
 
 
 @with_config(ConfigDict(strict=True, extra="ignore"))
 class InlineRecipient(TypedDict, total=False):
     """One person to mail to: an address in parts, or whole on one line, or at least an e-mail."""
 
-    name: Annotated[Maybe, Field(examples=["Jane Doe"])]
-    company: Maybe
-    address: Annotated[Maybe, Field(examples=["12 Main St"])]
-    address2: Maybe
-    city: Annotated[Maybe, Field(examples=["Austin"])]
-    province: Annotated[Maybe, Field(validation_alias=STATE_NAMES, examples=["TX"], description=STATE)]
-    postal_code: Annotated[Maybe, Field(validation_alias=ZIP_NAMES, examples=["78701"], description=ZIP)]
-    country: Annotated[Maybe, Field(examples=["US"], description="Two letters; US when missing.")]
-    email: Maybe
-    phone: Maybe
-    dob: Annotated[Maybe, Field(description="YYYY-MM-DD or MM/DD/YYYY.")]
-    anniversary: Annotated[Maybe, Field(description="YYYY-MM-DD or MM/DD/YYYY.")]
-    custom1: Maybe
-    custom2: Maybe
-    custom3: Maybe
-    custom4: Maybe
-    custom5: Maybe
-    custom6: Maybe
-    custom7: Maybe
-    custom8: Maybe
-    custom9: Maybe
-    custom10: Maybe
+    name: Annotated[OptionalText, Field(examples=["Jane Doe"])]
+    company: OptionalText
+    address: Annotated[OptionalText, Field(examples=["12 Main St"])]
+    address2: OptionalText
+    city: Annotated[OptionalText, Field(examples=["Austin"])]
+    province: Annotated[
+        OptionalText, Field(validation_alias=STATE_NAMES, examples=["TX"], description=STATE_DESCRIPTION)
+    ]
+    postal_code: Annotated[
+        OptionalText, Field(validation_alias=ZIP_NAMES, examples=["78701"], description=ZIP_DESCRIPTION)
+    ]
+    country: Annotated[OptionalText, Field(examples=["US"], description="Two letters; US when missing.")]
+    email: OptionalText
+    phone: OptionalText
+    dob: Annotated[OptionalText, Field(description="YYYY-MM-DD or MM/DD/YYYY.")]
+    anniversary: Annotated[OptionalText, Field(description="YYYY-MM-DD or MM/DD/YYYY.")]
+    custom1: OptionalText
+    custom2: OptionalText
+    custom3: OptionalText
+    custom4: OptionalText
+    custom5: OptionalText
+    custom6: OptionalText
+    custom7: OptionalText
+    custom8: OptionalText
+    custom9: OptionalText
+    custom10: OptionalText
 
 
-def with_other_names(row: Any) -> Any:
+def drop_alias_nulls(row: Any) -> Any:
     """The row as it is read: where ours is null, another client's name counts."""
     if type(row) is dict and ("state" in row or "zip" in row):
-        return without_nulls(row, NAMES)
+        return drop_shadowed_nulls(row, ALIAS_PAIRS)
     return row
 
 
-InlineRecipients = Annotated[list[Annotated[InlineRecipient, BeforeValidator(with_other_names)]], STOPS_EARLY]
-KNOWN = frozenset(InlineRecipient.__annotations__)
+InlineRecipients = Annotated[list[Annotated[InlineRecipient, BeforeValidator(drop_alias_nulls)]], STOP_AT_ERROR_LIMIT]
+RECIPIENT_FIELDS = frozenset(InlineRecipient.__annotations__)
 
 
-def ignored_in_recipients(sent: Any) -> set[str]:
+def find_ignored_in_recipients(payload: Any) -> set[str]:
     """Fields of a body's recipients that mean nothing to us."""
-    return ignored_in_rows(sent, "recipients", known_in)
+    return find_ignored_in_rows(payload, "recipients", known_names)
 
 
-def known_in(row: Mapping[str, Any]) -> Set[str]:
+def known_names(row: Mapping[str, Any]) -> Set[str]:
     """The names that mean something in a row: another client's where ours is not given."""
-    others = {other for other, name in OTHER_NAMES.items() if other in row and row.get(name) is None}
-    return KNOWN | others if others else KNOWN
+    aliases_used = {alias for alias, name in ALIASES.items() if alias in row and row.get(name) is None}
+    return RECIPIENT_FIELDS | aliases_used if aliases_used else RECIPIENT_FIELDS
 
 
-MOST_NOTIFIED = 100
-NOT_IN_ADDRESSES = frozenset('<>()[],;:\\"')
-TEXT_MESSAGE = re.compile(r"\+[0-9]{8,15}@sms")
+MAX_NOTIFIED = 100
+FORBIDDEN_ADDRESS_CHARS = frozenset('<>()[],;:\\"')
+SMS_ADDRESS = re.compile(r"\+[0-9]{8,15}@sms")
 
 
-def _addresses(value: object) -> object:
+def _split_addresses(value: object) -> object:
     """An array, or one text with commas."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
 
 
-def _reachable(text: str) -> str:
-    if len(text) > LONGEST or not (_is_mail(text) or TEXT_MESSAGE.fullmatch(text)):
+def _check_address(text: str) -> str:
+    if len(text) > MAX_FIELD_LENGTH or not (_is_email(text) or SMS_ADDRESS.fullmatch(text)):
         raise ValueError("This is neither an e-mail address nor of the form +15125550100@sms.")
     return text
 
 
-def _is_mail(text: str) -> bool:
+def _is_email(text: str) -> bool:
     """An address alone, as a mail server takes it: neither a name around it nor marks that mean something to
     one."""
-    return bool(EMAIL.fullmatch(text)) and text.isprintable() and not NOT_IN_ADDRESSES & set(text)
+    return bool(EMAIL_PATTERN.fullmatch(text)) and text.isprintable() and not FORBIDDEN_ADDRESS_CHARS & set(text)
 
 
-Notified = Annotated[
-    list[Annotated[Text, AfterValidator(_reachable)]],
-    Field(max_length=MOST_NOTIFIED),
-    STOPS_EARLY,
-    BeforeValidator(_addresses),
+NotificationAddresses = Annotated[
+    list[Annotated[Text, AfterValidator(_check_address)]],
+    Field(max_length=MAX_NOTIFIED),
+    STOP_AT_ERROR_LIMIT,
+    BeforeValidator(_split_addresses),
 ]
 
 
-WORDS = has(message=SAYS_SOMETHING)
-SAVED_WORDS = has(message_template=ID)
-FRONTS = (has(front_image_url=URL), has(image_template=ID))
-BLANK: Json = {"type": "string"}
-BESIDE_A_BACKGROUND = (
-    has(message=BLANK, custom_background_image=URL),
-    has(message=BLANK, sub_account_id=ID),
+HAS_MESSAGE = requires_fields(message=NON_BLANK_TEXT)
+HAS_MESSAGE_TEMPLATE = requires_fields(message_template=INTEGER)
+HAS_FRONT = (requires_fields(front_image_url=URL_TEXT), requires_fields(image_template=INTEGER))
+ANY_TEXT: Json = {"type": "string"}
+HAS_BACKGROUND = (
+    requires_fields(message=ANY_TEXT, custom_background_image=URL_TEXT),
+    requires_fields(message=ANY_TEXT, sub_account_id=INTEGER),
 )
 """Where a message may be blank: the sub account may have a background of its own."""
 
 
-def _audience() -> Json:
+def _require_audience() -> Json:
     """People, lists or both; or else a radius search."""
-    no_search = is_without({"radius_search": NULL})
+    no_search = allows_only({"radius_search": NULL})
     return any_of(
         [
-            both(has(recipients=SOME), no_search),
-            both(has(mailing_list_ids=SOME), no_search),
-            both(
-                has(radius_search={"type": "object"}),
-                is_without({"recipients": NONE, "mailing_list_ids": NONE}),
+            merge_objects(requires_fields(recipients=NON_EMPTY_ARRAY), no_search),
+            merge_objects(requires_fields(mailing_list_ids=NON_EMPTY_ARRAY), no_search),
+            merge_objects(
+                requires_fields(radius_search={"type": "object"}),
+                allows_only({"recipients": EMPTY_OR_NULL, "mailing_list_ids": EMPTY_OR_NULL}),
             ),
         ]
     )
 
 
-def _return_address() -> Json:
+def _check_return_address() -> Json:
     """None of it; all of it in parts; or the whole on one line."""
     parts = ("return_address", "return_city", "return_postal_code")
-    rest = ("return_city", "return_state", "return_postal_code")
-    one_line = has(return_address={"type": "string", "pattern": r"\S.*,.*\S"})
+    remaining = ("return_city", "return_state", "return_postal_code")
+    one_line = requires_fields(return_address={"type": "string", "pattern": r"\S.*,.*\S"})
     return any_of(
         [
-            is_without(dict.fromkeys((*parts, "return_address2", "return_state"), SAYS_NOTHING)),
-            has(**dict.fromkeys(parts, SAYS_SOMETHING)),
-            both(one_line, is_without(dict.fromkeys(rest, SAYS_NOTHING))),
+            allows_only(dict.fromkeys((*parts, "return_address2", "return_state"), BLANK_OR_NULL)),
+            requires_fields(**dict.fromkeys(parts, NON_BLANK_TEXT)),
+            merge_objects(one_line, allows_only(dict.fromkeys(remaining, BLANK_OR_NULL))),
         ]
     )
 
 
-def _requirements(words: Sequence[Json], *more: Json) -> Callable[[Json], None]:
+def _create_schema_updater(message_options: Sequence[Json], *others: Json) -> Callable[[Json], None]:
     def add(schema: Json) -> None:
-        schema["allOf"] = [_audience(), any_of(words), _return_address(), *more]
+        schema["allOf"] = [_require_audience(), any_of(message_options), _check_return_address(), *others]
 
     return add
 
 
-SAVED_WORDS_WITH_FRONT = [both(SAVED_WORDS, front) for front in FRONTS]
-CARD = _requirements([WORDS, *BESIDE_A_BACKGROUND, *SAVED_WORDS_WITH_FRONT])
-LETTER = _requirements([WORDS, has(pdf_only_url=URL), SAVED_WORDS])
-GIFTCARD = _requirements(
-    [WORDS, *SAVED_WORDS_WITH_FRONT],
-    any_of([has(giftcard_brand=SAYS_SOMETHING, giftcard_amount=ID), SAVED_WORDS]),
+HAS_TEMPLATE_AND_FRONT = [merge_objects(HAS_MESSAGE_TEMPLATE, front) for front in HAS_FRONT]
+CARD_SCHEMA = _create_schema_updater([HAS_MESSAGE, *HAS_BACKGROUND, *HAS_TEMPLATE_AND_FRONT])
+LETTER_SCHEMA = _create_schema_updater([HAS_MESSAGE, requires_fields(pdf_only_url=URL_TEXT), HAS_MESSAGE_TEMPLATE])
+GIFTCARD_SCHEMA = _create_schema_updater(
+    [HAS_MESSAGE, *HAS_TEMPLATE_AND_FRONT],
+    any_of([requires_fields(giftcard_brand=NON_BLANK_TEXT, giftcard_amount=INTEGER), HAS_MESSAGE_TEMPLATE]),
 )

@@ -7,226 +7,256 @@ from typing import Any
 from fastapi import Request, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import read_sub_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.fulfillment import giftcard_stock
-from quillpost.fulfillment.readiness import pause_warning, service_gaps
+from quillpost.fulfillment.readiness import find_service_gaps, pause_warnings
 from quillpost.orders import previews
 from quillpost.orders import service as order_service
-from quillpost.orders.drafts import Draft, prepare
-from quillpost.orders.materialization import longest_among
-from quillpost.orders.models import API, Order, Wish
-from quillpost.orders.products import Piece
-from quillpost.orders.request import Resolved, resolve
-from quillpost.orders.requests import Faults
-from quillpost.orders.service import Audience, Files
-from quillpost.orders.validation import examine_wish
-from quillpost.recipients.leads.search import Find, PassedOver, find
+from quillpost.orders.drafts import OrderDraft, prepare_draft
+from quillpost.orders.materialization import longest_of_people
+from quillpost.orders.models import API_METHOD, Order, OrderRequest
+from quillpost.orders.products import Product
+from quillpost.orders.request import ResolvedRequest, resolve_request
+from quillpost.orders.requests import FieldErrors
+from quillpost.orders.service import Audience, OrderFiles
+from quillpost.orders.validation import validate_request
+from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
 from quillpost.recipients.rules import Person
-from quillpost.rendering.text.variables import compile_text
-from quillpost.web.api.dependencies import Unit
-from quillpost.web.api.orders.responses import base_of, inline_shape, send_shape
-from quillpost.web.api.responses import answer, warning_header
+from quillpost.rendering.text.variables import compile_template
+from quillpost.web.api.dependencies import UnitOfWork
+from quillpost.web.api.orders.responses import base_url, serialize_inline_recipient, serialize_send
+from quillpost.web.api.responses import build_warning_header, json_response
 from quillpost.web.api.send.requests import SendBody
 
 
-def draft_of(piece: Piece, body: SendBody, who: Caller, parts: Parts, *, method: str = API) -> Draft:
+def draft_order(
+    product: Product, body: SendBody, caller: Caller, container: Container, *, method: str = API_METHOD
+) -> OrderDraft:
     """The body's wish, checked in every respect; nothing is stored and no transaction stays open. `method` is
     how its order says that it came about."""
-    now = parts.clock()
-    call, faults = body.call(piece, parts.limits, now=now)
-    with parts.db.transaction(tenant(who)) as tx:
-        resolved = resolve(tx, who, call, faults, on=now.date())
-    resolved = replace(resolved, wish=replace(resolved.wish, method=method))
-    return draft_resolved(resolved, faults, who, parts)
+    now = container.clock()
+    send_request, errors = body.to_send_request(product, container.limits, now=now)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        resolved = resolve_request(tx, caller, send_request, errors, price_date=now.date())
+    resolved = replace(resolved, request=replace(resolved.request, method=method))
+    return draft_resolved_order(resolved, errors, caller, container)
 
 
-def draft_resolved(resolved: Resolved, faults: Faults, who: Caller, parts: Parts) -> Draft:
+def draft_resolved_order(
+    resolved: ResolvedRequest, errors: FieldErrors, caller: Caller, container: Container
+) -> OrderDraft:
     """What is looked up already, checked in every other respect."""
-    wish, people = examine_wish(
-        resolved.wish, styles=parts.studio.hands.styles, check_url=parts.check_url, known_faults=faults
+    order_request, people = validate_request(
+        resolved.request, styles=container.renderer.hands.styles, check_url=container.check_url, known_errors=errors
     )
-    found = _found(wish, who, parts)
-    draft = _prepared(resolved, wish, people, found, who, parts)
-    draft = replace(draft, not_ready=_not_ready(who, parts))
-    if wish.gift is not None:
-        draft = replace(draft, cards_left=giftcard_stock.left_for(parts.press, who.mode, wish.gift))
-    if found is None:
+    leads = _find_leads(order_request, caller, container)
+    draft = _prepare_draft(resolved, order_request, people, leads, caller, container)
+    draft = replace(draft, readiness_gaps=_find_readiness_warnings(caller, container))
+    if order_request.gift is not None:
+        draft = replace(
+            draft,
+            cards_in_stock=giftcard_stock.count_available_cards(container.production, caller.mode, order_request.gift),
+        )
+    if leads is None:
         return draft
     # Which creative it is, is known when its pictures are at hand; it is rare that somebody had it just now.
-    mails_at = order_service.due_at(draft, review=parts.worlds[who.mode].review, now=parts.clock())
-    repeats = order_service.repeats_of(draft, who, mails_at=mails_at)
-    with parts.db.transaction(tenant(who)) as tx:
-        is_new_to_all = not repeats(tx, found.people)
-    if is_new_to_all:
+    mails_at = order_service.compute_due_at(
+        draft, review=container.environments[caller.mode].review_period, now=container.clock()
+    )
+    repeats = order_service.find_repeats(draft, caller, mails_at=mails_at)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        is_first_mailing = not repeats(tx, leads.people)
+    if is_first_mailing:
         return draft
-    others = _found(wish, who, parts, repeats=repeats)
-    again = _prepared(resolved, wish, people, others, who, parts)
-    return replace(again, cards_left=draft.cards_left, not_ready=draft.not_ready)
+    remaining_leads = _find_leads(order_request, caller, container, repeats=repeats)
+    new_draft = _prepare_draft(resolved, order_request, people, remaining_leads, caller, container)
+    return replace(new_draft, cards_in_stock=draft.cards_in_stock, readiness_gaps=draft.readiness_gaps)
 
 
-def _not_ready(who: Caller, parts: Parts) -> list[str]:
+def _find_readiness_warnings(caller: Caller, container: Container) -> list[str]:
     """What a sender is told whose live order could not be mailed as the service is set up now."""
-    if who.is_testing:
+    if caller.is_testing:
         return []
-    with parts.db.transaction(tenant(who)) as tx:
-        gaps = service_gaps(tx, parts.worlds[who.mode], on=parts.clock().date())
-    return pause_warning(gaps)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        gaps = find_service_gaps(tx, container.environments[caller.mode], on=container.clock().date())
+    return pause_warnings(gaps)
 
 
-def _prepared(
-    resolved: Resolved, wish: Wish, people: list[Person], found: Find | None, who: Caller, parts: Parts
-) -> Draft:
-    if found is not None:
-        used = {slot.name for slot in compile_text(wish.message).slots}
-        resolved = replace(resolved, longest=longest_among(found.people, used))
-    draft = prepare(
+def _prepare_draft(
+    resolved: ResolvedRequest,
+    order_request: OrderRequest,
+    people: list[Person],
+    leads: LeadSearchResult | None,
+    caller: Caller,
+    container: Container,
+) -> OrderDraft:
+    if leads is not None:
+        variables = {slot.name for slot in compile_template(order_request.message).slots}
+        resolved = replace(resolved, longest_people=longest_of_people(leads.people, variables))
+    draft = prepare_draft(
         resolved,
-        wish,
+        order_request,
         people,
-        who=who,
-        studio=parts.studio,
-        fetcher=parts.fetcher,
-        store=parts.shelf.store,
-        indicia=parts.worlds[who.mode].indicia[wish.mail_class],
+        caller=caller,
+        renderer=container.renderer,
+        fetcher=container.fetcher,
+        store=container.storage.store,
+        indicia=container.environments[caller.mode].indicia[order_request.mail_class],
     )
-    return replace(draft, found=found)
+    return replace(draft, lead_search_result=leads)
 
 
-def _found(wish: Wish, who: Caller, parts: Parts, *, repeats: PassedOver | None = None) -> Find | None:
+def _find_leads(
+    order_request: OrderRequest, caller: Caller, container: Container, *, repeats: FindExcluded | None = None
+) -> LeadSearchResult | None:
     """Those around the address that the wish searches around, if it does."""
-    if wish.radius is None:
+    if order_request.radius_search is None:
         return None
-    return find(
-        parts.db,
-        parts.leads[who.mode],
-        who,
-        wish.radius,
-        home=wish.sub_account_id,
-        repeats=repeats,
-        prefix=f"{wish.radius.field}.",
-        now=parts.clock(),
+    return search_leads(
+        container.db,
+        container.lead_providers[caller.mode],
+        caller,
+        order_request.radius_search,
+        sub_account_id=order_request.sub_account_id,
+        find_repeats=repeats,
+        prefix=f"{order_request.radius_search.field}.",
+        now=container.clock(),
     )
 
 
-def estimate(draft: Draft, who: Caller, parts: Parts) -> tuple[Audience, int]:
+def estimate(draft: OrderDraft, caller: Caller, container: Container) -> tuple[Audience, int]:
     """Whom it would reach, and what a piece costs: all have that in common, or come to it on the average."""
-    mails_at = order_service.due_at(draft, review=parts.worlds[who.mode].review, now=parts.clock())
-    with parts.db.transaction(tenant(who)) as tx:
-        reached = order_service.reach(tx, who, draft, mails_at=mails_at, lock=False)
-    home_price = draft.tariff.unit_cents("US") or 0
-    return reached, round(reached.cents / reached.pieces) if reached.pieces else home_price
+    mails_at = order_service.compute_due_at(
+        draft, review=container.environments[caller.mode].review_period, now=container.clock()
+    )
+    with container.db.transaction(build_tenant(caller)) as tx:
+        audience = order_service.find_audience(tx, caller, draft, mails_at=mails_at, lock=False)
+    domestic_price = draft.tariff.unit_cents("US") or 0
+    return audience, round(audience.total_cents / audience.mailed_items) if audience.mailed_items else domestic_price
 
 
-def count(draft: Draft, who: Caller, parts: Parts) -> Response:
+def count_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
     """How many a radius search has found, and what it would cost to mail to them."""
-    assert draft.found is not None
-    reached, unit_price = estimate(draft, who, parts)
-    warnings = warnings_of(draft, reached)
+    assert draft.lead_search_result is not None
+    audience, unit_price = estimate(draft, caller, container)
+    warnings = list_warnings(draft, audience)
     data = {
-        "count": len(draft.found.people),
-        "leads_fee": draft.found.cents,
+        "count": len(draft.lead_search_result.people),
+        "leads_fee": draft.lead_search_result.cents,
         "unit_price": unit_price,
-        "estimated_total": reached.cents + draft.found.cents + reached.gift_total,
+        "estimated_total": audience.total_cents + draft.lead_search_result.cents + audience.gift_total,
         "warnings": warnings,
     }
-    shown = {"success": True, "code": 200, "message": "OK", "data": data}
-    return answer(shown, headers=warning_header(warnings))
+    content = {"success": True, "code": 200, "message": "OK", "data": data}
+    return json_response(content, headers=build_warning_header(warnings))
 
 
-def warnings_of(draft: Draft, reached: Audience) -> list[str]:
+def list_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
     """All that deserves a look before it is sent: that it would not be mailed yet, its look, whom it reaches,
     and what it brings."""
-    return [*draft.not_ready, *draft.warnings, *reached.warnings, *too_few_cards(draft, reached)]
+    return [*draft.readiness_gaps, *draft.warnings, *audience.warnings, *list_stock_warnings(draft, audience)]
 
 
-def too_few_cards(draft: Draft, reached: Audience) -> list[str]:
+def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
     """What its sender is told of gift cards that are not there. No order keeps it: more may be loaded before
     its review ends, which looks again."""
-    gift = draft.wish.gift
-    return giftcard_stock.too_few(gift, reached.pieces, draft.cards_left) if gift else []
+    gift = draft.request.gift
+    return giftcard_stock.shortage_warnings(gift, audience.mailed_items, draft.cards_in_stock) if gift else []
 
 
-def carry_out(request: Request, draft: Draft, who: Caller, parts: Parts, unit: Unit) -> Response:
+def create_and_respond(
+    request: Request, draft: OrderDraft, caller: Caller, container: Container, unit_of_work: UnitOfWork
+) -> Response:
     """Place the order and answer with it."""
-    return place_and_show(request, draft, keep_files(draft, who, parts), who, parts, unit)
+    return create_order_and_respond(
+        request, draft, store_files(draft, caller, container), caller, container, unit_of_work
+    )
 
 
-def keep_files(draft: Draft, who: Caller, parts: Parts) -> Files:
+def store_files(draft: OrderDraft, caller: Caller, container: Container) -> OrderFiles:
     """The first half, before anything is locked: storage may be far away."""
-    return order_service.keep_files(parts.db, parts.shelf, who, draft, now=parts.clock())
+    return order_service.store_files(container.db, container.storage, caller, draft, now=container.clock())
 
 
-def place(draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit) -> tuple[Order, Audience]:
+def create_order(
+    draft: OrderDraft, files: OrderFiles, caller: Caller, container: Container, unit_of_work: UnitOfWork
+) -> tuple[Order, Audience]:
     """The second half, in the request's transaction."""
-    world = parts.worlds[who.mode]
-    return order_service.place(
-        unit.tx,
-        who,
-        parts.shelf,
+    environment = container.environments[caller.mode]
+    return order_service.create_order(
+        unit_of_work.tx,
+        caller,
+        container.storage,
         draft,
         files,
-        sealer=parts.sealer,
-        review=world.review,
-        needs_credit=world.needs_credit,
-        now=parts.clock(),
+        encryptor=container.encryptor,
+        review=environment.review_period,
+        needs_credit=environment.needs_credit,
+        now=container.clock(),
     )
 
 
-def place_and_show(
-    request: Request, draft: Draft, files: Files, who: Caller, parts: Parts, unit: Unit
-) -> Response:
-    order, found = place(draft, files, who, parts, unit)
-    shown = send_shape(
-        request,
-        parts,
-        order,
-        recipients=[inline_shape(person) for person in found.people],
-        sub_account=read_sub_account(unit.tx, order.sub_account_id),
-    )
-    return answer(
-        shown, headers=warning_header([*draft.not_ready, *order.warnings, *too_few_cards(draft, found)])
-    )
-
-
-def show(
+def create_order_and_respond(
     request: Request,
-    draft: Draft,
-    who: Caller,
-    parts: Parts,
-    unit: Unit,
-    *,
-    more: Mapping[str, Any] | None = None,
+    draft: OrderDraft,
+    files: OrderFiles,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
 ) -> Response:
-    """Draw the piece and answer with links to the pictures; `more` is in the data as well."""
-    now = parts.clock()
-    drawn = previews.draw(
-        parts.db,
-        parts.studio,
-        who,
+    order, audience = create_order(draft, files, caller, container, unit_of_work)
+    content = serialize_send(
+        request,
+        container,
+        order,
+        recipients=[serialize_inline_recipient(person) for person in audience.people],
+        sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id),
+    )
+    return json_response(
+        content,
+        headers=build_warning_header([*draft.readiness_gaps, *order.warnings, *list_stock_warnings(draft, audience)]),
+    )
+
+
+def preview_response(
+    request: Request,
+    draft: OrderDraft,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
+    *,
+    extra_data: Mapping[str, Any] | None = None,
+) -> Response:
+    """Draw the piece and answer with links to the pictures; `extra_data` is in the data as well."""
+    now = container.clock()
+    preview = previews.draw_preview(
+        container.db,
+        container.renderer,
+        caller,
         draft,
-        qr_base=parts.press.qr_base,
-        opt_out=parts.press.opt_out,
+        qr_base=container.production.qr_base,
+        opt_out=container.production.opt_out,
         now=now,
     )
-    pictures = drawn.sides if drawn.envelope is None else drawn.sides | {ENVELOPE: drawn.envelope}
-    kept = previews.keep_previews(parts.shelf, pictures, now=now)
-    previews.record_previews(unit.tx, parts.shelf, who, draft, kept, now=now)
+    images = preview.sides if preview.envelope is None else preview.sides | {ENVELOPE_KEY: preview.envelope}
+    stored = previews.store_previews(container.storage, images, now=now)
+    previews.record_previews(unit_of_work.tx, container.storage, caller, draft, stored, now=now)
     links = {
-        name: base_of(request) + parts.shelf.path(file.id, expires=now + previews.PREVIEWS_LAST)
-        for name, file in kept.items()
+        name: base_url(request) + container.storage.signed_path(file.id, expires_at=now + previews.PREVIEW_LIFETIME)
+        for name, file in stored.items()
     }
     data: dict[str, Any] = {
-        "previews": [links[name] for name in drawn.sides],
-        "sides": list(drawn.sides),
-        "warnings": [*draft.not_ready, *draft.warnings],
+        "previews": [links[name] for name in preview.sides],
+        "sides": list(preview.sides),
+        "warnings": [*draft.readiness_gaps, *draft.warnings],
     }
-    if drawn.envelope is not None:
-        data["envelope"] = links[ENVELOPE]
-    shown = {"success": True, "code": 200, "message": "OK", "data": data | dict(more or {})}
-    return answer(shown, headers=warning_header(data["warnings"]))
+    if preview.envelope is not None:
+        data["envelope"] = links[ENVELOPE_KEY]
+    content = {"success": True, "code": 200, "message": "OK", "data": data | dict(extra_data or {})}
+    return json_response(content, headers=build_warning_header(data["warnings"]))
 
 
-ENVELOPE = "an envelope"
+ENVELOPE_KEY = "an envelope"
 """No side of a piece has this name."""

@@ -9,24 +9,37 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Request, Response
 
-from quillpost.accounts.service import tenant
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.errors import NotFound
 from quillpost.orders import stored
-from quillpost.web.api.bodies import read_body
-from quillpost.web.api.dependencies import OneUnit, Services
-from quillpost.web.api.errors import BODY_ERRORS, errors
-from quillpost.web.api.idempotency import HEADERS_KEPT
-from quillpost.web.api.orders.responses import base_of
+from quillpost.web.api.bodies import validate_body
+from quillpost.web.api.dependencies import RequestUnitOfWork, Services
+from quillpost.web.api.errors import BODY_ERRORS, error_responses
+from quillpost.web.api.idempotency import STORED_HEADERS
+from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.radius.endpoints import RadiusPreview
-from quillpost.web.api.requests import ReadRequest, understand_again
-from quillpost.web.api.responses import answer, name_ignored, unmeasured, warning_header
+from quillpost.web.api.requests import ParsedRequest, parse_stored_body
+from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, without_length
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.endpoints import OFFERS, MaySend, Offer, also, estimate_data, operation_word
+from quillpost.web.api.send.endpoints import (
+    SENDABLE_PRODUCTS,
+    CanSend,
+    SendableProduct,
+    build_estimate,
+    describe_other_paths,
+    to_operation_name,
+)
 from quillpost.web.api.send.requests import SendBody
 from quillpost.web.api.send.schemas import PreviewResponse, SendResponse, StoredSend
-from quillpost.web.api.send.service import count, draft_of, keep_files, place_and_show, show
+from quillpost.web.api.send.service import (
+    count_response,
+    create_order_and_respond,
+    draft_order,
+    preview_response,
+    store_files,
+)
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
@@ -34,123 +47,138 @@ StoredId = Annotated[
     str, Path(description="The last part of the stored_send_url.", json_schema_extra={"format": "uuid"})
 ]
 
-PREFETCH = ("purpose", "sec-purpose", "x-purpose", "x-moz")
+PREFETCH_HEADERS = ("purpose", "sec-purpose", "x-purpose", "x-moz")
 """Headers with which a browser or a chat says that it only looks ahead."""
 
 NOTHING_SENT = {"message": "Nothing was sent: this call only looked ahead. Open the address itself to send."}
 
 
-def _offer(offer: Offer) -> None:
-    piece, read, name = offer.piece, offer.read, offer.piece.paths[0]
+def _add_endpoints(sendable: SendableProduct) -> None:
+    product, parse_body, name = sendable.product, sendable.parse_body, sendable.product.paths[0]
 
     def store(
-        request: ReadRequest,
-        body: Annotated[SendBody, Depends(read)],
-        who: MaySend,
-        parts: Services,
-        unit: OneUnit,
+        request: ParsedRequest,
+        body: Annotated[SendBody, Depends(parse_body)],
+        caller: CanSend,
+        container: Services,
+        unit_of_work: RequestUnitOfWork,
     ) -> Response:
-        draft = draft_of(piece, body, who, parts)
-        warnings = estimate_data(draft, who, parts)["warnings"]
-        home = draft.wish.sub_account_id
-        if home is not None:
+        draft = draft_order(product, body, caller, container)
+        warnings = build_estimate(draft, caller, container)["warnings"]
+        sub_account_id = draft.request.sub_account_id
+        if sub_account_id is not None:
             # It may have gone meanwhile; from here on it stays.
-            require_sub_account(unit.tx, home)
-        kept = stored.store_send(
-            unit.tx,
-            who,
+            require_sub_account(unit_of_work.tx, sub_account_id)
+        stored_id = stored.store_send(
+            unit_of_work.tx,
+            caller,
             piece=name,
-            sub_account_id=home,
-            body=request.raw.decode("utf-8-sig"),
-            now=parts.clock(),
+            sub_account_id=sub_account_id,
+            body=request.raw_body.decode("utf-8-sig"),
+            now=container.clock(),
         )
-        url = f"{base_of(request)}/api/v2/stored_send/{name}/{kept}"
-        shown = answer({"stored_send_url": url}, headers=warning_header(warnings))
-        return name_ignored(shown, body.spelled(draft.wish.unused, request.understood))
+        url = f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}"
+        response = json_response({"stored_send_url": url}, headers=build_warning_header(warnings))
+        return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
-    def send(request: Request, stored_id: StoredId, who: MaySend, parts: Services, unit: OneUnit) -> Response:
-        number = _number(stored_id)
-        with parts.db.transaction(tenant(who)) as tx:
-            found = stored.read_stored(tx, number, piece=name)
-        if any("prefetch" in request.headers.get(header, "").lower() for header in PREFETCH):
-            return answer(NOTHING_SENT)
-        if found.answer_body is not None:
-            return _again(found)
-        sent = understand_again(found.body.encode())
-        body = read_body(offer.body, sent).model_copy(update={"sub_account_id": found.sub_account_id})
-        draft = draft_of(piece, body, who, parts)
-        ignored = body.ignored_in(sent) | body.spelled(draft.wish.unused, sent)
-        asks_how_many = body.radius_search is not None and body.radius_search.preview
-        if asks_how_many or body.preview:
-            shown = count(draft, who, parts) if asks_how_many else show(request, draft, who, parts, unit)
-            stored.keep_longer(unit.tx, number, now=parts.clock())
-            return name_ignored(shown, ignored)
+    def send(
+        request: Request, stored_id: StoredId, caller: CanSend, container: Services, unit_of_work: RequestUnitOfWork
+    ) -> Response:
+        parsed_id = _parse_id(stored_id)
+        with container.db.transaction(build_tenant(caller)) as tx:
+            stored_send = stored.read_stored_send(tx, parsed_id, piece=name)
+        if any("prefetch" in request.headers.get(header, "").lower() for header in PREFETCH_HEADERS):
+            return json_response(NOTHING_SENT)
+        if stored_send.answer_body is not None:
+            return _stored_response(stored_send)
+        parsed_body = parse_stored_body(stored_send.body.encode())
+        body = validate_body(sendable.body, parsed_body).model_copy(
+            update={"sub_account_id": stored_send.sub_account_id}
+        )
+        draft = draft_order(product, body, caller, container)
+        ignored = body.ignored_in(parsed_body) | body.as_spelled(draft.request.unused_fields, parsed_body)
+        is_count = body.radius_search is not None and body.radius_search.preview
+        if is_count or body.preview:
+            preview = (
+                count_response(draft, caller, container)
+                if is_count
+                else preview_response(request, draft, caller, container, unit_of_work)
+            )
+            stored.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
+            return add_ignored_header(preview, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
-        files = keep_files(draft, who, parts)
+        files = store_files(draft, caller, container)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
-        found = stored.read_stored(unit.tx, number, piece=name, locked=True)
-        if found.answer_body is not None:
-            return _again(found)
-        done = place_and_show(request, draft, files, who, parts, unit)
-        response = name_ignored(done, ignored)
-        stored.keep_answer(
-            unit.tx,
-            number,
+        stored_send = stored.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
+        if stored_send.answer_body is not None:
+            return _stored_response(stored_send)
+        created = create_order_and_respond(request, draft, files, caller, container, unit_of_work)
+        response = add_ignored_header(created, ignored)
+        stored.store_response(
+            unit_of_work.tx,
+            parsed_id,
             body=bytes(response.body),
-            headers={kept: response.headers[kept] for kept in HEADERS_KEPT if kept in response.headers},
-            now=parts.clock(),
+            headers={
+                header_name: response.headers[header_name]
+                for header_name in STORED_HEADERS
+                if header_name in response.headers
+            },
+            now=container.clock(),
         )
         return response
 
-    def look(stored_id: StoredId, who: MaySend, parts: Services) -> Response:
-        with parts.db.transaction(tenant(who)) as tx:
-            stored.read_stored(tx, _number(stored_id), piece=name)
-        return unmeasured(answer(NOTHING_SENT))
+    def head(stored_id: StoredId, caller: CanSend, container: Services) -> Response:
+        with container.db.transaction(build_tenant(caller)) as tx:
+            stored.read_stored_send(tx, _parse_id(stored_id), piece=name)
+        return without_length(json_response(NOTHING_SENT))
 
-    for path in piece.paths:
-        described, word = path == name, operation_word(path)
-        address = f"/stored_send/{path}/{{stored_id}}"
+    for path in product.paths:
+        is_described, operation_name = path == name, to_operation_name(path)
+        route_path = f"/stored_send/{path}/{{stored_id}}"
         router.post(
             f"/stored_send/{path}",
-            operation_id=f"store_{word}",
+            operation_id=f"store_{operation_name}",
             response_model=StoredSend,
-            responses=errors(*BODY_ERRORS),
-            summary=f"Store a send of {offer.title}",
+            responses=error_responses(*BODY_ERRORS),
+            summary=f"Store a send of {sendable.title}",
             description="The body of a send, checked as the send itself is. Whoever opens the address that is"
             " returned, with a token of the same account, sends it: once. It is checked again then."
-            f"{also('stored_send', piece)}",
-            include_in_schema=described,
+            f"{describe_other_paths('stored_send', product)}",
+            include_in_schema=is_described,
         )(store)
-        how: dict[str, Any] = {
+        route_options: dict[str, Any] = {
             "response_model": SendResponse | PreviewResponse | RadiusPreview | Message,
-            "responses": errors(402, 404, *BODY_ERRORS),
+            "responses": error_responses(402, 404, *BODY_ERRORS),
             "description": "A second call returns the first answer and sends nothing.",
-            "include_in_schema": described,
+            "include_in_schema": is_described,
         }
         router.get(
-            address, operation_id=f"send_stored_{word}_get", summary=f"Send the stored {piece.name}", **how
+            route_path,
+            operation_id=f"send_stored_{operation_name}_get",
+            summary=f"Send the stored {product.name}",
+            **route_options,
         )(send)
         router.post(
-            address,
-            operation_id=f"send_stored_{word}_post",
-            summary=f"Send the stored {piece.name} (POST)",
-            **how,
+            route_path,
+            operation_id=f"send_stored_{operation_name}_post",
+            summary=f"Send the stored {product.name} (POST)",
+            **route_options,
         )(send)
-        router.head(address, include_in_schema=False)(look)
+        router.head(route_path, include_in_schema=False)(head)
 
 
-for each in OFFERS:
-    _offer(each)
+for sendable_product in SENDABLE_PRODUCTS:
+    _add_endpoints(sendable_product)
 # `/stored_send/letter/windowed` is an address of its own, not a stored letter with that id.
 router.routes.sort(key=lambda route: "{" in getattr(route, "path", ""))
 
 
-def _number(text: str) -> UUID:
+def _parse_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
         raise NotFound from None
 
 
-def _again(found: stored.StoredSend) -> Response:
-    return Response(found.answer_body, headers=found.answer_headers, media_type="application/json")
+def _stored_response(stored_send: stored.PendingSend) -> Response:
+    return Response(stored_send.answer_body, headers=stored_send.answer_headers, media_type="application/json")

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from quillpost.web.api.orders.schemas import Links, Meta, Moment, linked_example
+from quillpost.web.api.orders.schemas import Links, Meta, Timestamp, page_example
 
 EXAMPLE: dict[str, Any] = {
     "id": 7,
@@ -24,9 +24,9 @@ EXAMPLE: dict[str, Any] = {
     "created_at": "2026-05-01T09:30:00Z",
     "updated_at": "2026-05-01T09:30:00Z",
 }
-SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
-NEW_EXAMPLE = EXAMPLE | {"invoke_count": 0, "secret": SECRET}
-ROTATED_EXAMPLE = EXAMPLE | {"secret": SECRET, "previous_secret_until": "2026-05-02T09:30:00Z"}
+SECRET_EXAMPLE = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+NEW_EXAMPLE = EXAMPLE | {"invoke_count": 0, "secret": SECRET_EXAMPLE}
+ROTATED_EXAMPLE = EXAMPLE | {"secret": SECRET_EXAMPLE, "previous_secret_until": "2026-05-02T09:30:00Z"}
 
 
 class WebhookShape(BaseModel):
@@ -42,14 +42,14 @@ class WebhookShape(BaseModel):
     mode: str
     description: str | None
     status: str = Field(description="active, failing, paused or disabled.")
-    failing_since: Moment | None
+    failing_since: Timestamp | None
     last_error: str | None = Field(description="Why the last delivery failed; null once one has arrived.")
-    previous_secret_until: Moment | None = Field(
+    previous_secret_until: Timestamp | None = Field(
         description="Until when the secret before this one signs too; null where it was never changed."
     )
     invoke_count: int
-    created_at: Moment
-    updated_at: Moment
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class WebhookCreated(WebhookShape):
@@ -63,7 +63,7 @@ class WebhookRotated(WebhookCreated):
 
 
 class WebhookPage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [linked_example("/webhooks", EXAMPLE)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/webhooks", EXAMPLE)]})
 
     data: list[WebhookShape]
     links: Links
@@ -104,8 +104,8 @@ DELIVERY_EXAMPLE: dict[str, Any] = {
     "waits_for": None,
     "delivered_at": None,
 }
-_PAGE = linked_example("/webhooks/7/deliveries", DELIVERY_EXAMPLE)
-PAGE_EXAMPLE = _PAGE | {"meta": _PAGE["meta"] | {"truncated": False}}
+_PAGE_BASE = page_example("/webhooks/7/deliveries", DELIVERY_EXAMPLE)
+PAGE_EXAMPLE = _PAGE_BASE | {"meta": _PAGE_BASE["meta"] | {"truncated": False}}
 REPLAY_EXAMPLE: dict[str, Any] = {
     "message": "success",
     "from": "2026-05-01T00:00:00Z",
@@ -128,12 +128,12 @@ class DeliveryShape(BaseModel):
     response_status: int | None = Field(description="What the receiver answered last.")
     response_body: str | None = Field(description="The beginning of that answer.")
     error: str | None = Field(description="Why there was no answer, or why it was given up.")
-    created_at: Moment
-    next_attempt_at: Moment | None = Field(
+    created_at: Timestamp
+    next_attempt_at: Timestamp | None = Field(
         description="Null too while the subscription is paused, and where it waits for another."
     )
     waits_for: int | None = Field(description="The earlier delivery of the same piece that comes first.")
-    delivered_at: Moment | None
+    delivered_at: Timestamp | None
 
 
 class DeliveryMeta(Meta):
@@ -152,7 +152,7 @@ class ReplayAccepted(BaseModel):
     model_config = ConfigDict(json_schema_extra={"examples": [REPLAY_EXAMPLE]})
 
     message: str
-    from_: Moment = Field(alias="from")
-    to: Moment
+    from_: Timestamp = Field(alias="from")
+    to: Timestamp
     events: int = Field(description="How many events go again; no more than 10,000 are counted.")
     truncated: bool = Field(description="Whether there are more than were counted.")

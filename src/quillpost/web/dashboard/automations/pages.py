@@ -6,320 +6,339 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.sub_accounts import list_sub_accounts, read_sub_account, titles_of
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts, read_sub_account
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.orders import previews
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import service as automation_service
 from quillpost.orders.automations.queries import Automation
-from quillpost.orders.automations.rules import DAILY_LIMIT
-from quillpost.orders.automations.service import Plan
-from quillpost.orders.automations.tasks import sentence
-from quillpost.orders.giftcards import brands as catalogue
+from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT
+from quillpost.orders.automations.service import AutomationPlan
+from quillpost.orders.automations.tasks import error_message
+from quillpost.orders.giftcards import brands as brand_catalog
 from quillpost.orders.templates.service import list_image_templates, list_message_templates
-from quillpost.recipients.lists.queries import MailingList, known_lists, list_page
+from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
 from quillpost.web import csrf
 from quillpost.web.api.automations.endpoints import (
-    changed_plan,
-    coming_days,
-    draft_of,
-    new_plan,
-    shown_person,
-    zone_of,
+    check_changed_plan,
+    check_new_plan,
+    draft_automation_order,
+    find_preview_person,
+    list_coming_days,
+    service_zone,
 )
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.csrf import do_once
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.automations.forms import (
-    DATES,
-    FORM,
-    TRIGGERS,
-    body_of,
-    describe,
-    in_form_terms,
-    piece_words,
-    typed_of,
+    DATE_LABELS,
+    FORM_ERROR_KEY,
+    TRIGGER_LABELS,
+    automation_form_fields,
+    describe_automation,
+    product_phrase,
+    read_automation_fields,
+    to_form_errors,
 )
-from quillpost.web.dashboard.compose.forms import CHOICES, USUAL
-from quillpost.web.dashboard.forms import EMPTY, Filled, are_you_sure, read_body, show_form
-from quillpost.web.dashboard.labels import INKS, SIZES
-from quillpost.web.dashboard.lists_common import asked_page
+from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOICES
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
+from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
+from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go, show
-from quillpost.web.sessions import OurParts, Reader, is_fragment
+from quillpost.web.rendering import redirect, render_page
+from quillpost.web.sessions import CurrentUser, Services, is_fragment
 
-PAGE: Final = "/automations"
+PAGE_PATH: Final = "/automations"
 
 
-def automation_page(
-    request: Request, template: str, who: SignedIn, parts: Parts, *, form: Filled = EMPTY, **values: Any
+def render_automation_page(
+    request: Request,
+    template: str,
+    user: SignedInUser,
+    container: Container,
+    *,
+    form: FormState = EMPTY_FORM,
+    **values: Any,
 ) -> Response:
     """The page; it may hold drawn pieces."""
     path = f"automations/{template}"
-    return show_form(request, path, who, form, draws_inline=True, now=parts.clock(), **values)
+    return render_form_page(request, path, user, form, has_inline_images=True, now=container.clock(), **values)
 
 
-def path_of(automation_id: int) -> str:
-    return f"{PAGE}/{automation_id}"
+def automation_path(automation_id: int) -> str:
+    return f"{PAGE_PATH}/{automation_id}"
 
 
-def read_own(automation_id: str, who: SignedIn, parts: Parts) -> automation_queries.Automation:
+def find_automation(automation_id: str, user: SignedInUser, container: Container) -> automation_queries.Automation:
     """The one in the path, if it is the reader's and of the mode that they look at."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        return automation_queries.read_automation(tx, id_in_path(automation_id))
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        return automation_queries.read_automation(tx, parse_path_id(automation_id))
 
 
 router = APIRouter(include_in_schema=False)
 
 
-@router.get(PAGE)
-def automations_page(request: Request, who: Reader, parts: OurParts, page: str = "") -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = automation_queries.list_automations(
-            tx, asked_page(page), sub_account_id=None, mailing_list_id=None
+@router.get(PAGE_PATH)
+def automations_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        automation_rows = automation_queries.list_automations(
+            tx, parse_page(page), sub_account_id=None, mailing_list_id=None
         )
-        waiting = automation_queries.waiting(tx, [each.id for each in found.rows])
-        lists = known_lists(tx, {each.mailing_list_id for each in found.rows if each.mailing_list_id})
-    says = {each.id: describe(each, named(lists.get(each.mailing_list_id or 0))) for each in found.rows}
-    return automation_page(request, "list.html", who, parts, page=found, waiting=waiting, says=says)
+        waiting_counts = automation_queries.count_due(tx, [each.id for each in automation_rows.rows])
+        lists = find_lists(tx, {each.mailing_list_id for each in automation_rows.rows if each.mailing_list_id})
+    descriptions = {
+        each.id: describe_automation(each, list_label(lists.get(each.mailing_list_id or 0)))
+        for each in automation_rows.rows
+    }
+    return render_automation_page(
+        request, "list.html", user, container, page=automation_rows, waiting=waiting_counts, says=descriptions
+    )
 
 
-def named(mailing_list: MailingList | None) -> str | None:
+def list_label(mailing_list: MailingList | None) -> str | None:
     """What a list is called in a sentence."""
     return None if mailing_list is None else mailing_list.description or f"list {mailing_list.id}"
 
 
-MOST = PageRequest(per_page=200)
+CHOICES_PAGE = PageRequest(per_page=200)
 """To choose from, the newest: a page is no place for a hundred thousand."""
-USUALLY = {
+DEFAULT_FIELDS = {
     "trigger": ["list_entry"],
-    "piece": [USUAL],
+    "piece": [DEFAULT_PRODUCT],
     "realism": ["on"],
     "image": [""],
     "side": ["before"],
-    "daily_limit": [str(DAILY_LIMIT)],
+    "daily_limit": [str(DEFAULT_DAILY_LIMIT)],
     "style": ["1"],
 }
 
 
-@router.get(f"{PAGE}/new")
-def new_page(request: Request, who: Reader, parts: OurParts, mailing_list_id: str = "") -> Response:
-    return _form_page(request, who, parts, Filled(USUALLY | {"mailing_list_id": [mailing_list_id]}))
-
-
-@router.post(f"{PAGE}/new")
-def create(request: Request, who: Reader, form: PostedForm, parts: OurParts) -> Response:
-    try:
-        body = read_body(NewAutomation, body_of(form) | {"enabled": form.text("enabled") == "on"})
-        checked = new_plan(body, who.caller, parts)
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead="It is on the list.", leads_to=PAGE)
-            made = automation_service.create(
-                tx, who.caller, checked.plan, zone=zone_of(parts), now=parts.clock()
-            )
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, _back(form, refused))
-    return go(path_of(made.id), said="automation_made")
-
-
-@router.get(f"{PAGE}/{{automation_id}}/change")
-def change_page(request: Request, automation_id: str, who: Reader, parts: OurParts) -> Response:
-    automation = read_own(automation_id, who, parts)
-    return _form_page(request, who, parts, Filled(typed_of(automation)), before=automation)
-
-
-@router.post(f"{PAGE}/{{automation_id}}/change")
-def change(request: Request, automation_id: str, who: Reader, form: PostedForm, parts: OurParts) -> Response:
-    before = read_own(automation_id, who, parts)
-    try:
-        body = read_body(ChangedAutomation, body_of(form, before=before))
-        checked = changed_plan(before, body, who.caller, parts)
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            automation_service.change(tx, before, checked.plan, zone=zone_of(parts), now=parts.clock())
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, _back(form, refused), before=before)
-    except Conflict as clash:
-        back = Filled(form.fields, {FORM: [clash.message]})
-        return _form_page(request, who, parts, back, before=before)
-    return go(path_of(before.id), said="automation_changed")
-
-
-def _back(form: Form, refused: Invalid | Refused) -> Filled:
-    return Filled(form.fields, in_form_terms(refused).fields)
-
-
-def _form_page(
-    request: Request, who: SignedIn, parts: Parts, form: Filled, *, before: Automation | None = None
+@router.get(f"{PAGE_PATH}/new")
+def new_automation_page(
+    request: Request, user: CurrentUser, container: Services, mailing_list_id: str = ""
 ) -> Response:
-    chosen = [id_in_path(form.values.get("mailing_list_id", ""))]
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        titles = {} if who.caller.sub_account_id else titles_of(list_sub_accounts(tx))
-        lists = {each.id: each for each in list_page(tx, MOST).rows} | known_lists(tx, chosen)
-        messages = list_message_templates(tx, MOST, sub_account_id=None).rows
-        images = list_image_templates(tx, MOST, sub_account_id=None).rows
-        brands = catalogue.offered(tx)
-    return automation_page(
+    return _render_form(request, user, container, FormState(DEFAULT_FIELDS | {"mailing_list_id": [mailing_list_id]}))
+
+
+@router.post(f"{PAGE_PATH}/new")
+def create_automation(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+    try:
+        body = read_body(NewAutomation, read_automation_fields(form) | {"enabled": form.text("enabled") == "on"})
+        checked_plan = check_new_plan(body, user.caller, container)
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint="It is on the list.", result_path=PAGE_PATH)
+            automation = automation_service.create_automation(
+                tx, user.caller, checked_plan.plan, zone=service_zone(container), now=container.clock()
+            )
+    except (Invalid, Refused) as error:
+        return _render_form(request, user, container, _rejected_form(form, error))
+    return redirect(automation_path(automation.id), flash="automation_made")
+
+
+@router.get(f"{PAGE_PATH}/{{automation_id}}/change")
+def change_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
+    automation = find_automation(automation_id, user, container)
+    return _render_form(request, user, container, FormState(automation_form_fields(automation)), current=automation)
+
+
+@router.post(f"{PAGE_PATH}/{{automation_id}}/change")
+def change_automation(
+    request: Request, automation_id: str, user: CurrentUser, form: PostedForm, container: Services
+) -> Response:
+    current = find_automation(automation_id, user, container)
+    try:
+        body = read_body(ChangedAutomation, read_automation_fields(form, current=current))
+        checked_plan = check_changed_plan(current, body, user.caller, container)
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            automation_service.change_automation(
+                tx, current, checked_plan.plan, zone=service_zone(container), now=container.clock()
+            )
+    except (Invalid, Refused) as error:
+        return _render_form(request, user, container, _rejected_form(form, error), current=current)
+    except Conflict as conflict:
+        form_state = FormState(form.fields, {FORM_ERROR_KEY: [conflict.message]})
+        return _render_form(request, user, container, form_state, current=current)
+    return redirect(automation_path(current.id), flash="automation_changed")
+
+
+def _rejected_form(form: Form, error: Invalid | Refused) -> FormState:
+    return FormState(form.fields, to_form_errors(error).fields)
+
+
+def _render_form(
+    request: Request, user: SignedInUser, container: Container, form: FormState, *, current: Automation | None = None
+) -> Response:
+    chosen_ids = [parse_path_id(form.values.get("mailing_list_id", ""))]
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        titles = {} if user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+        lists = {each.id: each for each in read_list_page(tx, CHOICES_PAGE).rows} | find_lists(tx, chosen_ids)
+        messages = list_message_templates(tx, CHOICES_PAGE, sub_account_id=None).rows
+        images = list_image_templates(tx, CHOICES_PAGE, sub_account_id=None).rows
+        brands = brand_catalog.list_offered_brands(tx)
+    return render_automation_page(
         request,
         "form.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
-        before=before,
-        back=PAGE if before is None else path_of(before.id),
+        before=current,
+        back=PAGE_PATH if current is None else automation_path(current.id),
         lists=[
             (each.id, each.description or f"List {each.id}")
             for each in lists.values()
-            if not each.is_suppression_list and each.kept_for in (None, who.mode)
+            if not each.is_suppression_list and each.kept_for in (None, user.mode)
         ],
         titles=titles,
         messages=[(each.id, each.name) for each in messages],
         images=[(each.id, each.name) for each in images],
         brands=[(each.code, each.title) for each in brands],
         amounts=sorted({amount for each in brands for amount in each.amounts}),
-        pieces=[(key, each.title) for key, each in CHOICES.items()],
-        styles=[(number, style.name) for number, style in parts.studio.hands.styles.items()],
-        colors=[(name, name.capitalize()) for name in INKS],
-        sizes=SIZES,
-        triggers=TRIGGERS,
-        dates=DATES,
+        pieces=[(key, each.title) for key, each in PRODUCT_CHOICES.items()],
+        styles=[(number, style.name) for number, style in container.renderer.hands.styles.items()],
+        colors=[(name, name.capitalize()) for name in INK_NAMES],
+        sizes=FONT_SIZES,
+        triggers=TRIGGER_LABELS,
+        dates=DATE_LABELS,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class AutomationPageView:
     """How the piece would look for somebody, or why not, and who gets one in the next days."""
 
     pictures: list[tuple[str, str]]
     name: str | None
     warnings: list[str]
-    faults: list[str]
-    coming: list[automation_queries.Coming]
+    errors: list[str]
+    coming: list[automation_queries.UpcomingMailing]
 
 
-@router.get(f"{PAGE}/{{automation_id}}")
-def show_automation(request: Request, automation_id: str, who: Reader, parts: OurParts) -> Response:
-    return shown(request, read_own(automation_id, who, parts), who, parts)
+@router.get(f"{PAGE_PATH}/{{automation_id}}")
+def automation_details_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
+    return render_automation(request, find_automation(automation_id, user, container), user, container)
 
 
-@router.post(f"{PAGE}/{{automation_id}}/preview")
-def preview(
-    request: Request, automation_id: str, who: Reader, _form: PostedForm, parts: OurParts
+@router.post(f"{PAGE_PATH}/{{automation_id}}/preview")
+def preview_automation(
+    request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
     """It takes a moment, so it is drawn when somebody asks. No order is made, and nothing is kept."""
-    automation = read_own(automation_id, who, parts)
-    drawn = _preview(automation, who, parts)
+    automation = find_automation(automation_id, user, container)
+    drawn_preview = _draw_preview(automation, user, container)
     if is_fragment(request):
-        return show(request, "automations/preview.html", who=who, preview=drawn)
-    return shown(request, automation, who, parts, preview=drawn)
+        return render_page(request, "automations/preview.html", user=user, preview=drawn_preview)
+    return render_automation(request, automation, user, container, preview=drawn_preview)
 
 
-def shown(
+def render_automation(
     request: Request,
     automation: Automation,
-    who: SignedIn,
-    parts: Parts,
+    user: SignedInUser,
+    container: Container,
     *,
-    form: Filled = EMPTY,
-    preview: Preview | None = None,
+    form: FormState = EMPTY_FORM,
+    preview: AutomationPageView | None = None,
 ) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        waiting = automation_queries.waiting(tx, [automation.id]).get(automation.id, 0)
-        lists = known_lists(tx, [automation.mailing_list_id] if automation.mailing_list_id else [])
-        branch = read_sub_account(tx, automation.sub_account_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        waiting_count = automation_queries.count_due(tx, [automation.id]).get(automation.id, 0)
+        lists = find_lists(tx, [automation.mailing_list_id] if automation.mailing_list_id else [])
+        sub_account = read_sub_account(tx, automation.sub_account_id)
     mailing_list = next(iter(lists.values()), None)
-    return automation_page(
+    return render_automation_page(
         request,
         "automation.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
         automation=automation,
-        says=describe(automation, named(mailing_list)),
-        sends=piece_words(automation),
-        waiting=waiting,
+        says=describe_automation(automation, list_label(mailing_list)),
+        sends=product_phrase(automation),
+        waiting=waiting_count,
         mailing_list=mailing_list,
-        list_name=named(mailing_list),
-        branch=branch,
+        list_name=list_label(mailing_list),
+        branch=sub_account,
         preview=preview,
     )
 
 
-def _preview(automation: Automation, who: SignedIn, parts: Parts) -> Preview:
-    coming = coming_days(automation, parts)
+def _draw_preview(automation: Automation, user: SignedInUser, container: Container) -> AutomationPageView:
+    coming = list_coming_days(automation, container)
     try:
-        person = shown_person(automation, coming, who.caller, parts)
-        draft = draft_of(Plan.of(automation), who.caller, parts, person=person)
-        drawn = previews.draw(
-            parts.db,
-            parts.studio,
-            who.caller,
-            draft,
-            qr_base=parts.press.qr_base,
-            opt_out=parts.press.opt_out,
-            now=parts.clock(),
+        person = find_preview_person(automation, coming, user.caller, container)
+        order_draft = draft_automation_order(AutomationPlan.of(automation), user.caller, container, person=person)
+        rendered = previews.draw_preview(
+            container.db,
+            container.renderer,
+            user.caller,
+            order_draft,
+            qr_base=container.production.qr_base,
+            opt_out=container.production.opt_out,
+            now=container.clock(),
         )
-    except (Invalid, Refused) as refused:
-        told = in_form_terms(refused).fields
-        return Preview([], None, [], [each for sentences in told.values() for each in sentences], coming)
-    sides = dict(drawn.sides) | ({"envelope": drawn.envelope} if drawn.envelope else {})
+    except (Invalid, Refused) as error:
+        field_errors = to_form_errors(error).fields
+        return AutomationPageView(
+            [], None, [], [each for sentences in field_errors.values() for each in sentences], coming
+        )
+    sides = dict(rendered.sides) | ({"envelope": rendered.envelope} if rendered.envelope else {})
     pictures = [(side, f"data:image/png;base64,{b64encode(png).decode()}") for side, png in sides.items()]
-    return Preview(pictures, person.name, draft.warnings, [], coming)
+    return AutomationPageView(pictures, person.name, order_draft.warnings, [], coming)
 
 
-@router.get(f"{PAGE}/{{automation_id}}/on")
-def on_page(request: Request, automation_id: str, who: Reader, parts: OurParts) -> Response:
-    automation = read_own(automation_id, who, parts)
+@router.get(f"{PAGE_PATH}/{{automation_id}}/on")
+def switch_on_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
+    automation = find_automation(automation_id, user, container)
     cost = (
         "Nothing is mailed and nothing is paid for: it is in testing mode."
-        if who.caller.is_testing
+        if user.caller.is_testing
         else f"Real mail, paid for from your credit, goes to {automation.daily_limit:,} people a day at most."
     )
-    return are_you_sure(
+    return render_confirmation(
         request,
-        who,
+        user,
         title=f"Switch on “{automation.name}”?",
         means=[cost, "What happened before does not count: it begins with what comes from now on."],
         button="Switch it on",
-        back=path_of(automation.id),
+        back_url=automation_path(automation.id),
     )
 
 
-@router.post(f"{PAGE}/{{automation_id}}/on")
+@router.post(f"{PAGE_PATH}/{{automation_id}}/on")
 def switch_on(
-    request: Request, automation_id: str, who: Reader, _form: PostedForm, parts: OurParts
+    request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
     """Its send is checked as it would be sent now; what is wrong is told on its page."""
-    automation = read_own(automation_id, who, parts)
+    automation = find_automation(automation_id, user, container)
     try:
-        _switch(automation, True, who, parts)
-    except (Invalid, Refused, Conflict) as refused:
-        told = sentence(refused) if isinstance(refused, Conflict) else in_form_terms(refused).message
-        return shown(request, automation, who, parts, form=Filled({}, {"on": [told]}))
-    return go(path_of(automation.id), said="automation_on")
+        _set_enabled(automation, True, user, container)
+    except (Invalid, Refused, Conflict) as error:
+        message = error_message(error) if isinstance(error, Conflict) else to_form_errors(error).message
+        return render_automation(request, automation, user, container, form=FormState({}, {"on": [message]}))
+    return redirect(automation_path(automation.id), flash="automation_on")
 
 
-@router.post(f"{PAGE}/{{automation_id}}/off")
+@router.post(f"{PAGE_PATH}/{{automation_id}}/off")
 def switch_off(
-    request: Request, automation_id: str, who: Reader, _form: PostedForm, parts: OurParts
+    request: Request, automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
-    automation = read_own(automation_id, who, parts)
+    automation = find_automation(automation_id, user, container)
     try:
-        _switch(automation, False, who, parts)
-    except Conflict as clash:
-        return shown(request, automation, who, parts, form=Filled({}, {"on": [clash.message]}))
-    return go(path_of(automation.id), said="automation_off")
+        _set_enabled(automation, False, user, container)
+    except Conflict as error:
+        return render_automation(request, automation, user, container, form=FormState({}, {"on": [error.message]}))
+    return redirect(automation_path(automation.id), flash="automation_off")
 
 
-@router.get(f"{PAGE}/{{automation_id}}/delete")
-def delete_page(request: Request, automation_id: str, who: Reader, parts: OurParts) -> Response:
-    automation = read_own(automation_id, who, parts)
-    return are_you_sure(
+@router.get(f"{PAGE_PATH}/{{automation_id}}/delete")
+def delete_page(request: Request, automation_id: str, user: CurrentUser, container: Services) -> Response:
+    automation = find_automation(automation_id, user, container)
+    return render_confirmation(
         request,
-        who,
+        user,
         title=f"Delete “{automation.name}”?",
         means=[
             "Whoever is due gets nothing.",
@@ -327,20 +346,26 @@ def delete_page(request: Request, automation_id: str, who: Reader, parts: OurPar
             "To stop for a while, switch it off instead.",
         ],
         button="Delete it",
-        back=path_of(automation.id),
+        back_url=automation_path(automation.id),
     )
 
 
-@router.post(f"{PAGE}/{{automation_id}}/delete")
-def delete(automation_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    automation = read_own(automation_id, who, parts)
-    with parts.db.transaction(tenant(who.caller)) as tx:
+@router.post(f"{PAGE_PATH}/{{automation_id}}/delete")
+def delete_automation_from_page(
+    automation_id: str, user: CurrentUser, _form: PostedForm, container: Services
+) -> Response:
+    automation = find_automation(automation_id, user, container)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
         automation_queries.delete_automation(tx, automation.id)
-    return go(PAGE, said="automation_deleted")
+    return redirect(PAGE_PATH, flash="automation_deleted")
 
 
-def _switch(automation: automation_queries.Automation, on: bool, who: SignedIn, parts: Parts) -> None:
-    body = read_body(ChangedAutomation, {"enabled": on})
-    checked = changed_plan(automation, body, who.caller, parts)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        automation_service.change(tx, automation, checked.plan, zone=zone_of(parts), now=parts.clock())
+def _set_enabled(
+    automation: automation_queries.Automation, is_enabled: bool, user: SignedInUser, container: Container
+) -> None:
+    body = read_body(ChangedAutomation, {"enabled": is_enabled})
+    checked_plan = check_changed_plan(automation, body, user.caller, container)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        automation_service.change_automation(
+            tx, automation, checked_plan.plan, zone=service_zone(container), now=container.clock()
+        )

@@ -5,10 +5,10 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from quillpost.accounts.billing.queries import Move
-from quillpost.core.clock import iso
+from quillpost.accounts.billing.queries import LedgerMove
+from quillpost.core.clock import format_iso
 
-KINDS: Final[Mapping[str, str]] = {
+KIND_LABELS: Final[Mapping[str, str]] = {
     "deposit": "Credit added",
     "withdrawal": "Credit taken out",
     "authorise": "Held",
@@ -20,7 +20,7 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Each kind of move by what a sender calls it."""
 
-FOR_ORDER: Final[Mapping[str, str]] = {
+ORDER_LABELS: Final[Mapping[str, str]] = {
     "authorise": "Held for order {order}",
     "capture": "Captured for order {order}: it was printed",
     "release": "Given back from order {order}",
@@ -28,51 +28,51 @@ FOR_ORDER: Final[Mapping[str, str]] = {
     "issue": "Gift cards issued for order {order}",
     "return": "Gift cards of order {order} returned",
 }
-LEADS_KEY = "capture:leads:"
+LEADS_KEY_PREFIX = "capture:leads:"
 
-COLUMNS = ("id", "at", "kind", "what", "order_id", "sub_account_id", "amount", "credit_change", "note")
-FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+CSV_COLUMNS = ("id", "at", "kind", "what", "order_id", "sub_account_id", "amount", "credit_change", "note")
+FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
-def told(move: Move) -> str:
+def describe_move(move: LedgerMove) -> str:
     """What happened, in a sentence without its amount."""
-    if move.key.startswith(LEADS_KEY):
-        bought = "Addresses bought"
-        return f"{bought} for order {move.order_id}" if move.order_id else bought
+    if move.key.startswith(LEADS_KEY_PREFIX):
+        label = "Addresses bought"
+        return f"{label} for order {move.order_id}" if move.order_id else label
     if move.order_id is None:
-        return KINDS.get(move.kind, move.kind)
-    return FOR_ORDER.get(move.kind, "Moved for order {order}").format(order=move.order_id)
+        return KIND_LABELS.get(move.kind, move.kind)
+    return ORDER_LABELS.get(move.kind, "Moved for order {order}").format(order=move.order_id)
 
 
-def csv_rows(moves: Iterable[Move]) -> Iterator[str]:
+def csv_lines(moves: Iterable[LedgerMove]) -> Iterator[str]:
     """Lines of a CSV file, the header first, amounts in dollars. No note is a formula to a spreadsheet."""
-    yield _line(COLUMNS)
+    yield _csv_line(CSV_COLUMNS)
     for move in moves:
-        yield _line(
+        yield _csv_line(
             (
                 move.id,
-                iso(move.at),
+                format_iso(move.at),
                 move.kind,
-                told(move),
+                describe_move(move),
                 move.order_id,
                 move.sub_account_id,
-                _plain(move.cents),
-                _plain(move.change),
-                _harmless(move.note or ""),
+                _format_dollars(move.cents),
+                _format_dollars(move.change),
+                _escape_formula(move.note or ""),
             )
         )
 
 
-def _line(cells: Iterable[object]) -> str:
-    out = io.StringIO()
-    csv.writer(out).writerow("" if cell is None else cell for cell in cells)
-    return out.getvalue()
+def _csv_line(cells: Iterable[object]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow("" if cell is None else cell for cell in cells)
+    return buffer.getvalue()
 
 
-def _plain(cents: int) -> str:
+def _format_dollars(cents: int) -> str:
     """`-12.50`, as a spreadsheet adds it up."""
     return f"{'-' if cents < 0 else ''}{abs(cents) // 100}.{abs(cents) % 100:02d}"
 
 
-def _harmless(text: str) -> str:
-    return f"'{text}" if text.startswith(FORMULAS) else text
+def _escape_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA_PREFIXES) else text

@@ -10,229 +10,233 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from quillpost.accounts.billing import queries as billing_queries
-from quillpost.accounts.billing.prices import all_prices
-from quillpost.accounts.billing.queries import Move, Sought
-from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, LEAD_CENTS, Price
-from quillpost.accounts.service import tenant
-from quillpost.accounts.sub_accounts import list_sub_accounts, titles_of
-from quillpost.app.container import Parts
+from quillpost.accounts.billing.prices import list_prices
+from quillpost.accounts.billing.queries import LedgerFilter, LedgerMove
+from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, LEAD_CENTS, UnitPrice
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.cookies import zone_of
-from quillpost.web.dashboard.billing.labels import KINDS, csv_rows, told
-from quillpost.web.dashboard.forms import Filled, day_in, show_form, start_of
-from quillpost.web.dashboard.labels import piece_name
-from quillpost.web.dashboard.lists_common import AT_ONCE, csv_file
-from quillpost.web.rendering import show
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.cookies import get_zone
+from quillpost.web.dashboard.billing.labels import KIND_LABELS, csv_lines, describe_move
+from quillpost.web.dashboard.forms import FormState, parse_day, render_form_page, start_of_day
+from quillpost.web.dashboard.labels import product_name
+from quillpost.web.dashboard.lists_common import CSV_CHUNK_LINES, csv_response
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-LEDGER_PAGE = "/money/ledger"
-A_PAGE = 50
-MOST_IN_FILE = 1_000_000
+LEDGER_PATH = "/money/ledger"
+PAGE_SIZE = 50
+MAX_CSV_ROWS = 1_000_000
 """More than this no spreadsheet opens: whoever has more asks for it year by year."""
 
-NOT_A_DAY = "Write the date as year-month-day, such as 2026-05-04."
-NO_ORDER = "An order's number has digits alone."
+INVALID_DATE = "Write the date as year-month-day, such as 2026-05-04."
+INVALID_ORDER_NUMBER = "An order's number has digits alone."
 
 
-class Asked(NamedTuple):
+class LedgerPageQuery(NamedTuple):
     """What the filters say: as they are filled in, and what that means."""
 
-    form: Filled
-    sought: Sought
+    form: FormState
+    ledger_filter: LedgerFilter
 
     @property
-    def query(self) -> str:
+    def query_string(self) -> str:
         """The same filters once more."""
         return urlencode({name: value for name, value in self.form.values.items() if value})
 
 
-def asked_for(
+def read_ledger_query(
     request: Request,
     kind: Annotated[str, Query(max_length=100)] = "",
     order: Annotated[str, Query(max_length=100)] = "",
     since: Annotated[str, Query(max_length=100)] = "",
     until: Annotated[str, Query(max_length=100)] = "",
-) -> Asked:
+) -> LedgerPageQuery:
     """Days are the reader's own: they begin when it is midnight where they are. What is not understood
     filters nothing, and is told."""
-    typed = {"kind": kind.strip(), "order": order.strip(), "since": since.strip(), "until": until.strip()}
-    zone, faults = zone_of(request), dict[str, list[str]]()
-    order_id = id_in_path(typed["order"]) or None
-    if typed["order"] and order_id is None:
-        faults["order"] = [NO_ORDER]
-    first, last = (_day(typed[name], name, faults) for name in ("since", "until"))
-    sought = Sought(
-        kind=typed["kind"] if typed["kind"] in KINDS else None,
+    values = {"kind": kind.strip(), "order": order.strip(), "since": since.strip(), "until": until.strip()}
+    zone, errors = get_zone(request), dict[str, list[str]]()
+    order_id = parse_path_id(values["order"]) or None
+    if values["order"] and order_id is None:
+        errors["order"] = [INVALID_ORDER_NUMBER]
+    first_day, last_day = (_parse_day_field(values[name], name, errors) for name in ("since", "until"))
+    ledger_filter = LedgerFilter(
+        kind=values["kind"] if values["kind"] in KIND_LABELS else None,
         order_id=order_id,
-        since=None if first is None else start_of(first, zone),
-        until=None if last is None else start_of(last, zone, later=1),
+        since=None if first_day is None else start_of_day(first_day, zone),
+        until=None if last_day is None else start_of_day(last_day, zone, days_later=1),
     )
-    return Asked(Filled({name: [value] for name, value in typed.items()}, faults), sought)
+    return LedgerPageQuery(FormState({name: [value] for name, value in values.items()}, errors), ledger_filter)
 
 
-AskedFor = Annotated[Asked, Depends(asked_for)]
+LedgerQueryParams = Annotated[LedgerPageQuery, Depends(read_ledger_query)]
 
 
-@router.get(LEDGER_PAGE)
+@router.get(LEDGER_PATH)
 def ledger_page(
-    request: Request, who: Reader, parts: OurParts, asked: AskedFor, before: str = ""
+    request: Request, user: CurrentUser, container: Services, ledger_query: LedgerQueryParams, before: str = ""
 ) -> Response:
-    whose, place = tenant(who.caller), id_in_path(before) or None
-    with parts.db.transaction(whose) as tx:
+    tenant_scope, cursor = build_tenant(user.caller), parse_path_id(before) or None
+    with container.db.transaction(tenant_scope) as tx:
         # One more than is shown tells whether there is an older page.
-        moves = billing_queries.read_moves(tx, whose, asked.sought, before=place, most=A_PAGE + 1)
-        after = None
-        if moves and not asked.sought.has_gaps:
-            credit = billing_queries.read_sums(tx, whose).credit
-            after = billing_queries.credit_after(tx, whose, moves[0], credit=credit)
-        has_branches = any(move.sub_account_id for move in moves)
-        titles = titles_of(list_sub_accounts(tx)) if has_branches else {}
-    shown = moves[:A_PAGE]
-    return show_form(
+        moves = billing_queries.list_moves(
+            tx, tenant_scope, ledger_query.ledger_filter, before=cursor, limit=PAGE_SIZE + 1
+        )
+        balance = None
+        if moves and not ledger_query.ledger_filter.has_gaps:
+            credit = billing_queries.read_balance(tx, tenant_scope).credit
+            balance = billing_queries.read_credit_after(tx, tenant_scope, moves[0], credit=credit)
+        has_sub_accounts = any(move.sub_account_id for move in moves)
+        titles = label_sub_accounts(list_sub_accounts(tx)) if has_sub_accounts else {}
+    page_moves = moves[:PAGE_SIZE]
+    return render_form_page(
         request,
         "money/ledger.html",
-        who,
-        asked.form,
-        now=parts.clock(),
-        query=asked.query,
-        rows=list(billing_queries.with_credit(shown, after)),
-        older=shown[-1].id if len(moves) > A_PAGE else None,
-        is_first=place is None,
-        shows_credit=after is not None,
-        kinds=KINDS,
-        told=told,
+        user,
+        ledger_query.form,
+        now=container.clock(),
+        query=ledger_query.query_string,
+        rows=list(billing_queries.add_running_credit(page_moves, balance)),
+        older=page_moves[-1].id if len(moves) > PAGE_SIZE else None,
+        is_first=cursor is None,
+        shows_credit=balance is not None,
+        kinds=KIND_LABELS,
+        told=describe_move,
         titles=titles,
-        most=MOST_IN_FILE,
+        most=MAX_CSV_ROWS,
     )
 
 
-@router.get(f"{LEDGER_PAGE}.csv")
-def ledger_file(who: Reader, parts: OurParts, asked: AskedFor) -> Response:
-    lines = csv_rows(islice(_all(parts, tenant(who.caller), asked.sought), MOST_IN_FILE))
-    return csv_file(lines, f"ledger-{who.mode}.csv")
+@router.get(f"{LEDGER_PATH}.csv")
+def ledger_csv(user: CurrentUser, container: Services, ledger_query: LedgerQueryParams) -> Response:
+    lines = csv_lines(
+        islice(_read_all_moves(container, build_tenant(user.caller), ledger_query.ledger_filter), MAX_CSV_ROWS)
+    )
+    return csv_response(lines, f"ledger-{user.mode}.csv")
 
 
-def _all(parts: Parts, whose: Tenant, sought: Sought) -> Iterator[Move]:
+def _read_all_moves(container: Container, tenant_scope: Tenant, ledger_filter: LedgerFilter) -> Iterator[LedgerMove]:
     """Read bit by bit: nobody waits for it in one transaction."""
     before: int | None = None
     while True:
-        with parts.db.transaction(whose) as tx:
-            some = billing_queries.read_moves(tx, whose, sought, before=before, most=AT_ONCE)
-        yield from some
-        if len(some) < AT_ONCE:
+        with container.db.transaction(tenant_scope) as tx:
+            moves = billing_queries.list_moves(tx, tenant_scope, ledger_filter, before=before, limit=CSV_CHUNK_LINES)
+        yield from moves
+        if len(moves) < CSV_CHUNK_LINES:
             return
-        before = some[-1].id
+        before = moves[-1].id
 
 
-def _day(written: str, name: str, faults: dict[str, list[str]]) -> date | None:
-    day = day_in(written)
-    if written and day is None:
-        faults[name] = [NOT_A_DAY]
+def _parse_day_field(text: str, name: str, errors: dict[str, list[str]]) -> date | None:
+    day = parse_day(text)
+    if text and day is None:
+        errors[name] = [INVALID_DATE]
     return day
 
 
-PAGE = "/money"
-MONTHS = 12
-MOST_SHOWN = 10
-NEWEST = 8
+OVERVIEW_PATH = "/money"
+MONTHS_SHOWN = 12
+MAX_SUB_ACCOUNTS_SHOWN = 10
+NEWEST_MOVES_SHOWN = 8
 
 
-@router.get(PAGE)
-def overview_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    now, whose = parts.clock(), tenant(who.caller)
-    months = last_months(now)
-    with parts.db.transaction(whose) as tx:
-        sums = billing_queries.read_sums(tx, whose)
-        by_month = billing_queries.spent_by_month(tx, whose, since=months[-1])
-        by_branch = (
+@router.get(OVERVIEW_PATH)
+def overview_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    now, tenant_scope = container.clock(), build_tenant(user.caller)
+    months = list_last_months(now)
+    with container.db.transaction(tenant_scope) as tx:
+        sums = billing_queries.read_balance(tx, tenant_scope)
+        by_month = billing_queries.sum_spending_by_month(tx, tenant_scope, since=months[-1])
+        by_sub_account = (
             {}
-            if who.here.sub_account_id
-            else billing_queries.spent_by_sub_account(tx, whose, since=months[0])
+            if user.here.sub_account_id
+            else billing_queries.sum_spending_by_sub_account(tx, tenant_scope, since=months[0])
         )
-        newest = billing_queries.read_moves(tx, whose, billing_queries.EVERYTHING, most=NEWEST)
-        branches = list_sub_accounts(tx) if any(by_branch) else ()
-    first = min([months[0], *by_month])  # before anything was spent there is nothing to compare
-    return show(
+        newest_moves = billing_queries.list_moves(tx, tenant_scope, billing_queries.NO_FILTER, limit=NEWEST_MOVES_SHOWN)
+        sub_accounts = list_sub_accounts(tx) if any(by_sub_account) else ()
+    first_month = min([months[0], *by_month])  # before anything was spent there is nothing to compare
+    return render_page(
         request,
         "money/overview.html",
-        who=who,
+        user=user,
         now=now,
         sums=sums,
-        months=[(month, by_month.get(month, 0)) for month in months if month >= first],
-        branches=named(by_branch, titles_of(branches))[:MOST_SHOWN],
-        newest=newest,
-        told=told,
-        needs_credit=parts.worlds[who.mode].needs_credit,
+        months=[(month, by_month.get(month, 0)) for month in months if month >= first_month],
+        branches=spending_rows(by_sub_account, label_sub_accounts(sub_accounts))[:MAX_SUB_ACCOUNTS_SHOWN],
+        newest=newest_moves,
+        told=describe_move,
+        needs_credit=container.environments[user.mode].needs_credit,
     )
 
 
-def last_months(now: datetime, how_many: int = MONTHS) -> list[date]:
+def list_last_months(now: datetime, count: int = MONTHS_SHOWN) -> list[date]:
     """The first days of this month and of those before it, in UTC, as the books count."""
     day = now.astimezone(UTC).date().replace(day=1)
-    found = [day]
-    while len(found) < how_many:
+    months = [day]
+    while len(months) < count:
         day = day.replace(year=day.year - (day.month == 1), month=(day.month - 2) % 12 + 1)
-        found.append(day)
-    return found
+        months.append(day)
+    return months
 
 
-def named(spent: Mapping[int, int], titles: Mapping[int, str]) -> list[tuple[int | None, str, int]]:
+def spending_rows(spent_by_id: Mapping[int, int], titles: Mapping[int, str]) -> list[tuple[int | None, str, int]]:
     """Who spent how much, if it was not the account itself alone. One that has gone has no page."""
-    if not any(spent):
+    if not any(spent_by_id):
         return []
     return [
         (
-            number if number in titles else None,
-            titles.get(number, "Sub accounts that have gone") if number else "No sub account",
+            sub_account_id if sub_account_id in titles else None,
+            titles.get(sub_account_id, "Sub accounts that have gone") if sub_account_id else "No sub account",
             cents,
         )
-        for number, cents in spent.items()
+        for sub_account_id, cents in spent_by_id.items()
     ]
 
 
-PRICES_PAGE = "/money/prices"
-CLASSES = {"first": "First class", "standard": "Standard"}
-HOME = "US"
-PLACES = {HOME: "United States", EVERYWHERE_ELSE: "Every other country"}
+PRICES_PATH = "/money/prices"
+CLASS_LABELS = {"first": "First class", "standard": "Standard"}
+HOME_COUNTRY = "US"
+COUNTRY_LABELS = {HOME_COUNTRY: "United States", EVERYWHERE_ELSE: "Every other country"}
 
 
 @dataclass(slots=True)
-class Row:
+class PriceRow:
     """One piece: by class and country what it costs now, and what is to come."""
 
     title: str
     now: dict[tuple[str, str], int] = field(default_factory=dict)
-    coming: list[tuple[tuple[str, str], Price]] = field(default_factory=list)
+    coming: list[tuple[tuple[str, str], UnitPrice]] = field(default_factory=list)
 
 
-@router.get(PRICES_PAGE)
-def prices_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    now = parts.clock()
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        prices = all_prices(tx)
-    rows = table_of(prices, on=now.astimezone(UTC).date())
-    columns = sorted({column for row in rows for column in row.now}, key=_placed)
-    return show(
+@router.get(PRICES_PATH)
+def prices_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    now = container.clock()
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        prices = list_prices(tx)
+    rows = build_price_table(prices, on=now.astimezone(UTC).date())
+    columns = sorted({column for row in rows for column in row.now}, key=_column_sort_key)
+    return render_page(
         request,
         "money/prices.html",
-        who=who,
+        user=user,
         now=now,
         rows=rows,
-        columns=[(column, words_of(column)) for column in columns],
-        words_of=words_of,
+        columns=[(column, column_labels(column)) for column in columns],
+        words_of=column_labels,
         day=lambda on: f"{on.day} {on:%B %Y}",
         lead_cents=LEAD_CENTS,
     )
 
 
-def table_of(prices: Sequence[Price], *, on: date) -> list[Row]:
+def build_price_table(prices: Sequence[UnitPrice], *, on: date) -> list[PriceRow]:
     """Of each price the one that came into force last, not after the day; those after it are coming."""
-    rows: dict[tuple[str, str], Row] = {}
+    rows: dict[tuple[str, str], PriceRow] = {}
     for price in sorted(prices, key=lambda price: price.valid_from):
-        row = rows.setdefault((price.type, price.size), Row(piece_name(price.type, price.size)))
+        row = rows.setdefault((price.type, price.size), PriceRow(product_name(price.type, price.size)))
         column = (price.mail_class, price.country)
         if price.valid_from <= on:
             row.now[column] = price.unit_cents
@@ -241,12 +245,12 @@ def table_of(prices: Sequence[Price], *, on: date) -> list[Row]:
     return list(rows.values())
 
 
-def words_of(column: tuple[str, str]) -> tuple[str, str]:
+def column_labels(column: tuple[str, str]) -> tuple[str, str]:
     mail_class, country = column
-    return CLASSES.get(mail_class, mail_class), PLACES.get(country, country)
+    return CLASS_LABELS.get(mail_class, mail_class), COUNTRY_LABELS.get(country, country)
 
 
-def _placed(column: tuple[str, str]) -> tuple[bool, bool, str, str]:
+def _column_sort_key(column: tuple[str, str]) -> tuple[bool, bool, str, str]:
     """Home first, everywhere else last."""
     mail_class, country = column
-    return country != HOME, country == EVERYWHERE_ELSE, country, mail_class
+    return country != HOME_COUNTRY, country == EVERYWHERE_ELSE, country, mail_class

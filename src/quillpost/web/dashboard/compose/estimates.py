@@ -10,29 +10,36 @@ from fastapi import APIRouter, Request, Response
 from quillpost.accounts.billing import credit
 from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders.drafts import Draft
-from quillpost.orders.service import HOW_TO_REPEAT
-from quillpost.web.api.send.endpoints import estimate_data
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.service import REPEAT_ADVICE
+from quillpost.web.api.send.endpoints import build_estimate
 from quillpost.web.dashboard.compose import forms, recipients
-from quillpost.web.dashboard.compose.forms import Composed, composed, draft, in_form_terms, read, warnings_of
-from quillpost.web.dashboard.forms import typed_zone
+from quillpost.web.dashboard.compose.forms import (
+    ComposedSend,
+    compose_send,
+    draft_composed_order,
+    list_warnings,
+    to_form_errors,
+    validate_send,
+)
+from quillpost.web.dashboard.forms import parse_zone
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.rendering import show
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-UNFINISHED: Final = "The piece is not finished yet. Who had the same lately is known when it is."
-REPEAT_HERE: Final = " Under “More” you can choose to mail to them all the same."
-STAND_IN: Final = {"message": "Hello"}
-SOMEBODY: Final = {"name": "Jane Sample", "address": "1100 Congress Ave, Austin, TX 78701"}
+DESIGN_UNFINISHED: Final = "The piece is not finished yet. Who had the same lately is known when it is."
+REPEAT_HINT: Final = " Under “More” you can choose to mail to them all the same."
+PLACEHOLDER_FIELDS: Final = {"message": "Hello"}
+SAMPLE_RECIPIENT: Final = {"name": "Jane Sample", "address": "1100 Congress Ave, Austin, TX 78701"}
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class PriceEstimate:
     """In cents. Where nobody can be counted yet there is no total, and `why` says what is missing."""
 
     unit: int | None = None
@@ -43,7 +50,7 @@ class Price:
     credit: int | None = None
     left_out: Mapping[str, int] | None = None
     warnings: tuple[str, ...] = ()
-    of_piece: tuple[str, ...] = ()
+    design_warnings: tuple[str, ...] = ()
     """Those of the warnings that are about the piece, and not about people or money."""
     why: str = ""
 
@@ -60,91 +67,98 @@ class Price:
     def is_short(self) -> bool:
         return self.credit is not None and self.total is not None and 0 < self.total > self.credit
 
-    def for_guest(self) -> "Price":
+    def for_guest(self) -> "PriceEstimate":
         """What somebody may know who is not of the account: neither what it has, nor why it does not mail to
         somebody. How many these are, they see by the number of pieces anyway."""
-        n = sum((self.left_out or {}).values())
-        left_out = {"person" if n == 1 else "people": n} if n else {}
-        return replace(self, credit=None, left_out=left_out, warnings=self.of_piece)
+        left_out_count = sum((self.left_out or {}).values())
+        left_out = {"person" if left_out_count == 1 else "people": left_out_count} if left_out_count else {}
+        return replace(self, credit=None, left_out=left_out, warnings=self.design_warnings)
 
 
 @router.post("/compose/price")
-def price_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    shown = price_of(form, who.caller, parts, typed_zone(request, form.fields))
-    return show(
-        request,
-        "compose/price.html",
-        who=who,
-        price=shown,
-        within="/compose",
-        is_testing=who.caller.is_testing,
+def price_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    estimate = estimate_form(form, user.caller, container, parse_zone(request, form.fields))
+    return render_page(
+        request, "compose/price.html", user=user, price=estimate, within="/compose", is_testing=user.caller.is_testing
     )
 
 
-def price_of(form: Form, who: Caller, parts: Parts, zone: ZoneInfo) -> Price:
+def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneInfo) -> PriceEstimate:
     """Of the whole form; of a plain piece to the same people where its look is not finished; or of one."""
     try:
-        return priced(draft(composed(form, parts, zone), who, parts), who, parts)
-    except (Invalid, Refused) as unfinished:
-        why = _why(unfinished)
+        return estimate_draft(
+            draft_composed_order(compose_send(form, container, zone), caller, container), caller, container
+        )
+    except (Invalid, Refused) as design_error:
+        reason = _first_message(design_error)
     try:
-        whom = recipients.audience_fields(form, parts) | forms.schedule_fields(form, zone)
-        plain = priced(draft(_plain(form, whom), who, parts), who, parts)
-        return replace(plain, why=UNFINISHED)
-    except (Invalid, Refused) as unknown:
-        why = _why(unknown)
+        audience = recipients.audience_fields(form, container) | forms.schedule_fields(form, zone)
+        plain_estimate = estimate_draft(
+            draft_composed_order(_minimal_send(form, audience), caller, container), caller, container
+        )
+        return replace(plain_estimate, why=DESIGN_UNFINISHED)
+    except (Invalid, Refused) as audience_error:
+        reason = _first_message(audience_error)
     try:
-        one = priced(draft(_plain(form, {"recipients": [SOMEBODY]}), who, parts), who, parts)
-        return Price(unit=one.unit, why=why)
+        sample_estimate = estimate_draft(
+            draft_composed_order(_minimal_send(form, {"recipients": [SAMPLE_RECIPIENT]}), caller, container),
+            caller,
+            container,
+        )
+        return PriceEstimate(unit=sample_estimate.unit, why=reason)
     except (Invalid, Refused):
-        return Price(why=why)
+        return PriceEstimate(why=reason)
 
 
-def priced(drafted: Draft, who: Caller, parts: Parts) -> Price:
+def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container) -> PriceEstimate:
     """The numbers of an estimate."""
-    data = estimate_data(drafted, who, parts)
-    left = {"on a suppression list": data["suppressed"], "twice or just mailed to": data["duplicates"]}
-    left["that mail does not reach"] = data["undeliverable"]
-    has = _credit(who, parts)
+    data = build_estimate(order_draft, caller, container)
+    left_out = {"on a suppression list": data["suppressed"], "twice or just mailed to": data["duplicates"]}
+    left_out["that mail does not reach"] = data["undeliverable"]
+    available_credit = _read_credit(caller, container)
     total = data["authorization_total"]
-    untold = {credit.short_of(has, total)} if has is not None and 0 < total > has else set()
-    of_piece = warnings_of(drafted, parts)
-    return Price(
+    hidden_warnings = (
+        {credit.format_insufficient_credit(available_credit, total)}
+        if available_credit is not None and 0 < total > available_credit
+        else set()
+    )
+    design_warnings = list_warnings(order_draft, container)
+    return PriceEstimate(
         unit=data["unit_price"],
         pieces=data["total_recipients"],
         leads=data["leads_fee"],
         gifts=data["giftcard_total"],
         total=total,
-        credit=has,
-        left_out={words: n for words, n in left.items() if n},
+        credit=available_credit,
+        left_out={reason: n for reason, n in left_out.items() if n},
         warnings=tuple(
-            each.replace(HOW_TO_REPEAT, REPEAT_HERE)
-            for each in dict.fromkeys([*of_piece, *data["warnings"]])
-            if each not in untold
+            each.replace(REPEAT_ADVICE, REPEAT_HINT)
+            for each in dict.fromkeys([*design_warnings, *data["warnings"]])
+            if each not in hidden_warnings
         ),
-        of_piece=tuple(of_piece),
+        design_warnings=tuple(design_warnings),
     )
 
 
-def _credit(who: Caller, parts: Parts) -> int | None:
-    if not parts.worlds[who.mode].needs_credit:
+def _read_credit(caller: Caller, container: Container) -> int | None:
+    if not container.environments[caller.mode].needs_credit:
         return None
-    with parts.db.transaction(tenant(who)) as tx:
-        return credit.credit(tx, who.mode)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        return credit.read_credit(tx, caller.mode)
 
 
-def _plain(form: Form, whom: Mapping[str, Any]) -> Composed:
+def _minimal_send(form: Form, audience: Mapping[str, Any]) -> ComposedSend:
     """The piece that is chosen, with no more on it than it must have."""
-    choice = forms.choice_of(form)
-    fields: dict[str, Any] = {**STAND_IN, **whom}
+    choice = forms.read_choice(form)
+    fields: dict[str, Any] = {**PLACEHOLDER_FIELDS, **audience}
     if choice.size is not None:
         fields["size"] = choice.size
     if choice.is_gift:
-        gift = forms.design_fields(form)
-        fields |= {name: gift[name] for name in ("giftcard_brand", "giftcard_amount") if name in gift}
-    return read(choice.offer, fields, form)
+        design = forms.design_fields(form)
+        fields |= {name: design[name] for name in ("giftcard_brand", "giftcard_amount") if name in design}
+    return validate_send(choice.offer, fields, form)
 
 
-def _why(wrong: Invalid | Refused) -> str:
-    told = in_form_terms(wrong) if isinstance(wrong, Refused) else wrong
-    return next(iter(told.fields.values()))[0]
+def _first_message(error: Invalid | Refused) -> str:
+    form_error = to_form_errors(error) if isinstance(error, Refused) else error
+    return next(iter(form_error.fields.values()))[0]

@@ -1,4 +1,4 @@
-"""Parts of the composer that are drawn again while somebody chooses recipients."""
+"""Fragments of the composer that are drawn again while somebody chooses recipients."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,24 +7,24 @@ from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
-from quillpost.web.api.errors import invalid_of
-from quillpost.web.api.radius.endpoints import found_by
+from quillpost.web.api.errors import to_invalid
+from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
-from quillpost.web.dashboard.compose.people import Map, map_of
-from quillpost.web.dashboard.compose.recipients import found_values, lists_to_choose, radius_of
-from quillpost.web.dashboard.forms import Filled
+from quillpost.web.dashboard.compose.people import RadiusMap, draw_radius_map
+from quillpost.web.dashboard.compose.recipients import find_list_choices, people_context, radius_fields
+from quillpost.web.dashboard.forms import FormState
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.rendering import plainly, show
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import render_page, to_plain_language
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RadiusSearchView:
     """Whom a radius search finds; or why nobody."""
 
     address: str = ""
@@ -32,58 +32,58 @@ class Around:
     wanted: int = 0
     cents: int = 0
     is_testing: bool = False
-    map: Map | None = None
-    fault: str | None = None
+    map: RadiusMap | None = None
+    error: str | None = None
 
 
 @router.post("/compose/people")
-def people_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    found = found_values(form, who.caller, parts)
-    return _part(request, "compose/people_found.html", who, form, found=found)
+def people_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    context = people_context(form, user.caller, container)
+    return _render_fragment(request, "compose/people_found.html", user, form, found=context)
 
 
 @router.post("/compose/lists")
-def lists_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    listed = lists_to_choose(form, who.caller, parts)
-    return _part(request, "compose/lists.html", who, form, listed=listed)
+def lists_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    choices = find_list_choices(form, user.caller, container)
+    return _render_fragment(request, "compose/lists.html", user, form, listed=choices)
 
 
 @router.post("/compose/radius")
-def radius_part(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    around = around_of(form, who.caller, parts)
-    return _part(request, "compose/radius_found.html", who, form, around=around)
+def radius_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    result = search_radius(form, user.caller, container)
+    return _render_fragment(request, "compose/radius_found.html", user, form, around=result)
 
 
-def around_of(form: Form, who: Caller, parts: Parts) -> Around:
+def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSearchView:
     """Whom the search of the form finds now. Asking is free."""
     try:
-        search = radius_of(form)
-        body = RadiusCall.model_validate(search | {"sub_account_id": form.number("sub_account_id")})
-        found, _ = found_by(body, who, parts)
-    except ValidationError as wrong:
-        return Around(fault=plainly(invalid_of(wrong.errors()).message))
-    except (Invalid, Refused) as wrong:
-        return Around(fault=plainly(wrong.message))
-    drawn = map_of(found.middle, found.places) if found.middle is not None else None
-    return Around(
-        address=search["address"],
-        count=len(found.people),
-        wanted=search["record_count"],
-        cents=found.cents,
-        is_testing=found.are_samples,
-        map=drawn,
+        fields = radius_fields(form)
+        body = RadiusCall.model_validate(fields | {"sub_account_id": form.number("sub_account_id")})
+        leads, _ = find_leads(body, caller, container)
+    except ValidationError as error:
+        return RadiusSearchView(error=to_plain_language(to_invalid(error.errors()).message))
+    except (Invalid, Refused) as error:
+        return RadiusSearchView(error=to_plain_language(error.message))
+    radius_map = draw_radius_map(leads.center, leads.coordinates) if leads.center is not None else None
+    return RadiusSearchView(
+        address=fields["address"],
+        count=len(leads.people),
+        wanted=fields["record_count"],
+        cents=leads.cents,
+        is_testing=leads.are_samples,
+        map=radius_map,
     )
 
 
-def _part(request: Request, template: str, who: SignedIn, form: Form, **values: Any) -> Response:
-    filled = Filled(form.fields)
-    return show(
+def _render_fragment(request: Request, template: str, user: SignedInUser, form: Form, **values: Any) -> Response:
+    form_state = FormState(form.fields)
+    return render_page(
         request,
         template,
-        who=who,
-        typed=filled.values,
+        user=user,
+        typed=form_state.values,
         faults={},
-        has=filled.has,
+        has=form_state.is_selected,
         within="/compose",
         **values,
     )

@@ -6,137 +6,146 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused, Unpaid
 from quillpost.orders import service as order_service
-from quillpost.orders.drafts import Draft
+from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import Order
-from quillpost.orders.service import Files
+from quillpost.orders.service import OrderFiles
 from quillpost.web import csrf
-from quillpost.web.api.send.service import keep_files
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.compose.estimates import Price, priced
-from quillpost.web.dashboard.compose.forms import FORM, composed, draft, in_form_terms
-from quillpost.web.dashboard.compose.pages import composer_page
-from quillpost.web.dashboard.forms import typed_zone
-from quillpost.web.forms import FIELD, Form, PostedLargeForm
-from quillpost.web.rendering import go, show
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.api.send.service import store_files
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
+from quillpost.web.dashboard.compose.forms import FORM_ERROR_KEY, compose_send, draft_composed_order, to_form_errors
+from quillpost.web.dashboard.compose.pages import render_composer
+from quillpost.web.dashboard.forms import parse_zone
+from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
+from quillpost.web.rendering import redirect, render_page
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-AGREED: Final = "agreed"
+AGREED_FIELD: Final = "agreed"
 """What a sender has seen on the page that asks whether they are sure: pieces and cents."""
-SENT_BEFORE: Final = "Your order is there: see it under Orders."
+ALREADY_SENT: Final = "Your order is there: see it under Orders."
 NO_CREDIT: Final = "{} Nothing was sent. Credit is added under Money."
-NOBODY: Final = "There is nobody left to mail to: see beside the price why."
+NO_RECIPIENTS: Final = "There is nobody left to mail to: see beside the price why."
 
 
-class Changed(Exception):
+class AgreementChanged(Exception):
     """What would be sent is not what its sender has agreed to."""
 
 
 @router.post("/compose/send")
-def send(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
-    zone = typed_zone(request, form.fields)
-    _require_unsent(who, form, parts)
+def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    zone = parse_zone(request, form.fields)
+    _require_unsent(user, form, container)
     try:
-        drafted = draft(composed(form, parts, zone), who.caller, parts)
-        expected = priced(drafted, who.caller, parts)
-        if expected.pieces == 0:
-            raise Invalid({FORM: [NOBODY]})
-        if not who.caller.is_testing and form.text(AGREED) != _agreement(expected):
-            return _are_you_sure(request, who, form, parts, drafted, expected, zone)
+        order_draft = draft_composed_order(compose_send(form, container, zone), user.caller, container)
+        estimate = estimate_draft(order_draft, user.caller, container)
+        if estimate.pieces == 0:
+            raise Invalid({FORM_ERROR_KEY: [NO_RECIPIENTS]})
+        if not user.caller.is_testing and form.text(AGREED_FIELD) != _agreement(estimate):
+            return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
         try:
-            order = _placed(who, form, parts, drafted, keep_files(drafted, who.caller, parts), expected)
-        except Changed:
-            expected = priced(drafted, who.caller, parts)
-            return _are_you_sure(request, who, form, parts, drafted, expected, zone)
-    except (Invalid, Refused) as wrong:
-        told = wrong if isinstance(wrong, Invalid) else in_form_terms(wrong)
-        return composer_page(request, who, parts, form, faults=told.fields)
-    except Unpaid as unpaid:
-        faults = {FORM: [NO_CREDIT.format(unpaid.message)]}
-        return composer_page(request, who, parts, form, faults=faults, status=402)
-    return go(f"/orders/{order.id}", said=_said(who, drafted))
+            order = _create_order(
+                user, form, container, order_draft, store_files(order_draft, user.caller, container), estimate
+            )
+        except AgreementChanged:
+            estimate = estimate_draft(order_draft, user.caller, container)
+            return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
+    except (Invalid, Refused) as error:
+        form_error = error if isinstance(error, Invalid) else to_form_errors(error)
+        return render_composer(request, user, container, form, errors=form_error.fields)
+    except Unpaid as payment_error:
+        errors = {FORM_ERROR_KEY: [NO_CREDIT.format(payment_error.message)]}
+        return render_composer(request, user, container, form, errors=errors, status=402)
+    return redirect(f"/orders/{order.id}", flash=_flash_name(user, order_draft))
 
 
-class _Looked(Exception):
+class _CheckOnly(Exception):
     """Ends a transaction that was only to look."""
 
 
-def _require_unsent(who: SignedIn, form: Form, parts: Parts) -> None:
+def _require_unsent(user: SignedInUser, form: Form, container: Container) -> None:
     """`DoneAlready` for a form that has made its order: all whom it is to have had it just now, and that
     would be told instead."""
-    with suppress(_Looked), parts.db.transaction(tenant(who.caller)) as tx:
-        _once(tx, who, form)
-        raise _Looked
+    with suppress(_CheckOnly), container.db.transaction(build_tenant(user.caller)) as tx:
+        _claim_form(tx, user, form)
+        raise _CheckOnly
 
 
-def _once(tx: Tx, who: SignedIn, form: Form) -> None:
-    do_once(tx, who, form.text(csrf.FIELD), instead=SENT_BEFORE, leads_to="/orders")
+def _claim_form(tx: Tx, user: SignedInUser, form: Form) -> None:
+    use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders")
 
 
-def _placed(who: SignedIn, form: Form, parts: Parts, drafted: Draft, files: Files, expected: Price) -> Order:
+def _create_order(
+    user: SignedInUser,
+    form: Form,
+    container: Container,
+    order_draft: OrderDraft,
+    files: OrderFiles,
+    estimate: PriceEstimate,
+) -> Order:
     """One form is one order, however often it is sent."""
-    world = parts.worlds[who.mode]
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        _once(tx, who, form)
-        order, found = order_service.place(
+    environment = container.environments[user.mode]
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        _claim_form(tx, user, form)
+        order, audience = order_service.create_order(
             tx,
-            who.caller,
-            parts.shelf,
-            drafted,
+            user.caller,
+            container.storage,
+            order_draft,
             files,
-            sealer=parts.sealer,
-            review=world.review,
-            needs_credit=world.needs_credit,
-            now=parts.clock(),
+            encryptor=container.encryptor,
+            review=environment.review_period,
+            needs_credit=environment.needs_credit,
+            now=container.clock(),
         )
-        if not who.caller.is_testing and found.pieces != expected.pieces:
-            raise Changed
+        if not user.caller.is_testing and audience.mailed_items != estimate.pieces:
+            raise AgreementChanged
     return order
 
 
-def _are_you_sure(
+def _render_confirmation(
     request: Request,
-    who: SignedIn,
+    user: SignedInUser,
     form: Form,
-    parts: Parts,
-    drafted: Draft,
-    expected: Price,
+    container: Container,
+    order_draft: OrderDraft,
+    estimate: PriceEstimate,
     zone: ZoneInfo,
 ) -> Response:
     """All that the form holds goes along unseen."""
-    now = parts.clock()
-    due = order_service.due_at(drafted, review=parts.worlds[who.mode].review, now=now)
-    hidden: list[tuple[str, str]] = [
+    now = container.clock()
+    due_at = order_service.compute_due_at(order_draft, review=container.environments[user.mode].review_period, now=now)
+    hidden_fields: list[tuple[str, str]] = [
         (name, value)
         for name, values in form.fields.items()
-        if name not in (AGREED, FIELD, "find")
+        if name not in (AGREED_FIELD, CSRF_FIELD, "find")
         for value in values
     ]
-    return show(
+    return render_page(
         request,
         "compose/sure.html",
-        who=who,
-        price=expected,
-        agreed=_agreement(expected),
-        hidden=hidden,
-        due=due,
-        is_scheduled=drafted.wish.schedule_for is not None,
+        user=user,
+        price=estimate,
+        agreed=_agreement(estimate),
+        hidden=hidden_fields,
+        due=due_at,
+        is_scheduled=order_draft.request.schedule_for is not None,
         zone=zone,
         now=now,
     )
 
 
-def _agreement(expected: Price) -> str:
-    return f"{expected.pieces}:{expected.total}"
+def _agreement(estimate: PriceEstimate) -> str:
+    return f"{estimate.pieces}:{estimate.total}"
 
 
-def _said(who: SignedIn, drafted: Draft) -> str:
-    how = "scheduled" if drafted.wish.schedule_for is not None else "sent"
-    return f"composer_{how}_{who.mode}"
+def _flash_name(user: SignedInUser, order_draft: OrderDraft) -> str:
+    action = "scheduled" if order_draft.request.schedule_for is not None else "sent"
+    return f"composer_{action}_{user.mode}"

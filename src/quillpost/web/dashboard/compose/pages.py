@@ -6,56 +6,56 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound
-from quillpost.orders.giftcards import brands as catalogue
+from quillpost.orders.giftcards import brands as brand_catalog
 from quillpost.orders.items import read_order
 from quillpost.orders.models import Order
 from quillpost.orders.templates.service import (
     ImageTemplate,
     MessageTemplate,
-    newest_image_templates,
-    newest_message_templates,
+    list_newest_image_templates,
+    list_newest_message_templates,
     read_image_template,
     read_message_template,
 )
-from quillpost.recipients.lists.queries import known_lists
+from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.samples import sample_version
-from quillpost.web.api.dependencies import id_in_path
+from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.compose import forms, recipients
-from quillpost.web.dashboard.compose.estimates import price_of
-from quillpost.web.dashboard.compose.forms import CHOICES, FORM_FIELDS
-from quillpost.web.dashboard.compose.fragments import around_of
-from quillpost.web.dashboard.compose.previews import Preview, previewed
-from quillpost.web.dashboard.forms import Filled, show_form, typed_zone
-from quillpost.web.dashboard.labels import INKS, OWN, SIZES, TYPE_NAMES, ink_typed
-from quillpost.web.dashboard.previews import in_turn
+from quillpost.web.dashboard.compose.estimates import estimate_form
+from quillpost.web.dashboard.compose.forms import FORM_FIELDS, PRODUCT_CHOICES
+from quillpost.web.dashboard.compose.fragments import search_radius
+from quillpost.web.dashboard.compose.previews import ComposePreview, preview_or_errors
+from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
+from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
+from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.sessions import CurrentUser, Services
 
-FIND: Final = "find"
+FIND_FIELD: Final = "find"
 """The button that somebody without scripts has pressed to see more of the page: lists, radius or price."""
 
 
-def for_page(request: Request, who: SignedIn, parts: Parts, form: Form) -> dict[str, Any]:
+def page_context(request: Request, user: SignedInUser, container: Container, form: Form) -> dict[str, Any]:
     """Values for the templates `compose/audience.html`, `compose/price.html` and `compose/when.html`. The
-    page itself gives them `typed`, `has`, `faults`, `now`, `who`, `csrf`, `once` and `zone`."""
-    caller, zone, wanted = who.caller, typed_zone(request, form.fields), form.fields.get(FIND, ())
+    page itself gives them `typed`, `has`, `faults`, `now`, `user`, `csrf`, `once` and `zone`."""
+    caller, zone, requested_sections = (user.caller, parse_zone(request, form.fields), form.fields.get(FIND_FIELD, ()))
     return {
-        **recipients.page_values(form, caller, parts),
-        **forms.page_values(form, caller, parts, zone),
-        "around": around_of(form, caller, parts) if "radius" in wanted else None,
-        "price": price_of(form, caller, parts, zone) if "price" in wanted else None,
+        **recipients.audience_context(form, caller, container),
+        **forms.schedule_context(form, caller, container, zone),
+        "around": search_radius(form, caller, container) if "radius" in requested_sections else None,
+        "price": estimate_form(form, caller, container, zone) if "price" in requested_sections else None,
         "within": "/compose",
         "is_testing": caller.is_testing,
     }
 
 
-MOST_IMAGES: Final = 120
-MOST_TEMPLATES: Final = 200
+MAX_IMAGES: Final = 120
+MAX_TEMPLATES: Final = 200
 
 VARIABLES: Final = (
     ("FIRST_NAME", "First name"),
@@ -73,38 +73,37 @@ VARIABLES: Final = (
 """What a message may say of whoever reads it, in the order of a menu."""
 
 
-def page_values(who: Caller, parts: Parts) -> dict[str, Any]:
-    with parts.db.transaction(tenant(who)) as tx:
-        images = newest_image_templates(tx, most=MOST_IMAGES)
-        messages = newest_message_templates(tx, most=MOST_TEMPLATES)
-        brands = catalogue.offered(tx)
-    styles = parts.studio.hands.styles.values()
+def design_context(caller: Caller, container: Container) -> dict[str, Any]:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        images = list_newest_image_templates(tx, limit=MAX_IMAGES)
+        messages = list_newest_message_templates(tx, limit=MAX_TEMPLATES)
+        brands = brand_catalog.list_offered_brands(tx)
+    styles = container.renderer.hands.styles.values()
     return {
-        "choices": CHOICES,
-        "own": OWN,
+        "choices": PRODUCT_CHOICES,
+        "own": CUSTOM_INK,
         "hands": [
-            (style.number, style.name, f"/hands/{style.number}.png?v={sample_version(style)}")
-            for style in styles
+            (style.number, style.name, f"/hands/{style.number}.png?v={sample_version(style)}") for style in styles
         ],
-        "inks": INKS,
-        "sizes": SIZES,
+        "inks": INK_NAMES,
+        "sizes": FONT_SIZES,
         "variables": VARIABLES,
-        "images": [(each, _link(each, parts)) for each in images],
+        "images": [(each, _image_url(each, container)) for each in images],
         "messages": [(each.id, f"{each.name} ({TYPE_NAMES.get(each.type, each.type)})") for each in messages],
         "brands": brands,
         "amounts": sorted({cents for brand in brands for cents in brand.amounts}),
-        "most_characters": parts.limits.message_characters,
+        "most_characters": container.limits.message_characters,
     }
 
 
-def _link(image: ImageTemplate, parts: Parts) -> str:
-    return parts.shelf.lasting_path(image.image_file_id)
+def _image_url(image: ImageTemplate, container: Container) -> str:
+    return container.storage.permanent_path(image.image_file_id)
 
 
-Fields = dict[str, list[str]]
+FormFields = dict[str, list[str]]
 
-STARTING: Final[Mapping[str, Sequence[str]]] = {
-    "piece": [forms.USUAL],
+DESIGN_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
+    "piece": [forms.DEFAULT_PRODUCT],
     "style": ["1"],
     "color": ["blue"],
     "color_own": ["#7a3b12"],
@@ -115,58 +114,59 @@ STARTING: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def usual() -> Fields:
+def default_fields() -> FormFields:
     return {
-        name: list(values) for name, values in {**STARTING, **recipients.STARTING, **forms.STARTING}.items()
+        name: list(values)
+        for name, values in {**DESIGN_DEFAULTS, **recipients.AUDIENCE_DEFAULTS, **forms.SCHEDULE_DEFAULTS}.items()
     }
 
 
-def from_template(tx: Tx, template_id: int, fields: Fields) -> Fields:
+def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
     """With a saved message and what it says of its look."""
-    return fields | of_template(read_message_template(tx, template_id), fields)
+    return fields | template_fields(read_message_template(tx, template_id), fields)
 
 
-def from_image(tx: Tx, template_id: int, fields: Fields) -> Fields:
+def start_from_image(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
     """With a saved image on the front, of a piece that it suits."""
-    found = read_image_template(tx, template_id)
+    image = read_image_template(tx, template_id)
     return fields | {
         "image": ["template"],
-        "image_template_id": [str(found.id)],
-        **_piece_of_image(found, fields),
+        "image_template_id": [str(image.id)],
+        **_product_field_for_image(image, fields),
     }
 
 
-def from_list(tx: Tx, list_id: int, fields: Fields) -> Fields:
+def start_from_list(tx: Tx, list_id: int, fields: FormFields) -> FormFields:
     """To everybody on a list."""
-    if not known_lists(tx, [list_id]):
+    if not find_lists(tx, [list_id]):
         raise NotFound
     return fields | {"audience": [recipients.LISTS], "mailing_list_ids": [str(list_id)]}
 
 
-def from_order(tx: Tx, order_id: int, fields: Fields) -> Fields:
+def start_from_order(tx: Tx, order_id: int, fields: FormFields) -> FormFields:
     """As a former order looked. Whom it went to is chosen anew."""
-    return fields | of_order(read_order(tx, order_id))
+    return fields | order_fields(read_order(tx, order_id))
 
 
-def of_template(saved: MessageTemplate, fields: Fields) -> Fields:
+def template_fields(template: MessageTemplate, fields: FormFields) -> FormFields:
     settings = {
-        "style": saved.handwriting_style_id,
-        "font_size": saved.font_size,
-        "qrcode_url": saved.qrcode_url,
-        "giftcard_brand": saved.giftcard_brand_code,
-        "giftcard_amount": saved.giftcard_amount,
-        "landing_page_url": saved.landing_page_url,
+        "style": template.handwriting_style_id,
+        "font_size": template.font_size,
+        "qrcode_url": template.qrcode_url,
+        "giftcard_brand": template.giftcard_brand_code,
+        "giftcard_amount": template.giftcard_amount,
+        "landing_page_url": template.landing_page_url,
     }
-    found = {name: [str(value)] for name, value in settings.items() if value is not None}
-    found |= {"message": [saved.content], "message_template_id": [str(saved.id)]}
-    if saved.handwriting_realism is not None:
-        found["realism"] = ["on"] if saved.handwriting_realism else []
-    if saved.font_color is not None:
-        found |= ink_typed("color", saved.font_color)
-    return found | _piece(saved.type, fields)
+    values = {name: [str(value)] for name, value in settings.items() if value is not None}
+    values |= {"message": [template.content], "message_template_id": [str(template.id)]}
+    if template.handwriting_realism is not None:
+        values["realism"] = ["on"] if template.handwriting_realism else []
+    if template.font_color is not None:
+        values |= ink_fields("color", template.font_color)
+    return values | _product_field(template.type, fields)
 
 
-def of_order(order: Order) -> Fields:
+def order_fields(order: Order) -> FormFields:
     texts = {
         "message": order.message,
         "style": order.style,
@@ -181,12 +181,12 @@ def of_order(order: Order) -> Fields:
         "giftcard_amount": order.gift and order.gift.cents,
         "landing_page_url": order.gift and order.gift.landing_page_url,
     }
-    found = {name: [str(value)] for name, value in texts.items() if value not in (None, "")}
+    values = {name: [str(value)] for name, value in texts.items() if value not in (None, "")}
     name = next(
-        name for name, each in forms.CHOICES.items() if (each.type, each.size) == (order.type, order.size)
+        name for name, each in forms.PRODUCT_CHOICES.items() if (each.type, each.size) == (order.type, order.size)
     )
     front = "url" if order.front_image_url else "template" if order.image_template_id else "none"
-    return found | ink_typed("color", order.handwriting_color) | {
+    return values | ink_fields("color", order.handwriting_color) | {
         "piece": [name],
         "image": [front],
         "realism": ["on"] if order.handwriting_realism else [],
@@ -194,113 +194,115 @@ def of_order(order: Order) -> Fields:
     }  # fmt: skip
 
 
-def _piece(type_: str, fields: Fields) -> Fields:
+def _product_field(type_: str, fields: FormFields) -> FormFields:
     """A piece of this type: the one that is chosen already, where it is one."""
-    fitting = [name for name, each in forms.CHOICES.items() if each.type == type_]
-    return _one_of(fitting, fields)
+    matching = [name for name, each in forms.PRODUCT_CHOICES.items() if each.type == type_]
+    return _choose_product(matching, fields)
 
 
-def _piece_of_image(image: ImageTemplate, fields: Fields) -> Fields:
-    return _one_of([name for name, each in forms.CHOICES.items() if each.image_type == image.type], fields)
+def _product_field_for_image(image: ImageTemplate, fields: FormFields) -> FormFields:
+    return _choose_product(
+        [name for name, each in forms.PRODUCT_CHOICES.items() if each.image_type == image.type], fields
+    )
 
 
-def _one_of(fitting: Sequence[str], fields: Fields) -> Fields:
+def _choose_product(matching: Sequence[str], fields: FormFields) -> FormFields:
     chosen = fields.get("piece", [])
-    return {} if not fitting or set(chosen) & set(fitting) else {"piece": [fitting[0]]}
+    return {} if not matching or set(chosen) & set(matching) else {"piece": [matching[0]]}
 
 
 router = APIRouter(include_in_schema=False)
 
-PAGE: Final = "/compose"
+PAGE_PATH: Final = "/compose"
 
-Faults = Mapping[str, Sequence[str]]
+FormErrors = Mapping[str, Sequence[str]]
 
-STARTS: Final[Mapping[str, Callable[[Tx, int, Fields], Fields]]] = {
-    "order": from_order,
-    "template": from_template,
-    "image": from_image,
-    "list": from_list,
+STARTING_POINTS: Final[Mapping[str, Callable[[Tx, int, FormFields], FormFields]]] = {
+    "order": start_from_order,
+    "template": start_from_template,
+    "image": start_from_image,
+    "list": start_from_list,
 }
 """What the page's address may name to start from; each wins over those before it."""
 
-TEMPLATE = "template"
+TEMPLATE_BUTTON = "template"
 """The button that was pressed to see more of the page, and the one that takes over a saved message."""
 
 
-@router.get(PAGE)
-def composer(request: Request, who: Reader, parts: OurParts) -> Response:
-    fields = usual()
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        for name, start in STARTS.items():
+@router.get(PAGE_PATH)
+def compose_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    fields = default_fields()
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        for name, start in STARTING_POINTS.items():
             if (number := request.query_params.get(name)) is not None:
-                fields = start(tx, id_in_path(number), fields)
-    return composer_page(request, who, parts, Form(fields))
+                fields = start(tx, parse_path_id(number), fields)
+    return render_composer(request, user, container, Form(fields))
 
 
-@router.post(PAGE)
-def composer_again(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
+@router.post(PAGE_PATH)
+def refresh_composer(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     """The page with what stands in its form, and the picture of it: nothing is sent."""
-    if form.text(FIND) == TEMPLATE and (number := form.number("message_template_id")) is not None:
-        with parts.db.transaction(tenant(who.caller)) as tx:
+    if form.text(FIND_FIELD) == TEMPLATE_BUTTON and (number := form.number("message_template_id")) is not None:
+        with container.db.transaction(build_tenant(user.caller)) as tx:
             fields = {name: list(values) for name, values in form.fields.items()}
-            form = Form(from_template(tx, number, fields), form.about)
+            form = Form(start_from_template(tx, number, fields), form.page_context)
 
-    def answer() -> Response:
-        preview, faults = previewed(form, who.caller, parts, typed_zone(request, form.fields))
-        return composer_page(request, who, parts, form, faults=faults, preview=preview)
+    def respond() -> Response:
+        preview, errors = preview_or_errors(form, user.caller, container, parse_zone(request, form.fields))
+        return render_composer(request, user, container, form, errors=errors, preview=preview)
 
-    return in_turn(who.person_id, answer)
+    return draw_latest(user.person_id, respond)
 
 
-def composer_page(
+def render_composer(
     request: Request,
-    who: SignedIn,
-    parts: Parts,
+    user: SignedInUser,
+    container: Container,
     form: Form,
     *,
-    faults: Faults | None = None,
+    errors: FormErrors | None = None,
     status: int | None = None,
-    preview: Preview | None = None,
+    preview: ComposePreview | None = None,
 ) -> Response:
     """The page with this in its form; with faults, each beside its field, its status is 422 or the given."""
-    form, faults = forms.opened(form, faults or {})
-    return show_form(
+    form, errors = forms.reveal_return_address(form, errors or {})
+    return render_form_page(
         request,
         "compose/page.html",
-        who,
-        Filled(form.fields, faults),
+        user,
+        FormState(form.fields, errors),
         status=status,
-        draws_inline=True,
+        has_inline_images=True,
         can_upload=True,
-        **composer_values(who.caller, parts, faults, preview),
-        **for_page(request, who, parts, form),
+        **composer_context(user.caller, container, errors, preview),
+        **page_context(request, user, container, form),
     )
 
 
-def composer_values(
+def composer_context(
     caller: Caller,
-    parts: Parts,
-    faults: Faults | None,
-    preview: Preview | None,
+    container: Container,
+    errors: FormErrors | None,
+    preview: ComposePreview | None,
     *,
-    fields: Iterable[str] = (*FORM_FIELDS.values(), forms.RETURNS),
+    fields: Iterable[str] = (*FORM_FIELDS.values(), forms.RETURN_CHOICE_FIELD),
 ) -> dict[str, Any]:
     """What the form has to choose from, the picture beside it, and what is told above it: whatever is wrong
     with none of its fields."""
     return {
-        **page_values(caller, parts),
-        "elsewhere": told_above(faults or {}, fields),
+        **design_context(caller, container),
+        "elsewhere": list_general_errors(errors or {}, fields),
         "preview": preview,
         "seen": (),
-        "now": parts.clock(),
+        "now": container.clock(),
     }
 
 
-def told_above(faults: Faults, fields: Iterable[str]) -> list[str]:
-    known = {*fields, "piece", "audience"}
+def list_general_errors(errors: FormErrors, fields: Iterable[str]) -> list[str]:
+    known_fields = {*fields, "piece", "audience"}
     return [
-        told
-        for name, sentences in faults.items()
-        if name not in known and not name.startswith(("to_", "radius_"))
-        for told in sentences
+        message
+        for name, messages in errors.items()
+        if name not in known_fields and not name.startswith(("to_", "radius_"))
+        for message in messages
     ]

@@ -12,166 +12,166 @@ from itertools import islice
 from typing import Final
 
 from quillpost.core.errors import Invalid
-from quillpost.recipients.field_names import meaning, plain
-from quillpost.recipients.imports.columns import Column, Layout, chosen_columns
-from quillpost.recipients.imports.rows import Plan, RowReader, records
+from quillpost.recipients.field_names import find_field_meaning, normalize_name
+from quillpost.recipients.imports.columns import FileLayout, MappedColumn, choose_columns
+from quillpost.recipients.imports.rows import RowPlan, RowReader, read_records
 from quillpost.recipients.imports.sniffer import sniff
-from quillpost.recipients.rules import EMAIL, Row
+from quillpost.recipients.rules import EMAIL_PATTERN, RecipientFields
 
-REACHING = frozenset({"address", "full_address", "street_name", "email"})
-WHOLE_ADDRESS = frozenset({"address", "city", "province", "postal_code"})
-FAULTS_TOLD = 8
+CONTACT_FIELDS = frozenset({"address", "full_address", "street_name", "email"})
+COMPLETE_ADDRESS_FIELDS = frozenset({"address", "city", "province", "postal_code"})
+MAX_ERRORS_LISTED = 8
 NO_STREET = "no street and number was found: write Jane Doe, 12 Main St, Austin, TX 78701."
-LONGEST_PERSON = 1_000
+MAX_PERSON_LENGTH = 1_000
 
-_ENDS = re.compile(r"(?:^|[\s,])(?:\d{5}(?:-\d{4})?|[A-Z]\d[A-Z]\s?\d[A-Z]\d)[.,]?$", re.IGNORECASE)
+_POSTAL_CODE_AT_END = re.compile(r"(?:^|[\s,])(?:\d{5}(?:-\d{4})?|[A-Z]\d[A-Z]\s?\d[A-Z]\d)[.,]?$", re.IGNORECASE)
 """How the last line of an address ends: with a ZIP code, or a postal code of Canada."""
-_BOX = re.compile(r"\b(?:box|bin|drawer|unit|apt|suite|ste|#)\s*\d+$", re.IGNORECASE)
-_CANADIAN = re.compile(r"\b[A-Z]\d[A-Z]\s?\d[A-Z]\d[.,]?$", re.IGNORECASE)
-_COUNTRIES = frozenset({"usa", "us", "u.s.a.", "u.s.", "united states", "united states of america", "canada"})
-_STREET = re.compile(r"#?\d|(?:p\.?\s*o\.?\s*box|box|rr|hc|general delivery|one|two)\b", re.IGNORECASE)
+_BOX_AT_END = re.compile(r"\b(?:box|bin|drawer|unit|apt|suite|ste|#)\s*\d+$", re.IGNORECASE)
+_CANADIAN_CODE_AT_END = re.compile(r"\b[A-Z]\d[A-Z]\s?\d[A-Z]\d[.,]?$", re.IGNORECASE)
+_COUNTRY_NAMES = frozenset({"usa", "us", "u.s.a.", "u.s.", "united states", "united states of america", "canada"})
+_STREET_START = re.compile(r"#?\d|(?:p\.?\s*o\.?\s*box|box|rr|hc|general delivery|one|two)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Pasted:
+class PastedPeople:
     """Everybody in order, by the names of a send's recipients, with the lines where each begins; and what
     could not be read, by its line."""
 
-    rows: Sequence[Row] = ()
+    rows: Sequence[RecipientFields] = ()
     lines: Sequence[int] = ()
-    faults: Sequence[tuple[int, str]] = field(default_factory=tuple)
+    errors: Sequence[tuple[int, str]] = field(default_factory=tuple)
 
-    def line_of(self, place: int) -> int:
-        return self.lines[place] if place < len(self.lines) else 0
+    def line_number(self, index: int) -> int:
+        return self.lines[index] if index < len(self.lines) else 0
 
 
-def read_people(text: str, *, most: int | None = None) -> Pasted:
-    """Whoever is in the text; `most`, only so many of them are read."""
+def parse_people(text: str, *, limit: int | None = None) -> PastedPeople:
+    """Whoever is in the text; `limit`, only so many of them are read."""
     if not text.strip():
-        return Pasted()
-    table = _table(text)
-    found = _of_table(*table, text) if table else _of_envelopes(text)
-    rows: list[Row] = []
+        return PastedPeople()
+    table = _detect_table(text)
+    entries = _read_table(*table, text) if table else _read_envelopes(text)
+    rows: list[RecipientFields] = []
     lines: list[int] = []
-    faults: list[tuple[int, str]] = []
-    for line, given in islice(found, most):
-        if isinstance(given, str):
-            faults.append((line, given))
+    errors: list[tuple[int, str]] = []
+    for line, entry in islice(entries, limit):
+        if isinstance(entry, str):
+            errors.append((line, entry))
         else:
-            rows.append(given)
+            rows.append(entry)
             lines.append(line)
-    return Pasted(rows, lines, faults)
+    return PastedPeople(rows, lines, errors)
 
 
-def told(faults: Sequence[tuple[int, str]]) -> list[str]:
+def describe_errors(errors: Sequence[tuple[int, str]]) -> list[str]:
     """The first of what is wrong, by line, and how much more there is."""
-    several = sorted(faults)
-    shown = [f"Line {line}: {sentence}" for line, sentence in several[:FAULTS_TOLD]]
-    more = len(several) - len(shown)
-    return [*shown, f"And {more:,} more."] if more else shown
+    sorted_errors = sorted(errors)
+    messages = [f"Line {line}: {message}" for line, message in sorted_errors[:MAX_ERRORS_LISTED]]
+    omitted_count = len(sorted_errors) - len(messages)
+    return [*messages, f"And {omitted_count:,} more."] if omitted_count else messages
 
 
-def _table(text: str) -> tuple[Layout, Sequence[Column]] | None:
+def _detect_table(text: str) -> tuple[FileLayout, Sequence[MappedColumn]] | None:
     """How it is read as a table, if it is one: its columns are named, or cannot be anything else."""
     try:
         sniffed = sniff(io.BytesIO(text.encode()))
     except Invalid:
         return None
-    columns = chosen_columns(sniffed.layout, sniffed.rows, None)
+    columns = choose_columns(sniffed.layout, sniffed.rows, None)
     fields = {column.field for column in columns}
-    named = {column.field for column in columns if meaning(plain(column.name))}
-    is_named = sniffed.layout.has_header and bool(named & REACHING)
-    is_certain = sniffed.layout.delimiter == "\t" or fields >= WHOLE_ADDRESS
-    is_apart = bool(sniffed.layout.delimiter) and is_certain and bool(fields & REACHING)
-    return (sniffed.layout, columns) if is_named or is_apart else None
+    named_fields = {column.field for column in columns if find_field_meaning(normalize_name(column.name))}
+    is_named = sniffed.layout.has_header and bool(named_fields & CONTACT_FIELDS)
+    is_certain = sniffed.layout.delimiter == "\t" or fields >= COMPLETE_ADDRESS_FIELDS
+    is_delimited = bool(sniffed.layout.delimiter) and is_certain and bool(fields & CONTACT_FIELDS)
+    return (sniffed.layout, columns) if is_named or is_delimited else None
 
 
-Found = Iterator[tuple[int, Row | str]]
+ParsedEntries = Iterator[tuple[int, RecipientFields | str]]
 
 
-def _of_table(layout: Layout, columns: Sequence[Column], text: str) -> Found:
-    fields = [(place, column.field) for place, column in enumerate(columns) if column.field]
-    reader = RowReader(Plan(fields, layout.width))
-    for record in records(io.BytesIO(text.encode()), layout):
-        yield record.line, record.fault or reader.given(record.cells)
+def _read_table(layout: FileLayout, columns: Sequence[MappedColumn], text: str) -> ParsedEntries:
+    fields = [(index, column.field) for index, column in enumerate(columns) if column.field]
+    reader = RowReader(RowPlan(fields, layout.width))
+    for record in read_records(io.BytesIO(text.encode()), layout):
+        yield record.line, record.error or reader.read_fields(record.cells)
 
 
-def _of_envelopes(text: str) -> Found:
-    for line, written in _envelopes(text):
-        yield line, _on_an_envelope(written)
+def _read_envelopes(text: str) -> ParsedEntries:
+    for line, address in _split_envelopes(text):
+        yield line, _parse_envelope(address)
 
 
-def _envelopes(text: str) -> Iterator[tuple[int, str]]:
+def _split_envelopes(text: str) -> Iterator[tuple[int, str]]:
     """Each address with its lines joined. It ends with its code, or where a line is left blank."""
-    begun, gathered, is_whole = 0, list[str](), False
-    for number, raw in enumerate(text.splitlines(), start=1):
-        line = " ".join(raw.replace("\t", ", ").split()).strip(" ,;")
-        if line and is_whole and line.lower() in _COUNTRIES:
-            gathered.append(line)
+    first_line, address_lines, is_complete = 0, list[str](), False
+    for number, raw_line in enumerate(text.splitlines(), start=1):
+        line = " ".join(raw_line.replace("\t", ", ").split()).strip(" ,;")
+        if line and is_complete and line.lower() in _COUNTRY_NAMES:
+            address_lines.append(line)
             continue
-        ends = bool(_ENDS.search(line)) and not _BOX.search(line)
-        if gathered and (is_whole or not line or (ends and _names_somebody(line))):
-            yield from _apart(begun, gathered, is_whole=is_whole)
-            gathered = []
+        ends_address = bool(_POSTAL_CODE_AT_END.search(line)) and not _BOX_AT_END.search(line)
+        if address_lines and (is_complete or not line or (ends_address and _has_name_and_street(line))):
+            yield from _split_lines(first_line, address_lines, is_complete=is_complete)
+            address_lines = []
         if line:
-            begun = begun if gathered else number
-            gathered.append(line)
-        is_whole = ends
-    yield from _apart(begun, gathered, is_whole=is_whole)
+            first_line = first_line if address_lines else number
+            address_lines.append(line)
+        is_complete = ends_address
+    yield from _split_lines(first_line, address_lines, is_complete=is_complete)
 
 
-def _apart(begun: int, lines: Sequence[str], *, is_whole: bool) -> Iterator[tuple[int, str]]:
+def _split_lines(first_line: int, lines: Sequence[str], *, is_complete: bool) -> Iterator[tuple[int, str]]:
     """Lines that follow each other are one address; but where no code ends it and the first is one by itself,
     so are the others, and each is told of."""
-    if is_whole or not _names_somebody(lines[0] if lines else ""):
-        yield from [(begun, ", ".join(lines))] if lines else []
+    if is_complete or not _has_name_and_street(lines[0] if lines else ""):
+        yield from [(first_line, ", ".join(lines))] if lines else []
     else:
-        yield from enumerate(lines, start=begun)
+        yield from enumerate(lines, start=first_line)
 
 
-def _names_somebody(line: str) -> bool:
+def _has_name_and_street(line: str) -> bool:
     """Whether a street stands in it after something else: then it needs no line above it."""
-    parts = _parts(line)
-    return bool(parts) and not _STREET.match(parts[0]) and any(_STREET.match(part) for part in parts[1:-1])
+    parts = _split_at_commas(line)
+    return bool(parts) and not _STREET_START.match(parts[0]) and any(_STREET_START.match(part) for part in parts[1:-1])
 
 
-def _parts(written: str) -> list[str]:
-    return [part for part in (one.strip() for one in re.split(r"[,;]", written)) if part]
+def _split_at_commas(text: str) -> list[str]:
+    return [part for part in (chunk.strip() for chunk in re.split(r"[,;]", text)) if part]
 
 
-def _on_an_envelope(written: str) -> Row | str:
+def _parse_envelope(text: str) -> RecipientFields | str:
     """Whoever stands above the street, and all from there on as one line, which the examiner takes apart."""
-    if len(written) > LONGEST_PERSON:
-        return f"this is longer than {LONGEST_PERSON:,} characters: begin a new line for each person."
-    parts = _parts(written)
-    email = next((part for part in parts if EMAIL.fullmatch(part)), None)
+    if len(text) > MAX_PERSON_LENGTH:
+        return f"this is longer than {MAX_PERSON_LENGTH:,} characters: begin a new line for each person."
+    parts = _split_at_commas(text)
+    email = next((part for part in parts if EMAIL_PATTERN.fullmatch(part)), None)
     parts = [part for part in parts if part != email]
-    street = next((place for place, part in enumerate(parts) if _STREET.match(part)), None)
-    if street is None:
+    street_index = next((index for index, part in enumerate(parts) if _STREET_START.match(part)), None)
+    if street_index is None:
         return NO_STREET
-    given: dict[str, str | None] = {"address": ", ".join(parts[street:])}
-    above = parts[:street]
-    given |= {"name": above[0]} if above else {}
-    given |= {"company": ", ".join(above[1:])} if above[1:] else {}
-    given |= {"email": email} if email else {}
-    if _CANADIAN.search(parts[-1]):
-        given["country"] = "CA"
-    return given
+    person: dict[str, str | None] = {"address": ", ".join(parts[street_index:])}
+    name_lines = parts[:street_index]
+    person |= {"name": name_lines[0]} if name_lines else {}
+    person |= {"company": ", ".join(name_lines[1:])} if name_lines[1:] else {}
+    person |= {"email": email} if email else {}
+    if _CANADIAN_CODE_AT_END.search(parts[-1]):
+        person["country"] = "CA"
+    return person
 
 
-SIZE: Final = 600
-MARGIN: Final = 40
-MILES_A_DEGREE: Final = 69.0
+MAP_SIZE: Final = 600
+MAP_MARGIN: Final = 40
+MILES_PER_DEGREE: Final = 69.0
 """Of latitude; of longitude there are fewer towards the poles."""
-SCALES: Final = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100)
-LEAST_MILES: Final = 0.02
+SCALE_MILES: Final = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 25, 50, 100)
+MIN_MILES: Final = 0.02
 
-Place = tuple[float, float]
+LatitudeLongitude = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
-    """In the units of a drawing `SIZE` wide and high, north up, with the middle in its middle."""
+class RadiusMap:
+    """In the units of a drawing `MAP_SIZE` wide and high, north up, with the middle in its middle."""
 
     dots: str
     """One path of strokes without length, each of which is a dot."""
@@ -185,33 +185,36 @@ class Map:
 
     @property
     def size(self) -> int:
-        return SIZE
+        return MAP_SIZE
 
     @property
     def middle(self) -> int:
-        return SIZE // 2
+        return MAP_SIZE // 2
 
 
-def map_of(middle: Place, places: Sequence[Place | None]) -> Map | None:
+def draw_radius_map(center: LatitudeLongitude, locations: Sequence[LatitudeLongitude | None]) -> RadiusMap | None:
     """Nothing where the source tells no places."""
-    known = [_miles(middle, place) for place in places if place is not None]
-    if not known:
+    offsets = [_miles_from_center(center, location) for location in locations if location is not None]
+    if not offsets:
         return None
-    miles = max(math.hypot(east, north) for east, north in known)
-    a_mile = (SIZE / 2 - MARGIN) / max(miles, LEAST_MILES)
-    dots = {(round(SIZE / 2 + east * a_mile), round(SIZE / 2 - north * a_mile)) for east, north in known}
-    scale = max([each for each in SCALES if each * a_mile <= SIZE / 3], default=SCALES[0])
-    return Map(
+    miles = max(math.hypot(east, north) for east, north in offsets)
+    pixels_per_mile = (MAP_SIZE / 2 - MAP_MARGIN) / max(miles, MIN_MILES)
+    dots = {
+        (round(MAP_SIZE / 2 + east * pixels_per_mile), round(MAP_SIZE / 2 - north * pixels_per_mile))
+        for east, north in offsets
+    }
+    scale = max([each for each in SCALE_MILES if each * pixels_per_mile <= MAP_SIZE / 3], default=SCALE_MILES[0])
+    return RadiusMap(
         dots="".join(f"M{x} {y}h0" for x, y in sorted(dots)),
-        shown=len(known),
+        shown=len(offsets),
         miles=miles,
-        ring=round(miles * a_mile, 1),
+        ring=round(miles * pixels_per_mile, 1),
         scale=scale,
-        bar=round(scale * a_mile, 1),
+        bar=round(scale * pixels_per_mile, 1),
     )
 
 
-def _miles(middle: Place, place: Place) -> tuple[float, float]:
+def _miles_from_center(center: LatitudeLongitude, location: LatitudeLongitude) -> tuple[float, float]:
     """How far east and north of the middle it is. Over so short a way the earth is flat."""
-    east = (place[1] - middle[1]) * MILES_A_DEGREE * math.cos(math.radians(middle[0]))
-    return east, (place[0] - middle[0]) * MILES_A_DEGREE
+    east = (location[1] - center[1]) * MILES_PER_DEGREE * math.cos(math.radians(center[0]))
+    return east, (location[0] - center[0]) * MILES_PER_DEGREE

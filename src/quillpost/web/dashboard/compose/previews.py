@@ -16,28 +16,34 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
-from quillpost.core.cache import Recent
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.cache import LruCache
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders.drafts import Draft, prepare
-from quillpost.orders.images import gather
-from quillpost.orders.previews import posed, told_by_field
-from quillpost.orders.request import resolve
-from quillpost.orders.templates.images import Remembered, heavy_work
-from quillpost.orders.validation import examine_wish
-from quillpost.recipients.rules import examine
+from quillpost.orders.drafts import OrderDraft, prepare_draft
+from quillpost.orders.images import fetch_artwork
+from quillpost.orders.previews import blame_drawing_on_field, build_preview_copy
+from quillpost.orders.request import resolve_request
+from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_work
+from quillpost.orders.validation import validate_request
+from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.geometry import INCH
 from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.renderer import PREVIEW_DPI, Studio
-from quillpost.rendering.samples import reduced
+from quillpost.rendering.renderer import PREVIEW_DPI, Renderer
+from quillpost.rendering.samples import shrink_picture
 from quillpost.web.dashboard.compose import forms, recipients
-from quillpost.web.dashboard.compose.forms import Composed, in_form_terms, read, unfinished, warnings_of
-from quillpost.web.dashboard.forms import Filled, show_form, typed_zone
-from quillpost.web.dashboard.previews import in_turn
+from quillpost.web.dashboard.compose.forms import (
+    ComposedSend,
+    find_missing_design_fields,
+    list_warnings,
+    to_form_errors,
+    validate_send,
+)
+from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
+from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
@@ -49,31 +55,31 @@ SAMPLE_PERSON: Final[Mapping[str, str | None]] = {
     "postal_code": "78701",
 }
 SAMPLE_MESSAGE: Final = "Hi %FIRST_NAME%,\nyour words will stand here, in this very hand."
-SEEN_ON_PAPER: Final = (
+PRINTED_FIELDS: Final = (
     "sub_account_id", "send_standard_mail", "append_or_current_resident", "return_name", "return_address",
     "return_address2", "return_city", "return_state", "return_postal_code",
 )  # fmt: skip
 """Of what is said about the sending, what the piece shows."""
 
-WIDEST: Final = 1_000
+MAX_PREVIEW_PIXELS: Final = 1_000
 """Pixels: twice as many as the preview is wide, for screens that have them."""
-MOST_AT_HAND: Final = 32_000_000
-SMALL_ENOUGH: Final = 200_000
+CACHE_BYTES: Final = 32_000_000
+SMALL_IMAGE_BYTES: Final = 200_000
 """Bytes of a picture that is drawn as it is."""
 
-REFUSED: Final = "refused"
+REFUSED_FIELD: Final = "refused"
 """In the form of a page that came back with faults."""
-JUST_NOW: Final = "just now"
+JUST_REFUSED: Final = "just now"
 """As its value while nothing has changed since."""
 
-_remembered = Remembered()
-_kept: Recent[Hashable, Mapping[str, bytes]] = Recent(
-    most_bytes=MOST_AT_HAND, size=lambda drawn: sum(map(len, drawn.values()))
+_fetch_cache = PreviewFetchCache()
+_picture_cache: LruCache[Hashable, Mapping[str, bytes]] = LruCache(
+    max_bytes=CACHE_BYTES, size_of=lambda drawn: sum(map(len, drawn.values()))
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class PreviewSide:
     """One picture of the piece. `mark` is the same as long as the picture is: whoever has it need not get it
     again."""
 
@@ -85,8 +91,8 @@ class Side:
     has_words: bool
 
     @classmethod
-    def of(cls, name: str, picture: bytes, *, has_words: bool = False) -> "Side":
-        width, height = (int.from_bytes(picture[at : at + 4], "big") for at in (16, 20))  # a PNG's head
+    def from_png(cls, name: str, picture: bytes, *, has_words: bool = False) -> "PreviewSide":
+        width, height = (int.from_bytes(picture[offset : offset + 4], "big") for offset in (16, 20))  # a PNG's head
         return cls(name, picture, hashlib.sha256(picture).hexdigest()[:20], width, height, has_words)
 
     @property
@@ -99,10 +105,10 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class ComposePreview:
     """The piece as it is shown: its sides, whose it is, what it says, and what is told of it."""
 
-    sides: Sequence[Side]
+    sides: Sequence[PreviewSide]
     whose: str
     words: str
     is_sample_person: bool
@@ -111,178 +117,187 @@ class Preview:
 
 
 @router.post("/compose/preview")
-def show_preview(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
+def preview_page_part(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     """The part of the page with the pictures, and what is wrong beside each field. While something is wrong
     the page keeps the last picture."""
-    return in_turn(who.person_id, lambda: preview_part(request, form, who.caller, parts, who))
+    return draw_latest(user.person_id, lambda: render_preview(request, form, user.caller, container, user))
 
 
-def preview_part(
-    request: Request, form: Form, caller: Caller, parts: Parts, who: SignedIn | None = None
+def render_preview(
+    request: Request, form: Form, caller: Caller, container: Container, user: SignedInUser | None = None
 ) -> Response:
     """What a refused form was told of stands until something changes, and what it lacks until it is there."""
     request.state.account_id = caller.account_id  # a guest within a frame has no session that says so
-    drawn, faults = previewed(form, caller, parts, typed_zone(request, form.fields))
-    refused = form.text(REFUSED)
-    part = show_form(
+    preview, errors = preview_or_errors(form, caller, container, parse_zone(request, form.fields))
+    refused_state = form.text(REFUSED_FIELD)
+    response = render_form_page(
         request,
         "compose/preview_part.html",
-        who,
-        Filled(form.fields, {**(unfinished(form) if refused else {}), **faults}),
-        status=422 if faults else 200,
-        preview=drawn,
+        user,
+        FormState(form.fields, {**(find_missing_design_fields(form) if refused_state else {}), **errors}),
+        status=422 if errors else 200,
+        preview=preview,
         fields=sorted(set(forms.DESIGN_FORM_FIELDS.values())),
         seen=form.fields.get("seen", ()),
-        is_just_refused=refused == JUST_NOW,
+        is_just_refused=refused_state == JUST_REFUSED,
     )
-    if faults:
-        part.headers["HX-Retarget"] = "#preview-told"
-    return part
+    if errors:
+        response.headers["HX-Retarget"] = "#preview-told"
+    return response
 
 
-def previewed(
-    form: Form, who: Caller, parts: Parts, zone: ZoneInfo
-) -> tuple[Preview | None, Mapping[str, Sequence[str]]]:
+def preview_or_errors(
+    form: Form, caller: Caller, container: Container, zone: ZoneInfo
+) -> tuple[ComposePreview | None, Mapping[str, Sequence[str]]]:
     """The picture; or what is wrong, by the fields of the form."""
     try:
-        return draw(form, who, parts, zone), {}
-    except Invalid as wrong:
-        return None, wrong.fields
+        return draw_preview(form, caller, container, zone), {}
+    except Invalid as error:
+        return None, error.fields
 
 
-def draw(form: Form, who: Caller, parts: Parts, zone: ZoneInfo) -> Preview:
+def draw_preview(form: Form, caller: Caller, container: Container, zone: ZoneInfo) -> ComposePreview:
     """The piece of the person who is shown; nobody else in the audience is looked at."""
-    person, is_sample_person = _shown(form, who, parts)
-    sent = forms.design_fields(form, is_finished=False)
-    is_sample_message = not sent.get("message") and not sent.keys() & {"message_template", "pdf_only_url"}
+    person, is_sample_person = _preview_person(form, caller, container)
+    fields = forms.design_fields(form, is_finished=False)
+    is_sample_message = not fields.get("message") and not fields.keys() & {"message_template", "pdf_only_url"}
     if is_sample_message:
-        sent["message"] = SAMPLE_MESSAGE
+        fields["message"] = SAMPLE_MESSAGE
     with suppress(Invalid):  # its own part of the page says so
-        sent |= {
-            name: value for name, value in forms.schedule_fields(form, zone).items() if name in SEEN_ON_PAPER
-        }
-    made = read(forms.choice_of(form).offer, sent | {"recipients": [person], "preview_recipient": 0})
+        fields |= {name: value for name, value in forms.schedule_fields(form, zone).items() if name in PRINTED_FIELDS}
+    composed_send = validate_send(
+        forms.read_choice(form).offer, fields | {"recipients": [person], "preview_recipient": 0}
+    )
     try:
-        draft = _draft(made, who, parts)
-        design, copy = posed(
-            draft, 0, draft.people[0], qr_base=parts.press.qr_base, opt_out=parts.press.opt_out
+        draft = _draft_preview(composed_send, caller, container)
+        design, copy = build_preview_copy(
+            draft, 0, draft.people[0], qr_base=container.production.qr_base, opt_out=container.production.opt_out
         )
-        with told_by_field(draft.wish):
-            sides = sides_of(parts.studio, design, copy)
-    except (Invalid, Refused) as wrong:
-        raise in_form_terms(wrong) from None
-    [words] = parts.studio.wordings(design, [copy.addressee])
+        with blame_drawing_on_field(draft.request):
+            sides = draw_sides(container.renderer, design, copy)
+    except (Invalid, Refused) as error:
+        raise to_form_errors(error) from None
+    [text] = container.renderer.fill_messages(design, [copy.addressee])
     name = draft.people[0].name or draft.people[0].company or draft.people[0].address or ""
-    return Preview(
+    return ComposePreview(
         sides,
         name,
-        "" if design.pdf_only else words,
+        "" if design.pdf_only else text,
         is_sample_person,
         is_sample_message,
-        warnings_of(draft, parts),
+        list_warnings(draft, container),
     )
 
 
-def _shown(form: Form, who: Caller, parts: Parts) -> tuple[Mapping[str, str | None], bool]:
+def _preview_person(form: Form, caller: Caller, container: Container) -> tuple[Mapping[str, str | None], bool]:
     """Whoever is chosen, or somebody made up while there is nobody who can be mailed to."""
-    found = recipients.shown_person(form, who, parts)
-    if found is None:
+    person = recipients.find_preview_person(form, caller, container)
+    if person is None:
         return SAMPLE_PERSON, True
     try:
-        examine([found])
+        validate_recipients([person])
     except Invalid:
         return SAMPLE_PERSON, True
-    return found, False
+    return person, False
 
 
-def _draft(made: Composed, who: Caller, parts: Parts) -> Draft:
+def _draft_preview(composed_send: ComposedSend, caller: Caller, container: Container) -> OrderDraft:
     """Checked as a send of this one piece is; only what is fetched is remembered. A picture needs no return
     address, so that one is drawn as in testing."""
-    now = parts.clock()
-    call, faults = made.body.call(made.offer.piece, parts.limits, now=now)
-    with parts.db.transaction(tenant(who)) as tx:
-        resolved = resolve(tx, who, call, faults, on=now.date())
-    wish, people = examine_wish(
-        resolved.wish, styles=parts.studio.hands.styles, check_url=parts.check_url, known_faults=faults
+    now = container.clock()
+    send_request, errors = composed_send.body.to_send_request(composed_send.offer.product, container.limits, now=now)
+    with container.db.transaction(build_tenant(caller)) as tx:
+        resolved = resolve_request(tx, caller, send_request, errors, price_date=now.date())
+    order_request, order_recipients = validate_request(
+        resolved.request, styles=container.renderer.hands.styles, check_url=container.check_url, known_errors=errors
     )
-    return prepare(
+    return prepare_draft(
         resolved,
-        wish,
-        people,
-        who=replace(who, mode="test"),
-        studio=parts.studio,
-        fetcher=parts.fetcher,
-        store=parts.shelf.store,
-        indicia=parts.worlds[who.mode].indicia[wish.mail_class],
-        gather=partial(
-            gather,
-            images=partial(_remembered.images, who.account_id),
-            papers=partial(_remembered.pages, who.account_id),
+        order_request,
+        order_recipients,
+        caller=replace(caller, mode="test"),
+        renderer=container.renderer,
+        fetcher=container.fetcher,
+        store=container.storage.store,
+        indicia=container.environments[caller.mode].indicia[order_request.mail_class],
+        fetch_artwork=partial(
+            fetch_artwork,
+            fetch_pictures=partial(_fetch_cache.fetch_images, caller.account_id),
+            fetch_pdf=partial(_fetch_cache.fetch_pages, caller.account_id),
         ),
     )
 
 
-def sides_of(studio: Studio, design: Design, copy: Copy) -> list[Side]:
+def draw_sides(renderer: Renderer, design: Design, copy: Copy) -> list[PreviewSide]:
     """All that there is to see, in reading order; an envelope comes last."""
-    piece, dpi = studio.pieces[design.piece], dpi_of(studio, design.piece)
-    still = (
-        [] if design.pdf_only else [n for n, side in piece.previews.items() if not piece.side(side).message]
+    layout, dpi = renderer.products[design.product], preview_dpi(renderer, design.product)
+    static_sides = (
+        [] if design.pdf_only else [n for n, side in layout.previews.items() if not layout.find_side(side).message]
     )
-    with heavy_work():
+    with limit_heavy_work():
         design = replace(
-            design, front=_small(studio, design.front), background=_small(studio, design.background)
+            design,
+            front=_shrink_picture(renderer, design.front),
+            background=_shrink_picture(renderer, design.background),
         )
-        found = {name: _still_side(studio, design, copy, name, dpi) for name in still}
-        found |= _papers(studio, design, copy, dpi)
-        typed = design if design.pdf_only else replace(design, pages=None)
-        drawn = studio.preview(typed, copy, dpi=dpi, without=still)
-    found |= drawn.sides
-    names = [name for name in dict.fromkeys([*piece.previews, *found]) if name in found]
-    written = piece.message_side.name
-    sides = [Side.of(name, found[name], has_words=piece.previews.get(name) == written) for name in names]
-    return sides + ([Side.of("envelope", drawn.envelope)] if drawn.envelope else [])
+        pictures = {name: _draw_static_side(renderer, design, copy, name, dpi) for name in static_sides}
+        pictures |= _draw_pdf_pages(renderer, design, copy, dpi)
+        message_design = design if design.pdf_only else replace(design, pages=None)
+        preview = renderer.preview(message_design, copy, dpi=dpi, excluded_previews=static_sides)
+    pictures |= preview.sides
+    names = [name for name in dict.fromkeys([*layout.previews, *pictures]) if name in pictures]
+    message_side = layout.message_side.name
+    sides = [
+        PreviewSide.from_png(name, pictures[name], has_words=layout.previews.get(name) == message_side)
+        for name in names
+    ]
+    return sides + ([PreviewSide.from_png("envelope", preview.envelope)] if preview.envelope else [])
 
 
-def dpi_of(studio: Studio, piece: str) -> int:
-    widest = max(max(side.shown.width, side.shown.height) for side in studio.pieces[piece].sides)
-    return min(PREVIEW_DPI, round(WIDEST / widest * INCH))
+def preview_dpi(renderer: Renderer, layout_name: str) -> int:
+    longest_side = max(
+        max(side.preview_area.width, side.preview_area.height) for side in renderer.products[layout_name].sides
+    )
+    return min(PREVIEW_DPI, round(MAX_PREVIEW_PIXELS / longest_side * INCH))
 
 
-def _still_side(studio: Studio, design: Design, copy: Copy, name: str, dpi: int) -> bytes:
+def _draw_static_side(renderer: Renderer, design: Design, copy: Copy, name: str, dpi: int) -> bytes:
     """A side without handwriting: the same whatever is written on the others."""
-    piece = studio.pieces[design.piece]
-    bare = replace(
+    layout = renderer.products[design.product]
+    static_design = replace(
         design, message="", ink=(0, 0, 0), font_size="auto", realism=True, background=None, pages=None
     )
-    own = copy if piece.side(piece.previews[name]).is_personal else None
-    look_of_it = replace(bare, front=None, branding=None)
-    key = ("side", dpi, name, own, _digest(design.front), _branding(design), look_of_it)
-    return _kept.get(key, lambda: studio.preview(bare, copy, dpi=dpi, only=name).sides)[name]
+    personal_copy = copy if layout.find_side(layout.previews[name]).is_personal else None
+    key_design = replace(static_design, front=None, branding=None)
+    key = ("side", dpi, name, personal_copy, _digest(design.front), _branding_key(design), key_design)
+    return _picture_cache.get(key, lambda: renderer.preview(static_design, copy, dpi=dpi, only_preview=name).sides)[
+        name
+    ]
 
 
-def _small(studio: Studio, picture: bytes | None) -> bytes | None:
+def _shrink_picture(renderer: Renderer, picture: bytes | None) -> bytes | None:
     """A large picture as a screen needs it: to read all of one takes longer than to draw the rest."""
-    if picture is None or len(picture) < SMALL_ENOUGH:
+    if picture is None or len(picture) < SMALL_IMAGE_BYTES:
         return picture
-    small = lambda: {"": reduced(studio.sandbox, picture, most=WIDEST)}  # noqa: E731
-    return _kept.get(("small", _digest(picture)), small)[""]
+    shrink = lambda: {"": shrink_picture(renderer.sandbox, picture, max_pixels=MAX_PREVIEW_PIXELS)}  # noqa: E731
+    return _picture_cache.get(("small", _digest(picture)), shrink)[""]
 
 
-def _papers(studio: Studio, design: Design, copy: Copy, dpi: int) -> Mapping[str, bytes]:
+def _draw_pdf_pages(renderer: Renderer, design: Design, copy: Copy, dpi: int) -> Mapping[str, bytes]:
     """The pages of a PDF that follow a letter's cover."""
     if design.pages is None or design.pdf_only:
         return {}
 
-    def read_pages() -> Mapping[str, bytes]:
-        drawn = studio.preview(replace(design, front=None), copy, dpi=dpi).sides
-        return {name: picture for name, picture in drawn.items() if name.startswith("page ")}
+    def draw_pages() -> Mapping[str, bytes]:
+        sides = renderer.preview(replace(design, front=None), copy, dpi=dpi).sides
+        return {name: picture for name, picture in sides.items() if name.startswith("page ")}
 
-    return _kept.get(("pages", dpi, design.piece, _digest(design.pages)), read_pages)
+    return _picture_cache.get(("pages", dpi, design.product, _digest(design.pages)), draw_pages)
 
 
-def _branding(design: Design) -> Hashable:
-    own = design.branding
-    return own and (replace(own, logo=None), _digest(own.logo))
+def _branding_key(design: Design) -> Hashable:
+    branding = design.branding
+    return branding and (replace(branding, logo=None), _digest(branding.logo))
 
 
 def _digest(data: bytes | None) -> bytes | None:

@@ -9,22 +9,22 @@ import sqlalchemy as sa
 
 from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import tenant
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import Invalid
 from quillpost.core.paging import PageRequest
-from quillpost.recipients.leads.rules import ALL, HOMES, NEW_BUSINESS, ONLY_BUSINESSES
-from quillpost.recipients.lists.queries import MailingList, known_lists
-from quillpost.recipients.queries import list_recipients
-from quillpost.recipients.rules import examine, written
-from quillpost.web.api.bodies import LARGEST_ID, whole_number
-from quillpost.web.dashboard.compose.people import Pasted, read_people, told
-from quillpost.web.forms import LARGEST_PASTED, Form
+from quillpost.recipients.leads.rules import ALL_RECORDS, HOME_RECORD_TYPES, NEW_BUSINESS, ONLY_BUSINESSES
+from quillpost.recipients.lists.queries import MailingList, find_lists
+from quillpost.recipients.queries import read_list_page
+from quillpost.recipients.rules import person_to_fields, validate_recipients
+from quillpost.web.api.bodies import MAX_ID, parse_digits
+from quillpost.web.dashboard.compose.people import PastedPeople, describe_errors, parse_people
+from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form
 
-PERSON, PEOPLE, LISTS, RADIUS = WAYS = ("person", "people", "lists", "radius")
-STARTING: Final[Mapping[str, Sequence[str]]] = {
+PERSON, PEOPLE, LISTS, RADIUS = AUDIENCE_KINDS = ("person", "people", "lists", "radius")
+AUDIENCE_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
     "audience": [PERSON],
     "radius_count": ["100"],
     "radius_condos": ["on"],
@@ -32,7 +32,7 @@ STARTING: Final[Mapping[str, Sequence[str]]] = {
 }
 """As the form is before anybody has touched it."""
 
-BY_HAND: Final = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
+PERSON_FIELDS: Final = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
 """Of one person; in the form with `to_` before them."""
 
 AUDIENCE_FORM_FIELDS: Final[Mapping[str, str]] = {
@@ -45,11 +45,11 @@ AUDIENCE_FORM_FIELDS: Final[Mapping[str, str]] = {
     "radius_search.record_types": "radius_types",
     "radius_search.mailed_within_days": "radius_days",
     "people": "people",
-    **{f"to_{name}": f"to_{name}" for name in BY_HAND},
+    **{f"to_{name}": f"to_{name}" for name in PERSON_FIELDS},
 }
 """Where the form shows what is wrong with a field of the API; deeper paths may be named too."""
 
-RECORD_WORDS: Final[Mapping[str, str]] = {
+RECORD_LABELS: Final[Mapping[str, str]] = {
     "likelytomove": "Likely to move",
     "likelytorefi": "Likely to refinance",
     "absenteeowner": "Owner lives elsewhere",
@@ -67,25 +67,25 @@ RECORD_WORDS: Final[Mapping[str, str]] = {
     ONLY_BUSINESSES: "Businesses",
     NEW_BUSINESS: "New businesses",
 }
-assert set(RECORD_WORDS) == {*HOMES, ONLY_BUSINESSES, NEW_BUSINESS}
+assert set(RECORD_LABELS) == {*HOME_RECORD_TYPES, ONLY_BUSINESSES, NEW_BUSINESS}
 
-MOST_LISTS_SHOWN = 50
-MOST_SHOWN = 25
+MAX_LISTS_SHOWN = 50
+MAX_PEOPLE_SHOWN = 25
 """People among whom one chooses whose piece the preview shows."""
 
-NO_WAY = "Choose who gets it."
-NOBODY_PASTED = "Paste at least one person."
-NO_ADDRESS = "Give the address, or choose another way."
-NO_LIST = "Tick at least one list, or choose another way."
-TOO_MANY = (
+AUDIENCE_MISSING = "Choose who gets it."
+PEOPLE_MISSING = "Paste at least one person."
+ADDRESS_MISSING = "Give the address, or choose another way."
+LIST_MISSING = "Tick at least one list, or choose another way."
+TOO_MANY_PEOPLE = (
     "These are more than {:,} people, and so many can be pasted at most. Import them as a list: there is no "
     "limit there."
 )
-NOT_A_COUNT = "Give a number, such as 100."
+INVALID_COUNT = "Give a number, such as 100."
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListChoices:
     """The lists to choose from, and how many are chosen."""
 
     lists: Sequence[MailingList]
@@ -98,132 +98,136 @@ class Listed:
         return sum(each.total_recipients for each in self.lists if each.id in self.chosen)
 
 
-def way_of(form: Form) -> str:
+def audience_kind(form: Form) -> str:
     """How the audience is chosen; "" where it is not yet."""
-    way = form.text("audience")
-    return way if way in WAYS else ""
+    kind = form.text("audience")
+    return kind if kind in AUDIENCE_KINDS else ""
 
 
-def audience_fields(form: Form, parts: Parts) -> dict[str, Any]:
+def audience_fields(form: Form, container: Container) -> dict[str, Any]:
     """`recipients`, `mailing_list_ids` or `radius_search`, as the API has them; `Invalid` by form field."""
-    match way_of(form):
+    match audience_kind(form):
         case "person":
-            return {"recipients": [_by_hand(form)]}
+            return {"recipients": [_read_person(form)]}
         case "people":
-            return {"recipients": _pasted(form, parts).rows}
+            return {"recipients": _require_pasted(form, container).rows}
         case "lists":
-            return {"mailing_list_ids": chosen_lists(form)}
+            return {"mailing_list_ids": read_chosen_lists(form)}
         case "radius":
-            return {"radius_search": radius_of(form)}
-    raise Invalid({"audience": [NO_WAY]})
+            return {"radius_search": radius_fields(form)}
+    raise Invalid({"audience": [AUDIENCE_MISSING]})
 
 
-def shown_person(form: Form, who: Caller, parts: Parts) -> Mapping[str, str | None] | None:
+def find_preview_person(form: Form, caller: Caller, container: Container) -> Mapping[str, str | None] | None:
     """Whom the preview shows, as an inline recipient of the API: the one at `shown` among the first few.
     None: there is no audience yet, or nobody in it who is understood. It reads no more than the first few,
     never raises, and is called at every key that is pressed."""
-    place = min(whole_number(form.text("shown")) or 0, MOST_SHOWN - 1)
+    index = min(parse_digits(form.text("shown")) or 0, MAX_PEOPLE_SHOWN - 1)
     try:
-        match way_of(form):
+        match audience_kind(form):
             case "person":
-                return _by_hand(form)
+                return _read_person(form)
             case "people":
-                rows = read_people(form.text("people", most=LARGEST_PASTED), most=MOST_SHOWN).rows
-                return rows[place] if place < len(rows) else next(iter(rows), None)
+                rows = parse_people(form.text("people", max_length=MAX_LARGE_FORM_BYTES), limit=MAX_PEOPLE_SHOWN).rows
+                return rows[index] if index < len(rows) else next(iter(rows), None)
             case "lists":
-                return _on_list(form, who, parts, place)
+                return _person_on_list(form, caller, container, index)
     except Invalid:
         return None
     return None
 
 
-def first_people(form: Form, who: Caller, parts: Parts) -> list[str]:
+def list_first_names(form: Form, caller: Caller, container: Container) -> list[str]:
     """The names of those among whom one chooses whose piece is shown."""
-    match way_of(form):
+    match audience_kind(form):
         case "people":
-            rows: Sequence[Mapping[str, str | None]] = pasted_of(form, parts.limits.inline_recipients).rows[
-                :MOST_SHOWN
+            rows: Sequence[Mapping[str, str | None]] = parse_pasted(form, container.limits.inline_recipients).rows[
+                :MAX_PEOPLE_SHOWN
             ]
         case "lists":
-            rows = _first_on_list(form, who, parts)
+            rows = _first_people_on_list(form, caller, container)
         case _:
             rows = ()
     return [row.get("name") or row.get("company") or row.get("address") or "Somebody" for row in rows]
 
 
-def pasted_of(form: Form, most: int) -> Pasted:
+def parse_pasted(form: Form, limit: int) -> PastedPeople:
     """What is pasted, understood or not, read once; of more than the most no more than tells so."""
-    text = form.text("people", most=LARGEST_PASTED)
-    return form.once("people", lambda: read_people(text, most=most + 1))
+    text = form.text("people", max_length=MAX_LARGE_FORM_BYTES)
+    return form.cached("people", lambda: parse_people(text, limit=limit + 1))
 
 
-def place_faults(form: Form, wrong: Invalid) -> Invalid:
+def locate_errors(form: Form, error: Invalid) -> Invalid:
     """The same faults; those of people by the field that they were typed into, or by the line."""
-    faults: dict[str, list[str]] = {}
-    of_people: dict[int, str] = {}
-    for path, sentences in wrong.fields.items():
-        start, _, rest = path.partition(".")
-        place, _, name = rest.partition(".")
-        if start != "recipients" or not place.isdigit():
-            faults[path] = sentences
-        elif way_of(form) == PERSON:
-            field = f"to_{name}" if name in BY_HAND else "to_address"
-            faults.setdefault(field, []).extend(sentences)
+    errors: dict[str, list[str]] = {}
+    messages_by_index: dict[int, str] = {}
+    for path, messages in error.fields.items():
+        prefix, _, suffix = path.partition(".")
+        index, _, name = suffix.partition(".")
+        if prefix != "recipients" or not index.isdigit():
+            errors[path] = messages
+        elif audience_kind(form) == PERSON:
+            field = f"to_{name}" if name in PERSON_FIELDS else "to_address"
+            errors.setdefault(field, []).extend(messages)
         else:
-            of_people.setdefault(int(place), sentences[0])
-    if of_people:
-        pasted = pasted_of(form, max(of_people))
-        faults["people"] = told([(pasted.line_of(place), why) for place, why in of_people.items()])
-    return Invalid(faults)
+            messages_by_index.setdefault(int(index), messages[0])
+    if messages_by_index:
+        pasted = parse_pasted(form, max(messages_by_index))
+        errors["people"] = describe_errors(
+            [(pasted.line_number(index), message) for index, message in messages_by_index.items()]
+        )
+    return Invalid(errors)
 
 
-def faults_of(pasted: Pasted) -> list[tuple[int, str]]:
+def find_errors(pasted: PastedPeople) -> list[tuple[int, str]]:
     """By line, what could not be read and who could not be mailed to."""
     try:
-        examine(pasted.rows)
-    except Invalid as wrong:
-        places = {int(path.split(".")[1]): told[0] for path, told in reversed(wrong.fields.items())}
-        return [*pasted.faults, *((pasted.line_of(place), why) for place, why in places.items())]
-    return list(pasted.faults)
+        validate_recipients(pasted.rows)
+    except Invalid as error:
+        messages_by_index = {int(path.split(".")[1]): messages[0] for path, messages in reversed(error.fields.items())}
+        return [*pasted.errors, *((pasted.line_number(place), why) for place, why in messages_by_index.items())]
+    return list(pasted.errors)
 
 
-def chosen_lists(form: Form) -> list[int]:
-    numbers = [whole_number(each) for each in form.many("mailing_list_ids")]
-    chosen = [number for number in numbers if number is not None and 0 < number <= LARGEST_ID]
+def read_chosen_lists(form: Form) -> list[int]:
+    numbers = [parse_digits(each) for each in form.values("mailing_list_ids")]
+    chosen = [number for number in numbers if number is not None and 0 < number <= MAX_ID]
     if not chosen:
-        raise Invalid({"mailing_list_ids": [NO_LIST]})
+        raise Invalid({"mailing_list_ids": [LIST_MISSING]})
     return list(dict.fromkeys(chosen))
 
 
-def lists_to_choose(form: Form, who: Caller, parts: Parts, *, among: Sequence[int] | None = None) -> Listed:
+def find_list_choices(
+    form: Form, caller: Caller, container: Container, *, allowed_ids: Sequence[int] | None = None
+) -> ListChoices:
     """The newest lists that can be mailed to, or those with a word in their name; and whichever are ticked.
-    `among`: no others than these."""
-    sought = form.text("list_search", most=100)
+    `allowed_ids`: no others than these."""
+    search_text = form.text("list_search", max_length=100)
     try:
-        ticked = chosen_lists(form)
+        chosen_ids = read_chosen_lists(form)
     except Invalid:
-        ticked = []
-    with parts.db.transaction(tenant(who)) as tx:
-        found = _newest(tx, sought, among)
-        ticked_too = known_lists(tx, ticked) if ticked else {}
-    first = [one for one in ticked_too.values() if _can_be_mailed(one, among)]
-    shown = {one.id: one for one in (*first, *found[:MOST_LISTS_SHOWN])}
-    chosen = frozenset(one.id for one in first)
-    return Listed(list(shown.values()), chosen, len(found) > MOST_LISTS_SHOWN)
+        chosen_ids = []
+    with container.db.transaction(build_tenant(caller)) as tx:
+        newest_lists = _newest_lists(tx, search_text, allowed_ids)
+        chosen_lists_by_id = find_lists(tx, chosen_ids) if chosen_ids else {}
+    mailable_lists = [one for one in chosen_lists_by_id.values() if _can_be_mailed(one, allowed_ids)]
+    lists_by_id = {one.id: one for one in (*mailable_lists, *newest_lists[:MAX_LISTS_SHOWN])}
+    chosen = frozenset(one.id for one in mailable_lists)
+    return ListChoices(list(lists_by_id.values()), chosen, len(newest_lists) > MAX_LISTS_SHOWN)
 
 
-def radius_of(form: Form) -> dict[str, Any]:
+def radius_fields(form: Form) -> dict[str, Any]:
     """The search in the API's words."""
-    count = whole_number(form.text("radius_count"))
+    count = parse_digits(form.text("radius_count"))
     if count is None:
-        raise Invalid({"radius_count": [NOT_A_COUNT]})
+        raise Invalid({"radius_count": [INVALID_COUNT]})
     days = form.text("radius_days")
-    if days and whole_number(days) is None:
-        raise Invalid({"radius_days": [NOT_A_COUNT]})
+    if days and parse_digits(days) is None:
+        raise Invalid({"radius_days": [INVALID_COUNT]})
     fields: dict[str, Any] = {
         "address": form.text("radius_address"),
         "record_count": count,
-        "record_types": ",".join(form.many("radius_types")) or ALL,
+        "record_types": ",".join(form.values("radius_types")) or ALL_RECORDS,
         "include_condos": form.text("radius_condos") == "on",
         "include_businesses": form.text("radius_businesses") == "on",
         "use_property_owner": form.text("radius_owner") == "on",
@@ -231,94 +235,91 @@ def radius_of(form: Form) -> dict[str, Any]:
         "exclude_already_mailed": form.text("radius_new") == "on",
     }
     if fields["exclude_already_mailed"] and days:
-        fields["mailed_within_days"] = whole_number(days)
+        fields["mailed_within_days"] = parse_digits(days)
     return fields
 
 
-def page_values(
-    form: Form, who: Caller, parts: Parts, *, among: Sequence[int] | None = None
+def audience_context(
+    form: Form, caller: Caller, container: Container, *, allowed_ids: Sequence[int] | None = None
 ) -> dict[str, Any]:
     """What the audience's templates need beside what is typed."""
-    way = way_of(form)
+    kind = audience_kind(form)
     return {
-        "record_words": RECORD_WORDS,
-        "listed": lists_to_choose(form, who, parts, among=among),
-        "found": found_values(form, who, parts) if way in (PEOPLE, LISTS) else None,
-        "most_people": parts.limits.inline_recipients,
-        "has_radius": among is None,
+        "record_words": RECORD_LABELS,
+        "listed": find_list_choices(form, caller, container, allowed_ids=allowed_ids),
+        "found": people_context(form, caller, container) if kind in (PEOPLE, LISTS) else None,
+        "most_people": container.limits.inline_recipients,
+        "has_radius": allowed_ids is None,
         "lead_cents": LEAD_CENTS,
     }
 
 
-def found_values(form: Form, who: Caller, parts: Parts) -> dict[str, Any]:
+def people_context(form: Form, caller: Caller, container: Container) -> dict[str, Any]:
     """How many are pasted, what of it was not understood, and among whom one chooses."""
-    most = parts.limits.inline_recipients
+    limit = container.limits.inline_recipients
     try:
-        pasted = pasted_of(form, most) if way_of(form) == PEOPLE else Pasted()
-        names = first_people(form, who, parts)
-    except Invalid as wrong:
-        return {"count": 0, "faults": [each for told in wrong.fields.values() for each in told], "names": []}
+        pasted = parse_pasted(form, limit) if audience_kind(form) == PEOPLE else PastedPeople()
+        names = list_first_names(form, caller, container)
+    except Invalid as error:
+        return {"count": 0, "faults": [each for messages in error.fields.values() for each in messages], "names": []}
     count = len(pasted.rows)
-    if count > most:
-        return {"count": 0, "faults": [TOO_MANY.format(most)], "names": names}
-    faults = told(faults_of(pasted))
-    return {"count": count, "faults": faults, "names": names}
+    if count > limit:
+        return {"count": 0, "faults": [TOO_MANY_PEOPLE.format(limit)], "names": names}
+    errors = describe_errors(find_errors(pasted))
+    return {"count": count, "faults": errors, "names": names}
 
 
-def _by_hand(form: Form) -> dict[str, str | None]:
-    given: dict[str, str | None] = {name: form.text(f"to_{name}") or None for name in BY_HAND}
-    if given["address"] is None:
-        raise Invalid({"to_address": [NO_ADDRESS]})
-    return {name: words for name, words in given.items() if words is not None}
+def _read_person(form: Form) -> dict[str, str | None]:
+    fields: dict[str, str | None] = {name: form.text(f"to_{name}") or None for name in PERSON_FIELDS}
+    if fields["address"] is None:
+        raise Invalid({"to_address": [ADDRESS_MISSING]})
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _pasted(form: Form, parts: Parts) -> Pasted:
+def _require_pasted(form: Form, container: Container) -> PastedPeople:
     """Everybody; what is not understood of it is not left out in silence."""
-    most = parts.limits.inline_recipients
-    pasted = pasted_of(form, most)
-    if len(pasted.rows) > most:
-        raise Invalid({"people": [TOO_MANY.format(most)]})
-    if pasted.faults:
-        raise Invalid({"people": told(faults_of(pasted))})
+    limit = container.limits.inline_recipients
+    pasted = parse_pasted(form, limit)
+    if len(pasted.rows) > limit:
+        raise Invalid({"people": [TOO_MANY_PEOPLE.format(limit)]})
+    if pasted.errors:
+        raise Invalid({"people": describe_errors(find_errors(pasted))})
     if not pasted.rows:
-        raise Invalid({"people": [NOBODY_PASTED]})
+        raise Invalid({"people": [PEOPLE_MISSING]})
     return pasted
 
 
-def _on_list(form: Form, who: Caller, parts: Parts, place: int) -> Mapping[str, str | None] | None:
-    rows = _first_on_list(form, who, parts)
-    return rows[place] if place < len(rows) else next(iter(rows), None)
+def _person_on_list(form: Form, caller: Caller, container: Container, index: int) -> Mapping[str, str | None] | None:
+    rows = _first_people_on_list(form, caller, container)
+    return rows[index] if index < len(rows) else next(iter(rows), None)
 
 
-def _first_on_list(form: Form, who: Caller, parts: Parts) -> list[Mapping[str, str | None]]:
+def _first_people_on_list(form: Form, caller: Caller, container: Container) -> list[Mapping[str, str | None]]:
     """The first few of the first list that is ticked."""
     try:
-        [first, *_] = chosen_lists(form)
+        [list_id, *_] = read_chosen_lists(form)
     except Invalid:
         return []
-    with parts.db.transaction(tenant(who)) as tx:
-        known = known_lists(tx, [first]).get(first)
-        if known is None:
+    with container.db.transaction(build_tenant(caller)) as tx:
+        mailing_list = find_lists(tx, [list_id]).get(list_id)
+        if mailing_list is None:
             return []
-        page = list_recipients(tx, known, PageRequest(1, MOST_SHOWN))
-    return [written(one.person) for one in page.rows if one.person.can_be_mailed]
+        page = read_list_page(tx, mailing_list, PageRequest(1, MAX_PEOPLE_SHOWN))
+    return [person_to_fields(recipient.person) for recipient in page.rows if recipient.person.can_be_mailed]
 
 
-def _can_be_mailed(one: MailingList, among: Sequence[int] | None) -> bool:
-    return not one.is_suppression_list and (among is None or one.id in among)
+def _can_be_mailed(mailing_list: MailingList, allowed_ids: Sequence[int] | None) -> bool:
+    return not mailing_list.is_suppression_list and (allowed_ids is None or mailing_list.id in allowed_ids)
 
 
-def _newest(tx: Tx, sought: str, among: Sequence[int] | None) -> list[MailingList]:
+def _newest_lists(tx: Tx, search_text: str, allowed_ids: Sequence[int] | None) -> list[MailingList]:
     """One more than are shown tells that there are others."""
-    wanted = [~mailing_lists.c.is_suppression_list]
-    if sought:
-        wanted.append(mailing_lists.c.description.icontains(sought, autoescape=True))
-    if among is not None:
-        wanted.append(mailing_lists.c.id.in_(among))
+    conditions = [~mailing_lists.c.is_suppression_list]
+    if search_text:
+        conditions.append(mailing_lists.c.description.icontains(search_text, autoescape=True))
+    if allowed_ids is not None:
+        conditions.append(mailing_lists.c.id.in_(allowed_ids))
     ids = tx.execute(
-        sa.select(mailing_lists.c.id)
-        .where(*wanted)
-        .order_by(mailing_lists.c.id.desc())
-        .limit(MOST_LISTS_SHOWN + 1)
+        sa.select(mailing_lists.c.id).where(*conditions).order_by(mailing_lists.c.id.desc()).limit(MAX_LISTS_SHOWN + 1)
     ).scalars()
-    return sorted(known_lists(tx, ids).values(), key=lambda one: -one.id)
+    return sorted(find_lists(tx, ids).values(), key=lambda mailing_list: -mailing_list.id)

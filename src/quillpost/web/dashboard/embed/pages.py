@@ -11,186 +11,188 @@ import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.embedding import (
-    MOST_ORIGINS,
-    PURPOSE,
-    Closed,
-    Pass,
-    admit,
-    change_origins,
-    read_origins,
+    KEY_PURPOSE,
+    MAX_ORIGINS,
+    EmbedToken,
+    EmbedTokenRejected,
+    read_embed_origins,
+    update_embed_origins,
+    verify_embed_token,
 )
-from quillpost.accounts.models import Allowance
-from quillpost.accounts.service import count_embed, count_guest, count_kept, tenant
+from quillpost.accounts.models import RateLimitStatus
+from quillpost.accounts.service import build_tenant, count_embed_call, count_embed_guest_call, count_stored_send
 from quillpost.accounts.sub_accounts import require_sub_account
-from quillpost.app.container import Parts
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled
 from quillpost.orders.stored import store_send
 from quillpost.web import csrf
-from quillpost.web.api.errors import WrongBody, answer_to
-from quillpost.web.api.orders.responses import base_of
+from quillpost.web.api.errors import UnreadableBody, respond_to_error
+from quillpost.web.api.orders.responses import base_url
 from quillpost.web.cookies import UTC
-from quillpost.web.csrf import KEY
+from quillpost.web.csrf import ONE_TIME_KEY
 from quillpost.web.dashboard.compose import forms as compose_forms
 from quillpost.web.dashboard.compose import pages as compose_pages
 from quillpost.web.dashboard.compose import recipients
-from quillpost.web.dashboard.compose.estimates import Price, price_of, priced
-from quillpost.web.dashboard.compose.forms import Composed, composed, draft, in_form_terms
-from quillpost.web.dashboard.compose.pages import Faults, composer_values
-from quillpost.web.dashboard.compose.previews import REFUSED, Preview, preview_part, previewed
-from quillpost.web.dashboard.forms import Filled, show_form
-from quillpost.web.dashboard.previews import in_turn
-from quillpost.web.dashboard.settings.pages import settings_page
-from quillpost.web.forms import Form, PostedForm, form_with_key
-from quillpost.web.rendering import go, show
-from quillpost.web.sessions import ConfirmedOwner, OurParts
+from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form
+from quillpost.web.dashboard.compose.forms import ComposedSend, compose_send, draft_composed_order, to_form_errors
+from quillpost.web.dashboard.compose.pages import FormErrors, composer_context
+from quillpost.web.dashboard.compose.previews import REFUSED_FIELD, ComposePreview, preview_or_errors, render_preview
+from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dashboard.settings.pages import render_settings_page
+from quillpost.web.forms import Form, PostedForm, read_form_with_key
+from quillpost.web.rendering import redirect, render_page
+from quillpost.web.sessions import ConfirmedOwner, Services
 
-CALLS_A_MINUTE: Final = 3_000
+MAX_CALLS_PER_MINUTE: Final = 3_000
 """Of all frames that one token has opened: each key that is pressed is one."""
-CALLS_OF_ONE: Final = 300
+MAX_FRAME_CALLS_PER_MINUTE: Final = 300
 """Of one frame. Whoever is over it takes nothing from the others."""
-KEPT_OF_ONE: Final = 20
+MAX_STORED_SENDS_PER_FRAME: Final = 20
 """Sends that one frame stores: whoever changes their mind so often opens it anew."""
-NO_FRAME: Final = "frame-ancestors 'none'"
-NOTHING: Final = Form({})
-UNEXPECTED: Final = (QuillpostError, WrongBody)
+NO_FRAME_POLICY: Final = "frame-ancestors 'none'"
+EMPTY_FORM: Final = Form({})
+SHOWN_ERRORS: Final = (QuillpostError, UnreadableBody)
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class FrameVisit:
     """Somebody at the frame of a site, with a pass, or with what is wrong: that is told within the frame,
     once it is known whose that is."""
 
     origin: str | None
-    guest: Pass | Exception
-    form: Form = NOTHING
+    guest: EmbedToken | Exception
+    form: Form = EMPTY_FORM
 
 
-def at_the_frame(token: str, parts: OurParts) -> Visit:
+def admit_visit(token: str, container: Services) -> FrameVisit:
     """Every request of a good pass counts, before anything of it is read."""
     origin: str | None = None
     try:
-        guest = admit(parts.db, parts.sealer, token, now=parts.clock())
+        guest = verify_embed_token(container.db, container.encryptor, token, now=container.clock())
         origin = guest.origin
-        _require_left(count_guest(parts.db, token, limit=CALLS_OF_ONE))
-        _require_left(count_embed(parts.db, guest.token_id, limit=CALLS_A_MINUTE))
-    except Closed as closed:
-        return Visit(closed.origin, closed)
-    except QuillpostError as wrong:
-        return Visit(origin, wrong)
-    return Visit(origin, guest)
+        _require_allowance(count_embed_guest_call(container.db, token, limit=MAX_FRAME_CALLS_PER_MINUTE))
+        _require_allowance(count_embed_call(container.db, guest.token_id, limit=MAX_CALLS_PER_MINUTE))
+    except EmbedTokenRejected as closed_error:
+        return FrameVisit(closed_error.origin, closed_error)
+    except QuillpostError as error:
+        return FrameVisit(origin, error)
+    return FrameVisit(origin, guest)
 
 
-AtTheFrame = Annotated[Visit, Depends(at_the_frame)]
+CurrentVisit = Annotated[FrameVisit, Depends(admit_visit)]
 
 
-async def with_form(request: Request, visit: AtTheFrame) -> Visit:
+async def read_visit_form(request: Request, visit: CurrentVisit) -> FrameVisit:
     """With what was sent; of whoever is not let in it is not even read."""
     if isinstance(visit.guest, Exception):
         return visit
     try:
-        return replace(visit, form=await form_with_key(request))
-    except UNEXPECTED as wrong:
-        return replace(visit, guest=wrong)
+        return replace(visit, form=await read_form_with_key(request))
+    except SHOWN_ERRORS as error:
+        return replace(visit, guest=error)
 
 
-WithForm = Annotated[Visit, Depends(with_form)]
-Answer = Callable[[Pass], Response]
+VisitWithForm = Annotated[FrameVisit, Depends(read_visit_form)]
+FrameResponder = Callable[[EmbedToken], Response]
 
 
-def within(request: Request, visit: Visit, answer: Answer) -> Response:
+def respond_in_frame(request: Request, visit: FrameVisit, respond: FrameResponder) -> Response:
     """The answer to whoever holds a pass that still opens; to everybody else a few words."""
     try:
         if isinstance(visit.guest, Exception):
             raise visit.guest
-        return framed(answer(visit.guest), visit.origin)
-    except UNEXPECTED as wrong:
-        return framed(_words(request, wrong), visit.origin)
+        return allow_frame(respond(visit.guest), visit.origin)
+    except SHOWN_ERRORS as error:
+        return allow_frame(_render_error(request, error), visit.origin)
 
 
-def framed(shown: Response, origin: str | None) -> Response:
+def allow_frame(response: Response, origin: str | None) -> Response:
     """For this site's frame, and nobody else's; without one for none. No address of it is told to anybody."""
-    policy = shown.headers.get("Content-Security-Policy")
+    policy = response.headers.get("Content-Security-Policy")
     if origin is not None and policy is not None:
-        shown.headers["Content-Security-Policy"] = policy.replace(NO_FRAME, f"frame-ancestors {origin}")
-    shown.headers["Referrer-Policy"] = "no-referrer"
-    return shown
+        response.headers["Content-Security-Policy"] = policy.replace(NO_FRAME_POLICY, f"frame-ancestors {origin}")
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response
 
 
-def require_room(parts: Parts, token: str) -> None:
+def require_storage_allowance(container: Container, token: str) -> None:
     """Before one more send is stored: `Throttled` if this frame has stored too many."""
-    _require_left(count_kept(parts.db, token, limit=KEPT_OF_ONE))
+    _require_allowance(count_stored_send(container.db, token, limit=MAX_STORED_SENDS_PER_FRAME))
 
 
-def _require_left(allowance: Allowance) -> None:
-    if allowance.is_spent:
+def _require_allowance(allowance: RateLimitStatus) -> None:
+    if allowance.is_exceeded:
         raise Throttled(retry_after=allowance.resets_in)
 
 
-def _words(request: Request, wrong: Exception) -> Response:
-    told = answer_to(request, wrong)
-    message = wrong.message if isinstance(wrong, UNEXPECTED) else str(wrong)
-    shown = show(request, "embed/words.html", status=told.status_code, message=message)
-    if "Retry-After" in told.headers:
-        shown.headers["Retry-After"] = told.headers["Retry-After"]
-    return shown
+def _render_error(request: Request, error: Exception) -> Response:
+    api_response = respond_to_error(request, error)
+    message = error.message if isinstance(error, SHOWN_ERRORS) else str(error)
+    response = render_page(request, "embed/words.html", status=api_response.status_code, message=message)
+    if "Retry-After" in api_response.headers:
+        response.headers["Retry-After"] = api_response.headers["Retry-After"]
+    return response
 
 
 router = APIRouter(include_in_schema=False)
 
-PATH: Final = "/embed/compose/{token}"
-TAKEN: Final = frozenset({
+FRAME_PATH: Final = "/embed/compose/{token}"
+GUEST_FIELDS: Final = frozenset({
     "piece", "message", "style", "color", "color_own", "font_size", "realism", "image", "front_image_url",
     "background_url", "qrcode_url", "giftcard_brand", "giftcard_amount", "landing_page_url", "pdf_url",
-    "pdf_is", "audience", "people", "mailing_list_ids", "shown", "seen", REFUSED, csrf.FIELD,
-    *(f"to_{name}" for name in recipients.BY_HAND),
+    "pdf_is", "audience", "people", "mailing_list_ids", "shown", "seen", REFUSED_FIELD, csrf.ONE_TIME_FIELD,
+    *(f"to_{name}" for name in recipients.PERSON_FIELDS),
 })  # fmt: skip
 """What of the form is a guest's to say. What is saved in the account is the account's own, and so are its
 return address, its sub accounts, and when it mails."""
 
 
-@router.get(PATH)
-def open_frame(request: Request, visit: AtTheFrame, parts: OurParts) -> Response:
-    return within(request, visit, lambda guest: _page(request, guest, parts, Form(_usual(guest))))
+@router.get(FRAME_PATH)
+def open_frame(request: Request, visit: CurrentVisit, container: Services) -> Response:
+    return respond_in_frame(
+        request, visit, lambda guest: _render_frame(request, guest, container, Form(_default_fields(guest)))
+    )
 
 
-@router.post(PATH)
-def frame_again(request: Request, visit: WithForm, parts: OurParts) -> Response:
+@router.post(FRAME_PATH)
+def refresh_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
     """For browsers without scripts: the page with what stands in its form, and the picture of it."""
 
-    def drawn(guest: Pass) -> Response:
-        form = _own(visit.form, guest)
-        preview, faults = previewed(form, guest.caller, parts, UTC)
-        price = price_of(form, guest.caller, parts, UTC).for_guest()
-        return _page(request, guest, parts, form, faults=faults, preview=preview, price=price)
+    def draw(guest: EmbedToken) -> Response:
+        form = _guest_form(visit.form, guest)
+        preview, errors = preview_or_errors(form, guest.caller, container, UTC)
+        price = estimate_form(form, guest.caller, container, UTC).for_guest()
+        return _render_frame(request, guest, container, form, errors=errors, preview=preview, price=price)
 
-    return within(request, visit, lambda guest: in_turn(guest.mark, lambda: drawn(guest)))
-
-
-@router.post(f"{PATH}/preview")
-def frame_preview(request: Request, visit: WithForm, parts: OurParts) -> Response:
-    def drawn(guest: Pass) -> Response:
-        return preview_part(request, _own(visit.form, guest), guest.caller, parts)
-
-    return within(request, visit, lambda guest: in_turn(guest.mark, lambda: drawn(guest)))
+    return respond_in_frame(request, visit, lambda guest: draw_latest(guest.guest_key, lambda: draw(guest)))
 
 
-@router.post(f"{PATH}/people")
-def frame_people(request: Request, visit: WithForm, parts: OurParts) -> Response:
-    def answer(guest: Pass) -> Response:
-        form = _own(visit.form, guest)
-        found = recipients.found_values(form, guest.caller, parts)
-        typed = Filled(form.fields).values
-        here = request.url.path.removesuffix("/people")
-        return show(request, "compose/people_found.html", typed=typed, found=found, within=here)
+@router.post(f"{FRAME_PATH}/preview")
+def preview_in_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
+    def draw(guest: EmbedToken) -> Response:
+        return render_preview(request, _guest_form(visit.form, guest), guest.caller, container)
 
-    return within(request, visit, answer)
+    return respond_in_frame(request, visit, lambda guest: draw_latest(guest.guest_key, lambda: draw(guest)))
 
 
-@router.post(f"{PATH}/price")
-def frame_price(request: Request, visit: WithForm, parts: OurParts) -> Response:
-    def answer(guest: Pass) -> Response:
-        price = price_of(_own(visit.form, guest), guest.caller, parts, UTC).for_guest()
-        return show(
+@router.post(f"{FRAME_PATH}/people")
+def people_in_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
+    def respond(guest: EmbedToken) -> Response:
+        form = _guest_form(visit.form, guest)
+        people_values = recipients.people_context(form, guest.caller, container)
+        values = FormState(form.fields).values
+        base_path = request.url.path.removesuffix("/people")
+        return render_page(request, "compose/people_found.html", typed=values, found=people_values, within=base_path)
+
+    return respond_in_frame(request, visit, respond)
+
+
+@router.post(f"{FRAME_PATH}/price")
+def price_in_frame(request: Request, visit: VisitWithForm, container: Services) -> Response:
+    def respond(guest: EmbedToken) -> Response:
+        price = estimate_form(_guest_form(visit.form, guest), guest.caller, container, UTC).for_guest()
+        return render_page(
             request,
             "compose/price.html",
             price=price,
@@ -198,43 +200,45 @@ def frame_price(request: Request, visit: WithForm, parts: OurParts) -> Response:
             is_testing=guest.caller.is_testing,
         )
 
-    return within(request, visit, answer)
+    return respond_in_frame(request, visit, respond)
 
 
-@router.post(f"{PATH}/send")
-def store(request: Request, visit: WithForm, parts: OurParts) -> Response:
+@router.post(f"{FRAME_PATH}/send")
+def store_frame_send(request: Request, visit: VisitWithForm, container: Services) -> Response:
     """Checked in every respect, and stored. The same form twice is one stored send."""
 
-    def answer(guest: Pass) -> Response:
-        form = _own(visit.form, guest)
+    def respond(guest: EmbedToken) -> Response:
+        form = _guest_form(visit.form, guest)
         try:
-            made = composed(form, parts, UTC)
-            expected = priced(draft(made, guest.caller, parts), guest.caller, parts)
-        except (Invalid, Refused) as wrong:
-            told = wrong if isinstance(wrong, Invalid) else in_form_terms(wrong)
-            return _page(request, guest, parts, form, faults=told.fields)
-        name = made.offer.piece.paths[0]
-        require_room(parts, request.path_params["token"])
-        kept = _stored(form, made, name, guest, parts)
-        return show(
+            composed_send = compose_send(form, container, UTC)
+            estimate = estimate_draft(
+                draft_composed_order(composed_send, guest.caller, container), guest.caller, container
+            )
+        except (Invalid, Refused) as error:
+            form_error = error if isinstance(error, Invalid) else to_form_errors(error)
+            return _render_frame(request, guest, container, form, errors=form_error.fields)
+        name = composed_send.offer.product.paths[0]
+        require_storage_allowance(container, request.path_params["token"])
+        stored_id = _store_form(form, composed_send, name, guest, container)
+        return render_page(
             request,
             "embed/ready.html",
-            url=f"{base_of(request)}/api/v2/stored_send/{name}/{kept}",
+            url=f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}",
             piece=name,
             origin=guest.origin,
-            pieces=expected.pieces,
+            pieces=estimate.pieces,
         )
 
-    return within(request, visit, answer)
+    return respond_in_frame(request, visit, respond)
 
 
-def _stored(form: Form, made: Composed, name: str, guest: Pass, parts: Parts) -> UUID:
-    body = orjson.dumps(made.sent)
-    key = form.text(csrf.FIELD)
-    claim = b"|".join((str(guest.account_id).encode(), key.encode(), body))
-    digest = hmac.digest(parts.sealer.derive_all(PURPOSE)[0], claim, hashlib.sha256)
-    chosen = UUID(bytes=digest[:16], version=4) if KEY.fullmatch(key) else None
-    with parts.db.transaction(tenant(guest.caller)) as tx:
+def _store_form(form: Form, composed_send: ComposedSend, name: str, guest: EmbedToken, container: Container) -> UUID:
+    body = orjson.dumps(composed_send.payload)
+    key = form.text(csrf.ONE_TIME_FIELD)
+    digest_input = b"|".join((str(guest.account_id).encode(), key.encode(), body))
+    digest = hmac.digest(container.encryptor.derive_keys(KEY_PURPOSE)[0], digest_input, hashlib.sha256)
+    stored_id = UUID(bytes=digest[:16], version=4) if ONE_TIME_KEY.fullmatch(key) else None
+    with container.db.transaction(build_tenant(guest.caller)) as tx:
         if guest.sub_account_id is not None:
             require_sub_account(tx, guest.sub_account_id)
         return store_send(
@@ -243,89 +247,93 @@ def _stored(form: Form, made: Composed, name: str, guest: Pass, parts: Parts) ->
             piece=name,
             sub_account_id=guest.sub_account_id,
             body=body.decode(),
-            now=parts.clock(),
-            stored_id=chosen,
+            now=container.clock(),
+            stored_id=stored_id,
         )
 
 
-def _own(form: Form, guest: Pass) -> Form:
+def _guest_form(form: Form, guest: EmbedToken) -> Form:
     """No more than a guest may say. Lists that are not for the frame are not even looked at."""
-    fields = {name: list(values) for name, values in form.fields.items() if name in TAKEN}
-    named = {str(each) for each in guest.mailing_list_ids}
-    fields["mailing_list_ids"] = [each for each in fields.get("mailing_list_ids", []) if each in named]
-    for name, barred in (("image", "template"), ("audience", recipients.RADIUS)):
-        fields[name] = [each for each in fields.get(name, []) if each != barred]
+    fields = {name: list(values) for name, values in form.fields.items() if name in GUEST_FIELDS}
+    allowed_ids = {str(each) for each in guest.mailing_list_ids}
+    fields["mailing_list_ids"] = [each for each in fields.get("mailing_list_ids", []) if each in allowed_ids]
+    for name, excluded in (("image", "template"), ("audience", recipients.RADIUS)):
+        fields[name] = [each for each in fields.get(name, []) if each != excluded]
     return Form(fields)
 
 
-def _usual(guest: Pass) -> dict[str, list[str]]:
-    fields = compose_pages.usual()
+def _default_fields(guest: EmbedToken) -> dict[str, list[str]]:
+    fields = compose_pages.default_fields()
     if guest.message:
         fields["message"] = [guest.message]
     if guest.piece:
-        fields["piece"] = [_choice(guest.piece)]
+        fields["piece"] = [_find_choice(guest.piece)]
     if guest.mailing_list_ids:
         fields |= {"audience": [recipients.LISTS], "mailing_list_ids": [str(guest.mailing_list_ids[0])]}
     return fields
 
 
-def _choice(piece: str) -> str:
+def _find_choice(product_path: str) -> str:
     """The form's name for what the API calls by one of several."""
-    if piece in compose_forms.CHOICES:
-        return piece
-    fitting = (name for name, each in compose_forms.CHOICES.items() if piece in each.offer.piece.paths)
-    return next(fitting, compose_forms.USUAL)
+    if product_path in compose_forms.PRODUCT_CHOICES:
+        return product_path
+    matching = (
+        name for name, each in compose_forms.PRODUCT_CHOICES.items() if product_path in each.offer.product.paths
+    )
+    return next(matching, compose_forms.DEFAULT_PRODUCT)
 
 
-def _page(
+def _render_frame(
     request: Request,
-    guest: Pass,
-    parts: Parts,
+    guest: EmbedToken,
+    container: Container,
     form: Form,
     *,
-    faults: Faults | None = None,
-    preview: Preview | None = None,
-    price: Price | None = None,
+    errors: FormErrors | None = None,
+    preview: ComposePreview | None = None,
+    price: PriceEstimate | None = None,
 ) -> Response:
     caller = guest.caller
-    here = f"/embed/compose/{request.path_params['token']}"
+    base_path = f"/embed/compose/{request.path_params['token']}"
     fields = (*compose_forms.DESIGN_FORM_FIELDS.values(), *recipients.AUDIENCE_FORM_FIELDS.values())
-    values = composer_values(caller, parts, faults, preview, fields=fields) | {"images": [], "messages": []}
-    return show_form(
+    values = composer_context(caller, container, errors, preview, fields=fields) | {"images": [], "messages": []}
+    return render_form_page(
         request,
         "embed/compose.html",
         None,
-        Filled(form.fields, faults or {}),
-        draws_inline=True,
+        FormState(form.fields, errors or {}),
+        has_inline_images=True,
         can_upload=False,
         price=price,
-        within=here,
+        within=base_path,
         is_testing=caller.is_testing,
         **values,
-        **recipients.page_values(form, caller, parts, among=guest.mailing_list_ids),
+        **recipients.audience_context(form, caller, container, allowed_ids=guest.mailing_list_ids),
     )
 
 
-PAGE = "/settings/embed"
-TEMPLATE = "settings/embed.html"
-LONGEST = 10_000
+SITES_PATH = "/settings/embed"
+SITES_TEMPLATE = "settings/embed.html"
+MAX_ORIGINS_LENGTH = 10_000
 
 
-@router.get(PAGE)
-def sites_page(request: Request, who: ConfirmedOwner, parts: OurParts) -> Response:
-    with parts.db.transaction(who.tenant) as tx:
-        sites = read_origins(tx, who.here.account_id)
-    form = Filled({"origins": ["\n".join(sites)]})
-    return settings_page(request, TEMPLATE, who, parts, form=form, sites=sites, most=MOST_ORIGINS)
+@router.get(SITES_PATH)
+def sites_page(request: Request, user: ConfirmedOwner, container: Services) -> Response:
+    with container.db.transaction(user.tenant) as tx:
+        origins = read_embed_origins(tx, user.here.account_id)
+    form = FormState({"origins": ["\n".join(origins)]})
+    return render_settings_page(request, SITES_TEMPLATE, user, container, form=form, sites=origins, most=MAX_ORIGINS)
 
 
-@router.post(PAGE)
-def change_sites(request: Request, who: ConfirmedOwner, form: PostedForm, parts: OurParts) -> Response:
+@router.post(SITES_PATH)
+def change_sites(request: Request, user: ConfirmedOwner, form: PostedForm, container: Services) -> Response:
     try:
-        lines = form.text("origins", most=LONGEST).splitlines()
-        with parts.db.transaction(who.tenant) as tx:
-            change_origins(tx, who.here.account_id, lines, who.actor, now=parts.clock())
-    except Invalid as refused:
-        again = Filled.back(form, refused, at="origins")
-        return settings_page(request, TEMPLATE, who, parts, form=again, sites=(), most=MOST_ORIGINS)
-    return go(PAGE, said="origins_changed")
+        lines = form.text("origins", max_length=MAX_ORIGINS_LENGTH).splitlines()
+        with container.db.transaction(user.tenant) as tx:
+            update_embed_origins(tx, user.here.account_id, lines, user.actor, now=container.clock())
+    except Invalid as error:
+        form_state = FormState.from_error(form, error, default_field="origins")
+        return render_settings_page(
+            request, SITES_TEMPLATE, user, container, form=form_state, sites=(), most=MAX_ORIGINS
+        )
+    return redirect(SITES_PATH, flash="origins_changed")

@@ -12,34 +12,34 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 
 from quillpost.accounts.billing import credit
-from quillpost.accounts.queries import read_facts
-from quillpost.accounts.service import tenant
+from quillpost.accounts.queries import read_account_profile
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import read_sub_account
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import RECEIVER_DIGITS, Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import RECEIVER_KEY_DIGITS, Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.counters import account_spending
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
-from quillpost.core.paging import Sorting, rows_of
-from quillpost.fulfillment.readiness import for_senders, service_gaps
-from quillpost.orders.automations.rules import is_over
+from quillpost.core.paging import Sorting, tenant_conditions
+from quillpost.fulfillment.readiness import find_service_gaps, reasons_for_sender
+from quillpost.orders.automations.rules import has_recovered
 from quillpost.orders.rules import OrderStatus
-from quillpost.web.rendering import cents, plural
+from quillpost.web.rendering import format_cents, pluralize
 
-LATELY: Final = timedelta(days=14)
-REPORTED_LATELY: Final = timedelta(days=30)
-MOST = 3
+RECENT_PERIOD: Final = timedelta(days=14)
+REPORT_PERIOD: Final = timedelta(days=30)
+MAX_ALERTS_PER_KIND = 3
 """Of one kind; that there are more is said in a line of its own."""
-NEWEST = 100
+NEWEST_ORDERS_CHECKED = 100
 """Orders that are looked at for pieces that failed."""
-WEEKS_IN_A_MONTH = 4
-LONGEST = 200
-NOT_READY = "Live mail isn't ready yet"
-STOPPED = (OrderStatus.CANCELLED.value, OrderStatus.ERROR.value)
-WEBHOOKS: Final = {
+WEEKS_PER_MONTH = 4
+MAX_TEXT_LENGTH = 200
+NOT_READY_TITLE = "Live mail isn't ready yet"
+STOPPED_STATUSES = (OrderStatus.CANCELLED.value, OrderStatus.ERROR.value)
+WEBHOOK_TITLES: Final = {
     "failing": "Deliveries to {host} fail",
     "disabled": "Nothing is delivered to {host} any more",
     "paused": "Deliveries to {host} are paused",
@@ -48,7 +48,7 @@ WEBHOOKS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class SenderAlert:
     """One thing: what it is, why, and where to go about it. `is_bad`: mail does not go out, or is lost."""
 
     title: str
@@ -58,179 +58,189 @@ class Need:
     is_bad: bool = True
 
 
-def needs_of(tx: Tx, who: SignedIn, parts: Parts, *, now: datetime) -> list[Need]:
+def list_alerts(tx: Tx, user: SignedInUser, container: Container, *, now: datetime) -> list[SenderAlert]:
     """In the order in which they matter. Takes the reader's transaction."""
-    whose = tenant(who.caller)
+    tenant_scope = build_tenant(user.caller)
     return [
-        *_not_ready(tx, who, parts, now),
-        *_credit(tx, who, parts, now),
-        *_paused(tx, whose, parts),
-        *_reported_cards(tx, whose, now),
-        *_failed(tx, whose, now),
-        *_automations(tx, whose, now),
-        *_webhooks(tx, whose),
-        *_imports(tx, whose, now),
+        *_readiness_alerts(tx, user, container, now),
+        *_credit_alerts(tx, user, container, now),
+        *_paused_order_alerts(tx, tenant_scope, container),
+        *_reported_card_alerts(tx, tenant_scope, now),
+        *_failed_order_alerts(tx, tenant_scope, now),
+        *_automation_alerts(tx, tenant_scope, now),
+        *_webhook_alerts(tx, tenant_scope),
+        *_import_alerts(tx, tenant_scope, now),
     ]
 
 
-def _not_ready(tx: Tx, who: SignedIn, parts: Parts, now: datetime) -> Iterator[Need]:
+def _readiness_alerts(tx: Tx, user: SignedInUser, container: Container, now: datetime) -> Iterator[SenderAlert]:
     """What keeps all live mail from paper. Only those who run the service can change that."""
-    gaps = service_gaps(tx, parts.worlds[who.mode], on=now.date())
+    gaps = find_service_gaps(tx, container.environments[user.mode], on=now.date())
     if not gaps:
         return
     text = "You can send orders. They're paused after their review until this is set up."
-    if who.is_operator:
-        told = " ".join(gap.for_operator for gap in gaps)
-        yield Need(NOT_READY, f"{text} {told}", "/print-room", "Open the print room")
+    if user.is_operator:
+        gaps_text = " ".join(gap.for_operator for gap in gaps)
+        yield SenderAlert(NOT_READY_TITLE, f"{text} {gaps_text}", "/print-room", "Open the print room")
     else:
-        yield Need(NOT_READY, f"{text} {' '.join(gap.for_sender for gap in gaps)}", "", "")
+        yield SenderAlert(NOT_READY_TITLE, f"{text} {' '.join(gap.for_sender for gap in gaps)}", "", "")
 
 
-def _credit(tx: Tx, who: SignedIn, parts: Parts, now: datetime) -> Iterator[Need]:
+def _credit_alerts(tx: Tx, user: SignedInUser, container: Container, now: datetime) -> Iterator[SenderAlert]:
     """The account's: whoever is limited to a branch cannot do anything about it."""
-    if not parts.worlds[who.mode].needs_credit or who.here.sub_account_id is not None:
+    if not container.environments[user.mode].needs_credit or user.here.sub_account_id is not None:
         return
-    has, month = credit.credit(tx, who.mode), _busier_month(tx, tenant(who.caller), now)
-    if has < 0:
-        title, is_bad = f"Your credit is {cents(has)}", True
+    available_credit, monthly_spend = (
+        credit.read_credit(tx, user.mode),
+        _max_monthly_spend(tx, build_tenant(user.caller), now),
+    )
+    if available_credit < 0:
+        title, is_bad = f"Your credit is {format_cents(available_credit)}", True
         text = "Nothing new can be sent before there is credit again."
-    elif month and has * WEEKS_IN_A_MONTH < month:
-        title, is_bad = f"Your credit is down to {cents(has)}", has == 0
-        text = f"You have spent {cents(month)} in a month lately: this is less than a week of that."
+    elif monthly_spend and available_credit * WEEKS_PER_MONTH < monthly_spend:
+        title, is_bad = f"Your credit is down to {format_cents(available_credit)}", available_credit == 0
+        text = f"You have spent {format_cents(monthly_spend)} in a month lately: this is less than a week of that."
     else:
         return
-    yield Need(title, text, "/money", "See the money", is_bad)
+    yield SenderAlert(title, text, "/money", "See the money", is_bad)
 
 
-def _busier_month(tx: Tx, who: Tenant, now: datetime) -> int:
+def _max_monthly_spend(tx: Tx, tenant: Tenant, now: datetime) -> int:
     """What was spent in this month or in the one before, whichever is more."""
-    this = now.date().replace(day=1)
-    last = (this - timedelta(days=1)).replace(day=1)
-    spent = (
+    this_month = now.date().replace(day=1)
+    last_month = (this_month - timedelta(days=1)).replace(day=1)
+    monthly_totals = (
         sa.select(sa.func.sum(account_spending.c.cents).label("cents"))
-        .where(*rows_of(account_spending, who), account_spending.c.month >= last)
+        .where(*tenant_conditions(account_spending, tenant), account_spending.c.month >= last_month)
         .group_by(account_spending.c.month)
         .subquery()
     )
-    return int(tx.execute(sa.select(sa.func.max(spent.c.cents))).scalar() or 0)
+    return int(tx.execute(sa.select(sa.func.max(monthly_totals.c.cents))).scalar() or 0)
 
 
-def _paused(tx: Tx, who: Tenant, parts: Parts) -> Iterator[Need]:
-    rows = _first(tx, orders, who, orders.c.status == OrderStatus.PAUSED.value)
-    for row in rows[:MOST]:
-        why = (
-            " ".join(for_senders(row.hold_reasons, parts.worlds[row.mode]))
+def _paused_order_alerts(tx: Tx, tenant: Tenant, container: Container) -> Iterator[SenderAlert]:
+    rows = _newest_rows(tx, orders, tenant, orders.c.status == OrderStatus.PAUSED.value)
+    for row in rows[:MAX_ALERTS_PER_KIND]:
+        reason = (
+            " ".join(reasons_for_sender(row.hold_reasons, container.environments[row.mode]))
             or "Somebody looks at it before it is printed."
         )
-        yield Need(f"Order {row.id} is paused", _short(why), f"/orders/{row.id}", "Open the order")
-    if len(rows) > MOST:
-        yield Need(
+        yield SenderAlert(f"Order {row.id} is paused", _shorten(reason), f"/orders/{row.id}", "Open the order")
+    if len(rows) > MAX_ALERTS_PER_KIND:
+        yield SenderAlert(
             "More orders are paused", "They wait until they are mended.", "/orders?status=paused", "See all"
         )
 
 
-def _failed(tx: Tx, who: Tenant, now: datetime) -> Iterator[Need]:
+def _failed_order_alerts(tx: Tx, tenant: Tenant, now: datetime) -> Iterator[SenderAlert]:
     c = orders.c
-    newest = (
+    newest_orders = (
         sa.select(c.id, c.status, c.n_failed, c.recipient_count, c.created_at)
-        .where(*rows_of(orders, who))
-        .order_by(*Sorting(led_by=c.mode).columns(orders))
-        .limit(NEWEST)
+        .where(*tenant_conditions(orders, tenant))
+        .order_by(*Sorting(leading_column=c.mode).columns(orders))
+        .limit(NEWEST_ORDERS_CHECKED)
         .subquery()
     )
-    is_told = sa.or_(
-        newest.c.status == OrderStatus.ERROR.value,
-        sa.and_(newest.c.n_failed > 0, newest.c.status.not_in(STOPPED)),
+    needs_attention = sa.or_(
+        newest_orders.c.status == OrderStatus.ERROR.value,
+        sa.and_(newest_orders.c.n_failed > 0, newest_orders.c.status.not_in(STOPPED_STATUSES)),
     )
-    found = sa.select(newest).where(newest.c.created_at > now - LATELY, is_told).order_by(newest.c.id.desc())
-    for row in tx.execute(found.limit(MOST)):
+    query = (
+        sa.select(newest_orders)
+        .where(newest_orders.c.created_at > now - RECENT_PERIOD, needs_attention)
+        .order_by(newest_orders.c.id.desc())
+    )
+    for row in tx.execute(query.limit(MAX_ALERTS_PER_KIND)):
         if row.status == OrderStatus.ERROR.value:
             text = "Nothing of it is mailed. Its page says why, and what is billed."
-            yield Need(f"Order {row.id} was refused", text, f"/orders/{row.id}", "Open the order")
+            yield SenderAlert(f"Order {row.id} was refused", text, f"/orders/{row.id}", "Open the order")
         else:
-            everyone = plural(row.recipient_count, "recipient")
-            text = f"Out of {everyone}. You aren't charged for pieces that fail before printing."
-            title = f"{plural(row.n_failed, 'recipient')} of order {row.id} got no mail"
-            yield Need(title, text, f"/orders/{row.id}/items?status=Failed", "See which", is_bad=False)
+            recipients_label = pluralize(row.recipient_count, "recipient")
+            text = f"Out of {recipients_label}. You aren't charged for pieces that fail before printing."
+            title = f"{pluralize(row.n_failed, 'recipient')} of order {row.id} got no mail"
+            yield SenderAlert(title, text, f"/orders/{row.id}/items?status=Failed", "See which", is_bad=False)
 
 
-def _reported_cards(tx: Tx, who: Tenant, now: datetime) -> Iterator[Need]:
+def _reported_card_alerts(tx: Tx, tenant: Tenant, now: datetime) -> Iterator[SenderAlert]:
     c = giftcards.c
-    found = (
+    query = (
         sa.select(c.item_id, c.order_id, c.report)
-        .where(*rows_of(giftcards, who), c.reported_at > now - REPORTED_LATELY, c.status != "void")
+        .where(*tenant_conditions(giftcards, tenant), c.reported_at > now - REPORT_PERIOD, c.status != "void")
         .order_by(c.reported_at.desc())
-        .limit(MOST)
+        .limit(MAX_ALERTS_PER_KIND)
     )
-    for row in tx.execute(found):
-        text = f"“{_short(row.report)}”" if row.report else "Its reader says that the card does not work."
-        address = f"/orders/{row.order_id}/items/{row.item_id}"
-        yield Need(f"A gift card of order {row.order_id} was reported", text, address, "Look at it")
+    for row in tx.execute(query):
+        text = f"“{_shorten(row.report)}”" if row.report else "Its reader says that the card does not work."
+        path = f"/orders/{row.order_id}/items/{row.item_id}"
+        yield SenderAlert(f"A gift card of order {row.order_id} was reported", text, path, "Look at it")
 
 
-def _automations(tx: Tx, who: Tenant, now: datetime) -> Iterator[Need]:
+def _automation_alerts(tx: Tx, tenant: Tenant, now: datetime) -> Iterator[SenderAlert]:
     c = automations.c
-    found = (
+    query = (
         sa.select(c.id, c.name, c.enabled, c.last_error, c.last_error_at)
-        .where(*rows_of(automations, who), c.last_error_at > now - LATELY)
+        .where(*tenant_conditions(automations, tenant), c.last_error_at > now - RECENT_PERIOD)
         .where(sa.or_(c.failing_since.is_not(None), ~c.enabled))
         .order_by(c.last_error_at.desc())
-        .limit(MOST)
+        .limit(MAX_ALERTS_PER_KIND)
     )
-    for row in tx.execute(found):
-        if row.enabled and is_over(row.last_error_at, now=now):
+    for row in tx.execute(query):
+        if row.enabled and has_recovered(row.last_error_at, now=now):
             continue
         state = "cannot send" if row.enabled else "was switched off"
         title = f"Automation “{row.name}” {state}"
-        yield Need(title, _short(row.last_error or ""), f"/automations/{row.id}", "Mend it")
+        yield SenderAlert(title, _shorten(row.last_error or ""), f"/automations/{row.id}", "Mend it")
 
 
-def _webhooks(tx: Tx, who: Tenant) -> Iterator[Need]:
-    for row in _first(tx, webhooks, who, webhooks.c.status.in_(list(WEBHOOKS)))[:MOST]:
-        said = "Events are kept, and sent once you resume it." if row.status == "paused" else row.last_error
-        title = WEBHOOKS[row.status].format(host=urlsplit(row.url).hostname)
-        text = _short(said or "The receiver does not answer as it should.")
-        yield Need(title, text, f"/webhooks/{row.id}", "Open it", is_bad=row.status != "paused")
+def _webhook_alerts(tx: Tx, tenant: Tenant) -> Iterator[SenderAlert]:
+    for row in _newest_rows(tx, webhooks, tenant, webhooks.c.status.in_(list(WEBHOOK_TITLES)))[:MAX_ALERTS_PER_KIND]:
+        message = "Events are kept, and sent once you resume it." if row.status == "paused" else row.last_error
+        title = WEBHOOK_TITLES[row.status].format(host=urlsplit(row.url).hostname)
+        text = _shorten(message or "The receiver does not answer as it should.")
+        yield SenderAlert(title, text, f"/webhooks/{row.id}", "Open it", is_bad=row.status != "paused")
 
 
-def _imports(tx: Tx, who: Tenant, now: datetime) -> Iterator[Need]:
+def _import_alerts(tx: Tx, tenant: Tenant, now: datetime) -> Iterator[SenderAlert]:
     c = imports.c
-    found = (
+    query = (
         sa.select(c.id, c.file_name, c.status, c.error, c.rows_rejected, c.rows_imported)
-        .where(*rows_of(imports, who), c.finished_at > now - LATELY)
+        .where(*tenant_conditions(imports, tenant), c.finished_at > now - RECENT_PERIOD)
         .where(sa.or_(c.status == "failed", sa.and_(c.status == "done", c.rows_rejected > 0)))
         .order_by(c.finished_at.desc())
-        .limit(MOST)
+        .limit(MAX_ALERTS_PER_KIND)
     )
-    for row in tx.execute(found):
-        name, address = _short(row.file_name, most=60), f"/lists/imports/{row.id}"
+    for row in tx.execute(query):
+        name, path = _shorten(row.file_name, max_length=60), f"/lists/imports/{row.id}"
         if row.status == "failed":
-            yield Need(f"The import of {name} failed", _short(row.error or ""), address, "See why")
+            yield SenderAlert(f"The import of {name} failed", _shorten(row.error or ""), path, "See why")
         else:
-            title = f"{plural(row.rows_rejected, 'row')} of {name} could not be taken"
-            text = f"{plural(row.rows_imported, 'person', 'people')} imported. The others can be mended."
-            yield Need(title, text, address, "See which", is_bad=False)
+            title = f"{pluralize(row.rows_rejected, 'row')} of {name} could not be taken"
+            text = f"{pluralize(row.rows_imported, 'person', 'people')} imported. The others can be mended."
+            yield SenderAlert(title, text, path, "See which", is_bad=False)
 
 
-def _first(tx: Tx, table: sa.Table, who: Tenant, which: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
+def _newest_rows(tx: Tx, table: sa.Table, tenant: Tenant, condition: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
     """The newest few, and one more if there is one."""
-    sorting = Sorting(led_by=table.c.mode).columns(table)
+    sorting = Sorting(leading_column=table.c.mode).columns(table)
     return tx.execute(
-        sa.select(table).where(*rows_of(table, who), which).order_by(*sorting).limit(MOST + 1)
+        sa.select(table)
+        .where(*tenant_conditions(table, tenant), condition)
+        .order_by(*sorting)
+        .limit(MAX_ALERTS_PER_KIND + 1)
     ).all()
 
 
-def _short(text: str, *, most: int = LONGEST) -> str:
+def _shorten(text: str, *, max_length: int = MAX_TEXT_LENGTH) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    return text if len(text) <= max_length else text[: max_length - 1].rstrip() + "…"
 
 
-SENT_LIVE = sa.text(
+HAS_SENT_LIVE_SQL = sa.text(
     "select exists (select from order_counts where account_id = :account and mode = 'live' and n > 0)"
 )
 # Asked only where nothing was ever sent live. Lists that we keep ourselves are nobody's first step, and the
 # receiver that comes with the service is no other software.
-DONE = sa.text(
+STEPS_DONE_SQL = sa.text(
     f"""
     select exists (select from mailing_lists
                     where account_id = :account and type <> 'qrscans'
@@ -241,7 +251,7 @@ DONE = sa.text(
                     where account_id = :account and mode = 'test' and what = 'delivered') as has_delivered,
            exists (select from webhooks
                     where account_id = :account
-                      and url !~ '/receiver/[0-9a-f]{{{RECEIVER_DIGITS}}}/hook$') as has_webhook
+                      and url !~ '/receiver/[0-9a-f]{{{RECEIVER_KEY_DIGITS}}}/hook$') as has_webhook
     """
 )
 
@@ -257,59 +267,58 @@ class FirstStep:
     is_done: bool
 
 
-def first_steps(tx: Tx, who: SignedIn) -> Sequence[FirstStep]:
+def list_first_steps(tx: Tx, user: SignedInUser) -> Sequence[FirstStep]:
     """All of them, or none where there is nothing left to learn: all are done, or real mail went out. Takes a
     transaction that sees both modes."""
-    account = {"account": who.here.account_id}
-    if tx.execute(SENT_LIVE, account).scalar_one():
+    params = {"account": user.here.account_id}
+    if tx.execute(HAS_SENT_LIVE_SQL, params).scalar_one():
         return ()
-    done = tx.execute(DONE, account).one()
+    progress = tx.execute(STEPS_DONE_SQL, params).one()
     steps = [
         FirstStep(
             "Protect your sign-in",
             "A second factor on your phone keeps others out, even if they learn your password.",
             "/settings/second-factor",
             "Turn it on",
-            who.has_second_factor,
+            user.has_second_factor,
         ),
         FirstStep(
             "Say where returned mail goes",
-            "Every card carries a return address. "
-            + ("" if who.is_owner else "An owner of the account sets it."),
-            "/settings/account" if who.is_owner else None,
+            "Every card carries a return address. " + ("" if user.is_owner else "An owner of the account sets it."),
+            "/settings/account" if user.is_owner else None,
             "Set the address",
-            has_return_address(tx, who),
+            has_return_address(tx, user),
         ),
         FirstStep(
             "Bring your people",
             "Import a spreadsheet, and every address is checked on the way in.",
             "/lists/import",
             "Import people",
-            done.has_list,
+            progress.has_list,
         ),
         FirstStep(
             "Write a first card",
             "In testing mode nothing is mailed and nothing is billed: try whatever you like.",
             "/compose",
             "Write a card",
-            done.has_sent,
+            progress.has_sent,
         ),
         FirstStep(
             "Watch it arrive",
             "A test card travels to its door in about half a minute. Its page shows every step.",
             "/orders",
             "See your orders",
-            done.has_delivered,
+            progress.has_delivered,
         ),
         FirstStep(
             "Tell your other software",
             "A webhook lets another program know when a card is delivered or its code is scanned.",
             "/webhooks/new",
             "Add a webhook",
-            done.has_webhook,
+            progress.has_webhook,
         ),
     ]
-    if not who.here.is_test_account:
+    if not user.here.is_test_account:
         steps.append(
             FirstStep(
                 "Send real mail",
@@ -322,9 +331,9 @@ def first_steps(tx: Tx, who: SignedIn) -> Sequence[FirstStep]:
     return () if all(step.is_done for step in steps) else steps
 
 
-def has_return_address(tx: Tx, who: SignedIn) -> bool:
+def has_return_address(tx: Tx, user: SignedInUser) -> bool:
     """Of the reader's sub account, or else of the account."""
-    branch = read_sub_account(tx, who.here.sub_account_id)
-    if branch is not None and branch.return_address:
+    sub_account = read_sub_account(tx, user.here.sub_account_id)
+    if sub_account is not None and sub_account.return_address:
         return True
-    return read_facts(tx, who.here.account_id).has_return_address
+    return read_account_profile(tx, user.here.account_id).has_return_address

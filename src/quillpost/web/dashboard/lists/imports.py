@@ -7,285 +7,316 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports.columns import FIELDS, LEFT_OUT, have_street, require_someone, warnings_of
+from quillpost.recipients.imports.columns import (
+    IGNORED_FIELD,
+    IMPORT_FIELDS,
+    build_warnings,
+    has_street_column,
+    require_address_or_email,
+)
 from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.service import Looked
+from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import MailingList, read_list
-from quillpost.web import csrf
-from quillpost.web import rendering as pages
-from quillpost.web.api.dependencies import id_in_path
+from quillpost.web import csrf, rendering
+from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList
-from quillpost.web.cookies import zone_of
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import Filled, are_you_sure, read_body
+from quillpost.web.cookies import get_zone
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import FormState, read_body, render_confirmation
 from quillpost.web.dashboard.lists.pages import (
-    NO_STREET,
-    field_title,
-    list_asked,
-    list_view,
-    page_of,
-    reason_in_words,
+    STREET_COLUMN_MISSING,
+    field_label,
+    find_query_list,
+    list_path,
+    reason_label,
+    render_list_page,
 )
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
-from quillpost.web.live_updates import stream
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.live_updates import stream_response
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-REJECTS_SHOWN = 100
-ONE = "/lists/imports/{import_id}"
+MAX_REJECTS_SHOWN = 100
+IMPORT_PATH = "/lists/imports/{import_id}"
 
 
 @router.get("/lists/import")
-def import_page(request: Request, who: Reader, parts: OurParts) -> Response:
+def import_page(request: Request, user: CurrentUser, container: Services) -> Response:
     """It calls the API with a token of its reader's session: so a large file is sent with its progress."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        into = list_asked(tx, request)
-    return list_view(request, "import.html", who, parts, into=into, no_street=NO_STREET)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = find_query_list(tx, request)
+    return render_list_page(request, "import.html", user, container, into=mailing_list, no_street=STREET_COLUMN_MISSING)
 
 
-@router.get(ONE)
-def one_page(request: Request, import_id: str, who: Reader, parts: OurParts) -> Response:
-    work, into = _known(parts, who, import_id)
-    return list_view(request, "one_import.html", who, parts, list=into, **_shown(parts, work, into))
-
-
-@router.get(f"{ONE}/live")
-def live(request: Request, import_id: str, who: Reader, parts: OurParts) -> Response:
-    """The same part of the page for as long as the import goes on, and a word when it is over."""
-    number = _known(parts, who, import_id)[0].id
-    zone = zone_of(request)
-
-    def draw() -> Mapping[str, str]:
-        work, into = _known(parts, who, str(number))
-        shown = _shown(parts, work, into)
-        drawn = pages.text_of("lists/import_state.html", zone=zone, now=parts.clock(), list=into, **shown)
-        return {"state": drawn} | ({"over": work.status} if work.is_finished else {})
-
-    return stream(request, who, ("import", number), draw)
-
-
-@router.get(f"{ONE}/rejected.csv")
-def rejected(import_id: str, who: Reader, parts: OurParts) -> Response:
-    work, _ = _known(parts, who, import_id)
-    pieces = report.rejected_rows(parts.db, parts.shelf.store, work)
-    named = f'attachment; filename="import-{work.id}-rejected.csv"'
-    headers = {"Content-Disposition": named, "Cache-Control": "no-store"}
-    return StreamingResponse(pieces, media_type="text/csv", headers=headers)
-
-
-@router.get(f"{ONE}/cancel")
-def cancel_page(request: Request, import_id: str, who: Reader, parts: OurParts) -> Response:
-    work, into = _known(parts, who, import_id)
-    if work.is_finished:
-        return go(_page_of(work))
-    return are_you_sure(
+@router.get(IMPORT_PATH)
+def single_import_page(request: Request, import_id: str, user: CurrentUser, container: Services) -> Response:
+    list_import, mailing_list = _find_import(container, user, import_id)
+    return render_list_page(
         request,
-        who,
-        title=f"Stop importing “{work.file_name}”?",
-        means=[
-            f"Nobody of the file comes onto “{into.description}”.",
-            "You can import it again at any time.",
-        ],
-        button="Stop the import",
-        back=_page_of(work),
+        "one_import.html",
+        user,
+        container,
+        list=mailing_list,
+        **_import_context(container, list_import, mailing_list),
     )
 
 
-@router.post(f"{ONE}/cancel")
-def cancel(import_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    work, _ = _known(parts, who, import_id)
+@router.get(f"{IMPORT_PATH}/live")
+def stream_import(request: Request, import_id: str, user: CurrentUser, container: Services) -> Response:
+    """The same part of the page for as long as the import goes on, and a word when it is over."""
+    number = _find_import(container, user, import_id)[0].id
+    zone = get_zone(request)
+
+    def draw() -> Mapping[str, str]:
+        list_import, mailing_list = _find_import(container, user, str(number))
+        context = _import_context(container, list_import, mailing_list)
+        html = rendering.render_template(
+            "lists/import_state.html", zone=zone, now=container.clock(), list=mailing_list, **context
+        )
+        return {"state": html} | ({"over": list_import.status} if list_import.is_finished else {})
+
+    return stream_response(request, user, ("import", number), draw)
+
+
+@router.get(f"{IMPORT_PATH}/rejected.csv")
+def download_rejected(import_id: str, user: CurrentUser, container: Services) -> Response:
+    list_import, _ = _find_import(container, user, import_id)
+    chunks = report.stream_rejected_rows(container.db, container.storage.store, list_import)
+    disposition = f'attachment; filename="import-{list_import.id}-rejected.csv"'
+    headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+    return StreamingResponse(chunks, media_type="text/csv", headers=headers)
+
+
+@router.get(f"{IMPORT_PATH}/cancel")
+def cancel_page(request: Request, import_id: str, user: CurrentUser, container: Services) -> Response:
+    list_import, mailing_list = _find_import(container, user, import_id)
+    if list_import.is_finished:
+        return redirect(_import_path(list_import))
+    return render_confirmation(
+        request,
+        user,
+        title=f"Stop importing “{list_import.file_name}”?",
+        means=[f"Nobody of the file comes onto “{mailing_list.description}”.", "You can import it again at any time."],
+        button="Stop the import",
+        back_url=_import_path(list_import),
+    )
+
+
+@router.post(f"{IMPORT_PATH}/cancel")
+def cancel_import(import_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
+    list_import, _ = _find_import(container, user, import_id)
     try:
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            import_service.cancel(tx, work.id, clock=parts.clock)
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            import_service.cancel_import(tx, list_import.id, clock=container.clock)
     except Conflict:  # it was over first: its page says how it went
-        return go(_page_of(work), said="import_over")
-    return go(_page_of(work), said="import_stopped")
+        return redirect(_import_path(list_import), flash="import_over")
+    return redirect(_import_path(list_import), flash="import_stopped")
 
 
-def _known(parts: Parts, who: SignedIn, import_id: str) -> tuple[Import, MailingList]:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        work = import_queries.read_import(tx, id_in_path(import_id))
-        return work, read_list(tx, work.mailing_list_id)
+def _find_import(container: Container, user: SignedInUser, import_id: str) -> tuple[Import, MailingList]:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        list_import = import_queries.read_import(tx, parse_path_id(import_id))
+        return list_import, read_list(tx, list_import.mailing_list_id)
 
 
-def _shown(parts: Parts, work: Import, into: MailingList) -> dict[str, Any]:
+def _import_context(container: Container, list_import: Import, mailing_list: MailingList) -> dict[str, Any]:
     """Rejected rows are the service's, and shown to whoever sees the import."""
     rejects = []
-    if work.status == "done" and work.rows_rejected:
-        with parts.db.work() as tx:
-            rejects = import_queries.first_rejects(tx, work.id, most=REJECTS_SHOWN)
+    if list_import.status == "done" and list_import.rows_rejected:
+        with container.db.system_transaction() as tx:
+            rejects = import_queries.list_first_rejects(tx, list_import.id, limit=MAX_REJECTS_SHOWN)
     return {
-        "work": work,
+        "work": list_import,
         "rejects": rejects,
-        "warnings": warnings_of(work.columns),
-        "has_street": have_street(work.columns) or into.is_suppression_list,
-        "has_report": bool(rejects) and work.file_key is not None,
-        "back": page_of(into.id),
-        "field_title": field_title,
-        "reason_in_words": reason_in_words,
+        "warnings": build_warnings(list_import.columns),
+        "has_street": has_street_column(list_import.columns) or mailing_list.is_suppression_list,
+        "has_report": bool(rejects) and list_import.file_key is not None,
+        "back": list_path(mailing_list.id),
+        "field_title": field_label,
+        "reason_in_words": reason_label,
     }
 
 
-def _page_of(work: Import) -> str:
-    return f"/lists/imports/{work.id}"
+def _import_path(list_import: Import) -> str:
+    return f"/lists/imports/{list_import.id}"
 
 
-PAGE = "/lists/paste"
-LONGEST = 2_500_000
-OFFERED = 200
-SHOWN = 5
-COLUMN = "column-"
-NAME = "pasted.csv"
-NOTHING = "Paste some rows first."
-TWICE = "Another column is “{}” already."
-NOBODY = "Choose which column is the street, or at least the e-mail."
+PASTE_PATH = "/lists/paste"
+MAX_PASTE_LENGTH = 2_500_000
+MAX_LISTS_OFFERED = 200
+SAMPLE_ROWS = 5
+COLUMN_PREFIX = "column-"
+PASTED_FILE_NAME = "pasted.csv"
+ROWS_MISSING = "Paste some rows first."
+DUPLICATE_COLUMN = "Another column is “{}” already."
+STREET_MISSING = "Choose which column is the street, or at least the e-mail."
 
 
-@router.get(PAGE)
-def paste_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        into = list_asked(tx, request)
-    return _page(request, who, parts, Filled({} if into is None else {"list": [str(into.id)]}))
+@router.get(PASTE_PATH)
+def paste_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = find_query_list(tx, request)
+    return _render_paste_page(
+        request, user, container, FormState({} if mailing_list is None else {"list": [str(mailing_list.id)]})
+    )
 
 
-@router.post(PAGE)
-def paste(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
+@router.post(PASTE_PATH)
+def import_pasted(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     """Twice: what the columns seem to be is shown first, and imported when that was seen."""
     try:
-        looked = _looked(form)
+        inspection = _inspect_paste(form)
         if form.text("step") != "import":
-            return _page(request, who, parts, Filled(form.fields), looked)
-        made = _import(who, form, looked, parts)
-    except (Invalid, Refused) as refused:
-        back = Filled.back(form, refused, at="rows")
-        return _page(request, who, parts, Filled(back.typed, _placed(back.faults)), _if_readable(form))
-    return go(f"/lists/imports/{made.id}")
+            return _render_paste_page(request, user, container, FormState(form.fields), inspection)
+        list_import = _start_import(user, form, inspection, container)
+    except (Invalid, Refused) as error:
+        form_state = FormState.from_error(form, error, default_field="rows")
+        return _render_paste_page(
+            request,
+            user,
+            container,
+            FormState(form_state.fields, _to_form_errors(form_state.errors)),
+            _try_inspect_paste(form),
+        )
+    return redirect(f"/lists/imports/{list_import.id}")
 
 
-def _looked(form: Form, *, as_chosen: bool = True) -> Looked:
-    rows = form.text("rows", most=LONGEST)
+def _inspect_paste(form: Form, *, uses_choices: bool = True) -> InspectedImport:
+    rows = form.text("rows", max_length=MAX_PASTE_LENGTH)
     if not rows:
-        raise Invalid({"rows": [NOTHING]})
-    chosen = {name.removeprefix(COLUMN): form.text(name) for name in form.fields if name.startswith(COLUMN)}
-    if as_chosen:
-        _require_each_once(chosen)
+        raise Invalid({"rows": [ROWS_MISSING]})
+    chosen_columns = {
+        name.removeprefix(COLUMN_PREFIX): form.text(name) for name in form.fields if name.startswith(COLUMN_PREFIX)
+    }
+    if uses_choices:
+        _require_unique_columns(chosen_columns)
     # Beside choices a box that is not ticked says no; before them nobody was asked.
-    has_header = bool(form.text("header")) if chosen else None
-    mapping = chosen if chosen and as_chosen else None
-    return import_service.look(BytesIO(rows.encode()), name=NAME, mapping=mapping, has_header=has_header)
+    has_header = bool(form.text("header")) if chosen_columns else None
+    mapping = chosen_columns if chosen_columns and uses_choices else None
+    return import_service.inspect_file(
+        BytesIO(rows.encode()), name=PASTED_FILE_NAME, mapping=mapping, has_header=has_header
+    )
 
 
-def _if_readable(form: Form) -> Looked | None:
+def _try_inspect_paste(form: Form) -> InspectedImport | None:
     """For another try; what was chosen stands in the form whether it can be or not."""
     try:
-        return _looked(form, as_chosen=False)
+        return _inspect_paste(form, uses_choices=False)
     except Invalid:
         return None
 
 
-def _import(who: SignedIn, form: Form, looked: Looked, parts: Parts) -> Import:
-    require_someone(looked.columns)
+def _start_import(user: SignedInUser, form: Form, inspection: InspectedImport, container: Container) -> Import:
+    require_address_or_email(inspection.columns)
     if form.number("list") is None:
         read_body(NewMailingList, {"description": form.text("description"), "type": "manual"})
-    key = import_service.keep(parts.shelf.store, looked, now=parts.clock())
+    file_key = import_service.store_file(container.storage.store, inspection, now=container.clock())
     try:
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(
                 tx,
-                who,
-                form.text(csrf.FIELD),
-                instead="They are on their way to the list.",
-                leads_to="/lists",
+                user,
+                form.text(csrf.ONE_TIME_FIELD),
+                hint="They are on their way to the list.",
+                result_path="/lists",
             )
-            return import_service.place(tx, _into(tx, who, form, parts), looked, key, clock=parts.clock)
+            return import_service.create_import(
+                tx, _find_or_create_list(tx, user, form, container), inspection, file_key, clock=container.clock
+            )
     except BaseException:
-        parts.shelf.store.delete(key)
+        container.storage.store.delete(file_key)
         raise
 
 
-def _into(tx: Tx, who: SignedIn, form: Form, parts: Parts) -> int:
+def _find_or_create_list(tx: Tx, user: SignedInUser, form: Form, container: Container) -> int:
     """The list that is chosen, or a new one."""
-    chosen = form.number("list")
-    if chosen is not None:
-        [into] = list_queries.read_lists(tx, [chosen])
-        import_service.require_own(into)
-        if not into.processed:
-            raise Invalid({"list": [import_service.BUSY]})
-        return into.id
+    list_id = form.number("list")
+    if list_id is not None:
+        [mailing_list] = list_queries.read_lists(tx, [list_id])
+        import_service.require_own_list(mailing_list)
+        if not mailing_list.processed:
+            raise Invalid({"list": [import_service.LIST_BUSY]})
+        return mailing_list.id
     body = read_body(NewMailingList, {"description": form.text("description"), "type": "manual"})
-    made = list_service.make_list(tx, who.caller, parts.sealer, body.columns(parts), now=parts.clock())
-    return made.id
+    new_list = list_service.create_list(
+        tx, user.caller, container.encryptor, body.columns(container), now=container.clock()
+    )
+    return new_list.id
 
 
-def _require_each_once(chosen: Mapping[str, str]) -> None:
+def _require_unique_columns(chosen_columns: Mapping[str, str]) -> None:
     """Of columns that are taken for the same, all but the first are wrong."""
-    taken, faults = set[str](), dict[str, list[str]]()
-    for place, field in chosen.items():
-        if field in taken:
-            faults[f"{COLUMN}{place}"] = [TWICE.format(field_title(field))]
-        taken |= {field} - {LEFT_OUT}
-    if faults:
-        raise Invalid(faults)
+    seen_fields, errors = set[str](), dict[str, list[str]]()
+    for column, field in chosen_columns.items():
+        if field in seen_fields:
+            errors[f"{COLUMN_PREFIX}{column}"] = [DUPLICATE_COLUMN.format(field_label(field))]
+        seen_fields |= {field} - {IGNORED_FIELD}
+    if errors:
+        raise Invalid(errors)
 
 
-def _placed(faults: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _to_form_errors(errors: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     """At what the form has for it: a column's row, all columns, or the rows that cannot be read."""
-    placed: dict[str, list[str]] = {}
-    for name, told in faults.items():
+    placed_errors: dict[str, list[str]] = {}
+    for name, messages in errors.items():
         if name == "mapping":
-            placed[name] = [NOBODY]
+            placed_errors[name] = [STREET_MISSING]
         elif name.startswith("mapping."):
-            placed.setdefault(COLUMN + name.removeprefix("mapping."), []).extend(told)
+            placed_errors.setdefault(COLUMN_PREFIX + name.removeprefix("mapping."), []).extend(messages)
         else:
-            placed.setdefault("rows" if name == "file" else name, []).extend(told)
-    return placed
+            placed_errors.setdefault("rows" if name == "file" else name, []).extend(messages)
+    return placed_errors
 
 
-def _page(
-    request: Request, who: SignedIn, parts: Parts, form: Filled, looked: Looked | None = None
+def _render_paste_page(
+    request: Request,
+    user: SignedInUser,
+    container: Container,
+    form: FormState,
+    inspection: InspectedImport | None = None,
 ) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        offered = list_queries.list_page(tx, PageRequest(1, OFFERED)).rows
-        chosen = id_in_path(form.values.get("list", ""))
-        if chosen and chosen not in {each.id for each in offered}:
-            offered += list_queries.known_lists(tx, [chosen]).values()
-    bars = any(each.id == chosen and each.is_suppression_list for each in offered)
-    return list_view(
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        offered_lists = list_queries.read_list_page(tx, PageRequest(1, MAX_LISTS_OFFERED)).rows
+        chosen_id = parse_path_id(form.values.get("list", ""))
+        if chosen_id and chosen_id not in {each.id for each in offered_lists}:
+            offered_lists += list_queries.find_lists(tx, [chosen_id]).values()
+    is_suppression = any(each.id == chosen_id and each.is_suppression_list for each in offered_lists)
+    return render_list_page(
         request,
         "paste.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
-        own=[each for each in offered if each.kept_for is None],
-        looked=looked,
-        fields=[(field, field_title(field)) for field in FIELDS],
-        samples=[] if looked is None else _samples(looked),
-        warnings=[] if looked is None else _warnings(looked, bars=bars),
+        own=[each for each in offered_lists if each.kept_for is None],
+        looked=inspection,
+        fields=[(field, field_label(field)) for field in IMPORT_FIELDS],
+        samples=[] if inspection is None else _samples(inspection),
+        warnings=[] if inspection is None else _warnings(inspection, is_suppression=is_suppression),
     )
 
 
-def _warnings(looked: Looked, *, bars: bool) -> list[str]:
+def _warnings(inspection: InspectedImport, *, is_suppression: bool) -> list[str]:
     """On a list that bars people their e-mail is enough."""
-    is_enough = bars or have_street(looked.columns)
-    return ([] if is_enough else [NO_STREET]) + warnings_of(looked.columns)
+    is_enough = is_suppression or has_street_column(inspection.columns)
+    return ([] if is_enough else [STREET_COLUMN_MISSING]) + build_warnings(inspection.columns)
 
 
-def _samples(looked: Looked) -> list[str]:
+def _samples(inspection: InspectedImport) -> list[str]:
     """Of each column what stands in its first rows."""
     return [
-        " · ".join(row[place] for row in looked.rows[:SHOWN] if place < len(row) and row[place])[:200]
-        for place in range(looked.layout.width)
+        " · ".join(row[place] for row in inspection.rows[:SAMPLE_ROWS] if place < len(row) and row[place])[:200]
+        for place in range(inspection.layout.width)
     ]

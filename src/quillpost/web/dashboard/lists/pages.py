@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import tenant
-from quillpost.accounts.sub_accounts import list_sub_accounts, titles_of
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import Page, PageRequest
@@ -19,24 +19,24 @@ from quillpost.recipients import suppression
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
-from quillpost.recipients.lists.export import chunks, csv_file
+from quillpost.recipients.lists.export import read_chunks, write_csv_file
 from quillpost.recipients.lists.queries import MailingList, read_list
 from quillpost.recipients.queries import Recipient
-from quillpost.recipients.rules import TEXTS
-from quillpost.recipients.search import Found, looks_everywhere, search
-from quillpost.recipients.suppression import Answer
+from quillpost.recipients.rules import TEXT_FIELDS
+from quillpost.recipients.search import RecipientSearchResult, search_list, searches_substrings
+from quillpost.recipients.suppression import SuppressionCheck
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.mailing_lists.endpoints import NewMailingList, deliverability_of
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
 from quillpost.web.api.recipients.schemas import PersonFields
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import EMPTY, Filled, read_body, show_form
-from quillpost.web.dashboard.lists_common import asked_page
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page
+from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentUser, Services
 
-KINDS: Final[Mapping[str, str]] = {
+SOURCE_LABELS: Final[Mapping[str, str]] = {
     "csv": "From a file",
     "manual": "By hand",
     "map": "Bought around an address",
@@ -50,14 +50,14 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Where the people of a list come from."""
 
-BARS_BY: Final[Mapping[str, str]] = {
+SUPPRESS_BY_LABELS: Final[Mapping[str, str]] = {
     "address": "Everyone at the same address",
     "household": "The same family at the same address",
     "email": "Whoever has the same e-mail, wherever they live",
 }
 """Whom an entry of a suppression list keeps from being mailed to."""
 
-FIELD_TITLES: Final[Mapping[str, str]] = {
+FIELD_LABELS: Final[Mapping[str, str]] = {
     "address": "Street address",
     "address2": "Apartment or suite",
     "province": "State or province",
@@ -68,241 +68,258 @@ FIELD_TITLES: Final[Mapping[str, str]] = {
 }
 """Of a person, where the API's word is not what people say."""
 
-NO_STREET: Final = (
+STREET_COLUMN_MISSING: Final = (
     "No column is the street: nobody of these can be mailed to. Choose the column that is, or go on for their"
     " e-mail alone."
 )
-LONGEST_SOUGHT = 300
+MAX_SEARCH_LENGTH = 300
 
 
-def list_view(
+def render_list_page(
     request: Request,
     template: str,
-    who: SignedIn,
-    parts: Parts,
+    user: SignedInUser,
+    container: Container,
     *,
-    form: Filled = EMPTY,
+    form: FormState = EMPTY_FORM,
     **values: Any,
 ) -> Response:
-    return show_form(request, f"lists/{template}", who, form, now=parts.clock(), kinds=KINDS, **values)
+    return render_form_page(
+        request, f"lists/{template}", user, form, now=container.clock(), kinds=SOURCE_LABELS, **values
+    )
 
 
-def known_list(parts: Parts, who: SignedIn, list_id: str) -> MailingList:
+def find_list(container: Container, user: SignedInUser, list_id: str) -> MailingList:
     """The list that a path names, or `NotFound`."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        return read_list(tx, id_in_path(list_id))
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        return read_list(tx, parse_path_id(list_id))
 
 
-def page_of(list_id: int, *, tab: str = "") -> str:
+def list_path(list_id: int, *, tab: str = "") -> str:
     return f"/lists/{list_id}{f'/{tab}' if tab else ''}"
 
 
-def sought_in(request: Request) -> str:
+def read_search_text(request: Request) -> str:
     """What is looked for, as the query says it; no letter that the database could not hold."""
-    given = request.query_params.get("query", "")[:LONGEST_SOUGHT]
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in given).split())
+    text = request.query_params.get("query", "")[:MAX_SEARCH_LENGTH]
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
-def list_asked(tx: Tx, request: Request) -> MailingList | None:
+def find_query_list(tx: Tx, request: Request) -> MailingList | None:
     """The list of `?list=`; `NotFound` where it is nobody's, or another's."""
-    given = request.query_params.get("list", "").strip()
-    return read_list(tx, id_in_path(given)) if given else None
+    list_id = request.query_params.get("list", "").strip()
+    return read_list(tx, parse_path_id(list_id)) if list_id else None
 
 
-def sub_accounts_of(tx: Tx, who: SignedIn) -> Mapping[int, str]:
+def list_sub_account_titles(tx: Tx, user: SignedInUser) -> Mapping[int, str]:
     """Those among which the reader may choose: none for whoever is limited to one."""
-    return {} if who.here.sub_account_id is not None else titles_of(list_sub_accounts(tx))
+    return {} if user.here.sub_account_id is not None else label_sub_accounts(list_sub_accounts(tx))
 
 
-def texts_of(form: Form, names: Sequence[str]) -> dict[str, str | None]:
+def read_texts(form: Form, names: Sequence[str]) -> dict[str, str | None]:
     """The fields of these names; what is empty is none."""
     return {name: form.text(name) or None for name in names}
 
 
-def field_title(field: str) -> str:
+def field_label(field: str) -> str:
     """A field of a person as its form calls it."""
-    words = field.replace("_", " ")
-    if words.startswith("custom"):
-        words = f"custom {words.removeprefix('custom').strip()}"
-    return FIELD_TITLES.get(field) or words[:1].upper() + words[1:]
+    label = field.replace("_", " ")
+    if label.startswith("custom"):
+        label = f"custom {label.removeprefix('custom').strip()}"
+    return FIELD_LABELS.get(field) or label[:1].upper() + label[1:]
 
 
-def reason_in_words(reason: str) -> str:
+def reason_label(reason: str) -> str:
     """Why a row was not taken, its field called as people call it."""
-    field, parted, why = reason.partition(": ")
-    return f"{field_title(field)}: {why}" if parted and field in (*TEXTS, "dob", "anniversary") else reason
+    field, separator, explanation = reason.partition(": ")
+    return (
+        f"{field_label(field)}: {explanation}"
+        if separator and field in (*TEXT_FIELDS, "dob", "anniversary")
+        else reason
+    )
 
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = "/lists"
-PER_PAGE = 25
+LISTS_PATH = "/lists"
+LISTS_PER_PAGE = 25
 
 
-@router.get(PAGE)
-def lists_page(request: Request, who: Reader, parts: OurParts) -> Response:
+@router.get(LISTS_PATH)
+def lists_page(request: Request, user: CurrentUser, container: Services) -> Response:
     """Suppression lists have a page of their own: nobody writes to those."""
-    sought = sought_in(request)
-    asked = asked_page(request.query_params.get("page", ""), per_page=PER_PAGE)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        page = list_queries.list_page(tx, asked, description=sought, bars=False)
-        barring = list_queries.list_page(tx, PageRequest(1, 1), bars=True).total
-        titles = sub_accounts_of(tx, who)
-    return list_view(
-        request, "index.html", who, parts, page=page, sought=sought, barring=barring, titles=titles
+    search_text = read_search_text(request)
+    page_request = parse_page(request.query_params.get("page", ""), per_page=LISTS_PER_PAGE)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        page = list_queries.read_list_page(tx, page_request, description=search_text, is_suppression_list=False)
+        suppression_list_count = list_queries.read_list_page(tx, PageRequest(1, 1), is_suppression_list=True).total
+        titles = list_sub_account_titles(tx, user)
+    return render_list_page(
+        request,
+        "index.html",
+        user,
+        container,
+        page=page,
+        sought=search_text,
+        barring=suppression_list_count,
+        titles=titles,
     )
 
 
-@router.get(f"{PAGE}/new")
-def new_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    bars = request.query_params.get("suppression") is not None
-    usual = {"suppress_by": ["address"]} | ({"is_suppression_list": ["on"]} if bars else {})
-    return _form_page(request, who, parts, Filled(usual))
+@router.get(f"{LISTS_PATH}/new")
+def new_list_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    is_suppression = request.query_params.get("suppression") is not None
+    defaults = {"suppress_by": ["address"]} | ({"is_suppression_list": ["on"]} if is_suppression else {})
+    return _render_form(request, user, container, FormState(defaults))
 
 
-@router.post(f"{PAGE}/new")
-def create(request: Request, who: Reader, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{LISTS_PATH}/new")
+def create_list(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     try:
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead="Your list is there.", leads_to=PAGE)
-            body = read_body(NewMailingList, list_fields(form))
-            made = list_service.make_list(
-                tx, who.caller, parts.sealer, body.columns(parts), now=parts.clock()
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(
+                tx, user, form.text(csrf.ONE_TIME_FIELD), hint="Your list is there.", result_path=LISTS_PATH
             )
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, Filled.back(form, refused, at="description"))
-    return go(page_of(made.id), said="list_made")
+            body = read_body(NewMailingList, read_list_fields(form))
+            mailing_list = list_service.create_list(
+                tx, user.caller, container.encryptor, body.columns(container), now=container.clock()
+            )
+    except (Invalid, Refused) as error:
+        return _render_form(request, user, container, FormState.from_error(form, error, default_field="description"))
+    return redirect(list_path(mailing_list.id), flash="list_made")
 
 
-def list_fields(form: Form) -> Mapping[str, Any]:
+def read_list_fields(form: Form) -> Mapping[str, Any]:
     """A list as its form says it, in the words of the API."""
-    bars = bool(form.text("is_suppression_list"))
-    said: dict[str, Any] = {
+    is_suppression = bool(form.text("is_suppression_list"))
+    fields: dict[str, Any] = {
         "description": form.text("description"),
-        "qrcode_url": form.text("qrcode_url", most=3_000) or None,
-        "is_suppression_list": bars,
+        "qrcode_url": form.text("qrcode_url", max_length=3_000) or None,
+        "is_suppression_list": is_suppression,
     }
-    if bars:
-        said["suppress_by"] = form.text("suppress_by") or None
+    if is_suppression:
+        fields["suppress_by"] = form.text("suppress_by") or None
     if "sub_account_id" in form.fields:
-        said["sub_account_id"] = form.number("sub_account_id")
-    return said
+        fields["sub_account_id"] = form.number("sub_account_id")
+    return fields
 
 
-def _form_page(request: Request, who: SignedIn, parts: Parts, form: Filled) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        titles = sub_accounts_of(tx, who)
-    return list_view(request, "new.html", who, parts, form=form, titles=titles, bars_by=BARS_BY)
+def _render_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        titles = list_sub_account_titles(tx, user)
+    return render_list_page(request, "new.html", user, container, form=form, titles=titles, bars_by=SUPPRESS_BY_LABELS)
 
 
-SUPPRESSION_PAGE = "/lists/suppression"
-MOST_COUNTED = 10_001
-ASKED = ("name", "address", "email")
+SUPPRESSION_PATH = "/lists/suppression"
+MAX_COUNTED = 10_001
+LOOKUP_FIELDS = ("name", "address", "email")
 
 
-@router.get(SUPPRESSION_PAGE)
-def suppression_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    return _page(request, who, parts, EMPTY)
+@router.get(SUPPRESSION_PATH)
+def suppression_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    return _render_suppression_page(request, user, container, EMPTY_FORM)
 
 
-@router.post(SUPPRESSION_PAGE)
-def look_up(request: Request, who: Reader, form: PostedForm, parts: OurParts) -> Response:
+@router.post(SUPPRESSION_PATH)
+def look_up_suppression(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     """Whether mail to somebody is held back. A form, though nothing changes: whom one asks for stands in no
     URL."""
     try:
-        row = read_body(PersonFields, texts_of(form, ASKED)).person()
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            answer = suppression.ask(tx, who.caller, row)
-    except Invalid as refused:
-        loose = [told for name, several in refused.fields.items() if name not in ASKED for told in several]
-        faults = {name: told for name, told in refused.fields.items() if name in ASKED}
-        if loose:
-            faults["address"] = [*faults.get("address", ()), *loose]
-        return _page(request, who, parts, Filled(form.fields, faults))
-    return _page(request, who, parts, Filled(form.fields), answer)
+        row = read_body(PersonFields, read_texts(form, LOOKUP_FIELDS)).person_fields()
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            lookup = suppression.check_suppression(tx, user.caller, row)
+    except Invalid as error:
+        other_messages = [
+            message for name, messages in error.fields.items() if name not in LOOKUP_FIELDS for message in messages
+        ]
+        errors = {name: message for name, message in error.fields.items() if name in LOOKUP_FIELDS}
+        if other_messages:
+            errors["address"] = [*errors.get("address", ()), *other_messages]
+        return _render_suppression_page(request, user, container, FormState(form.fields, errors))
+    return _render_suppression_page(request, user, container, FormState(form.fields), lookup)
 
 
-def _page(
-    request: Request, who: SignedIn, parts: Parts, form: Filled, answer: Answer | None = None
+def _render_suppression_page(
+    request: Request, user: SignedInUser, container: Container, form: FormState, lookup: SuppressionCheck | None = None
 ) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        page = list_queries.list_page(
-            tx, asked_page(request.query_params.get("page", ""), per_page=PER_PAGE), bars=True
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        page = list_queries.read_list_page(
+            tx, parse_page(request.query_params.get("page", ""), per_page=LISTS_PER_PAGE), is_suppression_list=True
         )
-        forgotten = suppression.forgotten(tx, most=MOST_COUNTED)
-    return list_view(
+        erased_count = suppression.count_erased_suppressions(tx, limit=MAX_COUNTED)
+    return render_list_page(
         request,
         "suppression.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
         page=page,
-        forgotten=forgotten,
-        most_counted=MOST_COUNTED,
-        bars_by=BARS_BY,
-        answer=answer,
+        forgotten=erased_count,
+        most_counted=MAX_COUNTED,
+        bars_by=SUPPRESS_BY_LABELS,
+        answer=lookup,
     )
 
 
-PEOPLE_A_PAGE = 50
-DEEPEST = 50_000
+PEOPLE_PER_PAGE = 50
+MAX_PAGE_OFFSET = 50_000
 """How far from the nearer end of a list one leafs: skipping takes time, and nobody finds somebody so."""
-IMPORTS_SHOWN = 50
+MAX_IMPORTS_SHOWN = 50
 
 
 @router.get("/lists/{list_id}")
-def people_page(request: Request, list_id: str, who: Reader, parts: OurParts) -> Response:
+def people_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
     """Everyone in the order in which they came, or those who are looked for."""
-    sought = sought_in(request)
-    asked = asked_page(request.query_params.get("page", ""), per_page=PEOPLE_A_PAGE)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        mailing_list = list_queries.read_list(tx, id_in_path(list_id))
-        page: Page[Recipient] = Page([], mailing_list.total_recipients, asked)
-        is_deep = asked.window(page.total).skip > DEEPEST
-        if sought:
-            shown = search(parts.db, tx, mailing_list, sought)
+    search_text = read_search_text(request)
+    page_request = parse_page(request.query_params.get("page", ""), per_page=PEOPLE_PER_PAGE)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
+        page: Page[Recipient] = Page([], mailing_list.total_recipients, page_request)
+        is_too_deep = page_request.window(page.total).offset > MAX_PAGE_OFFSET
+        if search_text:
+            result = search_list(container.db, tx, mailing_list, search_text)
         else:
-            page = page if is_deep else recipient_queries.list_recipients(tx, mailing_list, asked)
-            shown = Found(page.rows, is_cut=False)
-    return list_view(
+            page = page if is_too_deep else recipient_queries.read_list_page(tx, mailing_list, page_request)
+            result = RecipientSearchResult(page.rows, is_truncated=False)
+    return render_list_page(
         request,
         "people.html",
-        who,
-        parts,
+        user,
+        container,
         list=mailing_list,
         tab="people",
-        people=[(one, deliverability_of(one.person)) for one in shown.people],
+        people=[(recipient, serialize_deliverability(recipient.person)) for recipient in result.recipients],
         page=page,
-        sought=sought,
-        is_cut=shown.is_cut,
-        is_deep=is_deep,
-        looks_everywhere=looks_everywhere(mailing_list),
+        sought=search_text,
+        is_cut=result.is_truncated,
+        is_deep=is_too_deep,
+        looks_everywhere=searches_substrings(mailing_list),
     )
 
 
 @router.get("/lists/{list_id}/imports")
-def imports_page(request: Request, list_id: str, who: Reader, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        mailing_list = list_queries.read_list(tx, id_in_path(list_id))
-        imports = import_queries.recent_imports(tx, mailing_list.id, most=IMPORTS_SHOWN)
-    return list_view(request, "imports.html", who, parts, list=mailing_list, tab="imports", imports=imports)
+def imports_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
+        imports = import_queries.list_recent_imports(tx, mailing_list.id, limit=MAX_IMPORTS_SHOWN)
+    return render_list_page(request, "imports.html", user, container, list=mailing_list, tab="imports", imports=imports)
 
 
 @router.get("/lists/{list_id}/export.csv")
-def export(list_id: str, who: Reader, parts: OurParts) -> Response:
+def export_list(list_id: str, user: CurrentUser, container: Services) -> Response:
     """The file that the API gives; who took it along is noted with it."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = list_queries.read_list(tx, id_in_path(list_id))
-        audit_service.note(
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
+        audit_service.record_audit_entry(
             tx,
-            who.here.account_id,
+            user.here.account_id,
             "list.exported",
-            who.actor,
-            about={"name": found.description, "id": found.id},
-            sub_account_id=found.sub_account_id,
-            now=parts.clock(),
+            user.actor,
+            about={"name": mailing_list.description, "id": mailing_list.id},
+            sub_account_id=mailing_list.sub_account_id,
+            now=container.clock(),
         )
-        file = csv_file(tx, found.id)
-    named = f'attachment; filename="mailing-list-{found.id}.csv"'
-    headers = {"Content-Disposition": named, "Cache-Control": "no-store"}
-    return StreamingResponse(chunks(file), media_type="text/csv", headers=headers)
+        exported_file = write_csv_file(tx, mailing_list.id)
+    disposition = f'attachment; filename="mailing-list-{mailing_list.id}.csv"'
+    headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
+    return StreamingResponse(read_chunks(exported_file), media_type="text/csv", headers=headers)

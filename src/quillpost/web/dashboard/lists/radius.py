@@ -6,33 +6,33 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.billing.rules import LEAD_CENTS
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Unavailable, Unpaid
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.leads import service as lead_service
-from quillpost.recipients.leads.rules import ALL, FEWEST, MOST
-from quillpost.recipients.leads.search import Find
+from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECORDS
+from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.web import csrf
-from quillpost.web.api.bodies import said, whole_number
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.radius.endpoints import found_by
+from quillpost.web.api.bodies import parse_digits, strip_or_none
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import Filled, read_body
-from quillpost.web.dashboard.lists.pages import list_asked, list_view, page_of, sub_accounts_of
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import FormState, read_body
+from quillpost.web.dashboard.lists.pages import find_query_list, list_path, list_sub_account_titles, render_list_page
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = "/lists/radius"
-OFFERED = 200
-USUAL: Final = {"record_count": ["100"], "condos": ["on"], "businesses": ["on"]}
-RECORDS: Final[Mapping[str, str]] = {
+PAGE_PATH = "/lists/radius"
+MAX_LISTS_OFFERED = 200
+DEFAULT_FIELDS: Final = {"record_count": ["100"], "condos": ["on"], "businesses": ["on"]}
+RECORD_TYPE_LABELS: Final[Mapping[str, str]] = {
     "newhomeowner": "New homeowners",
     "firsttimehomebuyer": "First-time home buyers",
     "likelytomove": "Likely to move",
@@ -53,120 +53,131 @@ RECORDS: Final[Mapping[str, str]] = {
 """Kinds of records, in words for people."""
 
 
-@router.get(PAGE)
-def radius_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        into = list_asked(tx, request)
-    return _page(request, who, parts, Filled(USUAL | ({} if into is None else {"list": [str(into.id)]})))
+@router.get(PAGE_PATH)
+def radius_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = find_query_list(tx, request)
+    return _render_page(
+        request,
+        user,
+        container,
+        FormState(DEFAULT_FIELDS | ({} if mailing_list is None else {"list": [str(mailing_list.id)]})),
+    )
 
 
-@router.post(PAGE)
-def count(request: Request, who: Reader, form: PostedForm, parts: OurParts) -> Response:
+@router.post(PAGE_PATH)
+def count_leads(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     """Asking is free."""
     try:
-        found, _ = found_by(_body(form), who.caller, parts)
-    except (Invalid, Refused, Unavailable) as refused:
-        return _back(request, who, parts, form, refused)
-    return _page(request, who, parts, Filled(form.fields), found)
+        leads, _ = find_leads(_read_body(form), user.caller, container)
+    except (Invalid, Refused, Unavailable) as error:
+        return _render_errors(request, user, container, form, error)
+    return _render_page(request, user, container, FormState(form.fields), leads)
 
 
-@router.post(f"{PAGE}/buy")
-def buy(request: Request, who: Reader, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PAGE_PATH}/buy")
+def buy_leads(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     """Never for more than the price that was shown."""
     try:
-        body = _body(form)
-        found, home = found_by(body, who.caller, parts)
-        if found.cents > (whole_number(form.text("shown")) or 0):
-            return _page(request, who, parts, Filled(form.fields), found, is_another=True)
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead="The addresses are yours.", leads_to="/lists")
-            onto, _ = lead_service.buy_onto_list(
-                tx,
-                who.caller,
-                parts.sealer,
-                found,
-                body.search(),
-                into=body.mailing_list_id,
-                home=home,
-                name=said(body.description),
-                kind="map",
-                needs_credit=parts.worlds[who.mode].needs_credit,
-                now=parts.clock(),
+        body = _read_body(form)
+        leads, sub_account_id = find_leads(body, user.caller, container)
+        if leads.cents > (parse_digits(form.text("shown")) or 0):
+            return _render_page(request, user, container, FormState(form.fields), leads, is_price_changed=True)
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(
+                tx, user, form.text(csrf.ONE_TIME_FIELD), hint="The addresses are yours.", result_path="/lists"
             )
-    except (Invalid, Refused, Unavailable, Unpaid) as refused:
-        return _back(request, who, parts, form, refused)
-    return go(page_of(onto.id), said="radius_bought")
+            mailing_list, _ = lead_service.buy_onto_list(
+                tx,
+                user.caller,
+                container.encryptor,
+                leads,
+                body.to_search(),
+                mailing_list_id=body.mailing_list_id,
+                sub_account_id=sub_account_id,
+                name=strip_or_none(body.description),
+                list_type="map",
+                needs_credit=container.environments[user.mode].needs_credit,
+                now=container.clock(),
+            )
+    except (Invalid, Refused, Unavailable, Unpaid) as error:
+        return _render_errors(request, user, container, form, error)
+    return redirect(list_path(mailing_list.id), flash="radius_bought")
 
 
-def _body(form: Form) -> RadiusCall:
-    return read_body(RadiusCall, _wish(form))
+def _read_body(form: Form) -> RadiusCall:
+    return read_body(RadiusCall, _radius_fields(form))
 
 
-def _wish(form: Form) -> Mapping[str, Any]:
+def _radius_fields(form: Form) -> Mapping[str, Any]:
     """The search as its form says it, in the words of the API."""
     days = form.text("mailed_within_days")
-    wish: dict[str, Any] = {
+    order_request: dict[str, Any] = {
         "address": form.text("address"),
-        "record_count": _number(form.text("record_count")),
-        "record_types": ",".join(form.many("record_types")) or ALL,
+        "record_count": _parse_number(form.text("record_count")),
+        "record_types": ",".join(form.values("record_types")) or ALL_RECORDS,
         "include_condos": bool(form.text("condos")),
         "include_businesses": bool(form.text("businesses")),
         "use_property_owner": bool(form.text("owner")),
         "include_search_address": bool(form.text("itself")),
         "exclude_already_mailed": bool(form.text("unmailed")),
-        "mailed_within_days": _number(days) if days and form.text("unmailed") else None,
+        "mailed_within_days": _parse_number(days) if days and form.text("unmailed") else None,
         "mailing_list_id": form.number("list"),
         "description": form.text("description") or None,
     }
-    if wish["mailing_list_id"] is None:
-        wish["sub_account_id"] = form.number("sub_account_id")
-    return wish
+    if order_request["mailing_list_id"] is None:
+        order_request["sub_account_id"] = form.number("sub_account_id")
+    return order_request
 
 
-def _number(written: str) -> int | str:
-    number = whole_number(written.replace(",", ""))
-    return written if number is None else number
+def _parse_number(text: str) -> int | str:
+    number = parse_digits(text.replace(",", ""))
+    return text if number is None else number
 
 
-def _back(request: Request, who: SignedIn, parts: Parts, form: Form, refused: QuillpostError) -> Response:
-    faults = dict(refused.fields) if isinstance(refused, Invalid) else {"address": [refused.message]}
-    names = {"mailing_list_id": "list", "postal_code": "address"}
-    return _page(
+def _render_errors(
+    request: Request, user: SignedInUser, container: Container, form: Form, error: QuillpostError
+) -> Response:
+    errors = dict(error.fields) if isinstance(error, Invalid) else {"address": [error.message]}
+    form_fields = {"mailing_list_id": "list", "postal_code": "address"}
+    return _render_page(
         request,
-        who,
-        parts,
-        Filled(form.fields, {names.get(name, name): told for name, told in faults.items()}),
+        user,
+        container,
+        FormState(form.fields, {form_fields.get(name, name): messages for name, messages in errors.items()}),
     )
 
 
-def _page(
+def _render_page(
     request: Request,
-    who: SignedIn,
-    parts: Parts,
-    form: Filled,
-    found: Find | None = None,
+    user: SignedInUser,
+    container: Container,
+    form: FormState,
+    leads: LeadSearchResult | None = None,
     *,
-    is_another: bool = False,
+    is_price_changed: bool = False,
 ) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        offered = list_queries.list_page(tx, PageRequest(1, OFFERED), bars=False).rows
-        titles = sub_accounts_of(tx, who)
-        chosen = id_in_path(form.values.get("list", ""))
-        if chosen and chosen not in {each.id for each in offered}:
-            offered += list_queries.known_lists(tx, [chosen]).values()
-    return list_view(
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        offered_lists = list_queries.read_list_page(
+            tx, PageRequest(1, MAX_LISTS_OFFERED), is_suppression_list=False
+        ).rows
+        titles = list_sub_account_titles(tx, user)
+        chosen_id = parse_path_id(form.values.get("list", ""))
+        if chosen_id and chosen_id not in {each.id for each in offered_lists}:
+            offered_lists += list_queries.find_lists(tx, [chosen_id]).values()
+    return render_list_page(
         request,
         "radius.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
-        own=[each for each in offered if each.kept_for is None],
+        own=[each for each in offered_lists if each.kept_for is None],
         titles=titles,
-        records=RECORDS,
-        found=found,
-        counted=form.typed,
-        is_another=is_another,
-        fewest=FEWEST,
-        most=MOST,
+        records=RECORD_TYPE_LABELS,
+        found=leads,
+        counted=form.fields,
+        is_another=is_price_changed,
+        fewest=MIN_RECORDS,
+        most=MAX_RECORDS,
         cents_each=LEAD_CENTS,
     )

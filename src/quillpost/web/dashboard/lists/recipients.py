@@ -6,217 +6,240 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.privacy.erasure import erase, foretell
-from quillpost.privacy.models import Whom, whom_of
+from quillpost.privacy.erasure import erase_subject, preview_erasure
+from quillpost.privacy.models import ErasureSubject, parse_subject
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import MailingList, read_list
 from quillpost.recipients.queries import Recipient, read_recipient
-from quillpost.recipients.rules import ADDRESS, CUSTOM, TEXTS, written
+from quillpost.recipients.rules import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, person_to_fields
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.mailing_lists.endpoints import deliverability_of
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import EMPTY, Filled, are_you_sure, read_body
-from quillpost.web.dashboard.lists.pages import known_list, list_view, page_of, texts_of
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation
+from quillpost.web.dashboard.lists.pages import find_list, list_path, read_texts, render_list_page
 from quillpost.web.forms import PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-FIELDS: Final = (*TEXTS, "dob", "anniversary")
+FORM_FIELDS: Final = (*TEXT_FIELDS, "dob", "anniversary")
 """Of the form: all that the API knows of somebody."""
-NOT_CHOSEN = "Choose what the person is known by."
-ONE = "/lists/{list_id}/people/{recipient_id}"
+IDENTIFIER_MISSING = "Choose what the person is known by."
+RECIPIENT_PATH = "/lists/{list_id}/people/{recipient_id}"
 
 
 @router.get("/lists/{list_id}/people/new")
-def new_page(request: Request, list_id: str, who: Reader, parts: OurParts) -> Response:
-    return _form_page(request, who, parts, known_list(parts, who, list_id), EMPTY)
+def new_recipient_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
+    return _render_form(request, user, container, find_list(container, user, list_id), EMPTY_FORM)
 
 
 @router.post("/lists/{list_id}/people/new")
-def create(request: Request, list_id: str, who: Reader, form: PostedForm, parts: OurParts) -> Response:
-    """With a second button, the next one right after."""
-    onto = known_list(parts, who, list_id)
-    back = page_of(onto.id)
-    try:
-        body = read_body(NewRecipient, texts_of(form, FIELDS) | {"mailing_list_id": onto.id})
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead="They are on the list.", leads_to=back)
-            recipient_service.add_recipient(tx, onto.id, body.person(), clock=parts.clock)
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, onto, Filled.back(form, refused, at="name"))
-    return go(f"{back}/people/new" if form.text("then") == "another" else back, said="recipient_added")
-
-
-@router.get(ONE)
-def one_page(request: Request, list_id: str, recipient_id: str, who: Reader, parts: OurParts) -> Response:
-    onto, known = _known(parts, who, list_id, recipient_id)
-    typed = {name: [text] for name, text in written(known.person).items() if text is not None}
-    return _form_page(request, who, parts, onto, Filled(typed), known)
-
-
-@router.post(ONE)
-def change(
-    request: Request, list_id: str, recipient_id: str, who: Reader, form: PostedForm, parts: OurParts
+def create_recipient(
+    request: Request, list_id: str, user: CurrentUser, form: PostedForm, container: Services
 ) -> Response:
-    onto, known = _known(parts, who, list_id, recipient_id)
+    """With a second button, the next one right after."""
+    mailing_list = find_list(container, user, list_id)
+    list_url = list_path(mailing_list.id)
     try:
-        body = read_body(ChangedRecipient, texts_of(form, FIELDS))
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            recipient_service.change_recipient(tx, known.id, body.person(), clock=parts.clock)
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, onto, Filled.back(form, refused, at="name"), known)
-    return go(page_of(onto.id), said="recipient_changed")
+        body = read_body(NewRecipient, read_texts(form, FORM_FIELDS) | {"mailing_list_id": mailing_list.id})
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(
+                tx, user, form.text(csrf.ONE_TIME_FIELD), hint="They are on the list.", result_path=list_url
+            )
+            recipient_service.add_recipient(tx, mailing_list.id, body.person_fields(), clock=container.clock)
+    except (Invalid, Refused) as error:
+        return _render_form(
+            request, user, container, mailing_list, FormState.from_error(form, error, default_field="name")
+        )
+    return redirect(f"{list_url}/people/new" if form.text("then") == "another" else list_url, flash="recipient_added")
 
 
-@router.get(f"{ONE}/remove")
-def remove_page(request: Request, list_id: str, recipient_id: str, who: Reader, parts: OurParts) -> Response:
-    onto, known = _known(parts, who, list_id, recipient_id)
+@router.get(RECIPIENT_PATH)
+def recipient_page(
+    request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services
+) -> Response:
+    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+    values = {name: [text] for name, text in person_to_fields(recipient.person).items() if text is not None}
+    return _render_form(request, user, container, mailing_list, FormState(values), recipient)
+
+
+@router.post(RECIPIENT_PATH)
+def change_recipient(
+    request: Request, list_id: str, recipient_id: str, user: CurrentUser, form: PostedForm, container: Services
+) -> Response:
+    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+    try:
+        body = read_body(ChangedRecipient, read_texts(form, FORM_FIELDS))
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            recipient_service.change_recipient(tx, recipient.id, body.person_fields(), clock=container.clock)
+    except (Invalid, Refused) as error:
+        return _render_form(
+            request, user, container, mailing_list, FormState.from_error(form, error, default_field="name"), recipient
+        )
+    return redirect(list_path(mailing_list.id), flash="recipient_changed")
+
+
+@router.get(f"{RECIPIENT_PATH}/remove")
+def remove_page(request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services) -> Response:
+    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
     means = ["Mail to them that is under way goes on.", "Nothing else that is known of them is touched."]
-    if onto.is_suppression_list:
+    if mailing_list.is_suppression_list:
         means = ["From then on they are mailed to again, unless another suppression list holds them back."]
-    return are_you_sure(
+    return render_confirmation(
         request,
-        who,
-        title=f"Take {_name(known)} off “{onto.description}”?",
+        user,
+        title=f"Take {_display_name(recipient)} off “{mailing_list.description}”?",
         means=means,
         button="Take them off the list",
-        back=_page_of(onto, known),
+        back_url=_recipient_path(mailing_list, recipient),
     )
 
 
-@router.post(f"{ONE}/remove")
-def remove(list_id: str, recipient_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    onto, known = _known(parts, who, list_id, recipient_id)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        recipient_service.remove_recipient(tx, known.id)
-    return go(page_of(onto.id), said="recipient_removed")
+@router.post(f"{RECIPIENT_PATH}/remove")
+def remove_recipient(
+    list_id: str, recipient_id: str, user: CurrentUser, _form: PostedForm, container: Services
+) -> Response:
+    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        recipient_service.remove_recipient(tx, recipient.id)
+    return redirect(list_path(mailing_list.id), flash="recipient_removed")
 
 
-@router.get(f"{ONE}/erase")
-def erase_page(request: Request, list_id: str, recipient_id: str, who: Reader, parts: OurParts) -> Response:
-    onto, known = _known(parts, who, list_id, recipient_id)
-    chosen = [by for by in ("address", "email") if getattr(known.person, by)]
-    return _erase_page(request, who, parts, onto, known, Filled({"by": chosen}))
+@router.get(f"{RECIPIENT_PATH}/erase")
+def erase_page(request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services) -> Response:
+    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+    identifiers = [identifier for identifier in ("address", "email") if getattr(recipient.person, identifier)]
+    return _render_erase_page(request, user, container, mailing_list, recipient, FormState({"by": identifiers}))
 
 
-@router.post(f"{ONE}/erase")
-def erase_everywhere(
-    request: Request, list_id: str, recipient_id: str, who: Reader, form: PostedForm, parts: OurParts
+@router.post(f"{RECIPIENT_PATH}/erase")
+def erase_recipient(
+    request: Request, list_id: str, recipient_id: str, user: CurrentUser, form: PostedForm, container: Services
 ) -> Response:
     """By the same rule as the API's: in both modes, or in testing alone for whoever is there."""
-    onto, known = _known(parts, who, list_id, recipient_id)
+    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
     try:
-        whom = _whom(known, form.many("by"))
-    except Invalid as refused:
-        return _erase_page(request, who, parts, onto, known, Filled.back(form, refused, at="by"))
-    with parts.db.work() as tx:
-        erase(tx, parts.sealer, _erasing(who), whom, now=parts.clock())
-        # Whom, nobody is to know any more.
-        audit_service.note(
-            tx,
-            who.here.account_id,
-            "person.erased",
-            who.actor,
-            about={},
-            sub_account_id=who.here.sub_account_id,
-            now=parts.clock(),
+        target = _erasure_target(recipient, form.values("by"))
+    except Invalid as error:
+        return _render_erase_page(
+            request, user, container, mailing_list, recipient, FormState.from_error(form, error, default_field="by")
         )
-    return go(page_of(onto.id), said="recipient_erased")
+    with container.db.system_transaction() as tx:
+        erase_subject(tx, container.encryptor, _erasure_tenant(user), target, now=container.clock())
+        # Whom, nobody is to know any more.
+        audit_service.record_audit_entry(
+            tx,
+            user.here.account_id,
+            "person.erased",
+            user.actor,
+            about={},
+            sub_account_id=user.here.sub_account_id,
+            now=container.clock(),
+        )
+    return redirect(list_path(mailing_list.id), flash="recipient_erased")
 
 
-def _known(parts: Parts, who: SignedIn, list_id: str, recipient_id: str) -> tuple[MailingList, Recipient]:
+def _find_recipient(
+    container: Container, user: SignedInUser, list_id: str, recipient_id: str
+) -> tuple[MailingList, Recipient]:
     """The list, and somebody who is on it."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        onto = read_list(tx, id_in_path(list_id))
-        known = read_recipient(tx, id_in_path(recipient_id))
-    if known.mailing_list_id != onto.id:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        mailing_list = read_list(tx, parse_path_id(list_id))
+        recipient = read_recipient(tx, parse_path_id(recipient_id))
+    if recipient.mailing_list_id != mailing_list.id:
         raise NotFound
-    return onto, known
+    return mailing_list, recipient
 
 
-def _form_page(
+def _render_form(
     request: Request,
-    who: SignedIn,
-    parts: Parts,
-    onto: MailingList,
-    form: Filled,
-    known: Recipient | None = None,
+    user: SignedInUser,
+    container: Container,
+    mailing_list: MailingList,
+    form: FormState,
+    recipient: Recipient | None = None,
 ) -> Response:
-    faults = _under_the_form(form.faults)
-    return list_view(
+    errors = _group_general_errors(form.errors)
+    return render_list_page(
         request,
         "person.html",
-        who,
-        parts,
-        form=Filled(form.typed, faults),
-        list=onto,
-        known=known,
-        name=None if known is None else _name(known),
-        reach=None if known is None else deliverability_of(known.person),
-        custom=CUSTOM,
+        user,
+        container,
+        form=FormState(form.fields, errors),
+        list=mailing_list,
+        known=recipient,
+        name=None if recipient is None else _display_name(recipient),
+        reach=None if recipient is None else serialize_deliverability(recipient.person),
+        custom=CUSTOM_FIELDS,
     )
 
 
-def _under_the_form(faults: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
+def _group_general_errors(errors: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
     """Faults of a field that the form has not are told above it, by the empty name."""
-    loose = [told for name, several in faults.items() if name not in FIELDS for told in several]
-    ours = {name: told for name, told in faults.items() if name in FIELDS}
-    return ours | ({"": loose} if loose else {})
+    other_messages = [message for name, messages in errors.items() if name not in FORM_FIELDS for message in messages]
+    field_errors = {name: message for name, message in errors.items() if name in FORM_FIELDS}
+    return field_errors | ({"": other_messages} if other_messages else {})
 
 
-def _erase_page(
-    request: Request, who: SignedIn, parts: Parts, onto: MailingList, known: Recipient, form: Filled
+def _render_erase_page(
+    request: Request,
+    user: SignedInUser,
+    container: Container,
+    mailing_list: MailingList,
+    recipient: Recipient,
+    form: FormState,
 ) -> Response:
-    found = None
+    erasure_preview = None
     try:
-        with parts.db.work() as tx:
-            found = foretell(tx, _erasing(who), _whom(known, form.typed.get("by", ())), now=parts.clock())
-    except Invalid as refused:
-        faults = [told for several in refused.fields.values() for told in several]
-        form = Filled(form.typed, {"by": form.faults.get("by") or faults})
-    return list_view(
+        with container.db.system_transaction() as tx:
+            erasure_preview = preview_erasure(
+                tx, _erasure_tenant(user), _erasure_target(recipient, form.fields.get("by", ())), now=container.clock()
+            )
+    except Invalid as error:
+        errors = [message for messages in error.fields.values() for message in messages]
+        form = FormState(form.fields, {"by": form.errors.get("by") or errors})
+    return render_list_page(
         request,
         "erase.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
-        list=onto,
-        known=known,
-        name=_name(known),
-        found=found,
-        back=_page_of(onto, known),
-        is_testing=who.caller.is_testing,
+        list=mailing_list,
+        known=recipient,
+        name=_display_name(recipient),
+        found=erasure_preview,
+        back=_recipient_path(mailing_list, recipient),
+        is_testing=user.caller.is_testing,
     )
 
 
-def _whom(known: Recipient, by: Sequence[str]) -> Whom:
-    said = written(known.person)
-    named = {name: said[name] for name in ADDRESS} if "address" in by else {}
-    if "email" in by:
-        named["email"] = said["email"]
-    if not named:
-        raise Invalid({"by": [NOT_CHOSEN]})
-    return whom_of(named)
+def _erasure_target(recipient: Recipient, identifiers: Sequence[str]) -> ErasureSubject:
+    fields = person_to_fields(recipient.person)
+    identifying_fields = {name: fields[name] for name in ADDRESS_FIELDS} if "address" in identifiers else {}
+    if "email" in identifiers:
+        identifying_fields["email"] = fields["email"]
+    if not identifying_fields:
+        raise Invalid({"by": [IDENTIFIER_MISSING]})
+    return parse_subject(identifying_fields)
 
 
-def _erasing(who: SignedIn) -> Tenant:
-    mode = "test" if who.caller.is_testing else None
-    return Tenant(who.here.account_id, who.here.sub_account_id, mode)
+def _erasure_tenant(user: SignedInUser) -> Tenant:
+    mode = "test" if user.caller.is_testing else None
+    return Tenant(user.here.account_id, user.here.sub_account_id, mode)
 
 
-def _name(known: Recipient) -> str:
-    person = known.person
+def _display_name(recipient: Recipient) -> str:
+    person = recipient.person
     return person.name or person.company or person.email or person.address or "this person"
 
 
-def _page_of(onto: MailingList, known: Recipient) -> str:
-    return f"{page_of(onto.id)}/people/{known.id}"
+def _recipient_path(mailing_list: MailingList, recipient: Recipient) -> str:
+    return f"{list_path(mailing_list.id)}/people/{recipient.id}"

@@ -6,237 +6,261 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
 from quillpost.orders import create, items
 from quillpost.orders.models import Order
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import Unit, id_in_path
-from quillpost.web.api.orders.endpoints import ChangedOrder, Replay, changed, draft_again
-from quillpost.web.api.send.service import keep_files, place
-from quillpost.web.cookies import zone_of
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.compose.estimates import Price, priced
+from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
+from quillpost.web.api.orders.endpoints import ChangedOrder, Replay, apply_order_changes, draft_replay
+from quillpost.web.api.send.service import create_order, store_files
+from quillpost.web.cookies import get_zone
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
 from quillpost.web.dashboard.forms import (
-    EMPTY,
-    Filled,
-    are_you_sure,
-    local_time,
+    EMPTY_FORM,
+    FormState,
+    format_local_time,
+    parse_moment,
+    parse_zone,
     read_body,
-    show_form,
-    typed_moment,
-    typed_zone,
-    when_values,
+    render_confirmation,
+    render_form_page,
+    send_time_context,
 )
-from quillpost.web.dashboard.orders.labels import piece_words
+from quillpost.web.dashboard.orders.labels import product_label
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import cents, go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import format_cents, redirect
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-WHOLE: Final = "order"
+GENERAL_ERROR_FIELD: Final = "order"
 """Where faults are told that belong to no field of the form."""
-MANY: Final = 50_000
+LARGE_ORDER_ITEMS: Final = 50_000
 
 
 @router.get("/orders/{order_id}/cancel")
-def cancel_page(request: Request, order_id: str, who: Reader, parts: OurParts) -> Response:
-    order = _read(order_id, who, parts)
+def cancel_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
+    order = _read_order(order_id, user, container)
     if not order.is_cancellable:
-        return go(f"/orders/{order.id}", said="order_not_cancellable")
-    return _cancel_page(request, who, order)
+        return redirect(f"/orders/{order.id}", flash="order_not_cancellable")
+    return _render_cancel_page(request, user, order)
 
 
 @router.post("/orders/{order_id}/cancel")
-def cancel(request: Request, order_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    number = id_in_path(order_id)
+def cancel_order(
+    request: Request, order_id: str, user: CurrentUser, _form: PostedForm, container: Services
+) -> Response:
+    number = parse_path_id(order_id)
     try:
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            create.cancel(tx, number, now=parts.clock())
-    except Refused as refused:
-        return _cancel_page(request, who, _read(order_id, who, parts), refused=refused.message)
-    return go(f"/orders/{number}", said="order_cancelled")
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            create.cancel_order(tx, number, now=container.clock())
+    except Refused as error:
+        return _render_cancel_page(request, user, _read_order(order_id, user, container), error_message=error.message)
+    return redirect(f"/orders/{number}", flash="order_cancelled")
 
 
 @router.get("/orders/{order_id}/change")
-def change_page(request: Request, order_id: str, who: Reader, parts: OurParts) -> Response:
-    order, zone = _read(order_id, who, parts), zone_of(request)
+def change_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
+    order, zone = _read_order(order_id, user, container), get_zone(request)
     if not order.is_cancellable:
-        return go(f"/orders/{order.id}", said="order_not_changeable")
-    later = local_time(order.schedule_for, zone) if order.schedule_for else ""
-    usual = {"message": [order.message], "when": ["later" if later else "soon"], "send_on": [later]}
-    return _change_page(request, who, parts, order, Filled(usual))
+        return redirect(f"/orders/{order.id}", flash="order_not_changeable")
+    scheduled_time = format_local_time(order.schedule_for, zone) if order.schedule_for else ""
+    defaults = {
+        "message": [order.message],
+        "when": ["later" if scheduled_time else "soon"],
+        "send_on": [scheduled_time],
+    }
+    return _render_change_page(request, user, container, order, FormState(defaults))
 
 
 @router.post("/orders/{order_id}/change")
-def change(request: Request, order_id: str, who: Reader, form: PostedForm, parts: OurParts) -> Response:
-    order, zone = _read(order_id, who, parts), typed_zone(request, form.fields)
+def change_order(request: Request, order_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+    order, zone = _read_order(order_id, user, container), parse_zone(request, form.fields)
     try:
-        body = read_body(ChangedOrder, _given(form, order, zone))
-        if not body.given():
-            return go(f"/orders/{order.id}", said="order_as_it_was")
-        with Unit(lambda: parts.db.transaction(tenant(who.caller))) as unit:
-            changed(order.id, body, who.caller, parts, unit)
-    except Invalid as wrong:
-        names = {"schedule_for": "send_on"}
-        told = Invalid({names.get(name, name): faults for name, faults in wrong.fields.items()})
-        return _change_page(request, who, parts, order, Filled.back(form, told, at=WHOLE))
-    except (Refused, Unpaid, Conflict) as refused:
-        told = Invalid({WHOLE: [refused.message]})
-        return _change_page(request, who, parts, order, Filled.back(form, told, at=WHOLE))
-    return go(f"/orders/{order.id}", said="order_changed")
+        body = read_body(ChangedOrder, _changed_fields(form, order, zone))
+        if not body.provided_fields():
+            return redirect(f"/orders/{order.id}", flash="order_as_it_was")
+        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
+            apply_order_changes(order.id, body, user.caller, container, unit_of_work)
+    except Invalid as invalid:
+        form_fields = {"schedule_for": "send_on"}
+        form_error = Invalid({form_fields.get(name, name): errors for name, errors in invalid.fields.items()})
+        return _render_change_page(
+            request, user, container, order, FormState.from_error(form, form_error, default_field=GENERAL_ERROR_FIELD)
+        )
+    except (Refused, Unpaid, Conflict) as error:
+        form_error = Invalid({GENERAL_ERROR_FIELD: [error.message]})
+        return _render_change_page(
+            request, user, container, order, FormState.from_error(form, form_error, default_field=GENERAL_ERROR_FIELD)
+        )
+    return redirect(f"/orders/{order.id}", flash="order_changed")
 
 
-def _given(form: Form, order: Order, zone: ZoneInfo) -> Mapping[str, Any]:
+def _changed_fields(form: Form, order: Order, zone: ZoneInfo) -> Mapping[str, Any]:
     """What is other than it was: what stays is not priced or laid out again."""
-    given: dict[str, Any] = {}
-    message = form.text("message", most=10_000).replace("\r\n", "\n")
+    changes: dict[str, Any] = {}
+    message = form.text("message", max_length=10_000).replace("\r\n", "\n")
     if not order.pdf_only and message != order.message.replace("\r\n", "\n").strip():
-        given["message"] = message
+        changes["message"] = message
     is_later = form.text("when") == "later"
-    wanted = typed_moment(form, "send_on", zone) if is_later else None
-    had = order.schedule_for.replace(second=0, microsecond=0) if order.schedule_for else None
-    if wanted != had:
-        given["schedule_for"] = None if wanted is None else wanted.isoformat()
-    return given
+    send_at = parse_moment(form, "send_on", zone) if is_later else None
+    current_send_at = order.schedule_for.replace(second=0, microsecond=0) if order.schedule_for else None
+    if send_at != current_send_at:
+        changes["schedule_for"] = None if send_at is None else send_at.isoformat()
+    return changes
 
 
-def _cancel_page(request: Request, who: SignedIn, order: Order, *, refused: str | None = None) -> Response:
-    n = order.pieces
-    unprinted = f"None of its {n:,} pieces is printed" if n > 1 else "It is not printed"
-    means = [*_cost_of_cancelling(order, unprinted)]
+def _render_cancel_page(
+    request: Request, user: SignedInUser, order: Order, *, error_message: str | None = None
+) -> Response:
+    item_count = order.pieces
+    not_printed_note = f"None of its {item_count:,} pieces is printed" if item_count > 1 else "It is not printed"
+    means = [*_cancellation_cost_notes(order, not_printed_note)]
     means += ["It cannot be begun again. To mail it after all, send it anew."]
-    means += ["It has many pieces: this may take a minute."] if n > MANY else []
-    return are_you_sure(
+    means += ["It has many pieces: this may take a minute."] if item_count > LARGE_ORDER_ITEMS else []
+    return render_confirmation(
         request,
-        who,
+        user,
         title=f"Cancel order {order.id}?",
         means=means,
         button="Cancel the order",
-        back=f"/orders/{order.id}",
+        back_url=f"/orders/{order.id}",
         crumbs=[("/orders", "Orders"), (f"/orders/{order.id}", f"Order {order.id}")],
-        refused=refused,
+        error_message=error_message,
     )
 
 
-def _cost_of_cancelling(order: Order, unprinted: str) -> Iterator[str]:
+def _cancellation_cost_notes(order: Order, not_printed_note: str) -> Iterator[str]:
     """Pieces cost nothing then; addresses that were bought for it stay bought."""
-    fee = cents(order.leads_fee)
+    fee = format_cents(order.leads_fee)
     if order.mode == "test":
-        yield f"{unprinted}. It is a test: nothing is billed."
+        yield f"{not_printed_note}. It is a test: nothing is billed."
         if order.leads_fee:
             yield f"Its addresses stay on their list. In live mode their {fee} would stay billed."
     elif order.leads_fee:
-        yield f"{unprinted} or billed: what was held for that is credit again."
+        yield f"{not_printed_note} or billed: what was held for that is credit again."
         yield f"Its addresses stay billed, {fee}. They stay on their list, to mail to for no further fee."
     else:
-        yield f"{unprinted}, and nothing is billed: what was held for it is credit again."
+        yield f"{not_printed_note}, and nothing is billed: what was held for it is credit again."
 
 
-def _change_page(
-    request: Request, who: SignedIn, parts: Parts, order: Order, form: Filled = EMPTY
+def _render_change_page(
+    request: Request, user: SignedInUser, container: Container, order: Order, form: FormState = EMPTY_FORM
 ) -> Response:
-    return show_form(
+    return render_form_page(
         request,
         "orders/change.html",
-        who,
+        user,
         form,
         order=order,
-        piece=piece_words(order),
-        others=form.unseen(("message", "send_on", WHOLE)),
-        **when_values(typed_zone(request, form.typed), now=parts.clock()),
+        piece=product_label(order),
+        others=form.list_errors_outside(("message", "send_on", GENERAL_ERROR_FIELD)),
+        **send_time_context(parse_zone(request, form.fields), now=container.clock()),
     )
 
 
-DONE = "Your new order is the first under Orders."
-AGREED = "agreed"
+ALREADY_SENT = "Your new order is the first under Orders."
+AGREED_FIELD = "agreed"
 """How many pieces, and at what cost, the page said that it would be."""
-OTHER_PRICE = "Meanwhile it has another price, or reaches others: look at it once more, and then send it."
-NOBODY = "There is nobody left to mail to."
-PRICED_AT_ONCE = 1_000
+PRICE_CHANGED = "Meanwhile it has another price, or reaches others: look at it once more, and then send it."
+NO_RECIPIENTS = "There is nobody left to mail to."
+MAX_RECIPIENTS_PRICED_ON_OPEN = 1_000
 """Everybody of a larger order is looked at only when somebody asks what it costs: that takes a while."""
 
 
 @router.get("/orders/{order_id}/again")
-def again_page(request: Request, order_id: str, who: Reader, parts: OurParts) -> Response:
-    order = _read(order_id, who, parts)
-    usual = Filled({"when": ["soon"], "repeats": ["on"]})
-    return _page(request, who, parts, order, usual, is_priced=order.recipient_count <= PRICED_AT_ONCE)
-
-
-@router.post("/orders/{order_id}/again")
-def send_again(request: Request, order_id: str, who: Reader, form: PostedForm, parts: OurParts) -> Response:
-    order = _read(order_id, who, parts)
-    if form.text("price") == "anew":
-        return _page(request, who, parts, order, Filled(form.fields))
-    try:
-        draft = draft_again(order.id, _body(request, form), who.caller, parts)
-        price = priced(draft, who.caller, parts)
-        if not price.pieces:
-            raise Refused(NOBODY)
-        if form.text(AGREED) != _agreement(price):
-            raise Refused(OTHER_PRICE)
-        files = keep_files(draft, who.caller, parts)
-        with Unit(lambda: parts.db.transaction(tenant(who.caller))) as unit:
-            do_once(unit.tx, who, form.text(csrf.FIELD), instead=DONE, leads_to="/orders")
-            made, _ = place(draft, files, who.caller, parts, unit)
-    except (Invalid, Refused, Unpaid) as wrong:
-        return _page(request, who, parts, order, Filled.back(form, _told(wrong), at=WHOLE))
-    return go(f"/orders/{made.id}", said="order_sent_again")
-
-
-def _body(request: Request, form: Form) -> Replay:
-    given: dict[str, Any] = {"allow_duplicates": form.text("repeats") == "on"}
-    if form.text("when") == "later":
-        zone = typed_zone(request, form.fields)
-        given["schedule_for"] = typed_moment(form, "send_on", zone).isoformat()
-    return read_body(Replay, given)
-
-
-def _told(wrong: Invalid | Refused | Unpaid) -> Invalid:
-    """By the fields of our form."""
-    if not isinstance(wrong, Invalid):
-        return Invalid({WHOLE: [wrong.message]})
-    if "send_on" in wrong.fields:
-        return wrong
-    at_its_field = {"schedule_for": "send_on"}
-    told: dict[str, list[str]] = {}
-    for name, faults in wrong.fields.items():
-        told.setdefault(at_its_field.get(name, WHOLE), []).extend(faults)
-    return Invalid(told)
-
-
-def _page(
-    request: Request, who: SignedIn, parts: Parts, order: Order, form: Filled, *, is_priced: bool = True
-) -> Response:
-    price = None
-    try:
-        asked = Form({name: list(values) for name, values in form.typed.items()})
-        if is_priced:
-            price = priced(draft_again(order.id, _body(request, asked), who.caller, parts), who.caller, parts)
-    except (Invalid, Refused) as wrong:
-        form = Filled(form.typed, form.faults or _told(wrong).fields)
-    return show_form(
-        request,
-        "orders/again.html",
-        who,
-        form,
-        order=order,
-        piece=piece_words(order),
-        price=price,
-        is_priced=is_priced,
-        agreed=_agreement(price) if price else "",
-        **when_values(typed_zone(request, form.typed), now=parts.clock()),
+def resend_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
+    order = _read_order(order_id, user, container)
+    defaults = FormState({"when": ["soon"], "repeats": ["on"]})
+    return _render_resend_page(
+        request, user, container, order, defaults, is_priced=order.recipient_count <= MAX_RECIPIENTS_PRICED_ON_OPEN
     )
 
 
-def _agreement(price: Price) -> str:
+@router.post("/orders/{order_id}/again")
+def resend_order(request: Request, order_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+    order = _read_order(order_id, user, container)
+    if form.text("price") == "anew":
+        return _render_resend_page(request, user, container, order, FormState(form.fields))
+    try:
+        draft = draft_replay(order.id, _read_replay(request, form), user.caller, container)
+        price = estimate_draft(draft, user.caller, container)
+        if not price.pieces:
+            raise Refused(NO_RECIPIENTS)
+        if form.text(AGREED_FIELD) != _agreement(price):
+            raise Refused(PRICE_CHANGED)
+        files = store_files(draft, user.caller, container)
+        with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
+            use_one_time_key(
+                unit_of_work.tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
+            )
+            new_order, _ = create_order(draft, files, user.caller, container, unit_of_work)
+    except (Invalid, Refused, Unpaid) as error:
+        return _render_resend_page(
+            request,
+            user,
+            container,
+            order,
+            FormState.from_error(form, _to_form_errors(error), default_field=GENERAL_ERROR_FIELD),
+        )
+    return redirect(f"/orders/{new_order.id}", flash="order_sent_again")
+
+
+def _read_replay(request: Request, form: Form) -> Replay:
+    fields: dict[str, Any] = {"allow_duplicates": form.text("repeats") == "on"}
+    if form.text("when") == "later":
+        zone = parse_zone(request, form.fields)
+        fields["schedule_for"] = parse_moment(form, "send_on", zone).isoformat()
+    return read_body(Replay, fields)
+
+
+def _to_form_errors(error: Invalid | Refused | Unpaid) -> Invalid:
+    """By the fields of our form."""
+    if not isinstance(error, Invalid):
+        return Invalid({GENERAL_ERROR_FIELD: [error.message]})
+    if "send_on" in error.fields:
+        return error
+    form_fields = {"schedule_for": "send_on"}
+    messages_by_field: dict[str, list[str]] = {}
+    for name, errors in error.fields.items():
+        messages_by_field.setdefault(form_fields.get(name, GENERAL_ERROR_FIELD), []).extend(errors)
+    return Invalid(messages_by_field)
+
+
+def _render_resend_page(
+    request: Request, user: SignedInUser, container: Container, order: Order, form: FormState, *, is_priced: bool = True
+) -> Response:
+    price = None
+    try:
+        sent_form = Form({name: list(values) for name, values in form.fields.items()})
+        if is_priced:
+            price = estimate_draft(
+                draft_replay(order.id, _read_replay(request, sent_form), user.caller, container), user.caller, container
+            )
+    except (Invalid, Refused) as error:
+        form = FormState(form.fields, form.errors or _to_form_errors(error).fields)
+    return render_form_page(
+        request,
+        "orders/again.html",
+        user,
+        form,
+        order=order,
+        piece=product_label(order),
+        price=price,
+        is_priced=is_priced,
+        agreed=_agreement(price) if price else "",
+        **send_time_context(parse_zone(request, form.fields), now=container.clock()),
+    )
+
+
+def _agreement(price: PriceEstimate) -> str:
     return f"{price.pieces}:{price.total}"
 
 
-def _read(order_id: str, who: SignedIn, parts: Parts) -> Order:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        return items.read_order(tx, id_in_path(order_id))
+def _read_order(order_id: str, user: SignedInUser, container: Container) -> Order:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        return items.read_order(tx, parse_path_id(order_id))

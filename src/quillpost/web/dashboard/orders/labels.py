@@ -5,18 +5,16 @@ from typing import Final
 
 from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.rendering.text.addresses import address_lines as format_address
+from quillpost.rendering.text.addresses import format_address_lines
 from quillpost.rendering.text.countries import country_name
-from quillpost.web.dashboard.labels import SIZES, TYPE_NAMES, piece_name
-from quillpost.web.rendering import cents, plural, town
+from quillpost.web.dashboard.labels import FONT_SIZES, TYPE_NAMES, product_name
+from quillpost.web.rendering import format_cents, format_town, pluralize
 
-STATUSES: Final[Sequence[tuple[str, str]]] = [(status.value, status.display) for status in OrderStatus]
-TYPE_WORDS: Final[Sequence[tuple[str, str]]] = [
-    *{**TYPE_NAMES, "postcard": "Postcard 4 × 6 or 6 × 9"}.items(),
-]
-ITEM_STATUSES: Final[Sequence[tuple[str, str]]] = [(status.value, status.value) for status in ItemStatus]
+STATUS_LABELS: Final[Sequence[tuple[str, str]]] = [(status.value, status.display) for status in OrderStatus]
+TYPE_LABELS: Final[Sequence[tuple[str, str]]] = [*{**TYPE_NAMES, "postcard": "Postcard 4 × 6 or 6 × 9"}.items()]
+ITEM_STATUS_LABELS: Final[Sequence[tuple[str, str]]] = [(status.value, status.value) for status in ItemStatus]
 
-MEANS: Final[Mapping[OrderStatus, str]] = {
+STATUS_EXPLANATIONS: Final[Mapping[OrderStatus, str]] = {
     OrderStatus.REVIEWING: "Nothing is printed yet. You can still change or cancel it.",
     OrderStatus.PAUSED: "Somebody looks at it before it is printed. You can still change or cancel it.",
     OrderStatus.PROCESSING: "It is being made ready for the press.",
@@ -28,42 +26,38 @@ MEANS: Final[Mapping[OrderStatus, str]] = {
 }
 """What each state means for whoever sent it."""
 
-METHODS: Final[Mapping[str, str]] = {
-    "api": "the API",
-    "Campaign": "an automation",
-    "Card Builder": "this site",
-}
+METHOD_LABELS: Final[Mapping[str, str]] = {"api": "the API", "Campaign": "an automation", "Card Builder": "this site"}
 
 
-def piece_words(order: Order) -> str:
+def product_label(order: Order) -> str:
     """`Postcard 4 × 6`."""
-    return piece_name(order.type, order.size)
+    return product_name(order.type, order.size)
 
 
-def pieces_words(order: Order) -> str:
+def item_count_label(order: Order) -> str:
     """`294 pieces, 1 not mailed`."""
     if order.status.is_stopped:
-        return f"{plural(order.recipient_count, 'piece')} not mailed"
-    left = f", {order.not_mailed:,} not mailed" if order.not_mailed else ""
-    return plural(order.pieces, "piece") + left
+        return f"{pluralize(order.recipient_count, 'piece')} not mailed"
+    not_mailed = f", {order.not_mailed:,} not mailed" if order.not_mailed else ""
+    return pluralize(order.pieces, "piece") + not_mailed
 
 
-def status_words(order: Order, status: ItemStatus) -> str:
+def item_status_label(order: Order, status: ItemStatus) -> str:
     """Where a piece of the order stands. What nobody wants any more has not failed."""
-    is_called_off = order.status is OrderStatus.CANCELLED and status is ItemStatus.FAILED
-    return OrderStatus.CANCELLED.display if is_called_off else status.value
+    is_canceled = order.status is OrderStatus.CANCELLED and status is ItemStatus.FAILED
+    return OrderStatus.CANCELLED.display if is_canceled else status.value
 
 
-def journey(order: Order) -> dict[str, int]:
+def count_by_status(order: Order) -> dict[str, int]:
     """How many pieces stand where, in the order of their journey."""
-    return {status_words(order, status): order.tally[status] for status in ItemStatus}
+    return {item_status_label(order, status): order.tally[status] for status in ItemStatus}
 
 
-def means(order: Order) -> str:
+def explain_status(order: Order) -> str:
     """What its state means for whoever sent it, in money too where it has ended early."""
     if order.status not in (OrderStatus.CANCELLED, OrderStatus.ERROR):
-        return MEANS[order.status]
-    return f"{MEANS[order.status]} {_billed(order)}"
+        return STATUS_EXPLANATIONS[order.status]
+    return f"{STATUS_EXPLANATIONS[order.status]} {_billing_note(order)}"
 
 
 def total_hint(order: Order) -> str | None:
@@ -72,20 +66,20 @@ def total_hint(order: Order) -> str | None:
     if order.mode == "test":
         return "a test: nothing is billed"
     if order.is_cancellable:
-        fee = f", {cents(order.leads_fee)} of it paid for addresses" if order.leads_fee else ""
-        return f"held until it is printed{fee}"
+        fee_note = f", {format_cents(order.leads_fee)} of it paid for addresses" if order.leads_fee else ""
+        return f"held until it is printed{fee_note}"
     return "for its addresses" if order.grand_total == order.leads_fee > 0 else None
 
 
-def _billed(order: Order) -> str:
+def _billing_note(order: Order) -> str:
     """Of what is never printed: addresses that were bought for it stay bought."""
     if order.mode == "test" or not order.leads_fee:
         return "Nothing is billed."
-    return f"Its addresses alone are billed, {cents(order.leads_fee)}: they are on their list."
+    return f"Its addresses alone are billed, {format_cents(order.leads_fee)}: they are on their list."
 
 
-def size_words(order: Order) -> str:
-    return dict(SIZES).get(order.font_size, order.font_size)
+def font_size_label(order: Order) -> str:
+    return dict(FONT_SIZES).get(order.font_size, order.font_size)
 
 
 def address_lines(
@@ -99,16 +93,14 @@ def address_lines(
     """An address line by line, as its country writes it."""
     streets = [line for line in (address, address2) if line]
     if country != "US":
-        return [*format_address(country, streets, city, province, postal_code), country_name(country)]
-    place = town(city, province, postal_code)
-    return [*streets, place] if place else streets
+        return [*format_address_lines(country, streets, city, province, postal_code), country_name(country)]
+    town_line = format_town(city, province, postal_code)
+    return [*streets, town_line] if town_line else streets
 
 
-def given_address(item: Item) -> list[str]:
+def entered_address(item: Item) -> list[str]:
     """The address as it was given, line by line."""
-    return address_lines(
-        item.address, item.address2, item.city, item.province, item.postal_code, item.country
-    )
+    return address_lines(item.address, item.address2, item.city, item.province, item.postal_code, item.country)
 
 
 def printed_address(item: Item) -> list[str]:
@@ -116,6 +108,6 @@ def printed_address(item: Item) -> list[str]:
     return [] if item.standard is None else address_lines(*item.standard, item.country)
 
 
-def whom(item: Item) -> str:
+def recipient_label(item: Item) -> str:
     """`Jane Doe`, or whatever else is known."""
     return item.name or item.company or item.address or "Somebody who was erased"

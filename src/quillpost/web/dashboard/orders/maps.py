@@ -18,90 +18,90 @@ from typing import Any, Final
 import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.service import tenant
-from quillpost.core.cache import Recent
+from quillpost.accounts.service import build_tenant
+from quillpost.core.cache import LruCache
 from quillpost.core.database import Tx
 from quillpost.orders import items
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import WAS_MAILED
-from quillpost.recipients.addresses.cities import ZIP, zip_place
-from quillpost.recipients.addresses.service import HOME
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.rendering import show
-from quillpost.web.sessions import OurParts, Reader, is_fragment
+from quillpost.orders.status import WAS_MAILED_SQL
+from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_zip_area
+from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, Services, is_fragment
 
-WIDTH: Final = 975
-HEIGHT: Final = 610
-_SCALE, _MIDDLE = 1300.0, (487.5, 305.0)
+MAP_WIDTH: Final = 975
+MAP_HEIGHT: Final = 610
+_SCALE, _CENTER = 1300.0, (487.5, 305.0)
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Conic:
+class ConicProjection:
     """An equal-area projection onto a cone that touches the Earth at two parallels. `meridian` is straight
-    up, and `centre`, in degrees from it and from the equator, comes to lie at `at`."""
+    up, and `center`, in degrees from it and from the equator, comes to lie at `origin`."""
 
     parallels: tuple[float, float]
     meridian: float
-    centre: tuple[float, float]
-    at: Point
+    center: tuple[float, float]
+    origin: Point
     scale: float
 
-    def point(self, latitude: float, longitude: float) -> Point:
-        x, y = self._raw(longitude - self.meridian, latitude)
-        middle_x, middle_y = self._raw(*self.centre)
-        return self.at[0] + self.scale * (x - middle_x), self.at[1] - self.scale * (y - middle_y)
+    def project(self, latitude: float, longitude: float) -> Point:
+        x, y = self._project_unit(longitude - self.meridian, latitude)
+        center_x, center_y = self._project_unit(*self.center)
+        return self.origin[0] + self.scale * (x - center_x), self.origin[1] - self.scale * (y - center_y)
 
-    def _raw(self, east: float, north: float) -> Point:
-        first, second = (sin(radians(parallel)) for parallel in self.parallels)
-        n = (first + second) / 2
-        c = 1 + first * (2 * n - first)
+    def _project_unit(self, east: float, north: float) -> Point:
+        first_sine, second_sine = (sin(radians(parallel)) for parallel in self.parallels)
+        n = (first_sine + second_sine) / 2
+        c = 1 + first_sine * (2 * n - first_sine)
         radius = sqrt(c - 2 * n * sin(radians(north))) / n
-        turn = n * radians(east)
-        return radius * sin(turn), sqrt(c) / n - radius * cos(turn)
+        angle = n * radians(east)
+        return radius * sin(angle), sqrt(c) / n - radius * cos(angle)
 
 
 def _inset(right: float, down: float) -> Point:
-    return _MIDDLE[0] + right * _SCALE, _MIDDLE[1] + down * _SCALE
+    return _CENTER[0] + right * _SCALE, _CENTER[1] + down * _SCALE
 
 
-_MAINLAND: Final = Conic((29.5, 45.5), -96, (-0.6, 38.7), _MIDDLE, _SCALE)
-_ALASKA: Final = Conic((55, 65), -154, (-2, 58.5), _inset(-0.307, 0.201), _SCALE * 0.35)
-_HAWAII: Final = Conic((8, 18), -157, (-3, 19.9), _inset(-0.205, 0.212), _SCALE)
+_MAINLAND: Final = ConicProjection((29.5, 45.5), -96, (-0.6, 38.7), _CENTER, _SCALE)
+_ALASKA: Final = ConicProjection((55, 65), -154, (-2, 58.5), _inset(-0.307, 0.201), _SCALE * 0.35)
+_HAWAII: Final = ConicProjection((8, 18), -157, (-3, 19.9), _inset(-0.205, 0.212), _SCALE)
 
 
-def on_map(latitude: float, longitude: float) -> Point | None:
+def project_to_map(latitude: float, longitude: float) -> Point | None:
     """Where on the map this is; None where it is not on it, as Puerto Rico and Guam."""
     if 50 < latitude < 72 and (longitude < -129 or longitude > 170):
-        return _ALASKA.point(latitude, longitude if longitude < 0 else longitude - 360)
+        return _ALASKA.project(latitude, longitude if longitude < 0 else longitude - 360)
     if 18 < latitude < 23 and -161 < longitude < -154:
-        return _HAWAII.point(latitude, longitude)
+        return _HAWAII.project(latitude, longitude)
     if 24 < latitude < 50 and -125 < longitude < -66:
-        return _MAINLAND.point(latitude, longitude)
+        return _MAINLAND.project(latitude, longitude)
     return None
 
 
-MOST: Final = 5_000
-RUNS: Final = 250
-CELL: Final = 9
+MAX_ITEMS_SAMPLED: Final = 5_000
+SAMPLE_RUNS: Final = 250
+CELL_SIZE: Final = 9
 """What is as near as this, in units of the map, is one circle."""
-MOST_CIRCLES: Final = 500
-SMALLEST, LARGEST = 4.0, 26.0
-TOP: Final = 12
+MAX_CIRCLES: Final = 500
+MIN_RADIUS, MAX_RADIUS = 4.0, 26.0
+MAX_TOWNS: Final = 12
 ENDS_WITH_ZIP: Final = re.compile(r"([0-9]{5})(?:-[0-9]{4})?\Z")
 
-LOST: Final = "Lost"
+LOST_STATUS: Final = "Lost"
 """Failed, and not before it was mailed."""
 
 # A carrier's last word is asked for only where it is the place that counts, and what a piece was before only
 # of those that failed.
-GROUPED = f"""
+GROUPED_ITEMS_SQL = f"""
     select status, country, zip, place, count(*) as n from (
         select case when p.status = 'Failed' and exists (
                              select from facts where item_id = p.id and kind = 'item.status'
-                                and current = 'Failed' and {WAS_MAILED})
-                    then '{LOST}' else p.status end as status,
+                                and current = 'Failed' and {WAS_MAILED_SQL})
+                    then '{LOST_STATUS}' else p.status end as status,
                p.country, left(p.postal_code, 5) as zip,
                case when p.status in ('In Transit', 'In Local Area', 'Processed for Delivery', 'Re-routed',
                                       'Returned to Sender')
@@ -111,13 +111,13 @@ GROUPED = f"""
           from picked p) found
      group by 1, 2, 3, 4
 """
-ALL = sa.text(
+ALL_ITEMS_SQL = sa.text(
     f"""
     with picked as (select id, status, country, postal_code from items where order_id = :order_id)
-    {GROUPED}
+    {GROUPED_ITEMS_SQL}
     """
 )
-SAMPLED = sa.text(
+SAMPLED_ITEMS_SQL = sa.text(
     f"""
     with ends as (
         select (select min(id) from items where order_id = :order_id) as first,
@@ -129,17 +129,17 @@ SAMPLED = sa.text(
                          where order_id = :order_id
                            and id >= ends.first + (ends.last - ends.first) * n / :runs
                          order by id limit :each) p)
-    {GROUPED}
+    {GROUPED_ITEMS_SQL}
     """
 )
 
 
-class Group(StrEnum):
+class MapGroup(StrEnum):
     """What becomes of a piece, in the colours of the map."""
 
-    MOVING = "On the way"
+    IN_TRANSIT = "On the way"
     DELIVERED = "Delivered"
-    BACK = "Came back"
+    RETURNED = "Came back"
 
     @property
     def colour(self) -> str:
@@ -148,38 +148,38 @@ class Group(StrEnum):
 
 
 _S = ItemStatus
-GROUPS: Final[Mapping[str, Group]] = {
-    _S.IN_TRANSIT: Group.MOVING,
-    _S.IN_LOCAL_AREA: Group.MOVING,
-    _S.PROCESSED_FOR_DELIVERY: Group.MOVING,
-    _S.RE_ROUTED: Group.MOVING,
-    _S.DELIVERED: Group.DELIVERED,
-    _S.RETURNED_TO_SENDER: Group.BACK,
+GROUP_BY_STATUS: Final[Mapping[str, MapGroup]] = {
+    _S.IN_TRANSIT: MapGroup.IN_TRANSIT,
+    _S.IN_LOCAL_AREA: MapGroup.IN_TRANSIT,
+    _S.PROCESSED_FOR_DELIVERY: MapGroup.IN_TRANSIT,
+    _S.RE_ROUTED: MapGroup.IN_TRANSIT,
+    _S.DELIVERED: MapGroup.DELIVERED,
+    _S.RETURNED_TO_SENDER: MapGroup.RETURNED,
 }
-AT_ITS_ADDRESS: Final = (_S.DELIVERED, _S.IN_LOCAL_AREA, _S.PROCESSED_FOR_DELIVERY)
+AT_ADDRESS_STATUSES: Final = (_S.DELIVERED, _S.IN_LOCAL_AREA, _S.PROCESSED_FOR_DELIVERY)
 """Where no carrier names a place, these are at, or near, the address."""
-NOT_ON_IT: Final[Mapping[str, str]] = {
+OFF_MAP_LABELS: Final[Mapping[str, str]] = {
     _S.PROCESSING: "not mailed yet",
     _S.PRINTED: "printed, and not scanned by the mail yet",
     _S.FAILED: "not mailed",
-    LOST: "lost in the mail",
+    LOST_STATUS: "lost in the mail",
 }
-UNKNOWN_PLACE, ABROAD = "somewhere that the mail has not told", "outside this map"
+UNKNOWN_LOCATION_LABEL, OUTSIDE_MAP_LABEL = "somewhere that the mail has not told", "outside this map"
 
 
 @dataclass(frozen=True, slots=True)
-class Circle:
+class MapCircle:
     x: float
     y: float
     radius: float
-    group: Group
+    group: MapGroup
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Town:
+class MapTown:
     name: str
-    counts: dict[Group, int]
+    counts: dict[MapGroup, int]
 
     @property
     def total(self) -> int:
@@ -187,57 +187,61 @@ class Town:
 
 
 @dataclass(slots=True)
-class Places:
+class OrderMap:
     """`elsewhere` are those that no circle stands for, in words."""
 
     looked_at: int
-    circles: list[Circle] = field(default_factory=list)
-    towns: list[Town] = field(default_factory=list)
+    circles: list[MapCircle] = field(default_factory=list)
+    towns: list[MapTown] = field(default_factory=list)
     elsewhere: dict[str, int] = field(default_factory=dict)
 
     @property
-    def weight(self) -> int:
+    def memory_size(self) -> int:
         """Roughly what it takes in memory."""
         return 500 + 200 * (len(self.circles) + len(self.towns))
 
 
-def places_of(tx: Tx, order_id: int, *, pieces: int) -> Places:
+def read_order_map(tx: Tx, order_id: int, *, item_count: int) -> OrderMap:
     """Where this order's pieces are, of which there are so many."""
-    asked: dict[str, Any] = {"order_id": order_id}
-    if pieces <= MOST:
-        return place(tx.execute(ALL, asked))
-    return place(tx.execute(SAMPLED, asked | {"runs": RUNS, "each": MOST // RUNS}))
+    params: dict[str, Any] = {"order_id": order_id}
+    if item_count <= MAX_ITEMS_SAMPLED:
+        return build_order_map(tx.execute(ALL_ITEMS_SQL, params))
+    return build_order_map(
+        tx.execute(SAMPLED_ITEMS_SQL, params | {"runs": SAMPLE_RUNS, "each": MAX_ITEMS_SAMPLED // SAMPLE_RUNS})
+    )
 
 
-def place(rows: Iterable[Any]) -> Places:
-    """From rows of a status or `LOST`, a country, a ZIP code, a carrier's last place, and how many."""
+def build_order_map(rows: Iterable[Any]) -> OrderMap:
+    """From rows of a status or `LOST_STATUS`, a country, a ZIP code, a carrier's last place, and how many."""
     looked_at = 0
-    cells: dict[tuple[int, int, Group], _Cell] = {}
-    towns: dict[str, Counter[Group]] = {}
+    cells: dict[tuple[int, int, MapGroup], _MapCell] = {}
+    towns: dict[str, Counter[MapGroup]] = {}
     elsewhere: Counter[str] = Counter()
-    for status, country, zip5, told, n in rows:
+    for status, country, item_zip, carrier_location, n in rows:
         looked_at += n
-        group, found = GROUPS.get(status), None
+        group, point = GROUP_BY_STATUS.get(status), None
         if group is None:
-            elsewhere[NOT_ON_IT[status]] += n
+            elsewhere[OFF_MAP_LABELS[status]] += n
             continue
-        code = _zip_of(ItemStatus(status), country, zip5, told)
-        known = zip_place(code) if code else None
-        if known is not None:
-            towns.setdefault(f"{known.city}, {known.state}", Counter())[group] += n
-            if known.latitude is not None and known.longitude is not None:
-                found = on_map(known.latitude, known.longitude)
-        if found is None:
-            elsewhere[UNKNOWN_PLACE if country == HOME and known is None else ABROAD] += n
+        zip_code = _find_zip(ItemStatus(status), country, item_zip, carrier_location)
+        zip_location = find_zip_area(zip_code) if zip_code else None
+        if zip_location is not None:
+            towns.setdefault(f"{zip_location.city}, {zip_location.state}", Counter())[group] += n
+            if zip_location.latitude is not None and zip_location.longitude is not None:
+                point = project_to_map(zip_location.latitude, zip_location.longitude)
+        if point is None:
+            elsewhere[
+                UNKNOWN_LOCATION_LABEL if country == HOME_COUNTRY and zip_location is None else OUTSIDE_MAP_LABEL
+            ] += n
             continue
-        cell = cells.setdefault((int(found[0] // CELL), int(found[1] // CELL), group), _Cell())
-        assert known is not None
-        cell.add(*found, f"{known.city}, {known.state}", n)
-    return Places(looked_at, _circles(cells), _towns(towns), dict(elsewhere))
+        cell = cells.setdefault((int(point[0] // CELL_SIZE), int(point[1] // CELL_SIZE), group), _MapCell())
+        assert zip_location is not None
+        cell.add(*point, f"{zip_location.city}, {zip_location.state}", n)
+    return OrderMap(looked_at, _build_circles(cells), _top_towns(towns), dict(elsewhere))
 
 
 @dataclass(slots=True)
-class _Cell:
+class _MapCell:
     """A spot of the map: its middle is that of its pieces."""
 
     x: float = 0.0
@@ -250,70 +254,81 @@ class _Cell:
         self.names[name] += n
 
 
-def _zip_of(status: ItemStatus, country: str, zip5: str | None, told: str | None) -> str | None:
-    at_carrier = ENDS_WITH_ZIP.search(told) if told else None
-    if at_carrier:
-        return at_carrier[1]
-    if status not in AT_ITS_ADDRESS or country != HOME or zip5 is None or not ZIP.fullmatch(zip5):
+def _find_zip(status: ItemStatus, country: str, item_zip: str | None, carrier_location: str | None) -> str | None:
+    match = ENDS_WITH_ZIP.search(carrier_location) if carrier_location else None
+    if match:
+        return match[1]
+    if (
+        status not in AT_ADDRESS_STATUSES
+        or country != HOME_COUNTRY
+        or item_zip is None
+        or not ZIP_PATTERN.fullmatch(item_zip)
+    ):
         return None
-    return zip5
+    return item_zip
 
 
-def _circles(cells: dict[tuple[int, int, Group], _Cell]) -> list[Circle]:
+def _build_circles(cells: dict[tuple[int, int, MapGroup], _MapCell]) -> list[MapCircle]:
     """The largest first, so that none hides another."""
-    most = max((cell.n for cell in cells.values()), default=1)
-    ordered = sorted(cells.items(), key=lambda each: -each[1].n)[:MOST_CIRCLES]
+    largest_count = max((cell.n for cell in cells.values()), default=1)
+    largest_cells = sorted(cells.items(), key=lambda each: -each[1].n)[:MAX_CIRCLES]
     return [
-        Circle(
+        MapCircle(
             x=round(cell.x / cell.n, 1),
             y=round(cell.y / cell.n, 1),
-            radius=round(SMALLEST + (LARGEST - SMALLEST) * sqrt(cell.n / most) * min(1, sqrt(most / 20)), 1),
+            radius=round(
+                MIN_RADIUS
+                + (MAX_RADIUS - MIN_RADIUS) * sqrt(cell.n / largest_count) * min(1, sqrt(largest_count / 20)),
+                1,
+            ),
             group=group,
-            label=_label(cell, group),
+            label=_circle_label(cell, group),
         )
-        for (_, _, group), cell in ordered
+        for (_, _, group), cell in largest_cells
     ]
 
 
-def _label(cell: _Cell, group: Group) -> str:
+def _circle_label(cell: _MapCell, group: MapGroup) -> str:
     town = cell.names.most_common(1)[0][0]
-    around = " and around" if len(cell.names) > 1 else ""
-    return f"{town}{around}: {cell.n:,} {group.value.lower()}"
+    suffix = " and around" if len(cell.names) > 1 else ""
+    return f"{town}{suffix}: {cell.n:,} {group.value.lower()}"
 
 
-def _towns(towns: dict[str, Counter[Group]]) -> list[Town]:
-    found = [Town(name, dict(counts)) for name, counts in towns.items()]
-    return sorted(found, key=lambda town: (-town.total, town.name))[:TOP]
+def _top_towns(counts_by_town: dict[str, Counter[MapGroup]]) -> list[MapTown]:
+    all_towns = [MapTown(name, dict(counts)) for name, counts in counts_by_town.items()]
+    return sorted(all_towns, key=lambda town: (-town.total, town.name))[:MAX_TOWNS]
 
 
 router = APIRouter(include_in_schema=False)
 
-MOST_BYTES = 8_000_000
+CACHE_BYTES = 8_000_000
 
-Maps = Recent[tuple[int, tuple[int, ...]], Places]
+MapCache = LruCache[tuple[int, tuple[int, ...]], OrderMap]
 
 
-def remembered_maps() -> Maps:
+def new_map_cache() -> MapCache:
     """Maps that were drawn lately, by their order and how many of its pieces stood where."""
-    return Recent(most_bytes=MOST_BYTES, size=lambda places: places.weight)
+    return LruCache(max_bytes=CACHE_BYTES, size_of=lambda order_map: order_map.memory_size)
 
 
 @router.get("/orders/{order_id}/map")
-def map_page(request: Request, order_id: str, who: Reader, parts: OurParts) -> Response:
+def map_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
     """A part of the order's page, or a page by itself."""
-    number = id_in_path(order_id)
-    maps: Maps = request.app.state.order_maps
-    with parts.db.transaction(tenant(who.caller)) as tx:
+    number = parse_path_id(order_id)
+    cache: MapCache = request.app.state.order_maps
+    with container.db.transaction(build_tenant(user.caller)) as tx:
         order = items.read_order(tx, number)
-        stand = tuple(order.tally.values())
-        places = maps.get((order.id, stand), lambda: places_of(tx, order.id, pieces=sum(stand)))
-    return show(
+        status_counts = tuple(order.tally.values())
+        order_map = cache.get(
+            (order.id, status_counts), lambda: read_order_map(tx, order.id, item_count=sum(status_counts))
+        )
+    return render_page(
         request,
         "orders/map_part.html" if is_fragment(request) else "orders/map.html",
-        who=who,
+        user=user,
         order=order,
-        places=places,
-        pieces=sum(stand),
-        groups=list(Group),
-        size=(WIDTH, HEIGHT),
+        places=order_map,
+        pieces=sum(status_counts),
+        groups=list(MapGroup),
+        size=(MAP_WIDTH, MAP_HEIGHT),
     )

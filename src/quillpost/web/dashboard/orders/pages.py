@@ -9,47 +9,47 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.sub_accounts import list_sub_accounts, read_sub_account, titles_of
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts, read_sub_account
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
 from quillpost.fulfillment.proofs import draw_proof
-from quillpost.fulfillment.readiness import for_senders, pause_warning, service_gaps
+from quillpost.fulfillment.readiness import find_service_gaps, pause_warnings, reasons_for_sender
 from quillpost.orders import items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order
 from quillpost.orders.queries import OrderStep
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.search import search
-from quillpost.orders.service import NOT_MAILED_TO
-from quillpost.orders.stats import NotMailed, count_not_mailed
-from quillpost.recipients.lists.queries import known_lists
-from quillpost.web import rendering as pages
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.cookies import zone_of
+from quillpost.orders.search import search_by_recipient
+from quillpost.orders.service import NOT_MAILED_TEXT
+from quillpost.orders.stats import NotMailedCount, count_not_mailed
+from quillpost.recipients.lists.queries import find_lists
+from quillpost.web import rendering
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.labels import Ink
-from quillpost.web.dashboard.lists_common import asked_page
+from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.orders import labels
-from quillpost.web.dashboard.orders.filters import Wanted
-from quillpost.web.dashboard.orders.labels import STATUSES, TYPE_WORDS, journey, piece_words
-from quillpost.web.live_updates import stream
-from quillpost.web.rendering import show
-from quillpost.web.sessions import OurParts, Reader, is_fragment
+from quillpost.web.dashboard.orders.filters import OrderListFilters
+from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, count_by_status, product_label
+from quillpost.web.live_updates import stream_response
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, Services, is_fragment
 
 router = APIRouter(include_in_schema=False)
 
-MOST_COUNTED = 10_000
-MOST_PIECES = 500
+MAX_ORDERS_COUNTED = 10_000
+MAX_ITEMS_SEARCHED = 500
 """Of those that a search finds: who has more types more."""
-MOST_ORDERS = 100
+MAX_ORDERS_LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class OrderListing:
     """Orders to show. `is_cut`: there are more than are counted, or than a search looks at."""
 
     page: Page[Order]
@@ -57,56 +57,69 @@ class Listed:
 
 
 @router.get("/orders")
-def list_page(request: Request, who: Reader, parts: OurParts, page: str = "") -> Response:
-    wanted, zone = Wanted.of(request.query_params), zone_of(request)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        listed = _listed(parts, tx, who, wanted, asked_page(page), zone)
-        titles = titles_of(list_sub_accounts(tx)) if who.here.sub_account_id is None else {}
-    return show(
+def orders_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
+    filters, zone = OrderListFilters.parse(request.query_params), get_zone(request)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        listing = _list_orders(container, tx, user, filters, parse_page(page), zone)
+        titles = label_sub_accounts(list_sub_accounts(tx)) if user.here.sub_account_id is None else {}
+    return render_page(
         request,
         "orders/found.html" if is_fragment(request) else "orders/list.html",
-        who=who,
-        now=parts.clock(),
-        listed=listed,
-        wanted=wanted,
+        user=user,
+        now=container.clock(),
+        listed=listing,
+        wanted=filters,
         is_part=is_fragment(request),
-        typed=wanted.typed,
+        typed=filters.form_values,
         titles=titles,
-        statuses=STATUSES,
-        types=TYPE_WORDS,
-        journey=journey,
-        piece_words=piece_words,
+        statuses=STATUS_LABELS,
+        types=TYPE_LABELS,
+        journey=count_by_status,
+        piece_words=product_label,
     )
 
 
-def _listed(
-    parts: Parts, tx: Tx, who: SignedIn, wanted: Wanted, asked: PageRequest, zone: ZoneInfo
-) -> Listed:
-    if wanted.q and not wanted.metadata:
-        return _searched(parts, tx, tenant(who.caller), wanted, zone)
+def _list_orders(
+    container: Container,
+    tx: Tx,
+    user: SignedInUser,
+    filters: OrderListFilters,
+    page_request: PageRequest,
+    zone: ZoneInfo,
+) -> OrderListing:
+    if filters.q and not filters.metadata:
+        return _search_orders(container, tx, build_tenant(user.caller), filters, zone)
     page = order_queries.list_orders(
-        parts.db, tx, tenant(who.caller), asked, wanted.filter(zone), most=MOST_COUNTED
+        container.db,
+        tx,
+        build_tenant(user.caller),
+        page_request,
+        filters.to_order_filter(zone),
+        count_limit=MAX_ORDERS_COUNTED,
     )
-    is_counted = not wanted.filter(zone).is_tallied
-    return Listed(page, is_cut=is_counted and page.total > MOST_COUNTED)
+    is_counted = not filters.to_order_filter(zone).has_stored_count
+    return OrderListing(page, is_cut=is_counted and page.total > MAX_ORDERS_COUNTED)
 
 
-def _searched(parts: Parts, tx: Tx, who: Tenant, wanted: Wanted, zone: ZoneInfo) -> Listed:
+def _search_orders(
+    container: Container, tx: Tx, tenant: Tenant, filters: OrderListFilters, zone: ZoneInfo
+) -> OrderListing:
     """Orders with this number, or with pieces to somebody of this name, street or e-mail."""
-    found, is_cut = _by_number(tx, wanted.number), False
-    for sought in wanted.sought if not found else ():
-        hits = search(parts.db, tx, who, sought, most=MOST_PIECES)
-        found, is_cut = hits.orders, hits.is_cut
-        if found:
+    orders, is_cut = _find_by_number(tx, filters.number), False
+    for query in filters.item_searches if not orders else ():
+        result = search_by_recipient(container.db, tx, tenant, query, limit=MAX_ITEMS_SEARCHED)
+        orders, is_cut = result.orders, result.is_cut
+        if orders:
             break
-    kept = [order for order in found if wanted.takes(order, wanted.filter(zone))]
-    shown = kept[:MOST_ORDERS]
-    return Listed(
-        Page(shown, len(shown), PageRequest(1, MOST_ORDERS)), is_cut=is_cut or len(kept) > MOST_ORDERS
+    matching_orders = [order for order in orders if filters.matches(order, filters.to_order_filter(zone))]
+    listed_orders = matching_orders[:MAX_ORDERS_LISTED]
+    return OrderListing(
+        Page(listed_orders, len(listed_orders), PageRequest(1, MAX_ORDERS_LISTED)),
+        is_cut=is_cut or len(matching_orders) > MAX_ORDERS_LISTED,
     )
 
 
-def _by_number(tx: Tx, number: int | None) -> Sequence[Order]:
+def _find_by_number(tx: Tx, number: int | None) -> Sequence[Order]:
     """The order of this number, or the one with the piece of this number."""
     if number is None:
         return []
@@ -117,14 +130,14 @@ def _by_number(tx: Tx, number: int | None) -> Sequence[Order]:
     return []
 
 
-PDF = "application/pdf"
-LIVE_PARTS = ("state", "numbers", "history")
+PDF_CONTENT_TYPE = "application/pdf"
+LIVE_FRAGMENTS = ("state", "numbers", "history")
 """What changes while one looks on: each is a template."""
-MOST_LISTS = 20
+MAX_LISTS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class OrderView:
     """An order as its page, and whatever of it is live, shows it."""
 
     order: Order
@@ -138,13 +151,13 @@ class Shown:
     def told(self) -> list[str]:
         return [*self.not_ready, *self.hold_reasons]
 
-    not_mailed: Sequence[NotMailed] = ()
+    not_mailed: Sequence[NotMailedCount] = ()
     """Recipients who get no piece, by reason."""
 
     @property
     def warnings(self) -> list[str]:
         """Who is not mailed to, and why, is told beside the numbers."""
-        return [each for each in self.order.warnings if NOT_MAILED_TO not in each]
+        return [each for each in self.order.warnings if NOT_MAILED_TEXT not in each]
 
     @property
     def pieces_hint(self) -> str | None:
@@ -155,11 +168,11 @@ class Shown:
 
     @property
     def tally(self) -> dict[str, int]:
-        return labels.journey(self.order)
+        return labels.count_by_status(self.order)
 
     @property
     def means(self) -> str:
-        return labels.means(self.order)
+        return labels.explain_status(self.order)
 
     @property
     def total_hint(self) -> str | None:
@@ -176,8 +189,8 @@ class Shown:
 
     @property
     def _not_failed(self) -> int:
-        unmailed = (ItemStatus.PROCESSING, ItemStatus.FAILED)
-        return sum(n for status, n in self.order.tally.items() if status not in unmailed)
+        excluded_statuses = (ItemStatus.PROCESSING, ItemStatus.FAILED)
+        return sum(n for status, n in self.order.tally.items() if status not in excluded_statuses)
 
     @property
     def in_trouble(self) -> int:
@@ -190,95 +203,105 @@ class Shown:
 
 
 @router.get("/orders/{order_id}")
-def order_page(request: Request, order_id: str, who: Reader, parts: OurParts) -> Response:
-    number = id_in_path(order_id)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        shown = read_shown(tx, parts, number)
-        order = shown.order
-        branch = read_sub_account(tx, order.sub_account_id)
-        lists = known_lists(tx, order.mailing_list_ids[:MOST_LISTS])
-    style = parts.studio.hands.styles.get(order.style)
-    return show(
+def order_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
+    number = parse_path_id(order_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        view = read_order_view(tx, container, number)
+        order = view.order
+        sub_account = read_sub_account(tx, order.sub_account_id)
+        mailing_lists = find_lists(tx, order.mailing_list_ids[:MAX_LISTS_SHOWN])
+    style = container.renderer.hands.styles.get(order.style)
+    return render_page(
         request,
         "orders/order.html",
-        who=who,
-        **live_values(parts, shown),
-        piece=labels.piece_words(order),
-        branch=branch,
-        lists=list(lists.values()),
-        more_lists=max(0, len(order.mailing_list_ids) - MOST_LISTS),
+        user=user,
+        **live_context(container, view),
+        piece=labels.product_label(order),
+        branch=sub_account,
+        lists=list(mailing_lists.values()),
+        more_lists=max(0, len(order.mailing_list_ids) - MAX_LISTS_SHOWN),
         hand=style.name if style else None,
-        ink=Ink.of(order.handwriting_color),
-        size=labels.size_words(order),
-        method=labels.METHODS.get(order.method, order.method),
-        return_lines=_return_lines(order),
-        metadata=metadata_lines(order.metadata),
+        ink=Ink.parse(order.handwriting_color),
+        size=labels.font_size_label(order),
+        method=labels.METHOD_LABELS.get(order.method, order.method),
+        return_lines=_return_address_lines(order),
+        metadata=metadata_entries(order.metadata),
         item=request.query_params.get("item", ""),
     )
 
 
 @router.get("/orders/{order_id}/live")
-def live(request: Request, order_id: str, who: Reader, parts: OurParts) -> StreamingResponse:
-    number = id_in_path(order_id)
-    zone = zone_of(request)
-    with parts.db.transaction(tenant(who.caller)) as tx:
+def stream_order(request: Request, order_id: str, user: CurrentUser, container: Services) -> StreamingResponse:
+    number = parse_path_id(order_id)
+    zone = get_zone(request)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
         items.read_order(tx, number)
 
     def draw() -> Mapping[str, str]:
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            values = live_values(parts, read_shown(tx, parts, number))
-        return {name: pages.text_of(f"orders/live_{name}.html", zone=zone, **values) for name in LIVE_PARTS}
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            context = live_context(container, read_order_view(tx, container, number))
+        return {
+            name: rendering.render_template(f"orders/live_{name}.html", zone=zone, **context) for name in LIVE_FRAGMENTS
+        }
 
-    return stream(request, who, ("order", number), draw)
+    return stream_response(request, user, ("order", number), draw)
 
 
 @router.get("/orders/{order_id}/proof.pdf")
-def proof(order_id: str, who: Reader, parts: OurParts) -> Response:
+def download_proof(order_id: str, user: CurrentUser, container: Services) -> Response:
     """The first pieces as the press prints them, to be saved."""
-    number = _require_order(order_id, who, parts)
-    return Response(draw_proof(parts.press, number), media_type=PDF, headers=_to_be_saved(number))
+    number = _require_order(order_id, user, container)
+    return Response(
+        draw_proof(container.production, number), media_type=PDF_CONTENT_TYPE, headers=_proof_headers(number)
+    )
 
 
-def read_shown(tx: Tx, parts: Parts, order_id: int) -> Shown:
+def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
     order = items.read_order(tx, order_id)
-    world = parts.worlds[order.mode]
+    environment = container.environments[order.mode]
     not_ready: list[str] = []
     if order.status is OrderStatus.REVIEWING:
-        not_ready = pause_warning(service_gaps(tx, world, on=parts.clock().date()))
-    reasons = for_senders(order.hold_reasons, world)
-    left_out = count_not_mailed(tx, order)
-    return Shown(order, order_queries.states(tx, order.id), not_ready, reasons, left_out)
+        not_ready = pause_warnings(find_service_gaps(tx, environment, on=container.clock().date()))
+    hold_reasons = reasons_for_sender(order.hold_reasons, environment)
+    not_mailed = count_not_mailed(tx, order)
+    return OrderView(order, order_queries.list_order_steps(tx, order.id), not_ready, hold_reasons, not_mailed)
 
 
-def live_values(parts: Parts, shown: Shown) -> dict[str, Any]:
-    return {"shown": shown, "order": shown.order, "now": parts.clock()}
+def live_context(container: Container, view: OrderView) -> dict[str, Any]:
+    return {"shown": view, "order": view.order, "now": container.clock()}
 
 
-def metadata_lines(metadata: str | None) -> list[tuple[str, str]]:
+def metadata_entries(metadata: str | None) -> list[tuple[str, str]]:
     """What a program has noted, key by key; numbers as they were written."""
     if metadata is None:
         return []
-    read = exact_json.read(metadata.encode())
-    if not isinstance(read, dict):
-        return [("", _written(read))]
-    return [(str(key), _written(value)) for key, value in read.items()]
+    parsed = exact_json.parse_json(metadata.encode())
+    if not isinstance(parsed, dict):
+        return [("", _format_value(parsed))]
+    return [(str(key), _format_value(value)) for key, value in parsed.items()]
 
 
-def _written(value: object) -> str:
-    return value if isinstance(value, str) else exact_json.write(value)
+def _format_value(value: object) -> str:
+    return value if isinstance(value, str) else exact_json.dump_json(value)
 
 
-def _return_lines(order: Order) -> list[str]:
-    home = order.return_address
-    lines = labels.address_lines(home.address, home.address2, home.city, home.province, home.postal_code)
-    return [home.name, *lines] if home.name else lines
+def _return_address_lines(order: Order) -> list[str]:
+    return_address = order.return_address
+    lines = labels.address_lines(
+        return_address.address,
+        return_address.address2,
+        return_address.city,
+        return_address.province,
+        return_address.postal_code,
+    )
+    return [return_address.name, *lines] if return_address.name else lines
 
 
-def _require_order(order_id: str, who: SignedIn, parts: Parts) -> int:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        return items.read_order(tx, id_in_path(order_id)).id
+def _require_order(order_id: str, user: SignedInUser, container: Container) -> int:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        return items.read_order(tx, parse_path_id(order_id)).id
 
 
-def _to_be_saved(number: int) -> dict[str, str]:
+def _proof_headers(number: int) -> dict[str, str]:
     name = f"order-{number}-proof.pdf"
     return {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}

@@ -7,133 +7,133 @@ from typing import Final
 import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
-from quillpost.core.cache import Recent
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.cache import LruCache
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.errors import NotFound, Refused
-from quillpost.fulfillment.proofs import draw_piece
+from quillpost.fulfillment.proofs import draw_item
 from quillpost.orders import designs
-from quillpost.orders import items as store
+from quillpost.orders import items as order_items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Item, Order
-from quillpost.web.api.bodies import whole_number
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.dashboard.orders.labels import piece_words, whom
-from quillpost.web.rendering import show
-from quillpost.web.sessions import OurParts, Reader, is_fragment
+from quillpost.web.api.bodies import parse_digits
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.dashboard.orders.labels import product_label, recipient_label
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, Services, is_fragment
 
 router = APIRouter(include_in_schema=False)
 
-MOST_BYTES: Final = 24_000_000
-ENVELOPE: Final = "envelope"
+CACHE_BYTES: Final = 24_000_000
+ENVELOPE_NAME: Final = "envelope"
 
-Look = tuple[str, bytes]
+SidePicture = tuple[str, bytes]
 """What a picture shows, and the PNG."""
-Looks = Recent[str, Sequence[Look]]
+PictureCache = LruCache[str, Sequence[SidePicture]]
 
 
-def remembered_looks() -> Looks:
+def new_picture_cache() -> PictureCache:
     """Pictures that were drawn lately. Each is known by all that it is drawn from, so that none is stale."""
-    return Recent(most_bytes=MOST_BYTES, size=lambda looks: sum(len(png) for _, png in looks))
+    return LruCache(max_bytes=CACHE_BYTES, size_of=lambda pictures: sum(len(png) for _, png in pictures))
 
 
 @router.get("/orders/{order_id}/looks")
-def looks_part(
-    request: Request, order_id: str, who: Reader, parts: OurParts, item: str = "", alone: str = ""
+def pictures_fragment(
+    request: Request, order_id: str, user: CurrentUser, container: Services, item: str = "", alone: str = ""
 ) -> Response:
     """A part of the order's page, or a page by itself. `alone`: of one piece, without a way to the next."""
-    number = id_in_path(order_id)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        order = store.read_order(tx, number)
-        shown = _chosen(tx, order, item)
-        before, after = _neighbours(tx, order, shown) if shown else (None, None)
-    looks: Sequence[Look] = ()
-    trouble = (
-        "There are no pieces yet. They are drawn as soon as the order has some." if shown is None else None
+    number = parse_path_id(order_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        order = order_items.read_order(tx, number)
+        shown_item = _find_item(tx, order, item)
+        previous_id, next_id = _neighbor_ids(tx, order, shown_item) if shown_item else (None, None)
+    pictures: Sequence[SidePicture] = ()
+    error_message = (
+        "There are no pieces yet. They are drawn as soon as the order has some." if shown_item is None else None
     )
-    if shown is not None:
+    if shown_item is not None:
         try:
-            looks = _looks(request, parts, order, shown)
-        except Refused as refused:
-            trouble = refused.message
-    return show(
+            pictures = _draw_pictures(request, container, order, shown_item)
+        except Refused as error:
+            error_message = error.message
+    return render_page(
         request,
         "orders/looks_part.html" if is_fragment(request) else "orders/looks.html",
-        who=who,
+        user=user,
         order=order,
-        piece=piece_words(order),
-        item=shown,
-        whom=whom,
-        names=[name for name, _ in looks],
-        before=before,
-        after=after,
-        trouble=trouble,
+        piece=product_label(order),
+        item=shown_item,
+        whom=recipient_label,
+        names=[name for name, _ in pictures],
+        before=previous_id,
+        after=next_id,
+        trouble=error_message,
         is_alone=bool(alone),
-        etag=_key(order, shown)[:12] if shown else "",
+        etag=_picture_key(order, shown_item)[:12] if shown_item else "",
     )
 
 
 @router.get("/orders/{order_id}/looks/{item_id}/{place}.png")
-def picture(
-    request: Request, order_id: str, item_id: str, place: str, who: Reader, parts: OurParts
+def item_picture(
+    request: Request, order_id: str, item_id: str, place: str, user: CurrentUser, container: Services
 ) -> Response:
     """One of a piece's pictures. Browsers keep it, and ask whether it is still the same: what it is drawn
     from says so."""
-    order, item = _own(who, parts, id_in_path(order_id), id_in_path(item_id))
-    tag = f'"{_key(order, item)}-{whole_number(place) or 0}"'
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    if tag in request.headers.get("if-none-match", ""):
+    order, item = _read_order_item(user, container, parse_path_id(order_id), parse_path_id(item_id))
+    etag = f'"{_picture_key(order, item)}-{parse_digits(place) or 0}"'
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    if etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
-    looks, number = _looks(request, parts, order, item), whole_number(place) or 0
-    if not 1 <= number <= len(looks):
+    pictures, number = _draw_pictures(request, container, order, item), parse_digits(place) or 0
+    if not 1 <= number <= len(pictures):
         raise NotFound
-    return Response(looks[number - 1][1], media_type="image/png", headers=headers)
+    return Response(pictures[number - 1][1], media_type="image/png", headers=headers)
 
 
-def _own(who: SignedIn, parts: Parts, order_id: int, item_id: int) -> tuple[Order, Item]:
-    with parts.db.transaction(tenant(who.caller)) as tx:
+def _read_order_item(user: SignedInUser, container: Container, order_id: int, item_id: int) -> tuple[Order, Item]:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
         item = order_queries.read_item(tx, item_id)
         if item.order_id != order_id:
             raise NotFound
-        return store.read_order(tx, order_id), item
+        return order_items.read_order(tx, order_id), item
 
 
-def _chosen(tx: Tx, order: Order, asked: str) -> Item | None:
+def _find_item(tx: Tx, order: Order, item_id: str) -> Item | None:
     """The piece that was asked for, or the first."""
-    number = id_in_path(asked.strip()) if asked.strip() else 0
+    number = parse_path_id(item_id.strip()) if item_id.strip() else 0
     if number:
         item = order_queries.read_item(tx, number)
         if item.order_id != order.id:
             raise NotFound
         return item
-    return next(iter(order_queries.first_items(tx, order.id, most=1)), None)
+    return next(iter(order_queries.list_first_items(tx, order.id, limit=1)), None)
 
 
-def _neighbours(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | None]:
+def _neighbor_ids(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | None]:
     """The pieces before and after this one."""
     of_order = items.c.order_id == order.id
-    before = sa.select(items.c.id).where(of_order, items.c.id < item.id).order_by(items.c.id.desc())
-    after = sa.select(items.c.id).where(of_order, items.c.id > item.id).order_by(items.c.id)
-    return tx.scalar(before.limit(1)), tx.scalar(after.limit(1))
+    previous_item = sa.select(items.c.id).where(of_order, items.c.id < item.id).order_by(items.c.id.desc())
+    next_item = sa.select(items.c.id).where(of_order, items.c.id > item.id).order_by(items.c.id)
+    return tx.scalar(previous_item.limit(1)), tx.scalar(next_item.limit(1))
 
 
-def _looks(request: Request, parts: Parts, order: Order, item: Item) -> Sequence[Look]:
-    kept: Looks = request.app.state.order_looks
+def _draw_pictures(request: Request, container: Container, order: Order, item: Item) -> Sequence[SidePicture]:
+    cache: PictureCache = request.app.state.order_looks
 
-    def draw() -> Sequence[Look]:
-        drawn = draw_piece(parts.press, order, item)
-        envelope = [] if drawn.envelope is None else [(ENVELOPE, drawn.envelope)]
-        return [*drawn.sides.items(), *envelope]
+    def draw() -> Sequence[SidePicture]:
+        preview = draw_item(container.production, order, item)
+        envelope = [] if preview.envelope is None else [(ENVELOPE_NAME, preview.envelope)]
+        return [*preview.sides.items(), *envelope]
 
-    return kept.get(_key(order, item), draw)
+    return cache.get(_picture_key(order, item), draw)
 
 
-def _key(order: Order, item: Item) -> str:
+def _picture_key(order: Order, item: Item) -> str:
     """By all that the picture is drawn from, and nothing that happens to the piece later."""
-    drawn_from = (
+    key_fields = (
         order.id,
         order.mode,
         order.piece,
@@ -149,9 +149,9 @@ def _key(order: Order, item: Item) -> str:
         order.sender,
         order.return_address,
         order.qrcode_url,
-        designs.DesignKey.of(item, order),
-        designs.addressee(item, or_current_resident=order.append_or_current_resident),
+        designs.DesignKey.for_item(item, order),
+        designs.build_addressee(item, or_current_resident=order.append_or_current_resident),
         item.id,
         item.code,
     )
-    return hashlib.sha256(repr(drawn_from).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr(key_fields).encode()).hexdigest()[:32]

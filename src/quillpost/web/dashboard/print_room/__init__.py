@@ -2,12 +2,4 @@
 
 from quillpost.web.dashboard.print_room import accounts, actions, batches, failures, orders, pages, prices
 
-ROUTERS = (
-    pages.router,
-    batches.router,
-    actions.router,
-    orders.router,
-    failures.router,
-    accounts.router,
-    prices.router,
-)
+ROUTERS = (pages.router, batches.router, actions.router, orders.router, failures.router, accounts.router, prices.router)

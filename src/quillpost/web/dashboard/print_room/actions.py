@@ -4,172 +4,192 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.fulfillment.print_room import marks
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.queries import Paper, find_paper
-from quillpost.fulfillment.queries import Batch, read_batch
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.print_room.queries import PrintedItem, find_printed_items
+from quillpost.fulfillment.queries import ProductionBatch, read_batch
+from quillpost.fulfillment.rules import batch_reference
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
+from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.requests import Mark, Reprint
-from quillpost.web.csrf import DoneAlready, do_once
-from quillpost.web.dashboard.forms import Filled, are_you_sure, read_body, typed_moment, typed_zone
-from quillpost.web.dashboard.print_room.batches import PAGE, batch_page, read
-from quillpost.web.dashboard.print_room.labels import STATUSES, joined, numbers_in
-from quillpost.web.dashboard.print_room.pages import moved_under, note, noted, room_page
+from quillpost.web.csrf import DuplicateSubmission, use_one_time_key
+from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body, render_confirmation
+from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page
+from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
+from quillpost.web.dashboard.print_room.pages import audit_writer, regroup_errors, render_room_page, write_audit_entry
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go, plural
-from quillpost.web.sessions import Operator, OurParts
+from quillpost.web.rendering import pluralize, redirect
+from quillpost.web.sessions import CurrentOperator, Services
 
 router = APIRouter(include_in_schema=False)
 
-BATCH = f"{PAGE}/{{batch_id}}"
-DONE: Final = {"printed": "batch_printed", "mailed": "batch_mailed", "acknowledged": "batch_acknowledged"}
-BY: Final = {"places": "position", "items": "item_id"}
+BATCH_PATH = f"{BATCHES_PATH}/{{batch_id}}"
+FLASH_BY_STATUS: Final = {"printed": "batch_printed", "mailed": "batch_mailed", "acknowledged": "batch_acknowledged"}
+IDENTIFIER_FIELDS: Final = {"places": "position", "items": "item_id"}
 """How a form names pieces, and what the interface calls that."""
-FIELDS = ("at", "which", "reason", "by")
+FORM_FIELDS = ("at", "which", "reason", "by")
 
 
-class MovedOn(Conflict):
+class BatchMovedOn(Conflict):
     """A form about a batch that somebody, or the printer, has moved on meanwhile."""
 
     def __init__(self, status: str) -> None:
         super().__init__(
-            f"Meanwhile the batch has moved on: it is “{STATUSES[status]}” now. Nothing was done. Look at it"
+            f"Meanwhile the batch has moved on: it is “{STATUS_LABELS[status]}” now. Nothing was done. Look at it"
             " again, and decide anew."
         )
 
 
-@router.post(f"{BATCH}/mark")
-def mark(request: Request, batch_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
-    number = id_in_path(batch_id)
-    batch = read(who, parts, number).batch
+@router.post(f"{BATCH_PATH}/mark")
+def mark_batch(
+    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
+) -> Response:
+    number = parse_path_id(batch_id)
+    batch = read_batch_view(user, container, number).batch
     try:
-        body = read_body(Mark, {"status": form.text("status"), "at": _moment(request, form)})
-        require_as_seen(batch, form)
-        _mark(who, parts, batch, body)
-    except Invalid as refused:
-        filled = moved_under(Filled.back(form, refused, at="at"), ("at",), "")
-        return batch_page(request, who, parts, number, form=filled)
-    except Conflict as refused:
-        return batch_page(request, who, parts, number, refused=refused.message)
-    return go(f"{PAGE}/{number}", said=DONE[body.status])
+        body = read_body(Mark, {"status": form.text("status"), "at": _read_moment(request, form)})
+        require_unchanged(batch, form)
+        _apply_mark(user, container, batch, body)
+    except Invalid as error:
+        form_state = regroup_errors(FormState.from_error(form, error, default_field="at"), ("at",), "")
+        return render_batch_page(request, user, container, number, form=form_state)
+    except Conflict as error:
+        return render_batch_page(request, user, container, number, error_message=error.message)
+    return redirect(f"{BATCHES_PATH}/{number}", flash=FLASH_BY_STATUS[body.status])
 
 
-@router.get(f"{BATCH}/spoiled")
-def spoil_page(request: Request, batch_id: str, who: Operator, parts: OurParts) -> Response:
-    return _spoil_page(request, who, parts, read(who, parts, id_in_path(batch_id)).batch)
+@router.get(f"{BATCH_PATH}/spoiled")
+def spoiled_items_page(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
+    return _render_spoil_page(request, user, container, read_batch_view(user, container, parse_path_id(batch_id)).batch)
 
 
-@router.post(f"{BATCH}/spoiled")
-def spoil(request: Request, batch_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{BATCH_PATH}/spoiled")
+def spoil_items(
+    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
+) -> Response:
     """They fail, and are not billed: an end, which the form itself asks about."""
-    batch = read(who, parts, id_in_path(batch_id)).batch
+    batch = read_batch_view(user, container, parse_path_id(batch_id)).batch
     try:
-        name, reason = BY.get(form.text("by"), "position"), form.text("reason", most=500)
-        numbers = numbers_in(form.text("which", most=20_000), field="which")
-        pieces = [{name: number, "reason": reason or None} for number in numbers]
-        _mark(who, parts, batch, read_body(Mark, {"status": "spoiled", "spoiled": pieces}))
-    except Invalid as refused:
-        filled = moved_under(Filled.back(form, refused, at="which"), FIELDS, "which")
-        return _spoil_page(request, who, parts, batch, filled)
-    except Conflict as refused:
-        return batch_page(request, who, parts, batch.id, refused=refused.message)
-    return go(f"{PAGE}/{batch.id}", said="pieces_spoiled")
+        identifier_field, reason = (
+            IDENTIFIER_FIELDS.get(form.text("by"), "position"),
+            form.text("reason", max_length=500),
+        )
+        numbers = parse_numbers(form.text("which", max_length=20_000), field="which")
+        spoiled_items = [{identifier_field: number, "reason": reason or None} for number in numbers]
+        _apply_mark(user, container, batch, read_body(Mark, {"status": "spoiled", "spoiled": spoiled_items}))
+    except Invalid as error:
+        form_state = regroup_errors(FormState.from_error(form, error, default_field="which"), FORM_FIELDS, "which")
+        return _render_spoil_page(request, user, container, batch, form_state)
+    except Conflict as error:
+        return render_batch_page(request, user, container, batch.id, error_message=error.message)
+    return redirect(f"{BATCHES_PATH}/{batch.id}", flash="pieces_spoiled")
 
 
-@router.post(f"{BATCH}/retry")
-def retry(request: Request, batch_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
-    return _retry(request, who, parts, read(who, parts, id_in_path(batch_id)).batch, form, anew=False)
-
-
-@router.get(f"{BATCH}/anew")
-def anew_page(request: Request, batch_id: str, who: Operator, parts: OurParts) -> Response:
-    batch = read(who, parts, id_in_path(batch_id)).batch
-    return are_you_sure(
+@router.post(f"{BATCH_PATH}/retry")
+def retry_batch(
+    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
+) -> Response:
+    return _retry_batch(
         request,
-        who,
-        title=f"Offer {reference(batch.id)} to another printer?",
+        user,
+        container,
+        read_batch_view(user, container, parse_path_id(batch_id)).batch,
+        form,
+        is_reoffer=False,
+    )
+
+
+@router.get(f"{BATCH_PATH}/anew")
+def reoffer_page(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
+    batch = read_batch_view(user, container, parse_path_id(batch_id)).batch
+    return render_confirmation(
+        request,
+        user,
+        title=f"Offer {batch_reference(batch.id)} to another printer?",
         means=[
             f"It was offered to {batch.partner or 'nobody yet'}. From now on it is offered to "
-            f"{parts.worlds[who.mode].partner}.",
+            f"{container.environments[user.mode].partner}.",
             "Only you can know that the former one does not have it. If it does, people are mailed twice.",
         ],
         button="They do not have it: offer it anew",
-        back=f"{PAGE}/{batch.id}",
-        carried={"seen": batch.status},
+        back_url=f"{BATCHES_PATH}/{batch.id}",
+        hidden_fields={"seen": batch.status},
     )
 
 
-@router.post(f"{BATCH}/anew")
-def offer_anew(request: Request, batch_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
-    return _retry(request, who, parts, read(who, parts, id_in_path(batch_id)).batch, form, anew=True)
+@router.post(f"{BATCH_PATH}/anew")
+def reoffer_batch(
+    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
+) -> Response:
+    return _retry_batch(
+        request, user, container, read_batch_view(user, container, parse_path_id(batch_id)).batch, form, is_reoffer=True
+    )
 
 
-def require_as_seen(batch: Batch, form: Form) -> None:
+def require_unchanged(batch: ProductionBatch, form: Form) -> None:
     """The form says how far the batch was on the page that it stood on."""
     if form.text("seen") not in ("", batch.status):
-        raise MovedOn(batch.status)
+        raise BatchMovedOn(batch.status)
 
 
-def _retry(
-    request: Request, who: SignedIn, parts: Parts, batch: Batch, form: Form, *, anew: bool
+def _retry_batch(
+    request: Request, user: SignedInUser, container: Container, batch: ProductionBatch, form: Form, *, is_reoffer: bool
 ) -> Response:
-    seen = form.text("seen")
-    note = noted(who, parts, "batch.retried", about(batch) | {"anew": anew})
+    seen_status = form.text("seen")
+    write_entry = audit_writer(user, container, "batch.retried", audit_details(batch) | {"anew": is_reoffer})
 
-    def as_seen(tx: Tx) -> None:
+    def check_and_record(tx: Tx) -> None:
         """Once more while nobody else can move it: of two that decide, one is told."""
-        if seen and (status := read_batch(tx, batch.id).status) != seen:
-            raise MovedOn(status)
-        note(tx)
+        if seen_status and (status := read_batch(tx, batch.id).status) != seen_status:
+            raise BatchMovedOn(status)
+        write_entry(tx)
 
     try:
-        require_as_seen(batch, form)
-        print_room_service.retry(parts.db, batch.id, anew=anew, noted=as_seen)
-    except Conflict as refused:
-        return batch_page(request, who, parts, batch.id, refused=refused.message)
-    return go(f"{PAGE}/{batch.id}", said="batch_retried")
+        require_unchanged(batch, form)
+        print_room_service.retry_batch(container.db, batch.id, reoffer=is_reoffer, write_audit=check_and_record)
+    except Conflict as error:
+        return render_batch_page(request, user, container, batch.id, error_message=error.message)
+    return redirect(f"{BATCHES_PATH}/{batch.id}", flash="batch_retried")
 
 
-def _mark(who: SignedIn, parts: Parts, batch: Batch, body: Mark) -> None:
-    marks.mark(
-        parts.db,
+def _apply_mark(user: SignedInUser, container: Container, batch: ProductionBatch, body: Mark) -> None:
+    marks.mark_batch(
+        container.db,
         batch.id,
         body.status,
-        at=body.moment(),
-        spoiled=body.pieces(),
-        mode=who.mode,
-        noted=noted(who, parts, "batch.marked", about(batch) | {"status": body.status}),
-        now=parts.clock(),
+        at=body.parse_time(),
+        spoiled=body.spoiled_items(),
+        mode=user.mode,
+        write_audit=audit_writer(user, container, "batch.marked", audit_details(batch) | {"status": body.status}),
+        now=container.clock(),
     )
 
 
-def about(batch: Batch) -> dict[str, Any]:
-    return {"name": reference(batch.id), "mode": batch.mode}
+def audit_details(batch: ProductionBatch) -> dict[str, Any]:
+    return {"name": batch_reference(batch.id), "mode": batch.mode}
 
 
-def _moment(request: Request, form: Form) -> str | None:
+def _read_moment(request: Request, form: Form) -> str | None:
     """None: now."""
-    if not form.text("at", most=64):
+    if not form.text("at", max_length=64):
         return None
-    return typed_moment(form, "at", typed_zone(request, form.fields)).isoformat()
+    return parse_moment(form, "at", parse_zone(request, form.fields)).isoformat()
 
 
-def _spoil_page(
-    request: Request, who: SignedIn, parts: Parts, batch: Batch, form: Filled | None = None
+def _render_spoil_page(
+    request: Request, user: SignedInUser, container: Container, batch: ProductionBatch, form: FormState | None = None
 ) -> Response:
-    return pieces_form(
+    return render_items_form(
         request,
-        who,
-        parts,
+        user,
+        container,
         batch,
         form,
-        title=f"Spoiled pieces of {reference(batch.id)}",
+        title=f"Spoiled pieces of {batch_reference(batch.id)}",
         lead="A spoiled piece is given up: it fails, its sender is told, and it is not billed. To print it"
         " again, choose “Print again” instead.",
         reason="What happened to them",
@@ -179,115 +199,139 @@ def _spoil_page(
     )
 
 
-def pieces_form(
-    request: Request, who: SignedIn, parts: Parts, batch: Batch, form: Filled | None, **values: Any
+def render_items_form(
+    request: Request,
+    user: SignedInUser,
+    container: Container,
+    batch: ProductionBatch,
+    form: FormState | None,
+    **values: Any,
 ) -> Response:
     """Which pieces, and why."""
-    form, back = form or Filled({"by": ["places"]}), f"{PAGE}/{batch.id}"
-    return room_page(request, "pieces_form.html", who, parts, form=form, batch=batch, back=back, **values)
-
-
-HERE = f"{PAGE}/{{batch_id}}/reprint"
-NOT_TWICE = "The pieces are in a batch of their own already."
-
-
-@router.get(HERE)
-def which_page(request: Request, batch_id: str, who: Operator, parts: OurParts) -> Response:
-    return _which_page(request, who, parts, read(who, parts, id_in_path(batch_id)).batch)
-
-
-@router.post(HERE)
-def reprint(request: Request, batch_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
-    """First it says how many that are; sent once more, from there, it is done."""
-    batch = read(who, parts, id_in_path(batch_id)).batch
-    try:
-        body = _wanted(form)
-        if form.text("sure") == "yes":
-            return _reprint(who, parts, batch, form, body)
-        papers = _papers(parts, batch, body)
-    except Invalid as refused:
-        filled = moved_under(Filled.back(form, refused, at="which"), FIELDS, "which")
-        return _which_page(request, who, parts, batch, filled)
-    except DoneAlready:
-        raise
-    except Conflict as refused:
-        return batch_page(request, who, parts, batch.id, refused=refused.message)
-    return _sure_page(request, who, parts, batch, form, papers)
-
-
-def _wanted(form: Form) -> Reprint:
-    numbers = numbers_in(form.text("which", most=20_000), field="which")
-    name = "item_ids" if form.text("by") == "items" else "positions"
-    return read_body(Reprint, {name: numbers, "reason": form.text("reason", most=600)})
-
-
-def _papers(parts: Parts, batch: Batch, body: Reprint) -> list[Paper]:
-    wanted = body.pieces()
-    with parts.db.work() as tx:
-        found = find_paper(tx, batch.id, positions=wanted.positions, item_ids=wanted.item_ids)
-    there = {paper.position for paper in found} if wanted.positions else {paper.item_id for paper in found}
-    missing = [number for number in (*wanted.positions, *wanted.item_ids) if number not in there]
-    if missing:
-        raise Invalid({"which": [f"{reference(batch.id)} has no piece {joined(missing)}."]})
-    return found
-
-
-def _reprint(who: SignedIn, parts: Parts, batch: Batch, form: Form, body: Reprint) -> Response:
-    def told(tx: Tx) -> None:
-        do_once(tx, who, form.text(csrf.FIELD), instead=NOT_TWICE, leads_to=f"{PAGE}/{batch.id}")
-        note(tx, who, parts, "batch.reprinted", about(batch) | {"reason": body.reason})
-
-    made = marks.reprint(
-        parts.db,
-        parts.worlds[who.mode],
-        batch.id,
-        body.pieces(),
-        reason=body.reason,
-        noted=told,
-        now=parts.clock(),
+    form, batch_path = form or FormState({"by": ["places"]}), f"{BATCHES_PATH}/{batch.id}"
+    return render_room_page(
+        request, "pieces_form.html", user, container, form=form, batch=batch, back=batch_path, **values
     )
-    return go(f"{PAGE}/{made.batch_id}", said="pieces_reprinted")
 
 
-def _sure_page(
-    request: Request, who: SignedIn, parts: Parts, batch: Batch, form: Form, papers: list[Paper]
+REPRINT_PATH = f"{BATCHES_PATH}/{{batch_id}}/reprint"
+ALREADY_REPRINTED = "The pieces are in a batch of their own already."
+
+
+@router.get(REPRINT_PATH)
+def reprint_page(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
+    return _render_reprint_page(
+        request, user, container, read_batch_view(user, container, parse_path_id(batch_id)).batch
+    )
+
+
+@router.post(REPRINT_PATH)
+def reprint_items(
+    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
 ) -> Response:
-    left_out = dict[str, list[int]]()
+    """First it says how many that are; sent once more, from there, it is done."""
+    batch = read_batch_view(user, container, parse_path_id(batch_id)).batch
+    try:
+        body = _read_reprint(form)
+        if form.text("sure") == "yes":
+            return _create_reprint(user, container, batch, form, body)
+        papers = _find_papers(container, batch, body)
+    except Invalid as error:
+        form_state = regroup_errors(FormState.from_error(form, error, default_field="which"), FORM_FIELDS, "which")
+        return _render_reprint_page(request, user, container, batch, form_state)
+    except DuplicateSubmission:
+        raise
+    except Conflict as error:
+        return render_batch_page(request, user, container, batch.id, error_message=error.message)
+    return _render_reprint_confirmation(request, user, container, batch, form, papers)
+
+
+def _read_reprint(form: Form) -> Reprint:
+    numbers = parse_numbers(form.text("which", max_length=20_000), field="which")
+    identifier_field = "item_ids" if form.text("by") == "items" else "positions"
+    return read_body(Reprint, {identifier_field: numbers, "reason": form.text("reason", max_length=600)})
+
+
+def _find_papers(container: Container, batch: ProductionBatch, body: Reprint) -> list[PrintedItem]:
+    selection = body.selected_items()
+    with container.db.system_transaction() as tx:
+        papers = find_printed_items(tx, batch.id, positions=selection.positions, item_ids=selection.item_ids)
+    existing_numbers = (
+        {paper.position for paper in papers} if selection.positions else {paper.item_id for paper in papers}
+    )
+    missing = [number for number in (*selection.positions, *selection.item_ids) if number not in existing_numbers]
+    if missing:
+        raise Invalid({"which": [f"{batch_reference(batch.id)} has no piece {format_ranges(missing)}."]})
+    return papers
+
+
+def _create_reprint(
+    user: SignedInUser, container: Container, batch: ProductionBatch, form: Form, body: Reprint
+) -> Response:
+    def record(tx: Tx) -> None:
+        use_one_time_key(
+            tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_REPRINTED, result_path=f"{BATCHES_PATH}/{batch.id}"
+        )
+        write_audit_entry(tx, user, container, "batch.reprinted", audit_details(batch) | {"reason": body.reason})
+
+    new_batch = marks.reprint_selection(
+        container.db,
+        container.environments[user.mode],
+        batch.id,
+        body.selected_items(),
+        reason=body.reason,
+        write_audit=record,
+        now=container.clock(),
+    )
+    return redirect(f"{BATCHES_PATH}/{new_batch.batch_id}", flash="pieces_reprinted")
+
+
+def _render_reprint_confirmation(
+    request: Request,
+    user: SignedInUser,
+    container: Container,
+    batch: ProductionBatch,
+    form: Form,
+    papers: list[PrintedItem],
+) -> Response:
+    excluded = dict[str, list[int]]()
     for paper in papers:
-        if why := paper.why_not_reprinted:
-            left_out.setdefault(why, []).append(paper.position)
-    how_many = len(papers) - sum(map(len, left_out.values()))
-    if not how_many:
-        words = [f"{joined(places)}: {why}" for why, places in left_out.items()]
-        refused = Invalid({"which": ["None of these can be printed again.", *words]})
-        return _which_page(request, who, parts, batch, Filled.back(form, refused, at="which"))
-    carried = {name: form.text(name, most=20_000) for name in ("which", "by", "reason")}
-    return are_you_sure(
+        if reason := paper.reprint_error:
+            excluded.setdefault(reason, []).append(paper.position)
+    count = len(papers) - sum(map(len, excluded.values()))
+    if not count:
+        explanations = [f"{format_ranges(places)}: {reason}" for reason, places in excluded.items()]
+        refused = Invalid({"which": ["None of these can be printed again.", *explanations]})
+        return _render_reprint_page(
+            request, user, container, batch, FormState.from_error(form, refused, default_field="which")
+        )
+    hidden_fields = {name: form.text(name, max_length=20_000) for name in ("which", "by", "reason")}
+    return render_confirmation(
         request,
-        who,
-        title=f"Print {plural(how_many, 'piece')} again?",
+        user,
+        title=f"Print {pluralize(count, 'piece')} again?",
         means=[
-            f"{'It gets' if how_many == 1 else 'They get'} a new barcode, in a batch that goes first.",
+            f"{'It gets' if count == 1 else 'They get'} a new barcode, in a batch that goes first.",
             "What was printed before is void: see that it does not get into the mail.",
-            *(f"Left out: {joined(places)}. {why}" for why, places in left_out.items()),
+            *(f"Left out: {format_ranges(places)}. {reason}" for reason, places in excluded.items()),
         ],
-        button=f"Print {plural(how_many, 'piece')} again",
-        back=f"{PAGE}/{batch.id}",
-        carried={**carried, "sure": "yes"},
+        button=f"Print {pluralize(count, 'piece')} again",
+        back_url=f"{BATCHES_PATH}/{batch.id}",
+        hidden_fields={**hidden_fields, "sure": "yes"},
         is_once=True,
     )
 
 
-def _which_page(
-    request: Request, who: SignedIn, parts: Parts, batch: Batch, form: Filled | None = None
+def _render_reprint_page(
+    request: Request, user: SignedInUser, container: Container, batch: ProductionBatch, form: FormState | None = None
 ) -> Response:
-    return pieces_form(
+    return render_items_form(
         request,
-        who,
-        parts,
+        user,
+        container,
         batch,
         form,
-        title=f"Print pieces of {reference(batch.id)} again",
+        title=f"Print pieces of {batch_reference(batch.id)} again",
         lead="They come in a new batch, under new barcodes. Whoever sent them pays once.",
         reason="Why",
         reason_hint="Kept in the audit log, such as: The sheets were cut askew.",

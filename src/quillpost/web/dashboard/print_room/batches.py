@@ -5,44 +5,44 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import NotFound
-from quillpost.fulfillment.files import BatchStore
-from quillpost.fulfillment.partners import is_another
-from quillpost.fulfillment.print_room.downloads import take_files
+from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.partners import is_other_partner
+from quillpost.fulfillment.print_room.downloads import read_files_for_download
 from quillpost.fulfillment.print_room.queries import (
-    IN_THE_HOUSE,
-    BatchFilter,
-    BatchShown,
+    BEFORE_MAIL_STATUSES,
+    BatchDetails,
+    BatchQuery,
     find_batch,
     find_file,
+    list_batch_items,
     list_batches,
     list_files,
-    list_pieces,
-    read_batch_shown,
+    read_batch_details,
 )
-from quillpost.fulfillment.production import ticket_of
-from quillpost.fulfillment.rules import batch_of, reference, saved_as
-from quillpost.fulfillment.tickets import TICKET_JSON, TICKET_XJDF, TicketFile, ticket_files
+from quillpost.fulfillment.production import build_batch_ticket
+from quillpost.fulfillment.rules import batch_reference, download_name, parse_batch_reference
+from quillpost.fulfillment.tickets import TICKET_JSON, TICKET_XJDF, TicketFile, build_ticket_files
 from quillpost.orders.rules import ItemStatus
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.cookies import zone_of
-from quillpost.web.dashboard.forms import EMPTY, Filled, day_in, start_of, typed_zone, zone_values
-from quillpost.web.dashboard.labels import PIECE_NAMES
-from quillpost.web.dashboard.lists_common import asked_page
-from quillpost.web.dashboard.print_room.labels import CLASSES, STATUSES, TINTS
-from quillpost.web.dashboard.print_room.pages import ROOM, note, noted, room_page
-from quillpost.web.live_updates import stream
-from quillpost.web.rendering import go, text_of
-from quillpost.web.sessions import Operator, OurParts
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.cookies import get_zone
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_day, parse_zone, start_of_day, zone_context
+from quillpost.web.dashboard.labels import PRODUCT_NAMES
+from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page, write_audit_entry
+from quillpost.web.live_updates import stream_response
+from quillpost.web.rendering import redirect, render_template
+from quillpost.web.sessions import CurrentOperator, Services
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = f"{ROOM}/batches"
-SHOWN = {"open": "On their way", "trouble": "In trouble", "mailed": "Mailed", "all": "All"}
-PIECES_A_PAGE = 25
-MOMENTS = (
+BATCHES_PATH = f"{PRINT_ROOM_PATH}/batches"
+FILTER_LABELS = {"open": "On their way", "trouble": "In trouble", "mailed": "Mailed", "all": "All"}
+ITEMS_PER_PAGE = 25
+TIMESTAMP_LABELS = (
     ("created_at", "Made"),
     ("composed_at", "Composed"),
     ("handed_at", "Handed to the printer"),
@@ -53,11 +53,11 @@ MOMENTS = (
 )
 
 
-@router.get(PAGE)
-def list_page(
+@router.get(BATCHES_PATH)
+def batches_page(
     request: Request,
-    who: Operator,
-    parts: OurParts,
+    user: CurrentOperator,
+    container: Services,
     show: str = "",
     piece: str = "",
     since: str = "",
@@ -66,146 +66,155 @@ def list_page(
     page: str = "",
 ) -> Response:
     """What is odd in the address counts as not said."""
-    number = batch_of(find.strip()) or (int(find) if find.strip().isdecimal() and len(find) < 18 else None)
+    number = parse_batch_reference(find.strip()) or (int(find) if find.strip().isdecimal() and len(find) < 18 else None)
     if number:
-        return go(f"{PAGE}/{number}")
-    show, piece = show if show in SHOWN else "all", piece if piece in PIECE_NAMES else ""
-    first, last, zone = day_in(since), day_in(until), zone_of(request)
-    wanted = BatchFilter(
-        mode=who.mode,
+        return redirect(f"{BATCHES_PATH}/{number}")
+    show, piece = show if show in FILTER_LABELS else "all", piece if piece in PRODUCT_NAMES else ""
+    first_day, last_day, zone = parse_day(since), parse_day(until), get_zone(request)
+    batch_filter = BatchQuery(
+        mode=user.mode,
         status="mailed" if show == "mailed" else None,
         is_open=True if show in ("open", "trouble") else None,
-        in_trouble=show == "trouble",
-        piece=piece or None,
-        made_since=start_of(first, zone) if first else None,
-        made_before=start_of(last, zone, later=1) if last else None,
+        has_error=show == "trouble",
+        product_name=piece or None,
+        created_since=start_of_day(first_day, zone) if first_day else None,
+        created_before=start_of_day(last_day, zone, days_later=1) if last_day else None,
     )
-    with parts.db.work() as tx:
-        found = list_batches(tx, asked_page(page), wanted)
-    chosen = {"show": show, "piece": piece, "since": since if first else "", "until": until if last else ""}
-    said = {name: value for name, value in chosen.items() if value and (name, value) != ("show", "all")}
-    return room_page(
+    with container.db.system_transaction() as tx:
+        batches_found = list_batches(tx, parse_page(page), batch_filter)
+    filter_values = {
+        "show": show,
+        "piece": piece,
+        "since": since if first_day else "",
+        "until": until if last_day else "",
+    }
+    query_values = {name: value for name, value in filter_values.items() if value and (name, value) != ("show", "all")}
+    return render_room_page(
         request,
         "batches.html",
-        who,
-        parts,
-        page=found,
-        chosen=chosen,
+        user,
+        container,
+        page=batches_found,
+        chosen=filter_values,
         find=find,
-        is_narrowed=bool(said),
-        address=f"{PAGE}?{urlencode(said)}" if said else PAGE,
-        reference=reference,
-        **words(),
-        shown=SHOWN,
+        is_narrowed=bool(query_values),
+        address=f"{BATCHES_PATH}?{urlencode(query_values)}" if query_values else BATCHES_PATH,
+        reference=batch_reference,
+        **label_context(),
+        shown=FILTER_LABELS,
     )
 
 
-@router.get(f"{PAGE}/{{batch_id}}")
-def read_page(request: Request, batch_id: str, who: Operator, parts: OurParts, page: str = "") -> Response:
-    return batch_page(request, who, parts, id_in_path(batch_id), page=page)
+@router.get(f"{BATCHES_PATH}/{{batch_id}}")
+def show_batch(request: Request, batch_id: str, user: CurrentOperator, container: Services, page: str = "") -> Response:
+    return render_batch_page(request, user, container, parse_path_id(batch_id), page=page)
 
 
-@router.get(f"{PAGE}/{{batch_id}}/live")
-def follow(request: Request, batch_id: str, who: Operator, parts: OurParts) -> Response:
+@router.get(f"{BATCHES_PATH}/{{batch_id}}/live")
+def stream_batch(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
     """How far it is, as it changes."""
-    number, zone = id_in_path(batch_id), zone_of(request)
-    read(who, parts, number)
+    number, zone = parse_path_id(batch_id), get_zone(request)
+    read_batch_view(user, container, number)
 
     def draw() -> dict[str, str]:
-        shown = read(who, parts, number)
-        return {"far": text_of("print_room/far.html", zone=zone, now=parts.clock(), **_far(shown), **words())}
+        view = read_batch_view(user, container, number)
+        return {
+            "far": render_template(
+                "print_room/far.html", zone=zone, now=container.clock(), **_progress_context(view), **label_context()
+            )
+        }
 
-    return stream(request, who, ("batch", number), draw)
+    return stream_response(request, user, ("batch", number), draw)
 
 
-def batch_page(
+def render_batch_page(
     request: Request,
-    who: SignedIn,
-    parts: Parts,
+    user: SignedInUser,
+    container: Container,
     batch_id: int,
     *,
     page: str = "",
-    form: Filled = EMPTY,
-    refused: str | None = None,
+    form: FormState = EMPTY_FORM,
+    error_message: str | None = None,
 ) -> Response:
-    """One batch. Where something was `refused`, it says why, above how the batch is by now."""
-    with parts.db.work() as tx:
-        shown = read_batch_shown(tx, batch_id, mode=who.mode)
-        pieces = list_pieces(tx, shown.batch, asked_page(page, per_page=PIECES_A_PAGE))
-    partner = parts.worlds[who.mode].partner
-    return room_page(
+    """One batch. Where something was `error_message`, it says why, above how the batch is by now."""
+    with container.db.system_transaction() as tx:
+        view = read_batch_details(tx, batch_id, mode=user.mode)
+        items = list_batch_items(tx, view.batch, parse_page(page, per_page=ITEMS_PER_PAGE))
+    partner = container.environments[user.mode].partner
+    return render_room_page(
         request,
         "batch.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
-        status=409 if refused else None,
-        refused=refused,
-        page=pieces,
-        address=f"{PAGE}/{batch_id}",
+        status=409 if error_message else None,
+        refused=error_message,
+        page=items,
+        address=f"{BATCHES_PATH}/{batch_id}",
         tickets=(TICKET_JSON, TICKET_XJDF),
-        is_elsewhere=is_another(shown.batch.partner, partner),
+        is_elsewhere=is_other_partner(view.batch.partner, partner),
         partner=partner,
-        reference=reference,
-        **zone_values(typed_zone(request, form.typed), now=parts.clock()),
-        **_far(shown),
-        **words(),
+        reference=batch_reference,
+        **zone_context(parse_zone(request, form.fields), now=container.clock()),
+        **_progress_context(view),
+        **label_context(),
     )
 
 
-def read(who: SignedIn, parts: Parts, batch_id: int) -> BatchShown:
-    with parts.db.work() as tx:
-        return read_batch_shown(tx, batch_id, mode=who.mode)
+def read_batch_view(user: SignedInUser, container: Container, batch_id: int) -> BatchDetails:
+    with container.db.system_transaction() as tx:
+        return read_batch_details(tx, batch_id, mode=user.mode)
 
 
-def words() -> dict[str, Any]:
-    return {"pieces": PIECE_NAMES, "classes": CLASSES, "statuses": STATUSES, "tints": TINTS}
+def label_context() -> dict[str, Any]:
+    return {"pieces": PRODUCT_NAMES, "classes": CLASS_LABELS, "statuses": STATUS_LABELS, "tints": STATUS_TINTS}
 
 
-def _far(shown: BatchShown) -> dict[str, Any]:
-    reached = [(words, at) for name, words in MOMENTS if (at := getattr(shown.batch, name)) is not None]
-    counts = {status.value: shown.pieces.get(status.value, 0) for status in ItemStatus}
+def _progress_context(view: BatchDetails) -> dict[str, Any]:
+    reached_steps = [(label, at) for name, label in TIMESTAMP_LABELS if (at := getattr(view.batch, name)) is not None]
+    counts = {status.value: view.pieces.get(status.value, 0) for status in ItemStatus}
     return {
-        "batch": shown.batch,
-        "shown": shown,
-        "reached": reached,
+        "batch": view.batch,
+        "shown": view,
+        "reached": reached_steps,
         "counts": counts,
-        "in_the_house": sum(counts[status] for status in IN_THE_HOUSE),
+        "in_the_house": sum(counts[status] for status in BEFORE_MAIL_STATUSES),
     }
 
 
-@router.get(f"{PAGE}/{{batch_id}}/files/{{name}}")
-def download(batch_id: str, name: str, who: Operator, parts: OurParts) -> Response:
+@router.get(f"{BATCHES_PATH}/{{batch_id}}/files/{{name}}")
+def download_file(batch_id: str, name: str, user: CurrentOperator, container: Services) -> Response:
     """As it was composed, in clear, to be saved. What gift cards are claimed with is in some of them."""
-    number = id_in_path(batch_id)
-    with parts.db.work() as tx:
-        file = find_file(tx, find_batch(tx, number, mode=who.mode).id, name)
-    about = {"name": reference(number), "mode": who.mode, "files": [file.name]}
-    kept = BatchStore(parts.shelf.store, parts.sealer)
-    told = noted(who, parts, "print_file.downloaded", about)
-    found = take_files(parts.db, kept, number, [file], noted=told)
-    return _to_be_saved(number, file.name, found[file.name], file.content_type)
+    number = parse_path_id(batch_id)
+    with container.db.system_transaction() as tx:
+        file = find_file(tx, find_batch(tx, number, mode=user.mode).id, name)
+    details = {"name": batch_reference(number), "mode": user.mode, "files": [file.name]}
+    batch_store = BatchFileStorage(container.storage.store, container.encryptor)
+    write_entry = audit_writer(user, container, "print_file.downloaded", details)
+    contents = read_files_for_download(container.db, batch_store, number, [file], write_audit=write_entry)
+    return _download_response(number, file.name, contents[file.name], file.content_type)
 
 
-@router.get(f"{PAGE}/{{batch_id}}/ticket/{{name}}")
-def download_ticket(batch_id: str, name: str, who: Operator, parts: OurParts) -> Response:
+@router.get(f"{BATCHES_PATH}/{{batch_id}}/ticket/{{name}}")
+def download_ticket(batch_id: str, name: str, user: CurrentOperator, container: Services) -> Response:
     """What the printer is told about the batch, as it goes to them with the files."""
-    number = id_in_path(batch_id)
-    with parts.db.work() as tx:
-        batch = find_batch(tx, number, mode=who.mode)
+    number = parse_path_id(batch_id)
+    with container.db.system_transaction() as tx:
+        batch = find_batch(tx, number, mode=user.mode)
         files = [TicketFile(file.name, file.size, file.sha256) for file in list_files(tx, number)]
-        made = ticket_files(ticket_of(tx, parts.press, batch, files)) if files else {}
-        if name not in made:
+        tickets = build_ticket_files(build_batch_ticket(tx, container.production, batch, files)) if files else {}
+        if name not in tickets:
             raise NotFound
-        about = {"name": reference(number), "mode": who.mode, "files": [name]}
-        note(tx, who, parts, "print_file.downloaded", about)
-    kind = "application/json" if name == TICKET_JSON else "application/octet-stream"
-    return _to_be_saved(number, name, made[name], kind)
+        details = {"name": batch_reference(number), "mode": user.mode, "files": [name]}
+        write_audit_entry(tx, user, container, "print_file.downloaded", details)
+    content_type = "application/json" if name == TICKET_JSON else "application/octet-stream"
+    return _download_response(number, name, tickets[name], content_type)
 
 
-def _to_be_saved(batch_id: int, name: str, data: bytes, kind: str) -> Response:
+def _download_response(batch_id: int, name: str, data: bytes, content_type: str) -> Response:
     headers = {
-        "Content-Disposition": f'attachment; filename="{saved_as(batch_id, name)}"',
+        "Content-Disposition": f'attachment; filename="{download_name(batch_id, name)}"',
         "Cache-Control": "no-store",
     }
-    return Response(data, media_type=kind, headers=headers)
+    return Response(data, media_type=content_type, headers=headers)

@@ -11,109 +11,111 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import NotFound
 from quillpost.core.jobs import StoppedJob
-from quillpost.fulfillment.rules import reference
+from quillpost.fulfillment.rules import batch_reference
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.health import MOST_WAITING, list_unwell
+from quillpost.notifications.webhooks.health import MAX_BACKLOG, list_failing_webhooks
 from quillpost.notifications.webhooks.queries import read_webhook
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.dashboard.lists_common import asked_page
-from quillpost.web.dashboard.print_room.pages import ROOM, note, room_page
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
 from quillpost.web.forms import PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import Operator, OurParts
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentOperator, Services
 
 router = APIRouter(include_in_schema=False)
 
-WEBHOOKS_PAGE = f"{ROOM}/webhooks"
-US = audit_service.Actor("whoever runs the service")
+WEBHOOKS_PATH = f"{PRINT_ROOM_PATH}/webhooks"
+OPERATOR_ACTOR = audit_service.Actor("whoever runs the service")
 """As the owner's own log calls an operator."""
 
 
-@router.get(WEBHOOKS_PAGE)
-def webhooks_page(request: Request, who: Operator, parts: OurParts, page: str = "") -> Response:
-    with parts.db.work() as tx:
-        found = list_unwell(tx, who.mode, asked_page(page))
-    return room_page(
-        request, "webhooks.html", who, parts, page=found, address=WEBHOOKS_PAGE, most=MOST_WAITING
+@router.get(WEBHOOKS_PATH)
+def webhooks_page(request: Request, user: CurrentOperator, container: Services, page: str = "") -> Response:
+    with container.db.system_transaction() as tx:
+        failing_webhooks = list_failing_webhooks(tx, user.mode, parse_page(page))
+    return render_room_page(
+        request, "webhooks.html", user, container, page=failing_webhooks, address=WEBHOOKS_PATH, most=MAX_BACKLOG
     )
 
 
-@router.post(f"{WEBHOOKS_PAGE}/{{webhook_id}}/resume")
-def resume(webhook_id: str, who: Operator, _form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{WEBHOOKS_PATH}/{{webhook_id}}/resume")
+def resume_webhook(webhook_id: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
     """Its owner sees in their log that it was not one of them."""
-    now = parts.clock()
-    with parts.db.work() as tx:
-        webhook = read_webhook(tx, id_in_path(webhook_id), locked=True)
-        if webhook.mode != who.mode:
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        webhook = read_webhook(tx, parse_path_id(webhook_id), locked=True)
+        if webhook.mode != user.mode:
             raise NotFound
         if webhook.status in ("failing", "disabled"):
-            webhook_service.resume(tx, webhook.id, now=now)
-            about = {"id": webhook.id, "name": f"webhook {webhook.id}", "mode": webhook.mode}
-            audit_service.note(
+            webhook_service.resume_webhook(tx, webhook.id, now=now)
+            details = {"id": webhook.id, "name": f"webhook {webhook.id}", "mode": webhook.mode}
+            audit_service.record_audit_entry(
                 tx,
                 webhook.account_id,
                 "webhook.resumed",
-                US,
-                about=about,
+                OPERATOR_ACTOR,
+                about=details,
                 sub_account_id=webhook.sub_account_id,
                 now=now,
             )
-            if webhook.account_id != who.here.account_id:
-                note(tx, who, parts, "webhook.resumed", about)
-    return go(WEBHOOKS_PAGE, said="receiver_resumed")
+            if webhook.account_id != user.here.account_id:
+                write_audit_entry(tx, user, container, "webhook.resumed", details)
+    return redirect(WEBHOOKS_PATH, flash="receiver_resumed")
 
 
-JOBS_PAGE = f"{ROOM}/jobs"
+JOBS_PATH = f"{PRINT_ROOM_PATH}/jobs"
 
 
-@router.get(JOBS_PAGE)
-def jobs_page(request: Request, who: Operator, parts: OurParts, task: str = "", page: str = "") -> Response:
-    with parts.db.work() as tx:
-        kinds = jobs.failed_kinds(tx)
+@router.get(JOBS_PATH)
+def jobs_page(request: Request, user: CurrentOperator, container: Services, task: str = "", page: str = "") -> Response:
+    with container.db.system_transaction() as tx:
+        kinds = jobs.count_failed_by_task(tx)
         task = task if task in {kind.task for kind in kinds} else ""
-        found = jobs.failed(tx, asked_page(page), task=task or None)
-        stalled = jobs.stalled(tx, silent_seconds=parts.stall_seconds)
-        queues = jobs.queues(tx)
-        has_workers = jobs.are_workers_alive(tx, silent_seconds=parts.stall_seconds)
-        troubles = _troubles(tx, [*found.rows, *stalled])
-    return room_page(
+        failed_jobs = jobs.list_failed_jobs(tx, parse_page(page), task=task or None)
+        stalled_jobs = jobs.list_stalled_jobs(tx, silent_seconds=container.job_stall_seconds)
+        queues = jobs.list_queues(tx)
+        has_workers = jobs.are_workers_alive(tx, silent_seconds=container.job_stall_seconds)
+        batch_errors = _read_batch_errors(tx, [*failed_jobs.rows, *stalled_jobs])
+    return render_room_page(
         request,
         "jobs.html",
-        who,
-        parts,
+        user,
+        container,
         kinds=kinds,
         task=task,
-        page=found,
-        address=f"{JOBS_PAGE}?task={task}" if task else JOBS_PAGE,
-        stalled=stalled,
+        page=failed_jobs,
+        address=f"{JOBS_PATH}?task={task}" if task else JOBS_PATH,
+        stalled=stalled_jobs,
         queues=queues,
         has_workers=has_workers,
-        troubles=troubles,
-        reference=reference,
+        troubles=batch_errors,
+        reference=batch_reference,
     )
 
 
-@router.post(f"{JOBS_PAGE}/{{job_id}}/retry")
-def retry(job_id: str, who: Operator, _form: PostedForm, parts: OurParts) -> Response:
-    with parts.db.work() as tx:
-        task = jobs.retry(tx, id_in_path(job_id))
-        note(tx, who, parts, "jobs.retried", {"name": task})
-    return go(JOBS_PAGE, said="jobs_retried")
+@router.post(f"{JOBS_PATH}/{{job_id}}/retry")
+def retry_job(job_id: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
+    with container.db.system_transaction() as tx:
+        task = jobs.retry_job(tx, parse_path_id(job_id))
+        write_audit_entry(tx, user, container, "jobs.retried", {"name": task})
+    return redirect(JOBS_PATH, flash="jobs_retried")
 
 
-@router.post(f"{JOBS_PAGE}/retry")
-def retry_kind(who: Operator, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{JOBS_PATH}/retry")
+def retry_task_jobs(user: CurrentOperator, form: PostedForm, container: Services) -> Response:
     """All of a task."""
     task = form.text("task")
-    with parts.db.work() as tx:
-        if task not in {kind.task for kind in jobs.failed_kinds(tx)}:
+    with container.db.system_transaction() as tx:
+        if task not in {kind.task for kind in jobs.count_failed_by_task(tx)}:
             raise NotFound
-        note(tx, who, parts, "jobs.retried", {"name": task, "how_many": jobs.retry_kind(tx, task)})
-    return go(JOBS_PAGE, said="jobs_retried")
+        write_audit_entry(
+            tx, user, container, "jobs.retried", {"name": task, "how_many": jobs.retry_failed_jobs(tx, task)}
+        )
+    return redirect(JOBS_PATH, flash="jobs_retried")
 
 
-def _troubles(tx: Tx, stopped: Sequence[StoppedJob]) -> dict[int, str]:
+def _read_batch_errors(tx: Tx, stopped_jobs: Sequence[StoppedJob]) -> dict[int, str]:
     """What is known of the batches that some of them are about, by batch. Of all else the log tells."""
-    ids = [job.args["batch_id"] for job in stopped if isinstance(job.args.get("batch_id"), int)]
-    rows = tx.execute(sa.select(batches.c.id, batches.c.trouble).where(batches.c.id.in_(ids)))
+    batch_ids = [job.args["batch_id"] for job in stopped_jobs if isinstance(job.args.get("batch_id"), int)]
+    rows = tx.execute(sa.select(batches.c.id, batches.c.trouble).where(batches.c.id.in_(batch_ids)))
     return {row.id: row.trouble for row in rows if row.trouble}

@@ -5,170 +5,175 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, NotFound
 from quillpost.fulfillment import review
 from quillpost.fulfillment.proofs import draw_proof
-from quillpost.fulfillment.review import list_held
+from quillpost.fulfillment.review import list_paused_orders
 from quillpost.orders.items import read_order
 from quillpost.orders.models import Order
-from quillpost.web.api.dependencies import id_in_path
+from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.held_orders import Refusal, Release
-from quillpost.web.dashboard.forms import EMPTY, Filled, Reason, are_you_sure, read_body
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, ReasonField, read_body, render_confirmation
 from quillpost.web.dashboard.labels import TYPE_NAMES
-from quillpost.web.dashboard.lists_common import asked_page
-from quillpost.web.dashboard.print_room.pages import ROOM, note, room_page
+from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import cents, go, plural
-from quillpost.web.sessions import Operator, OurParts
+from quillpost.web.rendering import format_cents, pluralize, redirect
+from quillpost.web.sessions import CurrentOperator, Services
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = f"{ROOM}/held"
+HELD_PATH = f"{PRINT_ROOM_PATH}/held"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class HoldDecision:
     """What an operator may say of an order: what that means to them, why they say it, and how it is done."""
 
     verb: str
-    done: str
+    past_verb: str
     means: Callable[[Order], Sequence[str]]
-    reason: Reason
-    body: type[Release | Refusal]
-    give: Callable[..., Order]
+    reason_field: ReasonField
+    body_class: type[Release | Refusal]
+    apply: Callable[..., Order]
     is_harmless: bool = False
 
 
-RELEASE = Verdict(
+RELEASE_DECISION = HoldDecision(
     "Release",
     "released",
     lambda order: [
-        f"{plural(order.pieces, 'piece')} for {cents(order.grand_total)}: it goes to the press,"
+        f"{pluralize(order.pieces, 'piece')} for {format_cents(order.grand_total)}: it goes to the press,"
         " past the checks that held it.",
         *(f"Held because: {reason}" for reason in order.hold_reasons or order.warnings),
         "If its sender has changed it since, it is reviewed once more.",
     ],
-    Reason("Why it may be printed all the same", "For operators alone. You may leave it empty."),
+    ReasonField("Why it may be printed all the same", "For operators alone. You may leave it empty."),
     Release,
-    review.release,
+    review.release_order,
     is_harmless=True,
 )
-REFUSE = Verdict(
+REFUSE_DECISION = HoldDecision(
     "Refuse",
     "refused",
     lambda order: [
-        f"Its {plural(order.pieces, 'piece')} will not be printed. This cannot be undone.",
-        f"The sender has {cents(order.grand_total - order.leads_fee)} back."
-        + (f" Its addresses stay billed, {cents(order.leads_fee)}." if order.leads_fee else ""),
+        f"Its {pluralize(order.pieces, 'piece')} will not be printed. This cannot be undone.",
+        f"The sender has {format_cents(order.grand_total - order.leads_fee)} back."
+        + (f" Its addresses stay billed, {format_cents(order.leads_fee)}." if order.leads_fee else ""),
     ],
-    Reason(
+    ReasonField(
         "Why it is not printed",
         "The sender reads it. Say what to do, such as: Send it again with your own picture.",
         is_needed=True,
     ),
     Refusal,
-    review.refuse,
+    review.refuse_order,
 )
 
 
-@router.get(PAGE)
-def list_page(request: Request, who: Operator, parts: OurParts, page: str = "") -> Response:
-    return _list_page(request, who, parts, page=page)
+@router.get(HELD_PATH)
+def held_orders_page(request: Request, user: CurrentOperator, container: Services, page: str = "") -> Response:
+    return _render_held_orders(request, user, container, page=page)
 
 
-@router.get(f"{PAGE}/{{order_id}}/proof")
-def proof(order_id: str, who: Operator, parts: OurParts) -> Response:
+@router.get(f"{HELD_PATH}/{{order_id}}/proof")
+def show_proof(order_id: str, user: CurrentOperator, container: Services) -> Response:
     """The first pieces as the press would draw them."""
-    order = _order(who, parts, order_id)
-    drawn = draw_proof(parts.press, order.id)
-    headers = {
-        "Content-Disposition": f'inline; filename="order-{order.id}-proof.pdf"',
-        "Cache-Control": "no-store",
-    }
-    return Response(drawn, media_type="application/pdf", headers=headers)
+    order = _find_order(user, container, order_id)
+    pdf = draw_proof(container.production, order.id)
+    headers = {"Content-Disposition": f'inline; filename="order-{order.id}-proof.pdf"', "Cache-Control": "no-store"}
+    return Response(pdf, media_type="application/pdf", headers=headers)
 
 
-@router.get(f"{PAGE}/{{order_id}}/release")
-def release_page(request: Request, order_id: str, who: Operator, parts: OurParts) -> Response:
-    return _ask(request, RELEASE, who, _order(who, parts, order_id))
+@router.get(f"{HELD_PATH}/{{order_id}}/release")
+def release_page(request: Request, order_id: str, user: CurrentOperator, container: Services) -> Response:
+    return _render_decision_page(request, RELEASE_DECISION, user, _find_order(user, container, order_id))
 
 
-@router.post(f"{PAGE}/{{order_id}}/release")
-def release(request: Request, order_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
-    return _give(request, RELEASE, who, parts, _order(who, parts, order_id), form)
+@router.post(f"{HELD_PATH}/{{order_id}}/release")
+def release_order(
+    request: Request, order_id: str, user: CurrentOperator, form: PostedForm, container: Services
+) -> Response:
+    return _apply_decision(request, RELEASE_DECISION, user, container, _find_order(user, container, order_id), form)
 
 
-@router.get(f"{PAGE}/{{order_id}}/refuse")
-def refuse_page(request: Request, order_id: str, who: Operator, parts: OurParts) -> Response:
-    return _ask(request, REFUSE, who, _order(who, parts, order_id))
+@router.get(f"{HELD_PATH}/{{order_id}}/refuse")
+def refuse_page(request: Request, order_id: str, user: CurrentOperator, container: Services) -> Response:
+    return _render_decision_page(request, REFUSE_DECISION, user, _find_order(user, container, order_id))
 
 
-@router.post(f"{PAGE}/{{order_id}}/refuse")
-def refuse(request: Request, order_id: str, who: Operator, form: PostedForm, parts: OurParts) -> Response:
-    return _give(request, REFUSE, who, parts, _order(who, parts, order_id), form)
+@router.post(f"{HELD_PATH}/{{order_id}}/refuse")
+def refuse_order(
+    request: Request, order_id: str, user: CurrentOperator, form: PostedForm, container: Services
+) -> Response:
+    return _apply_decision(request, REFUSE_DECISION, user, container, _find_order(user, container, order_id), form)
 
 
-def _ask(request: Request, verdict: Verdict, who: SignedIn, order: Order, form: Filled = EMPTY) -> Response:
-    return are_you_sure(
+def _render_decision_page(
+    request: Request, decision: HoldDecision, user: SignedInUser, order: Order, form: FormState = EMPTY_FORM
+) -> Response:
+    return render_confirmation(
         request,
-        who,
+        user,
         form,
-        title=f"{verdict.verb} order {order.id}?",
-        means=verdict.means(order),
-        button=f"{verdict.verb} it",
-        back=PAGE,
-        reason=verdict.reason,
-        is_harmless=verdict.is_harmless,
+        title=f"{decision.verb} order {order.id}?",
+        means=decision.means(order),
+        button=f"{decision.verb} it",
+        back_url=HELD_PATH,
+        reason=decision.reason_field,
+        is_harmless=decision.is_harmless,
     )
 
 
-def _give(
-    request: Request, verdict: Verdict, who: SignedIn, parts: Parts, order: Order, form: Form
+def _apply_decision(
+    request: Request, decision: HoldDecision, user: SignedInUser, container: Container, order: Order, form: Form
 ) -> Response:
     try:
-        reason = read_body(verdict.body, {"reason": form.text("reason", most=10_000)}).reason or ""
-        with parts.db.work() as tx:
-            verdict.give(
+        reason = read_body(decision.body_class, {"reason": form.text("reason", max_length=10_000)}).reason or ""
+        with container.db.system_transaction() as tx:
+            decision.apply(
                 tx,
-                parts.worlds[who.mode],
+                container.environments[user.mode],
                 order.id,
-                operator_id=who.here.account_id,
+                operator_id=user.here.account_id,
                 reason=reason,
-                now=parts.clock(),
+                now=container.clock(),
             )
-            about = {"name": f"order {order.id}", "mode": order.mode, "reason": reason}
-            note(tx, who, parts, f"order.{verdict.done}", about)
-    except Invalid as refused:
-        return _ask(request, verdict, who, order, Filled.back(form, refused, at="reason"))
-    except Conflict as refused:
-        return _list_page(request, who, parts, refused=refused.message)
-    return go(PAGE, said=f"order_{verdict.done}")
+            details = {"name": f"order {order.id}", "mode": order.mode, "reason": reason}
+            write_audit_entry(tx, user, container, f"order.{decision.past_verb}", details)
+    except Invalid as error:
+        return _render_decision_page(
+            request, decision, user, order, FormState.from_error(form, error, default_field="reason")
+        )
+    except Conflict as error:
+        return _render_held_orders(request, user, container, error_message=error.message)
+    return redirect(HELD_PATH, flash=f"order_{decision.past_verb}")
 
 
-def _order(who: SignedIn, parts: Parts, order_id: str) -> Order:
-    with parts.db.work() as tx:
-        order = read_order(tx, id_in_path(order_id))
-    if order.mode != who.mode:
+def _find_order(user: SignedInUser, container: Container, order_id: str) -> Order:
+    with container.db.system_transaction() as tx:
+        order = read_order(tx, parse_path_id(order_id))
+    if order.mode != user.mode:
         raise NotFound
     return order
 
 
-def _list_page(
-    request: Request, who: SignedIn, parts: Parts, *, page: str = "", refused: str | None = None
+def _render_held_orders(
+    request: Request, user: SignedInUser, container: Container, *, page: str = "", error_message: str | None = None
 ) -> Response:
-    with parts.db.work() as tx:
-        found = list_held(tx, who.mode, asked_page(page))
-    status = 409 if refused else None
-    return room_page(
+    with container.db.system_transaction() as tx:
+        held_orders = list_paused_orders(tx, user.mode, parse_page(page))
+    status = 409 if error_message else None
+    return render_room_page(
         request,
         "held.html",
-        who,
-        parts,
-        page=found,
-        address=PAGE,
+        user,
+        container,
+        page=held_orders,
+        address=HELD_PATH,
         type_names=TYPE_NAMES,
-        refused=refused,
+        refused=error_message,
         status=status,
     )

@@ -8,94 +8,100 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core import jobs
-from quillpost.core.clock import ago
+from quillpost.core.clock import format_time_ago
 from quillpost.core.database import Tx
 from quillpost.core.errors import Forbidden, Invalid, Refused
-from quillpost.fulfillment.batching import list_due
+from quillpost.fulfillment.batching import read_pooling_backlog
 from quillpost.fulfillment.print_room import counts
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.counts import MOST_HELD, HandOvers, Lying, Stuck
+from quillpost.fulfillment.print_room.counts import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
 from quillpost.fulfillment.rules import next_cutoff
-from quillpost.fulfillment.tracking.ports import CarrierDown, SetAside
-from quillpost.fulfillment.tracking.queries import Heard, heard
-from quillpost.notifications.webhooks.health import count_unwell
+from quillpost.fulfillment.tracking.ports import CarrierDown, RefusedScanFile
+from quillpost.fulfillment.tracking.queries import CarrierActivity, read_carrier_activity
+from quillpost.notifications.webhooks.health import count_failing_webhooks
 from quillpost.web.api.print_room.requests import Rush
-from quillpost.web.cookies import zone_of
-from quillpost.web.dashboard.forms import EMPTY, Filled, read_body, show_form
-from quillpost.web.dashboard.labels import PIECE_NAMES
-from quillpost.web.dashboard.print_room.labels import CLASSES, STATUSES, TINTS, numbers_in
+from quillpost.web.cookies import get_zone
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page
+from quillpost.web.dashboard.labels import PRODUCT_NAMES
+from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS, parse_numbers
 from quillpost.web.forms import PostedForm
-from quillpost.web.rendering import go, plural
-from quillpost.web.sessions import Operator, OurParts, is_fragment
+from quillpost.web.rendering import pluralize, redirect
+from quillpost.web.sessions import CurrentOperator, Services, is_fragment
 
-ROOM = "/print-room"
-LIVE_ALONE = (
+PRINT_ROOM_PATH = "/print-room"
+LIVE_MODE_ONLY = (
     "This holds for live mail, too, so it is changed in live mode alone. Switch to live at the top of the"
     " page, and try again."
 )
 
 
-def room_page(
+def render_room_page(
     request: Request,
     template: str,
-    who: SignedIn,
-    parts: Parts,
+    user: SignedInUser,
+    container: Container,
     *,
-    form: Filled = EMPTY,
+    form: FormState = EMPTY_FORM,
     status: int | None = None,
     **values: Any,
 ) -> Response:
     """The page. Faults of no field that it has are its template's to show at the top, as `faults[""]`."""
-    return show_form(
+    return render_form_page(
         request,
         f"print_room/{template}",
-        who,
+        user,
         form,
         status=status,
-        now=parts.clock(),
-        world=parts.worlds[who.mode],
+        now=container.clock(),
+        world=container.environments[user.mode],
         **values,
     )
 
 
-def moved_under(form: Filled, known: Sequence[str], top: str) -> Filled:
+def regroup_errors(form: FormState, fields: Sequence[str], default_field: str) -> FormState:
     """Faults of a part of a field, such as `amounts.3`, told at the field, and those of fields that the form
-    does not have at `top`."""
-    faults: dict[str, list[str]] = {}
-    for name, sentences in form.faults.items():
+    does not have at `default_field`."""
+    errors: dict[str, list[str]] = {}
+    for name, messages in form.errors.items():
         field = name.partition(".")[0]
-        faults.setdefault(field if field in known else top, []).extend(sentences)
-    return Filled(form.typed, faults)
+        errors.setdefault(field if field in fields else default_field, []).extend(messages)
+    return FormState(form.fields, errors)
 
 
-def require_live(who: SignedIn) -> None:
+def require_live(user: SignedInUser) -> None:
     """For what is one and the same in both modes."""
-    if who.mode != "live":
-        raise Forbidden(LIVE_ALONE)
+    if user.mode != "live":
+        raise Forbidden(LIVE_MODE_ONLY)
 
 
-def noted(who: SignedIn, parts: Parts, act: str, about: Mapping[str, Any]) -> Callable[[Tx], None]:
+def audit_writer(
+    user: SignedInUser, container: Container, action: str, details: Mapping[str, Any]
+) -> Callable[[Tx], None]:
     """A line in the log of the operator's account, for a deed that has a transaction of its own."""
-    return lambda tx: note(tx, who, parts, act, about)
+    return lambda tx: write_audit_entry(tx, user, container, action, details)
 
 
-def counted(who: SignedIn, parts: Parts, act: str, about: Mapping[str, Any]) -> Callable[[Tx, int], None]:
+def audit_count_writer(
+    user: SignedInUser, container: Container, action: str, details: Mapping[str, Any]
+) -> Callable[[Tx, int], None]:
     """The same for one that is done to several, which are not known yet."""
-    return lambda tx, how_many: note(tx, who, parts, act, {**about, "how_many": how_many})
+    return lambda tx, count: write_audit_entry(tx, user, container, action, {**details, "how_many": count})
 
 
-def note(tx: Tx, who: SignedIn, parts: Parts, act: str, about: Mapping[str, Any]) -> None:
-    audit_service.note(tx, who.here.account_id, act, who.actor, about=about, now=parts.clock())
+def write_audit_entry(
+    tx: Tx, user: SignedInUser, container: Container, action: str, details: Mapping[str, Any]
+) -> None:
+    audit_service.record_audit_entry(tx, user.here.account_id, action, user.actor, about=details, now=container.clock())
 
 
 router = APIRouter(include_in_schema=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class OperatorAlert:
     """Something that goes on only if a person looks at it. `how` is bad, or pending: it can wait a little."""
 
     words: str
@@ -104,169 +110,194 @@ class Need:
     how: str = "bad"
 
 
-@router.get(ROOM)
-def today(request: Request, who: Operator, parts: OurParts) -> Response:
+@router.get(PRINT_ROOM_PATH)
+def today_page(request: Request, user: CurrentOperator, container: Services) -> Response:
     """A page that asks for the part of it that changes gets that alone."""
-    return _page(request, who, parts, template="today_part.html" if is_fragment(request) else "today.html")
+    return _render_today(request, user, container, template="today_part.html" if is_fragment(request) else "today.html")
 
 
-@router.post(f"{ROOM}/pool")
-def pool(who: Operator, _form: PostedForm, parts: OurParts) -> Response:
-    told = counted(who, parts, "orders.pooled", {"mode": who.mode})
-    early = print_room_service.pool_now(parts.db, who.mode, noted=told, now=parts.clock())
-    return go(ROOM, said="batches_pooled" if early else "nothing_pooled")
+@router.post(f"{PRINT_ROOM_PATH}/pool")
+def pool_orders(user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
+    write_entry = audit_count_writer(user, container, "orders.pooled", {"mode": user.mode})
+    pooled_count = print_room_service.pool_orders_now(
+        container.db, user.mode, write_audit=write_entry, now=container.clock()
+    )
+    return redirect(PRINT_ROOM_PATH, flash="batches_pooled" if pooled_count else "nothing_pooled")
 
 
-@router.post(f"{ROOM}/rush")
-def rush(request: Request, who: Operator, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PRINT_ROOM_PATH}/rush")
+def rush_orders(request: Request, user: CurrentOperator, form: PostedForm, container: Services) -> Response:
     try:
-        body = read_body(Rush, {"order_ids": numbers_in(form.text("orders", most=5_000), field="orders")})
-        rushed = print_room_service.rush(
-            parts.db,
-            who.mode,
+        body = read_body(Rush, {"order_ids": parse_numbers(form.text("orders", max_length=5_000), field="orders")})
+        rushed_count = print_room_service.rush_orders(
+            container.db,
+            user.mode,
             body.order_ids,
-            operator_id=who.here.account_id,
-            noted=counted(who, parts, "orders.rushed", {"mode": who.mode}),
-            now=parts.clock(),
+            operator_id=user.here.account_id,
+            write_audit=audit_count_writer(user, container, "orders.rushed", {"mode": user.mode}),
+            now=container.clock(),
         )
-    except (Invalid, Refused) as refused:
-        filled = moved_under(Filled.back(form, refused, at="orders"), ["orders"], "orders")
-        return _page(request, who, parts, form=filled)
-    return go(ROOM, said="orders_rushed" if rushed else "orders_unrushed")
+    except (Invalid, Refused) as error:
+        form_state = regroup_errors(FormState.from_error(form, error, default_field="orders"), ["orders"], "orders")
+        return _render_today(request, user, container, form=form_state)
+    return redirect(PRINT_ROOM_PATH, flash="orders_rushed" if rushed_count else "orders_unrushed")
 
 
-def _page(
-    request: Request, who: SignedIn, parts: Parts, *, form: Filled = EMPTY, template: str = "today.html"
+def _render_today(
+    request: Request,
+    user: SignedInUser,
+    container: Container,
+    *,
+    form: FormState = EMPTY_FORM,
+    template: str = "today.html",
 ) -> Response:
-    now, zone = parts.clock(), zone_of(request)
+    now, zone = container.clock(), get_zone(request)
     since = datetime.combine(now.astimezone(zone).date(), time(), zone)
-    with parts.db.work() as tx:
-        standing = counts.lying(tx, who.mode, now=now)
+    with container.db.system_transaction() as tx:
+        batch_counts = counts.count_open_batches(tx, user.mode, now=now)
         values: dict[str, Any] = {
-            "due": list_due(tx, who.mode),
-            "done": counts.done_since(tx, who.mode, since=since, now=now),
-            "needs": needs(tx, who, parts, standing, now=now),
+            "due": read_pooling_backlog(tx, user.mode),
+            "done": counts.count_output_since(tx, user.mode, since=since, now=now),
+            "needs": list_alerts(tx, user, container, batch_counts, now=now),
         }
-    world = parts.worlds[who.mode]
-    return room_page(
+    environment = container.environments[user.mode]
+    return render_room_page(
         request,
         template,
-        who,
-        parts,
+        user,
+        container,
         form=form,
-        standing={status: standing.get(status, Lying()) for status in STATUSES if status != "mailed"},
-        cutoff=next_cutoff(now, world.cutoff, world.zone) if world.cutoff else None,
-        pieces=PIECE_NAMES,
-        classes=CLASSES,
-        statuses=STATUSES,
-        tints=TINTS,
+        standing={status: batch_counts.get(status, OpenBatchCount()) for status in STATUS_LABELS if status != "mailed"},
+        cutoff=next_cutoff(now, environment.cutoff, environment.zone) if environment.cutoff else None,
+        pieces=PRODUCT_NAMES,
+        classes=CLASS_LABELS,
+        statuses=STATUS_LABELS,
+        tints=STATUS_TINTS,
         **values,
     )
 
 
-def needs(
-    tx: Tx, who: SignedIn, parts: Parts, standing: dict[str, Lying], *, now: datetime
-) -> Sequence[Need]:
+def list_alerts(
+    tx: Tx, user: SignedInUser, container: Container, batch_counts: dict[str, OpenBatchCount], *, now: datetime
+) -> Sequence[OperatorAlert]:
     """What does not go on by itself, the worst first."""
-    world, found = parts.worlds[who.mode], list[Need]()
-    if not jobs.are_workers_alive(tx, silent_seconds=parts.stall_seconds):
-        found.append(
-            Need("No worker is at work: nothing is composed or sent.", f"{ROOM}/jobs", "See the jobs")
+    environment, alerts = container.environments[user.mode], list[OperatorAlert]()
+    if not jobs.are_workers_alive(tx, silent_seconds=container.job_stall_seconds):
+        alerts.append(
+            OperatorAlert(
+                "No worker is at work: nothing is composed or sent.", f"{PRINT_ROOM_PATH}/jobs", "See the jobs"
+            )
         )
-    found += [Need(gap, f"{ROOM}/feeds", "See what is set up") for gap in world.gaps]
-    if stuck := sum(each.in_trouble for each in standing.values()):
-        words = f"{plural(stuck, 'batch', 'batches')} cannot go on."
-        found.append(Need(words, f"{ROOM}/batches?show=trouble", "Look at them"))
-    if late := sum(each.late for each in standing.values()):
-        words = f"{plural(late, 'batch', 'batches')} went to the printer more than two days ago."
-        found.append(
-            Need(f"{words} Mark what is mailed.", f"{ROOM}/batches?show=open", "Look at them", "pending")
+    alerts += [OperatorAlert(gap, f"{PRINT_ROOM_PATH}/feeds", "See what is set up") for gap in environment.gaps]
+    if stuck_count := sum(each.in_trouble for each in batch_counts.values()):
+        text = f"{pluralize(stuck_count, 'batch', 'batches')} cannot go on."
+        alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/batches?show=trouble", "Look at them"))
+    if late_count := sum(each.late for each in batch_counts.values()):
+        text = f"{pluralize(late_count, 'batch', 'batches')} went to the printer more than two days ago."
+        alerts.append(
+            OperatorAlert(
+                f"{text} Mark what is mailed.", f"{PRINT_ROOM_PATH}/batches?show=open", "Look at them", "pending"
+            )
         )
-    if held := counts.count_held(tx, who.mode):
-        many = f"{held:,} orders or more wait" if held == MOST_HELD else f"{plural(held, 'order')} on hold"
-        found.append(Need(f"{many}: each needs your word.", f"{ROOM}/held", "Release or refuse", "pending"))
-    if failed := sum(kind.how_many for kind in jobs.failed_kinds(tx)):
-        found.append(Need(f"{plural(failed, 'job')} failed for good.", f"{ROOM}/jobs", "Run again"))
-    if silent := heard(tx, world, now=now).silent_since:
-        words = f"The carrier's last word came {ago(silent, now=now)}, and pieces are in the mail."
-        found.append(Need(words, f"{ROOM}/feeds", "See the feeds"))
-    if unwell := count_unwell(tx, who.mode):
-        words = f"{plural(unwell, 'webhook')} of senders cannot be delivered to."
-        found.append(Need(words, f"{ROOM}/webhooks", "See whose", "pending"))
-    return found
+    if held_count := counts.count_paused_orders(tx, user.mode):
+        held_label = (
+            f"{held_count:,} orders or more wait"
+            if held_count == MAX_PAUSED
+            else f"{pluralize(held_count, 'order')} on hold"
+        )
+        alerts.append(
+            OperatorAlert(
+                f"{held_label}: each needs your word.", f"{PRINT_ROOM_PATH}/held", "Release or refuse", "pending"
+            )
+        )
+    if failed_count := sum(kind.how_many for kind in jobs.count_failed_by_task(tx)):
+        alerts.append(
+            OperatorAlert(f"{pluralize(failed_count, 'job')} failed for good.", f"{PRINT_ROOM_PATH}/jobs", "Run again")
+        )
+    if silent_since := read_carrier_activity(tx, environment, now=now).silent_since:
+        text = f"The carrier's last word came {format_time_ago(silent_since, now=now)}, and pieces are in the mail."
+        alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/feeds", "See the feeds"))
+    if failing_count := count_failing_webhooks(tx, user.mode):
+        text = f"{pluralize(failing_count, 'webhook')} of senders cannot be delivered to."
+        alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/webhooks", "See whose", "pending"))
+    return alerts
 
 
-FEEDS_PAGE = f"{ROOM}/feeds"
-MOST_FILES = 50
+FEEDS_PATH = f"{PRINT_ROOM_PATH}/feeds"
+MAX_FILES_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class PartnerHealth:
     """How somebody outside is, in a color and a word."""
 
     tint: str
     word: str
 
 
-@router.get(FEEDS_PAGE)
-def feeds_page(request: Request, who: Operator, parts: OurParts) -> Response:
+@router.get(FEEDS_PATH)
+def feeds_page(request: Request, user: CurrentOperator, container: Services) -> Response:
     """From our own books: nobody outside is asked, so that it is there at once."""
-    now, world = parts.clock(), parts.worlds[who.mode]
-    with parts.db.work() as tx:
-        given = counts.hand_overs(tx, who.mode, now=now)
-        stuck = counts.stuck(tx, who.mode)
-        told = heard(tx, world, now=now)
-    return room_page(
+    now, environment = container.clock(), container.environments[user.mode]
+    with container.db.system_transaction() as tx:
+        hand_overs = counts.list_handovers(tx, user.mode, now=now)
+        stuck_batches = counts.read_stuck_batches(tx, user.mode)
+        carrier_report = read_carrier_activity(tx, environment, now=now)
+    return render_room_page(
         request,
         "feeds.html",
-        who,
-        parts,
-        given=given,
-        stuck=stuck,
-        told=told,
-        printer=_printer(who, parts, given, stuck),
-        is_unset=_is_unset(who, parts),
-        carrier=_carrier(who, parts, told),
-        asked_every=_span(world.poll_every),
-        calls_back=sorted(parts.print_secrets) if who.mode == "live" else [],
+        user,
+        container,
+        given=hand_overs,
+        stuck=stuck_batches,
+        told=carrier_report,
+        printer=_printer_health(user, container, hand_overs, stuck_batches),
+        is_unset=_is_printer_missing(user, container),
+        carrier=_carrier_health(user, container, carrier_report),
+        asked_every=_interval_label(environment.poll_interval),
+        calls_back=sorted(container.print_partner_secrets) if user.mode == "live" else [],
     )
 
 
-@router.get(f"{FEEDS_PAGE}/files")
-def files_page(request: Request, who: Operator, parts: OurParts) -> Response:
+@router.get(f"{FEEDS_PATH}/files")
+def files_page(request: Request, user: CurrentOperator, container: Services) -> Response:
     """What could not be read. The carrier's folder may be on another machine, and slow: hence by itself."""
-    files, down = list[SetAside](), None
+    files, carrier_error = list[RefusedScanFile](), None
     try:
-        files = list(parts.worlds[who.mode].carrier.set_aside())
-    except CarrierDown as fault:
-        down = str(fault)
+        files = list(container.environments[user.mode].carrier.set_aside())
+    except CarrierDown as error:
+        carrier_error = str(error)
     template = "feed_files.html" if is_fragment(request) else "feed_files_page.html"
-    return room_page(request, template, who, parts, files=files[:MOST_FILES], how_many=len(files), down=down)
+    return render_room_page(
+        request, template, user, container, files=files[:MAX_FILES_SHOWN], how_many=len(files), down=carrier_error
+    )
 
 
-def _span(time: timedelta) -> str:
-    seconds = round(time.total_seconds())
+def _interval_label(interval: timedelta) -> str:
+    seconds = round(interval.total_seconds())
     if seconds <= 1:
         return "second"
     return f"{seconds} seconds" if seconds < 120 else f"{seconds // 60} minutes"
 
 
-def _printer(who: SignedIn, parts: Parts, given: Sequence[HandOvers], stuck: Stuck) -> Health:
-    if stuck.batches:
-        return Health("bad", "Failing")
-    if _is_unset(who, parts):
-        return Health("pending", "Not set up")
-    return Health("good", "Good") if given else Health("", "Nothing to print yet")
+def _printer_health(
+    user: SignedInUser, container: Container, hand_overs: Sequence[PartnerHandovers], stuck_batches: StuckBatches
+) -> PartnerHealth:
+    if stuck_batches.batches:
+        return PartnerHealth("bad", "Failing")
+    if _is_printer_missing(user, container):
+        return PartnerHealth("pending", "Not set up")
+    return PartnerHealth("good", "Good") if hand_overs else PartnerHealth("", "Nothing to print yet")
 
 
-def _is_unset(who: SignedIn, parts: Parts) -> bool:
+def _is_printer_missing(user: SignedInUser, container: Container) -> bool:
     """Whether nobody is named who prints live mail: the one that stands in for them prints nothing."""
-    return who.mode == "live" and any("PRINT_PARTNER" in gap for gap in parts.worlds["live"].gaps)
+    return user.mode == "live" and any("PRINT_PARTNER" in gap for gap in container.environments["live"].gaps)
 
 
-def _carrier(who: SignedIn, parts: Parts, told: Heard) -> Health:
-    if told.silent_since is not None:
-        return Health("bad", "Silent")
-    if not parts.worlds[who.mode].feeds:
-        return Health("pending", "Not set up")
-    return Health("good", "Good") if told.last_at else Health("", "Nothing heard yet")
+def _carrier_health(user: SignedInUser, container: Container, carrier_report: CarrierActivity) -> PartnerHealth:
+    if carrier_report.silent_since is not None:
+        return PartnerHealth("bad", "Silent")
+    if not container.environments[user.mode].feeds:
+        return PartnerHealth("pending", "Not set up")
+    return PartnerHealth("good", "Good") if carrier_report.last_at else PartnerHealth("", "Nothing heard yet")

@@ -3,153 +3,156 @@
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.billing import prices
-from quillpost.accounts.billing.prices import Change
-from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Price
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.billing.prices import PriceChange
+from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, UnitPrice
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import Filled, are_you_sure, day_in
-from quillpost.web.dashboard.labels import piece_name
-from quillpost.web.dashboard.print_room.labels import CLASSES, cents_in
-from quillpost.web.dashboard.print_room.pages import ROOM, require_live, room_page
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import FormState, parse_day, render_confirmation
+from quillpost.web.dashboard.labels import product_name
+from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, parse_cents
+from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, require_live
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import cents, go
-from quillpost.web.sessions import ConfirmedOperator, Operator, OurParts
+from quillpost.web.rendering import format_cents, redirect
+from quillpost.web.sessions import ConfirmedOperator, CurrentOperator, Services
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = f"{ROOM}/prices"
-PIECES = {f"{type_} {size or ''}".strip(): piece_name(type_, size) for type_, size in DISPLAY_TYPES}
-FIELDS = ("piece", "mail_class", "country", "price", "valid_from")
-NOT_TWICE = "The list of prices shows it."
+PRICES_PATH = f"{PRINT_ROOM_PATH}/prices"
+PRODUCT_LABELS = {f"{type_} {size or ''}".strip(): product_name(type_, size) for type_, size in DISPLAY_TYPES}
+FORM_FIELDS = ("piece", "mail_class", "country", "price", "valid_from")
+ALREADY_ADDED = "The list of prices shows it."
 
 
-@router.get(PAGE)
-def list_page(request: Request, who: Operator, parts: OurParts) -> Response:
-    with parts.db.work() as tx:
-        listed = prices.price_list(tx, on=parts.clock().date())
-    by_piece: dict[str, list[prices.Priced]] = {}
-    for priced in listed:
-        by_piece.setdefault(piece_name(priced.kind.type, priced.kind.size), []).append(priced)
-    return room_page(
-        request, "prices.html", who, parts, by_piece=by_piece, classes=CLASSES, place_name=place_name
+@router.get(PRICES_PATH)
+def prices_page(request: Request, user: CurrentOperator, container: Services) -> Response:
+    with container.db.system_transaction() as tx:
+        price_rows = prices.read_price_list(tx, on=container.clock().date())
+    by_product: dict[str, list[prices.PriceHistory]] = {}
+    for price_row in price_rows:
+        by_product.setdefault(product_name(price_row.kind.type, price_row.kind.size), []).append(price_row)
+    return render_room_page(
+        request, "prices.html", user, container, by_piece=by_product, classes=CLASS_LABELS, place_name=country_label
     )
 
 
-@router.get(f"{PAGE}/new")
-def new_page(
+@router.get(f"{PRICES_PATH}/new")
+def new_price_page(
     request: Request,
-    who: ConfirmedOperator,
-    parts: OurParts,
+    user: ConfirmedOperator,
+    container: Services,
     piece: str = "",
     mail_class: str = "first",
     country: str = "US",
 ) -> Response:
-    require_live(who)
-    usual = {"piece": [piece], "mail_class": [mail_class], "country": [country]}
-    return _form_page(request, who, parts, Filled(usual))
+    require_live(user)
+    defaults = {"piece": [piece], "mail_class": [mail_class], "country": [country]}
+    return _render_form(request, user, container, FormState(defaults))
 
 
-@router.post(f"{PAGE}/new")
-def create(request: Request, who: ConfirmedOperator, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PRICES_PATH}/new")
+def create_price(request: Request, user: ConfirmedOperator, form: PostedForm, container: Services) -> Response:
     """First it says what changes by it; sent once more, from there, it is set."""
-    require_live(who)
-    now, account_id = parts.clock(), who.here.account_id
+    require_live(user)
+    now, account_id = container.clock(), user.here.account_id
     try:
-        price = _price(form)
-        with parts.db.work() as tx:
+        price = _read_price(form)
+        with container.db.system_transaction() as tx:
             if form.text("sure") != "yes":
-                change = prices.look_at(tx, price, on=now.date())
+                change = prices.preview_price(tx, price, on=now.date())
             else:
-                do_once(tx, who, form.text(csrf.FIELD), instead=NOT_TWICE, leads_to=PAGE)
-                prices.add_price(tx, account_id, price, who.actor, now=now)
-                return go(PAGE, said="price_added")
-    except Invalid as refused:
-        return _form_page(request, who, parts, Filled.back(form, refused, at="price"))
-    return _preview(request, who, form, change)
+                use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_ADDED, result_path=PRICES_PATH)
+                prices.add_price(tx, account_id, price, user.actor, now=now)
+                return redirect(PRICES_PATH, flash="price_added")
+    except Invalid as error:
+        return _render_form(request, user, container, FormState.from_error(form, error, default_field="price"))
+    return _render_price_confirmation(request, user, form, change)
 
 
-@router.get(f"{PAGE}/{{price_id}}/take-back")
-def take_back_page(request: Request, price_id: str, who: Operator, parts: OurParts) -> Response:
-    require_live(who)
-    with parts.db.work() as tx:
-        price = prices.find_coming(tx, id_in_path(price_id), on=parts.clock().date())
-    return are_you_sure(
+@router.get(f"{PRICES_PATH}/{{price_id}}/take-back")
+def withdraw_price_page(request: Request, price_id: str, user: CurrentOperator, container: Services) -> Response:
+    require_live(user)
+    with container.db.system_transaction() as tx:
+        price = prices.find_future_price(tx, parse_path_id(price_id), on=container.clock().date())
+    return render_confirmation(
         request,
-        who,
-        title=f"Take back {cents(price.unit_cents)} from {price.valid_from:%-d %B %Y}?",
-        means=[f"{described(price)}: the price before it goes on.", "Nobody has paid this one yet."],
+        user,
+        title=f"Take back {format_cents(price.unit_cents)} from {price.valid_from:%-d %B %Y}?",
+        means=[f"{describe_price(price)}: the price before it goes on.", "Nobody has paid this one yet."],
         button="Take it back",
-        back=PAGE,
+        back_url=PRICES_PATH,
     )
 
 
-@router.post(f"{PAGE}/{{price_id}}/take-back")
-def take_back(price_id: str, who: Operator, _form: PostedForm, parts: OurParts) -> Response:
-    require_live(who)
-    with parts.db.work() as tx:
-        prices.take_back(tx, who.here.account_id, id_in_path(price_id), who.actor, now=parts.clock())
-    return go(PAGE, said="price_withdrawn")
+@router.post(f"{PRICES_PATH}/{{price_id}}/take-back")
+def withdraw_price(price_id: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
+    require_live(user)
+    with container.db.system_transaction() as tx:
+        prices.withdraw_price(tx, user.here.account_id, parse_path_id(price_id), user.actor, now=container.clock())
+    return redirect(PRICES_PATH, flash="price_withdrawn")
 
 
-def place_name(country: str) -> str:
+def country_label(country: str) -> str:
     return {"US": "within the US", EVERYWHERE_ELSE: "everywhere else"}.get(country, country)
 
 
-def described(price: Price) -> str:
-    mail = CLASSES.get(price.mail_class, price.mail_class)
-    return f"{piece_name(price.type, price.size)}, {mail.lower()}, {place_name(price.country)}"
+def describe_price(price: UnitPrice) -> str:
+    class_label = CLASS_LABELS.get(price.mail_class, price.mail_class)
+    return f"{product_name(price.type, price.size)}, {class_label.lower()}, {country_label(price.country)}"
 
 
-def _price(form: Form) -> Price:
-    faults: dict[str, list[str]] = {}
+def _read_price(form: Form) -> UnitPrice:
+    errors: dict[str, list[str]] = {}
     type_, _, size = form.text("piece").partition(" ")
-    day, unit_cents = day_in(form.text("valid_from")), 0
-    if day is None:
-        faults["valid_from"] = ["Choose the first day on which it holds."]
+    first_day, unit_cents = parse_day(form.text("valid_from")), 0
+    if first_day is None:
+        errors["valid_from"] = ["Choose the first day on which it holds."]
     try:
-        unit_cents = cents_in(form.text("price"), field="price")
-    except Invalid as wrong:
-        faults |= wrong.fields
-    if faults or day is None:
-        raise Invalid(faults)
+        unit_cents = parse_cents(form.text("price"), field="price")
+    except Invalid as error:
+        errors |= error.fields
+    if errors or first_day is None:
+        raise Invalid(errors)
     country = form.text("country").upper()
-    return Price(type_, size, form.text("mail_class"), country, unit_cents, day)
+    return UnitPrice(type_, size, form.text("mail_class"), country, unit_cents, first_day)
 
 
-def _preview(request: Request, who: SignedIn, form: Form, change: Change) -> Response:
-    price, before = change.price, change.before
-    was = (
-        "Nothing is offered there until then." if before is None else f"Until then it costs {cents(before)}."
+def _render_price_confirmation(request: Request, user: SignedInUser, form: Form, change: PriceChange) -> Response:
+    price, previous_cents = change.price, change.before
+    previous_note = (
+        "Nothing is offered there until then."
+        if previous_cents is None
+        else f"Until then it costs {format_cents(previous_cents)}."
     )
-    if before is not None and before != price.unit_cents:
-        share = (price.unit_cents - before) / before
-        was += f" That is {cents(price.unit_cents - before)} a piece, or {share:+.1%}."
+    if previous_cents is not None and previous_cents != price.unit_cents:
+        change_ratio = (price.unit_cents - previous_cents) / previous_cents
+        previous_note += f" That is {format_cents(price.unit_cents - previous_cents)} a piece, or {change_ratio:+.1%}."
     means = [
-        f"{described(price)}: {cents(price.unit_cents)} a piece from {price.valid_from:%-d %B %Y} (UTC) on.",
-        was,
+        f"{describe_price(price)}: {format_cents(price.unit_cents)} a piece from {price.valid_from:%-d %B %Y} (UTC) "
+        "on.",
+        previous_note,
         "Orders that were sent before keep the price that they were sent with.",
     ]
     if change.until:
         means.append(f"It holds until {change.until:%-d %B %Y}: another price is set from then on.")
-    return are_you_sure(
+    return render_confirmation(
         request,
-        who,
+        user,
         title="Set this price?",
         means=means,
         button="Set it",
-        back=f"{PAGE}/new",
-        carried={**{name: form.text(name) for name in FIELDS}, "sure": "yes"},
+        back_url=f"{PRICES_PATH}/new",
+        hidden_fields={**{name: form.text(name) for name in FORM_FIELDS}, "sure": "yes"},
         is_once=True,
         is_harmless=True,
     )
 
 
-def _form_page(request: Request, who: SignedIn, parts: Parts, form: Filled) -> Response:
-    return room_page(
-        request, "price.html", who, parts, form=form, pieces=PIECES.items(), classes=CLASSES.items()
+def _render_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
+    return render_room_page(
+        request, "price.html", user, container, form=form, pieces=PRODUCT_LABELS.items(), classes=CLASS_LABELS.items()
     )

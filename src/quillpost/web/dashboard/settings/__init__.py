@@ -2,12 +2,4 @@
 
 from quillpost.web.dashboard.settings import apps, clients, pages, profile, second_factor, tokens, users
 
-ROUTERS = (
-    profile.router,
-    second_factor.router,
-    pages.router,
-    users.router,
-    tokens.router,
-    clients.router,
-    apps.router,
-)
+ROUTERS = (profile.router, second_factor.router, pages.router, users.router, tokens.router, clients.router, apps.router)

@@ -5,157 +5,165 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.clients import Client, Registration
-from quillpost.accounts.tokens.rules import WORDS, in_order
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
+from quillpost.accounts.tokens.rules import SCOPE_LABELS, sort_scopes
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import Filled, are_you_sure
-from quillpost.web.dashboard.settings.pages import chosen_scopes, settings_page
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import FormState, render_confirmation
+from quillpost.web.dashboard.settings.pages import read_scopes, render_settings_page
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import ConfirmedOwner, OurParts, Owner
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import ConfirmedOwner, CurrentOwner, Services
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = "/settings/clients"
-MOST_LETTERS = 42_000
+PAGE_PATH = "/settings/clients"
+MAX_REDIRECT_URIS_LENGTH = 42_000
 """Of all redirect addresses together: as many as there may be, each as long as one may be."""
-LOST = "The secret is not shown again: if you have not kept it, make a new one on the client's page."
+SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, make a new one on the client's page."
 
 
-@router.get(PAGE)
-def list_page(request: Request, who: Owner, parts: OurParts) -> Response:
-    with parts.db.transaction(who.tenant) as tx:
-        found = clients.list_clients(tx, who.here.account_id)
-    return settings_page(request, "settings/clients.html", who, parts, clients=found)
+@router.get(PAGE_PATH)
+def clients_page(request: Request, user: CurrentOwner, container: Services) -> Response:
+    with container.db.transaction(user.tenant) as tx:
+        account_clients = clients.list_clients(tx, user.here.account_id)
+    return render_settings_page(request, "settings/clients.html", user, container, clients=account_clients)
 
 
-@router.get(f"{PAGE}/new")
-def new_page(request: Request, who: ConfirmedOwner, parts: OurParts) -> Response:
-    return _form_page(request, who, parts, Filled({"kind": ["confidential"], "limits": ["all"]}))
+@router.get(f"{PAGE_PATH}/new")
+def new_client_page(request: Request, user: ConfirmedOwner, container: Services) -> Response:
+    return _render_form(request, user, container, FormState({"kind": ["confidential"], "limits": ["all"]}))
 
 
-@router.post(f"{PAGE}/new")
-def register(request: Request, who: ConfirmedOwner, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PAGE_PATH}/new")
+def register_client(request: Request, user: ConfirmedOwner, form: PostedForm, container: Services) -> Response:
     """The page that answers is the only one that ever shows the secret."""
     try:
-        with parts.db.transaction(who.tenant) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead=LOST, leads_to=PAGE)
-            client, secret = clients.register(
+        with container.db.transaction(user.tenant) as tx:
+            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH)
+            client, secret = clients.register_client(
                 tx,
-                who.here.account_id,
-                _wish(form),
+                user.here.account_id,
+                _read_registration(form),
                 is_public=_is_public(form),
-                actor=who.actor,
-                now=parts.clock(),
+                actor=user.actor,
+                now=container.clock(),
             )
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, Filled.back(form, refused, at="name"))
-    return _client_page(request, who, parts, client, secret=secret, is_new=True)
+    except (Invalid, Refused) as error:
+        return _render_form(request, user, container, FormState.from_error(form, error, default_field="name"))
+    return _render_client_page(request, user, container, client, secret=secret, is_new=True)
 
 
-@router.get(f"{PAGE}/{{client}}")
-def client_page(request: Request, client: str, who: Owner, parts: OurParts) -> Response:
-    return _client_page(request, who, parts, _find(who, parts, client))
+@router.get(f"{PAGE_PATH}/{{client}}")
+def client_page(request: Request, client: str, user: CurrentOwner, container: Services) -> Response:
+    return _render_client_page(request, user, container, _find_client(user, container, client))
 
 
-@router.get(f"{PAGE}/{{client}}/change")
-def change_page(request: Request, client: str, who: ConfirmedOwner, parts: OurParts) -> Response:
-    found = _find(who, parts, client)
-    filled = Filled(
+@router.get(f"{PAGE_PATH}/{{client}}/change")
+def change_page(request: Request, client: str, user: ConfirmedOwner, container: Services) -> Response:
+    oauth_client = _find_client(user, container, client)
+    form_state = FormState(
         {
-            "name": [found.name],
-            "website": [found.website or ""],
-            "redirect_uris": ["\n".join(found.redirect_uris)],
-            "limits": ["all" if found.scopes is None else "some"],
-            "scopes": sorted(found.scopes or ()),
+            "name": [oauth_client.name],
+            "website": [oauth_client.website or ""],
+            "redirect_uris": ["\n".join(oauth_client.redirect_uris)],
+            "limits": ["all" if oauth_client.scopes is None else "some"],
+            "scopes": sorted(oauth_client.scopes or ()),
         }
     )
-    return _form_page(request, who, parts, filled, found)
+    return _render_form(request, user, container, form_state, oauth_client)
 
 
-@router.post(f"{PAGE}/{{client}}/change")
-def change(request: Request, client: str, who: ConfirmedOwner, form: PostedForm, parts: OurParts) -> Response:
-    found = _find(who, parts, client)
+@router.post(f"{PAGE_PATH}/{{client}}/change")
+def change_client(
+    request: Request, client: str, user: ConfirmedOwner, form: PostedForm, container: Services
+) -> Response:
+    oauth_client = _find_client(user, container, client)
     try:
-        with parts.db.transaction(who.tenant) as tx:
-            clients.change(tx, who.here.account_id, found.id, _wish(form), who.actor, now=parts.clock())
-    except Invalid as refused:
-        return _form_page(request, who, parts, Filled.back(form, refused, at="name"), found)
-    return go(f"{PAGE}/{found.id}", said="client_changed")
+        with container.db.transaction(user.tenant) as tx:
+            clients.update_client(
+                tx, user.here.account_id, oauth_client.id, _read_registration(form), user.actor, now=container.clock()
+            )
+    except Invalid as error:
+        return _render_form(
+            request, user, container, FormState.from_error(form, error, default_field="name"), oauth_client
+        )
+    return redirect(f"{PAGE_PATH}/{oauth_client.id}", flash="client_changed")
 
 
-@router.get(f"{PAGE}/{{client}}/secret")
-def secret_page(request: Request, client: str, who: ConfirmedOwner, parts: OurParts) -> Response:
-    found = _find(who, parts, client)
-    if found.is_public:  # which has none
+@router.get(f"{PAGE_PATH}/{{client}}/secret")
+def secret_page(request: Request, client: str, user: ConfirmedOwner, container: Services) -> Response:
+    oauth_client = _find_client(user, container, client)
+    if oauth_client.is_public:  # which has none
         raise NotFound
-    return are_you_sure(
+    return render_confirmation(
         request,
-        who,
-        title=f"A new secret for “{found.name}”?",
+        user,
+        title=f"A new secret for “{oauth_client.name}”?",
         means=[
-            f"The present secret, which ends in {found.secret_hint}, is worth nothing from then on.",
+            f"The present secret, which ends in {oauth_client.secret_hint}, is worth nothing from then on.",
             "Until the client has the new one, it can connect nobody and refresh nothing.",
             "Apps that are connected stay so.",
         ],
         button="Make a new secret",
-        back=f"{PAGE}/{found.id}",
+        back_url=f"{PAGE_PATH}/{oauth_client.id}",
         is_once=True,
     )
 
 
-@router.post(f"{PAGE}/{{client}}/secret")
-def new_secret(
-    request: Request, client: str, who: ConfirmedOwner, form: PostedForm, parts: OurParts
+@router.post(f"{PAGE_PATH}/{{client}}/secret")
+def rotate_secret(
+    request: Request, client: str, user: ConfirmedOwner, form: PostedForm, container: Services
 ) -> Response:
-    with parts.db.transaction(who.tenant) as tx:
-        number = id_in_path(client)
-        do_once(tx, who, form.text(csrf.FIELD), instead=LOST, leads_to=f"{PAGE}/{number}")
-        secret = clients.new_secret(tx, who.here.account_id, number, who.actor, now=parts.clock())
-        found = clients.find(tx, who.here.account_id, number)
-    return _client_page(request, who, parts, found, secret=secret)
+    with container.db.transaction(user.tenant) as tx:
+        number = parse_path_id(client)
+        use_one_time_key(
+            tx, user, form.text(csrf.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=f"{PAGE_PATH}/{number}"
+        )
+        secret = clients.rotate_client_secret(tx, user.here.account_id, number, user.actor, now=container.clock())
+        oauth_client = clients.find_client(tx, user.here.account_id, number)
+    return _render_client_page(request, user, container, oauth_client, secret=secret)
 
 
-@router.get(f"{PAGE}/{{client}}/delete")
-def delete_page(request: Request, client: str, who: Owner, parts: OurParts) -> Response:
-    found = _find(who, parts, client)
-    return are_you_sure(
+@router.get(f"{PAGE_PATH}/{{client}}/delete")
+def delete_page(request: Request, client: str, user: CurrentOwner, container: Services) -> Response:
+    oauth_client = _find_client(user, container, client)
+    return render_confirmation(
         request,
-        who,
-        title=f"Delete “{found.name}”?",
+        user,
+        title=f"Delete “{oauth_client.name}”?",
         means=[
-            _what_ends(_connections(parts, found)),
+            _connections_warning(_count_connections(container, oauth_client)),
             "Its id and its secret are worth nothing from then on. This cannot be taken back.",
         ],
         button="Delete it",
-        back=f"{PAGE}/{found.id}",
+        back_url=f"{PAGE_PATH}/{oauth_client.id}",
     )
 
 
-@router.post(f"{PAGE}/{{client}}/delete")
-def delete(client: str, who: Owner, _form: PostedForm, parts: OurParts) -> Response:
-    with parts.db.work() as tx:
-        clients.delete(tx, who.here.account_id, id_in_path(client), who.actor, now=parts.clock())
-    return go(PAGE, said="client_deleted")
+@router.post(f"{PAGE_PATH}/{{client}}/delete")
+def delete_client(client: str, user: CurrentOwner, _form: PostedForm, container: Services) -> Response:
+    with container.db.system_transaction() as tx:
+        clients.delete_client(tx, user.here.account_id, parse_path_id(client), user.actor, now=container.clock())
+    return redirect(PAGE_PATH, flash="client_deleted")
 
 
-def _find(who: SignedIn, parts: Parts, client: str) -> Client:
-    with parts.db.transaction(who.tenant) as tx:
-        return clients.find(tx, who.here.account_id, id_in_path(client))
+def _find_client(user: SignedInUser, container: Container, client: str) -> OAuthClient:
+    with container.db.transaction(user.tenant) as tx:
+        return clients.find_client(tx, user.here.account_id, parse_path_id(client))
 
 
-def _connections(parts: Parts, client: Client) -> int:
+def _count_connections(container: Container, client: OAuthClient) -> int:
     """In all accounts: how many, and nothing else of them."""
-    with parts.db.work() as tx:
-        return clients.count_connections(tx, client.id, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        return clients.count_connections(tx, client.id, now=container.clock())
 
 
-def _what_ends(connections: int) -> str:
+def _connections_warning(connections: int) -> str:
     if connections == 0:
         return "Nobody has connected it: nothing ends with it."
     if connections == 1:
@@ -163,47 +171,47 @@ def _what_ends(connections: int) -> str:
     return f"{connections:,} connections to accounts end at once, all of them."
 
 
-def _client_page(
+def _render_client_page(
     request: Request,
-    who: SignedIn,
-    parts: Parts,
-    client: Client,
+    user: SignedInUser,
+    container: Container,
+    client: OAuthClient,
     *,
     secret: str | None = None,
     is_new: bool = False,
 ) -> Response:
-    return settings_page(
+    return render_settings_page(
         request,
         "settings/client.html",
-        who,
-        parts,
+        user,
+        container,
         client=client,
-        connections=_connections(parts, client),
-        may=None if client.scopes is None else {scope: WORDS[scope] for scope in in_order(client.scopes)},
+        connections=_count_connections(container, client),
+        may=None if client.scopes is None else {scope: SCOPE_LABELS[scope] for scope in sort_scopes(client.scopes)},
         secret=secret,
         is_new=is_new,
-        base_url=parts.base_url,
+        base_url=container.base_url,
     )
 
 
-def _form_page(
-    request: Request, who: SignedIn, parts: Parts, form: Filled, client: Client | None = None
+def _render_form(
+    request: Request, user: SignedInUser, container: Container, form: FormState, client: OAuthClient | None = None
 ) -> Response:
-    return settings_page(
-        request, "settings/client_form.html", who, parts, form=form, client=client, words=WORDS
+    return render_settings_page(
+        request, "settings/client_form.html", user, container, form=form, client=client, words=SCOPE_LABELS
     )
 
 
-def _wish(form: Form) -> Registration:
-    return Registration(
+def _read_registration(form: Form) -> ClientRegistration:
+    return ClientRegistration(
         name=form.text("name"),
-        redirect_uris=_lines(form.text("redirect_uris", most=MOST_LETTERS)),
-        website=form.text("website", most=2_000) or None,
-        scopes=chosen_scopes(form),
+        redirect_uris=_split_lines(form.text("redirect_uris", max_length=MAX_REDIRECT_URIS_LENGTH)),
+        website=form.text("website", max_length=2_000) or None,
+        scopes=read_scopes(form),
     )
 
 
-def _lines(text: str) -> Sequence[str]:
+def _split_lines(text: str) -> Sequence[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 

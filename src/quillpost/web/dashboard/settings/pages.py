@@ -6,58 +6,58 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.audit.labels import csv_rows, told
-from quillpost.accounts.audit.service import Entry, read_log
-from quillpost.accounts.queries import AccountFacts, change_facts, read_facts
-from quillpost.accounts.sub_accounts import list_sub_accounts, titles_of
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.audit.labels import describe_entry, generate_csv
+from quillpost.accounts.audit.service import AuditEntry, list_audit_entries
+from quillpost.accounts.queries import AccountProfile, read_account_profile, update_account_profile
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
-from quillpost.recipients.rules import examine_alone
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.send.requests import PARTS_OF_HOME
-from quillpost.web.dashboard.forms import EMPTY, Filled, show_form
-from quillpost.web.dashboard.lists_common import AT_ONCE, csv_file
+from quillpost.recipients.rules import check_recipient
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.send.requests import RETURN_ADDRESS_PARTS
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, render_form_page
+from quillpost.web.dashboard.lists_common import CSV_CHUNK_LINES, csv_response
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Owner
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentOwner, Services
 
-BOTH = "You chose everything, but had ticked some as well: choose again."
-NEITHER = "Choose everything, or some of it."
+SCOPES_AMBIGUOUS = "You chose everything, but had ticked some as well: choose again."
+SCOPES_MISSING = "Choose everything, or some of it."
 
 
-def settings_page(
+def render_settings_page(
     request: Request,
     template: str,
-    who: SignedIn,
-    parts: Parts,
+    user: SignedInUser,
+    container: Container,
     *,
-    form: Filled = EMPTY,
+    form: FormState = EMPTY_FORM,
     **values: Any,
 ) -> Response:
-    return show_form(request, template, who, form, now=parts.clock(), **values)
+    return render_form_page(request, template, user, form, now=container.clock(), **values)
 
 
-def sub_account_titles(who: SignedIn, parts: Parts) -> Mapping[int, str]:
-    with parts.db.transaction(who.tenant) as tx:
-        return titles_of(list_sub_accounts(tx))
+def sub_account_titles(user: SignedInUser, container: Container) -> Mapping[int, str]:
+    with container.db.transaction(user.tenant) as tx:
+        return label_sub_accounts(list_sub_accounts(tx))
 
 
-def chosen_scopes(form: Form) -> list[str] | None:
+def read_scopes(form: Form) -> list[str] | None:
     """None: everything. Whoever chooses that and ticks some as well is asked again: nobody guesses."""
-    ticked, limits = form.many("scopes"), form.text("limits")
-    if limits not in ("all", "some"):
-        raise Invalid({"scopes": [NEITHER]})
-    if limits == "all" and ticked:
-        raise Invalid({"scopes": [BOTH]})
-    return ticked if limits == "some" else None
+    chosen, choice = form.values("scopes"), form.text("limits")
+    if choice not in ("all", "some"):
+        raise Invalid({"scopes": [SCOPES_MISSING]})
+    if choice == "all" and chosen:
+        raise Invalid({"scopes": [SCOPES_AMBIGUOUS]})
+    return chosen if choice == "some" else None
 
 
 router = APIRouter(include_in_schema=False)
 
-ACCOUNT_PAGE = "/settings/account"
-NAMES = tuple(field.name for field in fields(AccountFacts))
-HOME = {
+ACCOUNT_PATH = "/settings/account"
+ACCOUNT_FIELDS = tuple(field.name for field in fields(AccountProfile))
+RETURN_ADDRESS_FIELDS = {
     "address": "return_address",
     "address2": "return_address2",
     "city": "return_city",
@@ -65,89 +65,91 @@ HOME = {
     "postal_code": "return_postal_code",
 }
 """The parts of an address, and the fields in which they are typed."""
-NO_STREET = "Give the street as well, or leave the whole address empty."
-MISSING = {
+STREET_MISSING = "Give the street as well, or leave the whole address empty."
+MISSING_MESSAGES = {
     "city": "Give the city too.",
     "province": "Give the state or province too.",
     "postal_code": "Give the ZIP or postal code too.",
 }
 
 
-@router.get(ACCOUNT_PAGE)
-def show_account(request: Request, who: Owner, parts: OurParts) -> Response:
-    with parts.db.transaction(who.tenant) as tx:
-        known = read_facts(tx, who.here.account_id)
-    typed = {name: [value or ""] for name, value in asdict(known).items()}
-    return settings_page(request, "settings/account.html", who, parts, form=Filled(typed))
+@router.get(ACCOUNT_PATH)
+def account_page(request: Request, user: CurrentOwner, container: Services) -> Response:
+    with container.db.transaction(user.tenant) as tx:
+        facts = read_account_profile(tx, user.here.account_id)
+    form_values = {name: [value or ""] for name, value in asdict(facts).items()}
+    return render_settings_page(request, "settings/account.html", user, container, form=FormState(form_values))
 
 
-@router.post(ACCOUNT_PAGE)
-def change_account(request: Request, who: Owner, form: PostedForm, parts: OurParts) -> Response:
+@router.post(ACCOUNT_PATH)
+def change_account(request: Request, user: CurrentOwner, form: PostedForm, container: Services) -> Response:
     """What is left empty is cleared."""
     try:
-        wanted = _wanted(form)
-        with parts.db.transaction(who.tenant) as tx:
-            change_facts(tx, who.here.account_id, wanted, who.actor, now=parts.clock())
-    except Invalid as refused:
-        form_again = Filled.back(form, refused, at="name")
-        return settings_page(request, "settings/account.html", who, parts, form=form_again)
-    return go(ACCOUNT_PAGE, said="account_changed")
+        facts = _read_account_facts(form)
+        with container.db.transaction(user.tenant) as tx:
+            update_account_profile(tx, user.here.account_id, facts, user.actor, now=container.clock())
+    except Invalid as error:
+        form_state = FormState.from_error(form, error, default_field="name")
+        return render_settings_page(request, "settings/account.html", user, container, form=form_state)
+    return redirect(ACCOUNT_PATH, flash="account_changed")
 
 
-def _wanted(form: Form) -> AccountFacts:
+def _read_account_facts(form: Form) -> AccountProfile:
     """As it was typed. An address on one line is taken apart as a recipient's is."""
-    given = {name: form.text(name) or None for name in NAMES}
-    home = {part: given[field] for part, field in HOME.items()}
-    if home["address"] and not (home["city"] or home["postal_code"]):
-        read, unread = examine_alone(home)
-        if not unread:
-            home = {part: getattr(read, part) for part in HOME}
-    if any(home.values()) and (lacking := [part for part in PARTS_OF_HOME if not home[part]]):
-        raise Invalid({HOME[part]: [MISSING.get(part, NO_STREET)] for part in lacking})
-    in_fields = {HOME[part]: value for part, value in home.items()}
-    others = {name: given[name] for name in NAMES if name not in ("name", *in_fields)}
-    return AccountFacts(form.text("name"), **others, **in_fields)
+    values = {name: form.text(name) or None for name in ACCOUNT_FIELDS}
+    address = {part: values[field] for part, field in RETURN_ADDRESS_FIELDS.items()}
+    if address["address"] and not (address["city"] or address["postal_code"]):
+        parsed, unparsed = check_recipient(address)
+        if not unparsed:
+            address = {part: getattr(parsed, part) for part in RETURN_ADDRESS_FIELDS}
+    if any(address.values()) and (missing_parts := [part for part in RETURN_ADDRESS_PARTS if not address[part]]):
+        raise Invalid(
+            {RETURN_ADDRESS_FIELDS[part]: [MISSING_MESSAGES.get(part, STREET_MISSING)] for part in missing_parts}
+        )
+    address_fields = {RETURN_ADDRESS_FIELDS[part]: value for part, value in address.items()}
+    other_fields = {name: values[name] for name in ACCOUNT_FIELDS if name not in ("name", *address_fields)}
+    return AccountProfile(form.text("name"), **other_fields, **address_fields)
 
 
-AUDIT_PAGE = "/settings/audit"
-A_PAGE = 50
+AUDIT_PATH = "/settings/audit"
+PAGE_SIZE = 50
 
 
-@router.get(AUDIT_PAGE)
-def log_page(request: Request, who: Owner, parts: OurParts, before: str | None = None) -> Response:
-    with parts.db.transaction(who.tenant) as tx:
+@router.get(AUDIT_PATH)
+def audit_page(request: Request, user: CurrentOwner, container: Services, before: str | None = None) -> Response:
+    with container.db.transaction(user.tenant) as tx:
         # One more than is shown tells whether there is an older page.
-        entries = read_log(tx, who.here.account_id, before=_place(before), most=A_PAGE + 1)
-    return settings_page(
+        entries = list_audit_entries(tx, user.here.account_id, before=_parse_cursor(before), limit=PAGE_SIZE + 1)
+    return render_settings_page(
         request,
         "settings/audit.html",
-        who,
-        parts,
-        entries=entries[:A_PAGE],
-        older=entries[A_PAGE - 1].id if len(entries) > A_PAGE else None,
-        is_first=_place(before) is None,
-        told=told,
-        titles=sub_account_titles(who, parts),
+        user,
+        container,
+        entries=entries[:PAGE_SIZE],
+        older=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
+        is_first=_parse_cursor(before) is None,
+        told=describe_entry,
+        titles=sub_account_titles(user, container),
     )
 
 
-@router.get(f"{AUDIT_PAGE}.csv")
-def log_file(who: Owner, parts: OurParts) -> Response:
-    return csv_file(csv_rows(_all(parts, who)), "audit.csv")
+@router.get(f"{AUDIT_PATH}.csv")
+def audit_csv(user: CurrentOwner, container: Services) -> Response:
+    return csv_response(generate_csv(_read_all_entries(container, user)), "audit.csv")
 
 
-def _all(parts: Parts, who: SignedIn) -> Iterator[Entry]:
+def _read_all_entries(container: Container, user: SignedInUser) -> Iterator[AuditEntry]:
     """The whole log, the newest first, read bit by bit: nobody waits for it in one transaction."""
     before: int | None = None
     while True:
-        with parts.db.transaction(who.tenant) as tx:
-            some = read_log(tx, who.here.account_id, before=before, most=AT_ONCE)
-        yield from some
-        if len(some) < AT_ONCE:
+        with container.db.transaction(user.tenant) as tx:
+            entries = list_audit_entries(tx, user.here.account_id, before=before, limit=CSV_CHUNK_LINES)
+        yield from entries
+        if len(entries) < CSV_CHUNK_LINES:
             return
-        before = some[-1].id
+        before = entries[-1].id
 
 
-def _place(before: str | None) -> int | None:
+def _parse_cursor(before: str | None) -> int | None:
     """Anything that is no line's number is as good as none: the page begins with the newest."""
-    return id_in_path(before or "") or None
+    return parse_path_id(before or "") or None

@@ -6,16 +6,16 @@ from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.users import password_resets, second_factor, sessions
 from quillpost.accounts.users import rules as user_rules
-from quillpost.accounts.users.queries import note_own
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.queries import record_person_entry
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.dashboard.forms import Filled, show_form
-from quillpost.web.dashboard.sign_in.pages import chosen_password, require_password, set_session_cookie
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dashboard.sign_in.pages import read_new_password, require_password, set_session_cookie
 from quillpost.web.forms import PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentUser, Services
 
 # The first that is found counts: most of them say that they are each other.
 BROWSERS = (
@@ -28,7 +28,7 @@ BROWSERS = (
     ("Chromium/", "Chromium"),
     ("Safari/", "Safari"),
 )
-SYSTEMS = (
+OPERATING_SYSTEMS = (
     ("Android", "Android"),
     ("iPhone", "iPhone"),
     ("iPad", "iPad"),
@@ -37,17 +37,17 @@ SYSTEMS = (
     ("Mac OS X", "macOS"),
     ("Linux", "Linux"),
 )
-LONGEST = 40
+MAX_BROWSER_NAME_LENGTH = 40
 
 
 def browser_name(user_agent: str | None) -> str:
     """Firefox on Linux, say; the beginning of its own name for a browser that we do not know."""
     if not user_agent:
         return "Unknown browser"
-    browser = next((name for mark, name in BROWSERS if mark in user_agent), None)
-    system = next((name for mark, name in SYSTEMS if mark in user_agent), None)
+    browser = next((name for marker, name in BROWSERS if marker in user_agent), None)
+    system = next((name for marker, name in OPERATING_SYSTEMS if marker in user_agent), None)
     if browser is None:
-        return user_agent[:LONGEST]
+        return user_agent[:MAX_BROWSER_NAME_LENGTH]
     return browser if system is None else f"{browser} on {system}"
 
 
@@ -55,71 +55,76 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/settings")
-def show_profile(request: Request, parts: OurParts, who: Reader) -> Response:
-    return _page(request, parts, who)
+def profile_page(request: Request, container: Services, user: CurrentUser) -> Response:
+    return _render_profile(request, container, user)
 
 
 @router.post("/settings/name")
-def change_name(request: Request, parts: OurParts, who: Reader, form: PostedForm) -> Response:
+def change_name(request: Request, container: Services, user: CurrentUser, form: PostedForm) -> Response:
     name = form.text("name")
     try:
-        with parts.db.work() as tx:
-            user_rules.rename(tx, who.person_id, name, now=parts.clock())
-    except Invalid as wrong:
-        return _page(request, parts, who, name=name, faults=wrong.fields)
-    return go("/settings", said="name_changed")
+        with container.db.system_transaction() as tx:
+            user_rules.rename_person(tx, user.person_id, name, now=container.clock())
+    except Invalid as error:
+        return _render_profile(request, container, user, name=name, errors=error.fields)
+    return redirect("/settings", flash="name_changed")
 
 
 @router.post("/settings/password")
-def change_password(request: Request, parts: OurParts, who: Reader, form: PostedForm) -> Response:
+def change_password(request: Request, container: Services, user: CurrentUser, form: PostedForm) -> Response:
     """With the present one, however short a while ago it was given: a browser left open is not enough."""
     try:
-        password = chosen_password(form)
-        require_password(request, parts, who, form, "present")
-        cookie = password_resets.change(
-            parts.people, who.person_id, password, who.actor, session_id=who.session_id, now=parts.clock()
+        password = read_new_password(form)
+        require_password(request, container, user, form, "present")
+        cookie = password_resets.change_password(
+            container.sign_in_context,
+            user.person_id,
+            password,
+            user.actor,
+            session_id=user.session_id,
+            now=container.clock(),
         )
-    except Invalid as wrong:
-        return _page(request, parts, who, faults=wrong.fields)
-    onward = go("/settings", said="password_changed")
-    set_session_cookie(request, onward, cookie)
-    return onward
+    except Invalid as error:
+        return _render_profile(request, container, user, errors=error.fields)
+    response = redirect("/settings", flash="password_changed")
+    set_session_cookie(request, response, cookie)
+    return response
 
 
 @router.post("/settings/sessions/end-others")
-def end_other_sessions(parts: OurParts, who: Reader, _form: PostedForm) -> Response:
-    with parts.db.work() as tx:
-        ended = sessions.end_sessions(tx, who.person_id, but=who.session_id)
-        note_own(tx, "sessions.ended", who.actor, about={"how_many": ended}, now=parts.clock())
-    return go("/settings", said="sessions_ended")
+def end_other_sessions(container: Services, user: CurrentUser, _form: PostedForm) -> Response:
+    with container.db.system_transaction() as tx:
+        ended_count = sessions.end_sessions(tx, user.person_id, except_id=user.session_id)
+        record_person_entry(tx, "sessions.ended", user.actor, about={"how_many": ended_count}, now=container.clock())
+    return redirect("/settings", flash="sessions_ended")
 
 
 @router.post("/settings/sessions/{session}/end")
-def end_one_session(session: str, parts: OurParts, who: Reader, _form: PostedForm) -> Response:
-    with parts.db.work() as tx:
-        if not sessions.end_sessions(tx, who.person_id, only=id_in_path(session)):
+def end_session(session: str, container: Services, user: CurrentUser, _form: PostedForm) -> Response:
+    with container.db.system_transaction() as tx:
+        if not sessions.end_sessions(tx, user.person_id, only_id=parse_path_id(session)):
             raise NotFound
-        note_own(tx, "sessions.ended", who.actor, about={"how_many": 1}, now=parts.clock())
-    return go("/settings", said="session_ended")
+        record_person_entry(tx, "sessions.ended", user.actor, about={"how_many": 1}, now=container.clock())
+    return redirect("/settings", flash="session_ended")
 
 
-def _page(
+def _render_profile(
     request: Request,
-    parts: Parts,
-    who: SignedIn,
+    container: Container,
+    user: SignedInUser,
     *,
     name: str | None = None,
-    faults: Mapping[str, Sequence[str]] | None = None,
+    errors: Mapping[str, Sequence[str]] | None = None,
 ) -> Response:
-    now = parts.clock()
-    with parts.db.work() as tx:
-        open_sessions = sessions.list_sessions(tx, who.person_id, now=now)
-        codes_left = second_factor.left(tx, who.person_id) if who.has_second_factor else 0
-    return show_form(
+    now = container.clock()
+    with container.db.system_transaction() as tx:
+        open_sessions = sessions.list_sessions(tx, user.person_id, now=now)
+        codes_left = second_factor.count_recovery_codes(tx, user.person_id) if user.has_second_factor else 0
+    return render_form_page(
         request,
         "settings/profile.html",
-        who,
-        Filled({"name": [who.name if name is None else name]}, faults or {}),
+        user,
+        FormState({"name": [user.name if name is None else name]}, errors or {}),
         sessions=open_sessions,
         browser_name=browser_name,
         codes_left=codes_left,

@@ -9,179 +9,190 @@ from quillpost.accounts.models import Role
 from quillpost.accounts.users import invitations, password_resets, sessions, sign_in
 from quillpost.accounts.users import rules as user_rules
 from quillpost.accounts.users.invitations import Invitation
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.core.tokens import is_of_kind
-from quillpost.web.cookies import SESSION, drop_cookie
-from quillpost.web.dashboard.forms import Filled, show_form
-from quillpost.web.dashboard.sign_in.pages import NO_EMAIL, chosen_password, let_in
+from quillpost.web.cookies import SESSION, delete_cookie
+from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dashboard.sign_in.pages import EMAIL_MISSING, complete_sign_in, read_new_password
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go, show, sign_in_first
-from quillpost.web.sessions import MaybeReader, OurParts, address_of, visitor_of
+from quillpost.web.rendering import redirect, render_page, sign_in_path
+from quillpost.web.sessions import OptionalUser, Services, get_client_address, get_visitor
 
 router = APIRouter(include_in_schema=False)
 
-AS: Final[Mapping[Role, str]] = {
+ROLE_DESCRIPTIONS: Final[Mapping[Role, str]] = {
     "owner": "an owner, who decides on people, tokens and apps",
     "member": "a member, who sends mail",
     "operator": "an operator, who sends mail and runs the service",
 }
-BLANK: Final = Filled({"name": [""]})
+BLANK_FORM: Final = FormState({"name": [""]})
 
 
 @router.get("/join/{token}")
-def show_invitation(request: Request, token: str, parts: OurParts, who: MaybeReader) -> Response:
-    return _invitation_page(request, parts, token, who)
+def invitation_page(request: Request, token: str, container: Services, user: OptionalUser) -> Response:
+    return _render_invitation_page(request, container, token, user)
 
 
 @router.post("/join/{token}")
-def take_invitation(
-    request: Request, token: str, parts: OurParts, who: MaybeReader, form: PostedForm
+def accept_invitation(
+    request: Request, token: str, container: Services, user: OptionalUser, form: PostedForm
 ) -> Response:
-    invitation = _find(parts, token)
+    invitation = _find_invitation(container, token)
     if invitation is None:
-        return _invitation_over(request, who)
-    if who is not None:
-        return _accept(request, parts, token, who)
+        return _render_expired_invitation(request, user)
+    if user is not None:
+        return _accept_as_user(request, container, token, user)
     try:
-        return _join(request, parts, token, invitation, form)
-    except Invalid as wrong:
+        return _register_and_join(request, container, token, invitation, form)
+    except Invalid as error:
         name = form.fields.get("name", [""])[0][:300]
-        return _invitation_page(request, parts, token, who, Filled({"name": [name]}, wrong.fields))
+        return _render_invitation_page(request, container, token, user, FormState({"name": [name]}, error.fields))
 
 
-def _accept(request: Request, parts: Parts, token: str, who: SignedIn) -> Response:
-    with parts.db.work() as tx:
-        membership_id = invitations.accept(tx, token, who, now=parts.clock())
+def _accept_as_user(request: Request, container: Container, token: str, user: SignedInUser) -> Response:
+    with container.db.system_transaction() as tx:
+        membership_id = invitations.accept_invitation(tx, token, user, now=container.clock())
         if membership_id is not None:
-            sessions.switch(tx, who, membership_id=membership_id)
+            sessions.switch_account(tx, user, membership_id=membership_id)
     if membership_id is None:
-        return _invitation_page(request, parts, token, who)
-    return go("/", said="joined")
+        return _render_invitation_page(request, container, token, user)
+    return redirect("/", flash="joined")
 
 
-def _join(request: Request, parts: Parts, token: str, invitation: Invitation, form: Form) -> Response:
-    """Somebody new: in the account, and signed in at once."""
-    password, now = chosen_password(form), parts.clock()
-    joined = invitations.join(
-        parts.people, token, name=form.text("name"), password=password, address=address_of(request), now=now
-    )
-    if joined is None:
-        return _invitation_page(request, parts, token, None)
-    tried = sign_in.sign_in(parts.people, invitation.email, password, visitor_of(request), now=now)
-    return let_in(request, parts, tried, "/?said=joined") if tried.outcome == "in" else go("/sign-in")
-
-
-def _invitation_page(
-    request: Request,
-    parts: Parts,
-    token: str,
-    who: SignedIn | None,
-    form: Filled = BLANK,
+def _register_and_join(
+    request: Request, container: Container, token: str, invitation: Invitation, form: Form
 ) -> Response:
-    invitation = _find(parts, token)
+    """Somebody new: in the account, and signed in at once."""
+    password, now = read_new_password(form), container.clock()
+    new_user = invitations.join_as_new_person(
+        container.sign_in_context,
+        token,
+        name=form.text("name"),
+        password=password,
+        address=get_client_address(request),
+        now=now,
+    )
+    if new_user is None:
+        return _render_invitation_page(request, container, token, None)
+    attempt = sign_in.sign_in(container.sign_in_context, invitation.email, password, get_visitor(request), now=now)
+    return (
+        complete_sign_in(request, container, attempt, "/?said=joined")
+        if attempt.outcome == "in"
+        else redirect("/sign-in")
+    )
+
+
+def _render_invitation_page(
+    request: Request, container: Container, token: str, user: SignedInUser | None, form: FormState = BLANK_FORM
+) -> Response:
+    invitation = _find_invitation(container, token)
     if invitation is None:
-        return _invitation_over(request, who)
-    return show_form(
+        return _render_expired_invitation(request, user)
+    return render_form_page(
         request,
         "entrance/join.html",
-        who,
+        user,
         form,
         invitation=invitation,
-        step=_step(invitation, who),
-        roles=AS,
-        sign_in=sign_in_first(request.url.path),
+        step=_step(invitation, user),
+        roles=ROLE_DESCRIPTIONS,
+        sign_in=sign_in_path(request.url.path),
     )
 
 
-def _step(invitation: Invitation, who: SignedIn | None) -> str:
-    if who is not None:
-        return "accept" if who.email.lower() == invitation.email.lower() else "somebody_else"
+def _step(invitation: Invitation, user: SignedInUser | None) -> str:
+    if user is not None:
+        return "accept" if user.email.lower() == invitation.email.lower() else "somebody_else"
     return "sign_in" if invitation.has_person else "new"
 
 
-def _find(parts: Parts, token: str) -> Invitation | None:
+def _find_invitation(container: Container, token: str) -> Invitation | None:
     if not is_of_kind(token, "invitation"):
         return None
-    with parts.db.work() as tx:
-        return invitations.find(tx, token, now=parts.clock())
+    with container.db.system_transaction() as tx:
+        return invitations.find_invitation(tx, token, now=container.clock())
 
 
-def _invitation_over(request: Request, who: SignedIn | None) -> Response:
+def _render_expired_invitation(request: Request, user: SignedInUser | None) -> Response:
     """Used, taken back, old and unknown links look alike."""
-    return show(request, "entrance/link_over.html", who=who, status=404, kind="invitation")
+    return render_page(request, "entrance/link_over.html", user=user, status=404, kind="invitation")
 
 
 @router.get("/forgot")
-def ask_email(request: Request, parts: OurParts, who: MaybeReader) -> Response:
-    return _asked(request, parts, who)
+def forgot_password_page(request: Request, container: Services, user: OptionalUser) -> Response:
+    return _render_forgot_page(request, container, user)
 
 
 @router.post("/forgot")
-def send_link(request: Request, parts: OurParts, who: MaybeReader, form: PostedForm) -> Response:
+def send_reset_link(request: Request, container: Services, user: OptionalUser, form: PostedForm) -> Response:
     """Whether somebody has this e-mail is not told: the answer is the same."""
-    email = form.text("email", most=user_rules.LONGEST)
+    email = form.text("email", max_length=user_rules.MAX_EMAIL_LENGTH)
     if "@" not in email:
-        return _asked(request, parts, who, email=email, faults={"email": [NO_EMAIL]})
-    password_resets.ask(
-        parts.people, email, base_url=parts.base_url, address=address_of(request), now=parts.clock()
+        return _render_forgot_page(request, container, user, email=email, errors={"email": [EMAIL_MISSING]})
+    password_resets.request_reset(
+        container.sign_in_context,
+        email,
+        base_url=container.base_url,
+        address=get_client_address(request),
+        now=container.clock(),
     )
-    return go("/forgot", said="reset_asked" if parts.sends_mail else "reset_unsent")
+    return redirect("/forgot", flash="reset_asked" if container.has_mail_server else "reset_unsent")
 
 
 @router.get("/reset/{token}")
-def ask_new_password(request: Request, token: str, parts: OurParts, who: MaybeReader) -> Response:
-    return _reset_page(request, parts, token, who)
+def reset_password_page(request: Request, token: str, container: Services, user: OptionalUser) -> Response:
+    return _render_reset_page(request, container, token, user)
 
 
 @router.post("/reset/{token}")
-def set_new_password(
-    request: Request, token: str, parts: OurParts, who: MaybeReader, form: PostedForm
-) -> Response:
+def reset_password(request: Request, token: str, container: Services, user: OptionalUser, form: PostedForm) -> Response:
     if not is_of_kind(token, "reset"):
-        return _reset_link_over(request, who)
+        return _render_expired_reset(request, user)
     try:
-        password = chosen_password(form)
-        is_set = password_resets.reset(
-            parts.people, token, password, address=address_of(request), now=parts.clock()
+        password = read_new_password(form)
+        is_reset = password_resets.reset_password(
+            container.sign_in_context, token, password, address=get_client_address(request), now=container.clock()
         )
-    except Invalid as wrong:
-        return _reset_page(request, parts, token, who, faults=wrong.fields)
-    if not is_set:
-        return _reset_link_over(request, who)
-    done = go("/sign-in", said="password_reset")
-    drop_cookie(request, done, SESSION)
-    return done
+    except Invalid as error:
+        return _render_reset_page(request, container, token, user, errors=error.fields)
+    if not is_reset:
+        return _render_expired_reset(request, user)
+    response = redirect("/sign-in", flash="password_reset")
+    delete_cookie(request, response, SESSION)
+    return response
 
 
-def _asked(
+def _render_forgot_page(
     request: Request,
-    parts: Parts,
-    who: SignedIn | None,
+    container: Container,
+    user: SignedInUser | None,
     *,
     email: str = "",
-    faults: Mapping[str, Sequence[str]] | None = None,
+    errors: Mapping[str, Sequence[str]] | None = None,
 ) -> Response:
-    form = Filled({"email": [email]}, faults or {})
-    return show_form(request, "entrance/forgot.html", who, form, sends_mail=parts.sends_mail)
+    form = FormState({"email": [email]}, errors or {})
+    return render_form_page(request, "entrance/forgot.html", user, form, sends_mail=container.has_mail_server)
 
 
-def _reset_page(
+def _render_reset_page(
     request: Request,
-    parts: Parts,
+    container: Container,
     token: str,
-    who: SignedIn | None,
+    user: SignedInUser | None,
     *,
-    faults: Mapping[str, Sequence[str]] | None = None,
+    errors: Mapping[str, Sequence[str]] | None = None,
 ) -> Response:
-    with parts.db.work() as tx:
-        email = password_resets.whose(tx, token, now=parts.clock()) if is_of_kind(token, "reset") else None
+    with container.db.system_transaction() as tx:
+        email = (
+            password_resets.find_reset_email(tx, token, now=container.clock()) if is_of_kind(token, "reset") else None
+        )
     if email is None:
-        return _reset_link_over(request, who)
-    return show_form(request, "entrance/reset.html", who, Filled({}, faults or {}), email=email)
+        return _render_expired_reset(request, user)
+    return render_form_page(request, "entrance/reset.html", user, FormState({}, errors or {}), email=email)
 
 
-def _reset_link_over(request: Request, who: SignedIn | None) -> Response:
+def _render_expired_reset(request: Request, user: SignedInUser | None) -> Response:
     """Used, old and unknown links look alike."""
-    return show(request, "entrance/link_over.html", who=who, status=404, kind="reset")
+    return render_page(request, "entrance/link_over.html", user=user, status=404, kind="reset")

@@ -3,69 +3,69 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quillpost.accounts.sub_accounts import BACKGROUNDS, SubAccount
+from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders.templates.rules import LONGEST_URL
-from quillpost.web.api.sub_accounts.schemas import LONGEST, LONGEST_TEXT
-from quillpost.web.dashboard.forms import Filled
+from quillpost.orders.templates.rules import MAX_URL_LENGTH
+from quillpost.web.api.sub_accounts.schemas import MAX_LENGTH, MAX_TEXT_LENGTH
+from quillpost.web.dashboard.forms import FormState
 from quillpost.web.forms import Form
 
-PLAIN: Final = (
+PLAIN_FIELDS: Final = (
     "title", "return_name", "return_address", "return_address2", "return_city", "return_state",
     "return_postal_code",
 )  # fmt: skip
-BRANDING: Final[Mapping[str, int]] = {
-    "company": LONGEST,
-    "name": LONGEST,
-    "first_name": LONGEST,
-    "phone": LONGEST,
-    "email": LONGEST,
-    "domain": LONGEST,
-    "accentColor": LONGEST,
-    "logo": LONGEST_URL,
-    "symbol": LONGEST_URL,
-    "headshot": LONGEST_URL,
-    "disclaimer": LONGEST_TEXT,
+BRANDING_FIELD_LENGTHS: Final[Mapping[str, int]] = {
+    "company": MAX_LENGTH,
+    "name": MAX_LENGTH,
+    "first_name": MAX_LENGTH,
+    "phone": MAX_LENGTH,
+    "email": MAX_LENGTH,
+    "domain": MAX_LENGTH,
+    "accentColor": MAX_LENGTH,
+    "logo": MAX_URL_LENGTH,
+    "symbol": MAX_URL_LENGTH,
+    "headshot": MAX_URL_LENGTH,
+    "disclaimer": MAX_TEXT_LENGTH,
 }
 """The branding that people fill in, and how long each of it may be. What a program marks as `set` stays."""
 
-IN_BRANDING = "branding_fields."
-NO_COLOR = "This is no color that we know. Pick one, or write it as #1f4e79."
-FIELDS: Final = (*PLAIN, *BACKGROUNDS, *BRANDING)
+BRANDING_PREFIX = "branding_fields."
+INVALID_COLOR = "This is no color that we know. Pick one, or write it as #1f4e79."
+FORM_FIELDS: Final = (*PLAIN_FIELDS, *BACKGROUND_FIELDS, *BRANDING_FIELD_LENGTHS)
 
 
-def values_of(form: Form) -> dict[str, Any]:
+def read_sub_account_fields(form: Form) -> dict[str, Any]:
     """All fields as the API takes them: what is empty is null, and clears."""
-    plain = {name: form.text(name, most=LONGEST) or None for name in PLAIN}
+    plain_values = {name: form.text(name, max_length=MAX_LENGTH) or None for name in PLAIN_FIELDS}
     return {
-        **plain,
-        "title": plain["title"] or "",
-        **{name: form.text(name, most=LONGEST_URL) or None for name in BACKGROUNDS},
-        "branding_fields": branding_of(form),
+        **plain_values,
+        "title": plain_values["title"] or "",
+        **{name: form.text(name, max_length=MAX_URL_LENGTH) or None for name in BACKGROUND_FIELDS},
+        "branding_fields": read_branding(form),
     }
 
 
-def branding_of(form: Form) -> dict[str, str | None]:
-    return {name: form.text(name, most=most) or None for name, most in BRANDING.items()}
+def read_branding(form: Form) -> dict[str, str | None]:
+    return {name: form.text(name, max_length=max_length) or None for name, max_length in BRANDING_FIELD_LENGTHS.items()}
 
 
-def typed_of(sub_account: SubAccount) -> dict[str, list[str]]:
+def sub_account_form_fields(sub_account: SubAccount) -> dict[str, list[str]]:
     """What stands in the form of one that there is."""
-    shown: dict[str, object] = {
-        **{name: getattr(sub_account, name) for name in PLAIN},
+    values: dict[str, object] = {
+        **{name: getattr(sub_account, name) for name in PLAIN_FIELDS},
         **sub_account.backgrounds,
-        **{name: sub_account.branding.get(name) for name in BRANDING},
+        **{name: sub_account.branding.get(name) for name in BRANDING_FIELD_LENGTHS},
     }
-    return {name: [str(value)] for name, value in shown.items() if value is not None}
+    return {name: [str(value)] for name, value in values.items() if value is not None}
 
 
-def sent_back(form: Form, refused: Invalid | Refused) -> Filled:
+def rejected_form(form: Form, error: Invalid | Refused) -> FormState:
     """The form for another try, each fault at the field that the form has for it."""
-    told = as_told(refused) if isinstance(refused, Invalid) else refused
-    return Filled.back(form, told, at="title")
+    form_error = to_form_errors(error) if isinstance(error, Invalid) else error
+    return FormState.from_error(form, form_error, default_field="title")
 
 
-def as_told(refused: Invalid) -> Invalid:
+def to_form_errors(error: Invalid) -> Invalid:
     """The same faults at the fields that the form has, in people's words."""
-    faults = {name.removeprefix(IN_BRANDING): told for name, told in refused.fields.items()}
-    return Invalid(faults | {name: [NO_COLOR] for name in faults.keys() & {"accentColor"}})
+    errors = {name.removeprefix(BRANDING_PREFIX): messages for name, messages in error.fields.items()}
+    return Invalid(errors | {name: [INVALID_COLOR] for name in errors.keys() & {"accentColor"}})

@@ -9,292 +9,307 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Request, Response
 
 from quillpost import __version__
-from quillpost.accounts import sub_accounts as store
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.billing.queries import spent_by_sub_account
-from quillpost.accounts.service import sender_of, tenant
-from quillpost.accounts.sub_accounts import SubAccount, page_of_sub_accounts, remove_sub_account
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
-from quillpost.core.cache import Recent
+from quillpost.accounts.billing.queries import sum_spending_by_sub_account
+from quillpost.accounts.service import build_tenant, read_sender
+from quillpost.accounts.sub_accounts import (
+    SubAccount,
+    create_sub_account,
+    find_sub_account,
+    lock_sub_account,
+    read_sub_account_page,
+    remove_sub_account,
+    update_sub_account,
+)
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.cache import LruCache
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, Refused, Unavailable
 from quillpost.orders import designs
-from quillpost.orders.queries import orders_by_sub_account
-from quillpost.orders.request import HOUSE_COLOUR, brand_of, logo_of
-from quillpost.orders.templates.images import FetchedPicture, Wanted, fetch_images, heavy_work
+from quillpost.orders.queries import count_orders_by_sub_account
+from quillpost.orders.request import DEFAULT_COLOR, build_branding, logo_source
+from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.geometry import INCH
-from quillpost.rendering.models import Addressee, Copy, Design, parse_colour
+from quillpost.rendering.models import Addressee, Copy, Design, parse_color
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
+from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import EMPTY, Filled, are_you_sure, read_body, show_form
-from quillpost.web.dashboard.lists_common import asked_page
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
+from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.sub_accounts.forms import (
-    FIELDS,
-    as_told,
-    branding_of,
-    sent_back,
-    typed_of,
-    values_of,
+    FORM_FIELDS,
+    read_branding,
+    read_sub_account_fields,
+    rejected_form,
+    sub_account_form_fields,
+    to_form_errors,
 )
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go, show
-from quillpost.web.sessions import OurParts, Owner, Reader, is_fragment
+from quillpost.web.rendering import redirect, render_page
+from quillpost.web.sessions import CurrentOwner, CurrentUser, Services, is_fragment
 
 router = APIRouter(include_in_schema=False)
 
-PAGE = "/sub-accounts"
-A_PAGE = 50
-LONGEST_SOUGHT = 200
+PAGE_PATH = "/sub-accounts"
+PAGE_SIZE = 50
+MAX_SEARCH_LENGTH = 200
 
 
-@router.get(PAGE)
-def list_page(request: Request, who: Reader, parts: OurParts, q: str = "", page: str = "") -> Response:
-    now, whose = parts.clock(), tenant(who.caller)
-    named = q.replace("\x00", "").strip()[:LONGEST_SOUGHT]
+@router.get(PAGE_PATH)
+def sub_accounts_page(
+    request: Request, user: CurrentUser, container: Services, q: str = "", page: str = ""
+) -> Response:
+    now, tenant_scope = container.clock(), build_tenant(user.caller)
+    name_filter = q.replace("\x00", "").strip()[:MAX_SEARCH_LENGTH]
     month = now.astimezone(UTC).date().replace(day=1)
-    with parts.db.transaction(whose) as tx:
-        found = page_of_sub_accounts(tx, asked_page(page, per_page=A_PAGE), named=named)
-        shown = [each.id for each in found.rows]
-        orders = orders_by_sub_account(tx, whose, shown)
-        spent = spent_by_sub_account(tx, whose, since=month, among=shown)
-    return show(
+    with container.db.transaction(tenant_scope) as tx:
+        sub_accounts = read_sub_account_page(tx, parse_page(page, per_page=PAGE_SIZE), title_search=name_filter)
+        sub_account_ids = [each.id for each in sub_accounts.rows]
+        orders_by_id = count_orders_by_sub_account(tx, tenant_scope, sub_account_ids)
+        spent_by_id = sum_spending_by_sub_account(tx, tenant_scope, since=month, sub_account_ids=sub_account_ids)
+    return render_page(
         request,
         "sub_accounts/list.html",
-        who=who,
+        user=user,
         now=now,
-        page=found,
-        orders=orders,
-        spent=spent,
+        page=sub_accounts,
+        orders=orders_by_id,
+        spent=spent_by_id,
         month=month,
-        typed={"q": named},
+        typed={"q": name_filter},
     )
 
 
-PIECE: Final = "postcard-4x6"
-WIDE = 900
+PREVIEW_PRODUCT: Final = "postcard-4x6"
+PREVIEW_WIDTH = 900
 """Pixels from edge to edge."""
-KEPT_SECONDS = 300
+LOGO_CACHE_SECONDS = 300
 """How long a logo is not fetched again while somebody tries colors; its owner may change it meanwhile."""
-ASKING = "private, no-cache"
+CACHE_CONTROL = "private, no-cache"
 """Browsers keep it, and ask whether they still may show it."""
 
-_logos: Recent[tuple[int, str, int], FetchedPicture] = Recent(
-    most_bytes=32_000_000, size=lambda picture: len(picture.body)
+_logo_cache: LruCache[tuple[int, str, int], FetchedPicture] = LruCache(
+    max_bytes=32_000_000, size_of=lambda picture: len(picture.body)
 )
-_fronts: Recent[str, bytes] = Recent(most_bytes=16_000_000, size=len)
+_front_cache: LruCache[str, bytes] = LruCache(max_bytes=16_000_000, size_of=len)
 
 
-@router.get(f"{PAGE}/{{sub_account_id}}/front.png")
+@router.get(f"{PAGE_PATH}/{{sub_account_id}}/front.png")
 def front_picture(
     sub_account_id: str,
-    who: Reader,
-    parts: OurParts,
-    known: Annotated[str, Header(alias="If-None-Match")] = "",
+    user: CurrentUser,
+    container: Services,
+    if_none_match: Annotated[str, Header(alias="If-None-Match")] = "",
 ) -> Response:
     """A logo that cannot be fetched is left out: the form says why."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = store.find_sub_account(tx, id_in_path(sub_account_id))
-        sender = sender_of(tx, who.caller, found.id)
-    branding = dict(found.branding)
-    signed = rendering_models.Sender(sender.name, sender.company)
-    told = repr((__version__, sorted(branding.items()), signed, _period(parts.clock())))
-    name = hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32]
-    headers = {"ETag": f'"{name}"', "Cache-Control": ASKING}
-    if headers["ETag"] in known:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+        sender = read_sender(tx, user.caller, sub_account.id)
+    branding = dict(sub_account.branding)
+    rendering_sender = rendering_models.SenderName(sender.name, sender.company)
+    key_text = repr((__version__, sorted(branding.items()), rendering_sender, _cache_period(container.clock())))
+    etag = hashlib.sha256(key_text.encode(errors="replace")).hexdigest()[:32]
+    headers = {"ETag": f'"{etag}"', "Cache-Control": CACHE_CONTROL}
+    if headers["ETag"] in if_none_match:
         return Response(status_code=304, headers=headers)
 
-    def drawn() -> bytes:
+    def draw() -> bytes:
         try:
-            logo = _logo(branding, who, parts)
+            logo = _fetch_logo(branding, user, container)
         except (Invalid, Unavailable):
             logo = None
-        return draw_front(parts, branding, signed, logo)
+        return draw_front(container, branding, rendering_sender, logo)
 
-    return Response(_fronts.get(name, drawn), media_type="image/png", headers=headers)
+    return Response(_front_cache.get(etag, draw), media_type="image/png", headers=headers)
 
 
-def drawn_front(form: Form, who: SignedIn, parts: Parts) -> tuple[str | None, list[str]]:
+def draw_form_front(form: Form, user: SignedInUser, container: Container) -> tuple[str | None, list[str]]:
     """The front with the branding of a form, to be shown within a page, and what keeps it from being drawn
     as it is written there."""
     try:
-        branding = _set_only(read_body(Branding, branding_of(form)).given())
-    except Invalid as refused:
-        return None, [sentence for told in as_told(refused).fields.values() for sentence in told]
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        account = sender_of(tx, who.caller, None)
-    sender = rendering_models.Sender(
+        branding = _drop_none(read_body(Branding, read_branding(form)).provided_fields())
+    except Invalid as error:
+        return None, [sentence for told in to_form_errors(error).fields.values() for sentence in told]
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        account = read_sender(tx, user.caller, None)
+    sender = rendering_models.SenderName(
         branding.get("name") or account.name, branding.get("company") or account.company
     )
-    trouble: list[str] = []
+    error_messages: list[str] = []
     try:
-        logo = _logo(branding, who, parts)
-    except Invalid as refused:
-        logo, trouble = None, [sentence for told in refused.fields.values() for sentence in told]
-    return b64encode(draw_front(parts, branding, sender, logo)).decode(), trouble
+        logo = _fetch_logo(branding, user, container)
+    except Invalid as error:
+        logo, error_messages = None, [sentence for told in error.fields.values() for sentence in told]
+    return b64encode(draw_front(container, branding, sender, logo)).decode(), error_messages
 
 
 def draw_front(
-    parts: Parts, branding: Mapping[str, Any], sender: rendering_models.Sender, logo: bytes | None
+    container: Container, branding: Mapping[str, Any], sender: rendering_models.SenderName, logo: bytes | None
 ) -> bytes:
     design = Design(
-        piece=PIECE,
+        product=PREVIEW_PRODUCT,
         message=" ",
-        ink=parse_colour(HOUSE_COLOUR).ink,
-        branding=designs.branding(brand_of(branding), logo),
+        ink=parse_color(DEFAULT_COLOR).ink,
+        branding=designs.build_branding(build_branding(branding), logo),
         sender=sender,
     )
-    inches = parts.studio.pieces[PIECE].side("front").shown.width / INCH
-    with heavy_work():
-        shown = parts.studio.preview(design, Copy(0, 0, Addressee()), dpi=round(WIDE / inches), only="front")
-    return shown.sides["front"]
+    inches = container.renderer.products[PREVIEW_PRODUCT].find_side("front").preview_area.width / INCH
+    with limit_heavy_work():
+        drawn_preview = container.renderer.preview(
+            design, Copy(0, 0, Addressee()), dpi=round(PREVIEW_WIDTH / inches), only_preview="front"
+        )
+    return drawn_preview.sides["front"]
 
 
-def _logo(branding: Mapping[str, Any], who: SignedIn, parts: Parts) -> bytes | None:
+def _fetch_logo(branding: Mapping[str, Any], user: SignedInUser, container: Container) -> bytes | None:
     """The logo's picture, fetched as a send would; `Invalid` says what is wrong with it."""
-    source = logo_of(branding)
+    source = logo_source(branding)
     if source is None or source.url is None:
         return None
     url = source.url
-    if wrong := parts.check_url(url):
-        raise Invalid({"logo": [wrong]})
-    key = who.here.account_id, url, _period(parts.clock())
-    return _logos.get(key, lambda: fetch_images(parts.fetcher, [Wanted(url, "logo")])[0]).body
+    if url_error := container.check_url(url):
+        raise Invalid({"logo": [url_error]})
+    key = user.here.account_id, url, _cache_period(container.clock())
+    return _logo_cache.get(key, lambda: fetch_images(container.fetcher, [FileToFetch(url, "logo")])[0]).body
 
 
-def _period(now: datetime) -> int:
-    return int(now.timestamp()) // KEPT_SECONDS
+def _cache_period(now: datetime) -> int:
+    return int(now.timestamp()) // LOGO_CACHE_SECONDS
 
 
-def _set_only(values: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-DONE = "The sub account is there already."
+ALREADY_CREATED = "The sub account is there already."
 
 
-@router.get(f"{PAGE}/new")
-def new_page(request: Request, who: Owner) -> Response:
-    return form_page(request, who, EMPTY)
+@router.get(f"{PAGE_PATH}/new")
+def new_sub_account_page(request: Request, user: CurrentOwner) -> Response:
+    return render_form(request, user, EMPTY_FORM)
 
 
-@router.post(f"{PAGE}/new")
-def create(request: Request, who: Owner, form: PostedForm, parts: OurParts) -> Response:
-    now = parts.clock()
+@router.post(f"{PAGE_PATH}/new")
+def create_sub_account_from_form(
+    request: Request, user: CurrentOwner, form: PostedForm, container: Services
+) -> Response:
+    now = container.clock()
     try:
-        body = read_body(NewSubAccount, values_of(form))
-        if faults := body.faults(parts.check_url):
-            raise Invalid(faults)
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead=DONE, leads_to=PAGE)
-            made = store.create_sub_account(tx, who.caller, body.columns(), now=now)
-            about = {"title": made.title, "id": made.id}
-            audit_service.note(
+        body = read_body(NewSubAccount, read_sub_account_fields(form))
+        if errors := body.find_errors(container.check_url):
+            raise Invalid(errors)
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_CREATED, result_path=PAGE_PATH)
+            sub_account = create_sub_account(tx, user.caller, body.columns(), now=now)
+            details = {"title": sub_account.title, "id": sub_account.id}
+            audit_service.record_audit_entry(
                 tx,
-                made.account_id,
+                sub_account.account_id,
                 "sub_account.created",
-                who.actor,
-                about=about,
-                sub_account_id=made.id,
+                user.actor,
+                about=details,
+                sub_account_id=sub_account.id,
                 now=now,
             )
-    except (Invalid, Refused) as refused:
-        return form_page(request, who, sent_back(form, refused))
-    return go(f"{PAGE}/{made.id}", said="sub_account_made")
+    except (Invalid, Refused) as error:
+        return render_form(request, user, rejected_form(form, error))
+    return redirect(f"{PAGE_PATH}/{sub_account.id}", flash="sub_account_made")
 
 
-@router.post(f"{PAGE}/preview")
-def preview(request: Request, who: Owner, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PAGE_PATH}/preview")
+def preview_front(request: Request, user: CurrentOwner, form: PostedForm, container: Services) -> Response:
     """How its front looks: a part of the form's page; where there is no script, all of it."""
-    picture, trouble = drawn_front(form, who, parts)
+    picture, error_messages = draw_form_front(form, user, container)
     if is_fragment(request):
-        return show(request, "sub_accounts/look.html", who=who, picture=picture, trouble=trouble)
+        return render_page(request, "sub_accounts/look.html", user=user, picture=picture, trouble=error_messages)
     number = form.number("sub_account_id")
-    found = None
+    sub_account = None
     if number is not None:
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            found = store.find_sub_account(tx, number)
-    return form_page(request, who, Filled(form.fields), found, picture=picture, trouble=trouble)
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            sub_account = find_sub_account(tx, number)
+    return render_form(request, user, FormState(form.fields), sub_account, picture=picture, trouble=error_messages)
 
 
-@router.get(f"{PAGE}/{{sub_account_id}}")
-def read_page(request: Request, sub_account_id: str, who: Reader, parts: OurParts) -> Response:
-    now, whose = parts.clock(), tenant(who.caller)
+@router.get(f"{PAGE_PATH}/{{sub_account_id}}")
+def sub_account_page(request: Request, sub_account_id: str, user: CurrentUser, container: Services) -> Response:
+    now, tenant_scope = container.clock(), build_tenant(user.caller)
     month = now.astimezone(UTC).date().replace(day=1)
-    with parts.db.transaction(whose) as tx:
-        found = store.find_sub_account(tx, id_in_path(sub_account_id))
-        orders = orders_by_sub_account(tx, whose, [found.id])
-        spent = spent_by_sub_account(tx, whose, since=month, among=[found.id])
-        ever = spent_by_sub_account(tx, whose, since=month.replace(year=1970), among=[found.id])
-    return show(
+    with container.db.transaction(tenant_scope) as tx:
+        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+        orders = count_orders_by_sub_account(tx, tenant_scope, [sub_account.id])
+        spent = sum_spending_by_sub_account(tx, tenant_scope, since=month, sub_account_ids=[sub_account.id])
+        spent_in_total = sum_spending_by_sub_account(
+            tx, tenant_scope, since=month.replace(year=1970), sub_account_ids=[sub_account.id]
+        )
+    return render_page(
         request,
         "sub_accounts/one.html",
-        who=who,
+        user=user,
         now=now,
-        found=found,
-        address=_lines(found),
-        orders=orders.get(found.id, 0),
-        spent=spent.get(found.id, 0),
-        ever=ever.get(found.id, 0),
+        found=sub_account,
+        address=_return_address_lines(sub_account),
+        orders=orders.get(sub_account.id, 0),
+        spent=spent.get(sub_account.id, 0),
+        ever=spent_in_total.get(sub_account.id, 0),
         month=month,
     )
 
 
-@router.get(f"{PAGE}/{{sub_account_id}}/edit")
-def edit_page(request: Request, sub_account_id: str, who: Owner, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = store.find_sub_account(tx, id_in_path(sub_account_id))
-    return form_page(request, who, Filled(typed_of(found)), found)
+@router.get(f"{PAGE_PATH}/{{sub_account_id}}/edit")
+def edit_page(request: Request, sub_account_id: str, user: CurrentOwner, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+    return render_form(request, user, FormState(sub_account_form_fields(sub_account)), sub_account)
 
 
-@router.post(f"{PAGE}/{{sub_account_id}}/edit")
-def change(request: Request, sub_account_id: str, who: Owner, form: PostedForm, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = store.find_sub_account(tx, id_in_path(sub_account_id))
-    try:
-        body = read_body(ChangedSubAccount, values_of(form))
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            before = store.lock_sub_account(tx, found.id)
-            if faults := body.faults(parts.check_url, before):
-                raise Invalid(faults)
-            store.change_sub_account(tx, before.id, body.columns(before), now=parts.clock())
-    except (Invalid, Refused) as refused:
-        return form_page(request, who, sent_back(form, refused), found)
-    return go(f"{PAGE}/{found.id}", said="sub_account_changed")
-
-
-def form_page(
-    request: Request,
-    who: SignedIn,
-    form: Filled,
-    found: SubAccount | None = None,
-    **look: Any,
+@router.post(f"{PAGE_PATH}/{{sub_account_id}}/edit")
+def change_sub_account_from_form(
+    request: Request, sub_account_id: str, user: CurrentOwner, form: PostedForm, container: Services
 ) -> Response:
-    return show_form(
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
+    try:
+        body = read_body(ChangedSubAccount, read_sub_account_fields(form))
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            current = lock_sub_account(tx, sub_account.id)
+            if errors := body.find_errors(container.check_url, current):
+                raise Invalid(errors)
+            update_sub_account(tx, current.id, body.columns(current), now=container.clock())
+    except (Invalid, Refused) as error:
+        return render_form(request, user, rejected_form(form, error), sub_account)
+    return redirect(f"{PAGE_PATH}/{sub_account.id}", flash="sub_account_changed")
+
+
+def render_form(
+    request: Request, user: SignedInUser, form: FormState, sub_account: SubAccount | None = None, **preview_values: Any
+) -> Response:
+    return render_form_page(
         request,
         "sub_accounts/form.html",
-        who,
+        user,
         form,
-        draws_inline=True,
-        unseen=form.unseen(FIELDS),
-        found=found,
-        **{"picture": None, "trouble": None} | look,
+        has_inline_images=True,
+        unseen=form.list_errors_outside(FORM_FIELDS),
+        found=sub_account,
+        **{"picture": None, "trouble": None} | preview_values,
     )
 
 
-def _lines(found: SubAccount) -> list[str]:
+def _return_address_lines(sub_account: SubAccount) -> list[str]:
     """Where returned mail goes, line by line; nothing where the account's own address is used."""
-    if not found.return_address:
+    if not sub_account.return_address:
         return []
-    place = " ".join(filter(None, (found.return_state, found.return_postal_code)))
-    town = ", ".join(filter(None, (found.return_city, place)))
-    return [*filter(None, (found.return_name, found.return_address, found.return_address2, town))]
+    state_line = " ".join(filter(None, (sub_account.return_state, sub_account.return_postal_code)))
+    town_line = ", ".join(filter(None, (sub_account.return_city, state_line)))
+    return [
+        *filter(None, (sub_account.return_name, sub_account.return_address, sub_account.return_address2, town_line))
+    ]
 
 
-MEANS = (
+DELETE_CONSEQUENCES = (
     "Its tokens, webhooks, automations and connected apps end, in test mode and live.",
     "Teammates who are limited to it lose their way in.",
     "What it has mailed and spent stays in the account.",
@@ -302,42 +317,46 @@ MEANS = (
 )
 
 
-@router.get(f"{PAGE}/{{sub_account_id}}/delete")
-def delete_page(request: Request, sub_account_id: str, who: Owner, parts: OurParts) -> Response:
-    return _ask(request, id_in_path(sub_account_id), who, parts)
+@router.get(f"{PAGE_PATH}/{{sub_account_id}}/delete")
+def delete_page(request: Request, sub_account_id: str, user: CurrentOwner, container: Services) -> Response:
+    return _render_delete_page(request, parse_path_id(sub_account_id), user, container)
 
 
-@router.post(f"{PAGE}/{{sub_account_id}}/delete")
-def delete(request: Request, sub_account_id: str, who: Owner, _form: PostedForm, parts: OurParts) -> Response:
-    number, now = id_in_path(sub_account_id), parts.clock()
+@router.post(f"{PAGE_PATH}/{{sub_account_id}}/delete")
+def delete_sub_account_from_form(
+    request: Request, sub_account_id: str, user: CurrentOwner, _form: PostedForm, container: Services
+) -> Response:
+    number, now = parse_path_id(sub_account_id), container.clock()
     try:
         # Both modes: what is live keeps it, too, while one looks at test mode.
-        with parts.db.transaction(Tenant(who.here.account_id)) as tx:
-            gone = remove_sub_account(tx, number, now=now)
-            about = {"title": gone.title, "id": gone.id}
-            audit_service.note(
+        with container.db.transaction(Tenant(user.here.account_id)) as tx:
+            sub_account = remove_sub_account(tx, number, now=now)
+            details = {"title": sub_account.title, "id": sub_account.id}
+            audit_service.record_audit_entry(
                 tx,
-                gone.account_id,
+                sub_account.account_id,
                 "sub_account.deleted",
-                who.actor,
-                about=about,
-                sub_account_id=gone.id,
+                user.actor,
+                about=details,
+                sub_account_id=sub_account.id,
                 now=now,
             )
-    except Refused as refused:
-        return _ask(request, number, who, parts, refused.message)
-    return go(PAGE, said="sub_account_deleted")
+    except Refused as error:
+        return _render_delete_page(request, number, user, container, error.message)
+    return redirect(PAGE_PATH, flash="sub_account_deleted")
 
 
-def _ask(request: Request, number: int, who: SignedIn, parts: Parts, refused: str | None = None) -> Response:
-    with parts.db.transaction(who.tenant) as tx:
-        found = store.find_sub_account(tx, number)
-    return are_you_sure(
+def _render_delete_page(
+    request: Request, number: int, user: SignedInUser, container: Container, error_message: str | None = None
+) -> Response:
+    with container.db.transaction(user.tenant) as tx:
+        sub_account = find_sub_account(tx, number)
+    return render_confirmation(
         request,
-        who,
-        title=f"Delete “{found.title}”?",
-        means=MEANS,
+        user,
+        title=f"Delete “{sub_account.title}”?",
+        means=DELETE_CONSEQUENCES,
         button="Delete it",
-        back=f"{PAGE}/{number}",
-        refused=refused,
+        back_url=f"{PAGE_PATH}/{number}",
+        error_message=error_message,
     )

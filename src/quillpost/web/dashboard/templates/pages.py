@@ -6,273 +6,286 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.service import tenant
-from quillpost.accounts.sub_accounts import list_sub_accounts, titles_of
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.giftcards import brands
-from quillpost.orders.giftcards import brands as catalogue
-from quillpost.orders.giftcards.rules import GROUPS
+from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards.rules import BRAND_GROUPS
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
 from quillpost.rendering.samples import sample_version
-from quillpost.rendering.text.variables import KNOWN
+from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.message_templates.endpoints import save_changed_message, save_new_message
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.message_templates.endpoints import save_changed_message_template, save_new_message_template
 from quillpost.web.api.message_templates.schemas import MessageTemplateChanges, NewMessageTemplate
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import Filled, are_you_sure, read_body, show_form
-from quillpost.web.dashboard.labels import INKS, OWN, SIZES, TYPE_NAMES
-from quillpost.web.dashboard.lists_common import asked_page
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import FormState, read_body, render_confirmation, render_form_page
+from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES
+from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.templates.forms import (
     IMAGE_TYPES,
     MESSAGE_TYPES,
-    URLS,
-    as_told,
+    URL_FIELDS,
     gift_value,
-    typed_of,
-    values_of,
+    read_template_fields,
+    template_form_fields,
+    to_form_errors,
 )
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
-from quillpost.web.rendering import go, show
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import redirect, render_page
+from quillpost.web.sessions import CurrentUser, Services
 
 router = APIRouter(include_in_schema=False)
 
-MESSAGES, IMAGES = "/templates", "/templates/images"
-A_PAGE = 24
-LONGEST_SOUGHT = 200
+MESSAGES_PATH, IMAGES_PATH = "/templates", "/templates/images"
+PAGE_SIZE = 24
+MAX_SEARCH_LENGTH = 200
 
 
-@router.get(MESSAGES)
-def list_messages(
-    request: Request, who: Reader, parts: OurParts, q: str = "", kind: str = "", page: str = ""
+@router.get(MESSAGES_PATH)
+def messages_page(
+    request: Request, user: CurrentUser, container: Services, q: str = "", kind: str = "", page: str = ""
 ) -> Response:
-    return _list_page(request, who, parts, is_images=False, sought=(q, kind, page))
+    return _render_list(request, user, container, is_images=False, query_values=(q, kind, page))
 
 
-@router.get(IMAGES)
-def list_images(
-    request: Request, who: Reader, parts: OurParts, q: str = "", kind: str = "", page: str = ""
+@router.get(IMAGES_PATH)
+def images_page(
+    request: Request, user: CurrentUser, container: Services, q: str = "", kind: str = "", page: str = ""
 ) -> Response:
-    return _list_page(request, who, parts, is_images=True, sought=(q, kind, page))
+    return _render_list(request, user, container, is_images=True, query_values=(q, kind, page))
 
 
-def _list_page(
-    request: Request, who: Reader, parts: OurParts, *, is_images: bool, sought: tuple[str, str, str]
+def _render_list(
+    request: Request, user: CurrentUser, container: Services, *, is_images: bool, query_values: tuple[str, str, str]
 ) -> Response:
     types = IMAGE_TYPES if is_images else MESSAGE_TYPES
-    named, kind = sought[0].replace("\x00", "").strip()[:LONGEST_SOUGHT], sought[1].strip()
+    name_filter, kind = (query_values[0].replace("\x00", "").strip()[:MAX_SEARCH_LENGTH], query_values[1].strip())
     kind = kind if kind in dict(types) else ""
-    asked = asked_page(sought[2], per_page=A_PAGE)
-    how = {"sub_account_id": None, "types": [kind] if kind else None, "named": named}
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = (
-            template_service.list_image_templates(tx, asked, **how)  # type: ignore[arg-type]
+    page_request = parse_page(query_values[2], per_page=PAGE_SIZE)
+    filters = {"sub_account_id": None, "types": [kind] if kind else None, "name_contains": name_filter}
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        templates = (
+            template_service.list_image_templates(tx, page_request, **filters)  # type: ignore[arg-type]
             if is_images
-            else template_service.list_message_templates(tx, asked, **how)  # type: ignore[arg-type]
+            else template_service.list_message_templates(tx, page_request, **filters)  # type: ignore[arg-type]
         )
-        has_branches = any(template.sub_account_id for template in found.rows)
-        titles = titles_of(list_sub_accounts(tx)) if has_branches else {}
-    address = IMAGES if is_images else MESSAGES
-    query = urlencode({name: value for name, value in (("q", named), ("kind", kind)) if value})
-    return show(
+        has_sub_accounts = any(template.sub_account_id for template in templates.rows)
+        titles = label_sub_accounts(list_sub_accounts(tx)) if has_sub_accounts else {}
+    path = IMAGES_PATH if is_images else MESSAGES_PATH
+    query = urlencode({name: value for name, value in (("q", name_filter), ("kind", kind)) if value})
+    return render_page(
         request,
         "templates/images.html" if is_images else "templates/messages.html",
-        who=who,
-        now=parts.clock(),
-        page=found,
+        user=user,
+        now=container.clock(),
+        page=templates,
         types=types,
         type_titles=TYPE_NAMES,
         titles=titles,
-        typed={"q": named, "kind": kind},
+        typed={"q": name_filter, "kind": kind},
         is_filtered=bool(query),
-        address=f"{address}?{query}" if query else address,
+        address=f"{path}?{query}" if query else path,
     )
 
 
-ORDERS_KEEP = "Orders that were sent with it keep what they have."
+ORDERS_UNAFFECTED = "Orders that were sent with it keep what they have."
 
 
-class Kind(NamedTuple):
+class TemplateKind(NamedTuple):
     """What is deleted, and how."""
 
     read: Callable[[Tx, int], ImageTemplate | MessageTemplate]
     require_unused: Callable[[Tx, int], None]
     delete: Callable[[Tx, int], None]
-    list_page: str
-    said: str
+    list_path: str
+    flash: str
 
 
-MESSAGE = Kind(
+MESSAGE_KIND = TemplateKind(
     template_service.read_message_template,
     template_service.require_unused_message,
     template_service.delete_message_template,
-    MESSAGES,
+    MESSAGES_PATH,
     "message_deleted",
 )
-IMAGE = Kind(
+IMAGE_KIND = TemplateKind(
     template_service.read_image_template,
     template_service.require_unused_image,
     template_service.delete_image_template,
-    IMAGES,
+    IMAGES_PATH,
     "image_deleted",
 )
 
 
 @router.get("/templates/messages/{template_id}/delete")
-def message_page(request: Request, template_id: str, who: Reader, parts: OurParts) -> Response:
-    return _ask(request, MESSAGE, template_id, who, parts)
+def delete_message_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
+    return _render_delete_page(request, MESSAGE_KIND, template_id, user, container)
 
 
 @router.post("/templates/messages/{template_id}/delete")
 def delete_message(
-    request: Request, template_id: str, who: Reader, _form: PostedForm, parts: OurParts
+    request: Request, template_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
-    return _delete(request, MESSAGE, template_id, who, parts)
+    return _delete_template(request, MESSAGE_KIND, template_id, user, container)
 
 
 @router.get("/templates/images/{template_id}/delete")
-def image_page(request: Request, template_id: str, who: Reader, parts: OurParts) -> Response:
-    return _ask(request, IMAGE, template_id, who, parts)
+def delete_image_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
+    return _render_delete_page(request, IMAGE_KIND, template_id, user, container)
 
 
 @router.post("/templates/images/{template_id}/delete")
 def delete_image(
-    request: Request, template_id: str, who: Reader, _form: PostedForm, parts: OurParts
+    request: Request, template_id: str, user: CurrentUser, _form: PostedForm, container: Services
 ) -> Response:
-    return _delete(request, IMAGE, template_id, who, parts)
+    return _delete_template(request, IMAGE_KIND, template_id, user, container)
 
 
-def _ask(
-    request: Request, kind: Kind, template_id: str, who: Reader, parts: OurParts, refused: str | None = None
+def _render_delete_page(
+    request: Request,
+    kind: TemplateKind,
+    template_id: str,
+    user: CurrentUser,
+    container: Services,
+    error_message: str | None = None,
 ) -> Response:
     """In both modes: what a live order needs cannot be deleted while one looks at test mode."""
-    with parts.db.transaction(who.tenant) as tx:
-        template = kind.read(tx, id_in_path(template_id))
-        means = ["It is gone for everybody in this account, in test mode and live.", ORDERS_KEEP]
+    with container.db.transaction(user.tenant) as tx:
+        template = kind.read(tx, parse_path_id(template_id))
+        means = ["It is gone for everybody in this account, in test mode and live.", ORDERS_UNAFFECTED]
         try:
             kind.require_unused(tx, template.id)
-        except Refused as needed:
-            means.append(f"It cannot be deleted yet. {needed.message}")
-    return are_you_sure(
+        except Refused as error:
+            means.append(f"It cannot be deleted yet. {error.message}")
+    return render_confirmation(
         request,
-        who,
+        user,
         title=f"Delete “{template.name}”?",
         means=means,
         button="Delete it",
-        back=kind.list_page,
-        refused=refused,
+        back_url=kind.list_path,
+        error_message=error_message,
     )
 
 
-def _delete(request: Request, kind: Kind, template_id: str, who: Reader, parts: OurParts) -> Response:
+def _delete_template(
+    request: Request, kind: TemplateKind, template_id: str, user: CurrentUser, container: Services
+) -> Response:
     try:
-        with parts.db.transaction(who.tenant) as tx:
-            kind.delete(tx, id_in_path(template_id))
-    except Refused as refused:
-        return _ask(request, kind, template_id, who, parts, refused.message)
-    return go(kind.list_page, said=kind.said)
+        with container.db.transaction(user.tenant) as tx:
+            kind.delete(tx, parse_path_id(template_id))
+    except Refused as error:
+        return _render_delete_page(request, kind, template_id, user, container, error.message)
+    return redirect(kind.list_path, flash=kind.flash)
 
 
-NEW = "/templates/messages/new"
-FIELDS = (
+NEW_MESSAGE_PATH = "/templates/messages/new"
+FORM_FIELDS = (
     "type", "name", "content", "handwriting_style_id", "font_size", "font_color", "handwriting_realism",
-    "cc_emails", "gift", "sub_account_id", *URLS,
+    "cc_emails", "gift", "sub_account_id", *URL_FIELDS,
 )  # fmt: skip
 """All that the form has a place for."""
-DONE = "The message is there already."
+ALREADY_SAVED = "The message is there already."
 
 
-@router.get(NEW)
-def new_page(request: Request, who: Reader, parts: OurParts, type: str = "", gift: str = "") -> Response:  # noqa: A002
+@router.get(NEW_MESSAGE_PATH)
+def new_message_page(
+    request: Request,
+    user: CurrentUser,
+    container: Services,
+    type: str = "",  # noqa: A002 - its name in the URL
+    gift: str = "",
+) -> Response:
     """Whoever comes from a brand of gift cards finds it chosen."""
     kind = "giftcard" if gift else type if type in dict(MESSAGE_TYPES) else "postcard"
-    return form_page(request, who, parts, Filled({"type": [kind], "gift": [gift[:100]]}))
+    return render_message_form(request, user, container, FormState({"type": [kind], "gift": [gift[:100]]}))
 
 
-@router.post(NEW)
-def create(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
+@router.post(NEW_MESSAGE_PATH)
+def create_message(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     try:
-        body = read_body(NewMessageTemplate, values_of(form))
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead=DONE, leads_to=MESSAGES)
-            save_new_message(tx, who.caller, body, parts)
-    except (Invalid, Refused) as refused:
-        return form_page(request, who, parts, sent_back(form, refused))
-    return go(MESSAGES, said="message_saved")
+        body = read_body(NewMessageTemplate, read_template_fields(form))
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SAVED, result_path=MESSAGES_PATH)
+            save_new_message_template(tx, user.caller, body, container)
+    except (Invalid, Refused) as error:
+        return render_message_form(request, user, container, rejected_form(form, error))
+    return redirect(MESSAGES_PATH, flash="message_saved")
 
 
 @router.get("/templates/messages/{template_id}")
-def edit_page(request: Request, template_id: str, who: Reader, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        template = template_service.read_message_template(tx, id_in_path(template_id))
-    return form_page(request, who, parts, Filled(typed_of(template)), template.id)
+def edit_message_page(request: Request, template_id: str, user: CurrentUser, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        template = template_service.read_message_template(tx, parse_path_id(template_id))
+    return render_message_form(request, user, container, FormState(template_form_fields(template)), template.id)
 
 
 @router.post("/templates/messages/{template_id}")
-def change(
-    request: Request, template_id: str, who: Reader, form: PostedLargeForm, parts: OurParts
+def change_message(
+    request: Request, template_id: str, user: CurrentUser, form: PostedLargeForm, container: Services
 ) -> Response:
-    number = id_in_path(template_id)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        template_service.read_message_template(
-            tx, number
-        )  # what is not theirs is not there, whatever was typed
+    number = parse_path_id(template_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        template_service.read_message_template(tx, number)  # what is not theirs is not there, whatever was typed
     try:
-        body = read_body(MessageTemplateChanges, values_of(form))
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            save_changed_message(tx, who.caller, number, body, parts)
-    except (Invalid, Refused) as refused:
-        return form_page(request, who, parts, sent_back(form, refused), number)
-    return go(MESSAGES, said="message_saved")
+        body = read_body(MessageTemplateChanges, read_template_fields(form))
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            save_changed_message_template(tx, user.caller, number, body, container)
+    except (Invalid, Refused) as error:
+        return render_message_form(request, user, container, rejected_form(form, error), number)
+    return redirect(MESSAGES_PATH, flash="message_saved")
 
 
-def sent_back(form: Form, refused: Invalid | Refused) -> Filled:
-    told = as_told(refused) if isinstance(refused, Invalid) else refused
-    return Filled.back(form, told, at="sub_account_id")
+def rejected_form(form: Form, error: Invalid | Refused) -> FormState:
+    form_error = to_form_errors(error) if isinstance(error, Invalid) else error
+    return FormState.from_error(form, form_error, default_field="sub_account_id")
 
 
-def form_page(
+def render_message_form(
     request: Request,
-    who: SignedIn,
-    parts: Parts,
-    form: Filled,
+    user: SignedInUser,
+    container: Container,
+    form: FormState,
     template_id: int | None = None,
-    **look: Any,
+    **preview: Any,
 ) -> Response:
     """The form, with how it looks where that is known."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        brands = catalogue.offered(tx)
-        titles = {} if who.here.sub_account_id else titles_of(list_sub_accounts(tx))
-    styles = parts.studio.hands.styles.values()
-    return show_form(
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        brands = brand_catalog.list_offered_brands(tx)
+        titles = {} if user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+    styles = container.renderer.hands.styles.values()
+    return render_form_page(
         request,
         "templates/message.html",
-        who,
+        user,
         form,
-        draws_inline=True,
-        unseen=form.unseen(FIELDS),
+        has_inline_images=True,
+        unseen=form.list_errors_outside(FORM_FIELDS),
         template_id=template_id,
         types=MESSAGE_TYPES,
-        sizes=SIZES,
-        inks=INKS,
-        own=OWN,
+        sizes=FONT_SIZES,
+        inks=INK_NAMES,
+        own=CUSTOM_INK,
         styles=[(style.number, style.name, style.kind, sample_version(style)) for style in styles],
         brands=[(brand.title, [(gift_value(brand.code, n), n) for n in brand.amounts]) for brand in brands],
         titles=titles,
-        variables=KNOWN,
-        most=parts.limits.message_characters,
-        **{"picture": None, "trouble": None} | look,
+        variables=VARIABLE_NAMES,
+        most=container.limits.message_characters,
+        **{"picture": None, "trouble": None} | preview,
     )
 
 
 @router.get("/templates/giftcards")
-def brands_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        offered = brands.offered(tx)
-    groups = [(title, [b for b in offered if b.section == group]) for group, title in GROUPS.items()]
-    return show(request, "templates/giftcards.html", who=who, groups=[group for group in groups if group[1]])
+def brands_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        offered_brands = brands.list_offered_brands(tx)
+    groups = [
+        (title, [brand for brand in offered_brands if brand.section == group]) for group, title in BRAND_GROUPS.items()
+    ]
+    return render_page(request, "templates/giftcards.html", user=user, groups=[group for group in groups if group[1]])

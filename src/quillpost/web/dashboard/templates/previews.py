@@ -10,50 +10,50 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Header, Request, Response
 
 from quillpost import __version__
-from quillpost.accounts.service import Sender, sender_of, tenant
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
-from quillpost.core.cache import Recent
+from quillpost.accounts.service import SenderProfile, build_tenant, read_sender
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.cache import LruCache
 from quillpost.core.database.tables.base import files
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.ports import FileMissing
-from quillpost.core.tokens import SPECIMEN_CODE
-from quillpost.orders.designs import SPECIMEN_TRACKING, giftcard, specimen_claim
+from quillpost.core.tokens import PREVIEW_CODE
+from quillpost.orders.designs import SPECIMEN_TRACKING, build_giftcard, build_specimen_claim
 from quillpost.orders.giftcards.brands import find_brands
-from quillpost.orders.giftcards.rules import Brand
-from quillpost.orders.models import Gift
-from quillpost.orders.request import HOUSE_COLOUR, HOUSE_SIZE, HOUSE_STYLE
+from quillpost.orders.giftcards.rules import GiftcardBrand
+from quillpost.orders.models import GiftcardChoice
+from quillpost.orders.request import DEFAULT_COLOR, DEFAULT_FONT_SIZE, DEFAULT_STYLE
 from quillpost.orders.templates import service as template_service
-from quillpost.orders.templates.images import heavy_work, kept_picture
-from quillpost.orders.templates.service import MessageDraft, home_of
+from quillpost.orders.templates.images import limit_heavy_work, load_picture
+from quillpost.orders.templates.service import MessageTemplateValues, choose_sub_account
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.geometry import INCH
 from quillpost.rendering.layout.paragraphs import DoesNotFit
-from quillpost.rendering.layout.products import Piece
-from quillpost.rendering.models import Addressee, Copy, Design, parse_colour
-from quillpost.rendering.renderer import Studio
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.message_templates.endpoints import examined
+from quillpost.rendering.layout.products import ProductLayout
+from quillpost.rendering.models import Addressee, Copy, Design, parse_color
+from quillpost.rendering.renderer import Renderer
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.message_templates.endpoints import check_draft
 from quillpost.web.api.message_templates.schemas import NewMessageTemplate
-from quillpost.web.dashboard.forms import Filled, read_body
-from quillpost.web.dashboard.previews import in_turn
-from quillpost.web.dashboard.templates.forms import as_told, values_of
-from quillpost.web.dashboard.templates.pages import form_page
+from quillpost.web.dashboard.forms import FormState, read_body
+from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dashboard.templates.forms import read_template_fields, to_form_errors
+from quillpost.web.dashboard.templates.pages import render_message_form
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.rendering import show
-from quillpost.web.sessions import OurParts, Reader, is_fragment
+from quillpost.web.rendering import render_page
+from quillpost.web.sessions import CurrentUser, Services, is_fragment
 
-SMALL, LARGE = 480, 900
+THUMBNAIL_WIDTH, PREVIEW_WIDTH = 480, 900
 """How many pixels wide a picture in a list is, and one to look at."""
 
-MOST_BYTES_AT_HAND = 32_000_000
+CACHE_BYTES = 32_000_000
 """Of small pictures: some hundreds of them."""
 
-DRAWN_AS: Final = {"postcard": "postcard-4x6", "postcard6x11": "postcard-6x11"}
+LAYOUT_NAMES: Final = {"postcard": "postcard-4x6", "postcard6x11": "postcard-6x11"}
 """What composition calls a template's type, where that is not the same word."""
 
 # Whoever writes to nobody in particular sees how it would read to her.
-JANE = Addressee(
+SAMPLE_ADDRESSEE = Addressee(
     name="Jane Doe",
     company="Doe & Daughters",
     address="1200 Barton Springs Rd",
@@ -68,67 +68,67 @@ JANE = Addressee(
     custom=tuple(f"custom {n}" for n in range(1, 11)),
 )
 
-_small: Recent[str, bytes] = Recent(most_bytes=MOST_BYTES_AT_HAND, size=len)
+_thumbnail_cache: LruCache[str, bytes] = LruCache(max_bytes=CACHE_BYTES, size_of=len)
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class PreviewedMessage:
     """A message to be drawn, and who sends it. `brand` is that of the card that it brings."""
 
-    draft: MessageDraft
-    sender: Sender
-    brand: Brand | None = None
+    draft: MessageTemplateValues
+    sender: SenderProfile
+    brand: GiftcardBrand | None = None
 
     @property
-    def name(self) -> str:
+    def etag(self) -> str:
         """Of all that decides how it looks: another look has another name."""
         return _digest("message", self.draft, self.sender, self.brand)
 
 
-def image_name(kind: str, file_id: object) -> str:
+def image_etag(kind: str, file_id: object) -> str:
     """The same for an image, whose file never changes."""
     return _digest("image", kind, file_id)
 
 
-def draw_small_message(studio: Studio, words: Words, *, qr_base: str) -> bytes:
+def draw_message_thumbnail(renderer: Renderer, message: PreviewedMessage, *, qr_base: str) -> bytes:
     """For a list. What is too long for its piece is drawn without its message: the form says why."""
 
     def draw() -> bytes:
         try:
-            return draw_message(studio, words, qr_base=qr_base, width=SMALL)
+            return draw_message(renderer, message, qr_base=qr_base, width=THUMBNAIL_WIDTH)
         except DoesNotFit:
-            bare = replace(words, draft=words.draft.changed({"content": " "}))
-            return draw_message(studio, bare, qr_base=qr_base, width=SMALL)
+            blank_message = replace(message, draft=message.draft.with_values({"content": " "}))
+            return draw_message(renderer, blank_message, qr_base=qr_base, width=THUMBNAIL_WIDTH)
 
-    return _small.get(words.name, draw)
+    return _thumbnail_cache.get(message.etag, draw)
 
 
-def draw_small_image(studio: Studio, kind: str, file_id: object, read: Callable[[], bytes]) -> bytes:
+def draw_image_thumbnail(renderer: Renderer, kind: str, file_id: object, read_image: Callable[[], bytes]) -> bytes:
     """The front of the piece with this image."""
 
     def draw() -> bytes:
-        piece = studio.pieces[DRAWN_AS.get(kind, kind)]
-        shown = next(name for name, side in piece.previews.items() if piece.side(side).art == "front")
-        design = Design(piece=piece.name, message=" ", ink=parse_colour(HOUSE_COLOUR).ink, front=read())
-        return _drawn(studio, design, Copy(0, 0, Addressee()), shown, SMALL)
+        layout = renderer.products[LAYOUT_NAMES.get(kind, kind)]
+        side_name = next(name for name, side in layout.previews.items() if layout.find_side(side).art == "front")
+        design = Design(product=layout.name, message=" ", ink=parse_color(DEFAULT_COLOR).ink, front=read_image())
+        return _draw_side(renderer, design, Copy(0, 0, Addressee()), side_name, THUMBNAIL_WIDTH)
 
-    return _small.get(image_name(kind, file_id), draw)
+    return _thumbnail_cache.get(image_etag(kind, file_id), draw)
 
 
-def draw_message(studio: Studio, words: Words, *, qr_base: str, width: int) -> bytes:
+def draw_message(renderer: Renderer, message: PreviewedMessage, *, qr_base: str, width: int) -> bytes:
     """The side that the message is on, from the page that would print; `DoesNotFit` says what is too long."""
-    draft, sender = words.draft, words.sender
-    piece = studio.pieces[DRAWN_AS.get(draft.type, draft.type)]
-    gift = _gift(draft, words.brand)
+    draft, sender = message.draft, message.sender
+    layout = renderer.products[LAYOUT_NAMES.get(draft.type, draft.type)]
+    gift = _sample_gift(draft, message.brand)
     design = Design(
-        piece=piece.name,
+        product=layout.name,
         message=draft.content,
-        ink=parse_colour(draft.font_color or HOUSE_COLOUR).ink,
-        hand=draft.handwriting_style_id or HOUSE_STYLE,
-        font_size=draft.font_size or HOUSE_SIZE,
+        ink=parse_color(draft.font_color or DEFAULT_COLOR).ink,
+        hand=draft.handwriting_style_id or DEFAULT_STYLE,
+        font_size=draft.font_size or DEFAULT_FONT_SIZE,
         realism=draft.handwriting_realism is not False,
-        giftcard=giftcard(gift),
-        sender=rendering_models.Sender(sender.name, sender.company),
+        giftcard=build_giftcard(gift),
+        sender=rendering_models.SenderName(sender.name, sender.company),
         return_address=rendering_models.ReturnAddress(
             sender.return_name,
             sender.return_address,
@@ -141,141 +141,147 @@ def draw_message(studio: Studio, words: Words, *, qr_base: str, width: int) -> b
     copy = Copy(
         item_id=0,
         design=0,
-        addressee=JANE,
+        addressee=SAMPLE_ADDRESSEE,
         tracking=SPECIMEN_TRACKING,
-        routing=JANE.postal_code or "",
-        qr_url=f"{qr_base}/q/{SPECIMEN_CODE}" if draft.qrcode_url else None,
-        claim=specimen_claim(gift, qr_base=qr_base),
+        routing=SAMPLE_ADDRESSEE.postal_code or "",
+        qr_url=f"{qr_base}/q/{PREVIEW_CODE}" if draft.qrcode_url else None,
+        claim=build_specimen_claim(gift, qr_base=qr_base),
     )
-    return _drawn(studio, design, copy, message_side(piece), width)
+    return _draw_side(renderer, design, copy, find_message_side(layout), width)
 
 
-def message_side(piece: Piece) -> str:
+def find_message_side(layout: ProductLayout) -> str:
     """What previews call the side that the message is on."""
-    return next(name for name, side in piece.previews.items() if side == piece.message_side.name)
+    return next(name for name, side in layout.previews.items() if side == layout.message_side.name)
 
 
-def _gift(draft: MessageDraft, brand: Brand | None) -> Gift | None:
+def _sample_gift(draft: MessageTemplateValues, brand: GiftcardBrand | None) -> GiftcardChoice | None:
     """A gift card always shows one: while none is chosen, an empty one stands in its place."""
     if draft.type != "giftcard":
         return None
     if brand is None:
-        return Gift("", "Gift card", "#213669", draft.giftcard_amount or 0)
-    return Gift(brand.code, brand.title, brand.accent, draft.giftcard_amount or brand.amounts[0])
+        return GiftcardChoice("", "Gift card", "#213669", draft.giftcard_amount or 0)
+    return GiftcardChoice(brand.code, brand.title, brand.accent, draft.giftcard_amount or brand.amounts[0])
 
 
-def _drawn(studio: Studio, design: Design, copy: Copy, shown: str, width: int) -> bytes:
-    piece = studio.pieces[design.piece]
-    inches = piece.side(piece.previews[shown]).shown.width / INCH
-    with heavy_work():
-        return studio.preview(design, copy, dpi=round(width / inches), only=shown).sides[shown]
+def _draw_side(renderer: Renderer, design: Design, copy: Copy, side_name: str, width: int) -> bytes:
+    layout = renderer.products[design.product]
+    inches = layout.find_side(layout.previews[side_name]).preview_area.width / INCH
+    with limit_heavy_work():
+        return renderer.preview(design, copy, dpi=round(width / inches), only_preview=side_name).sides[side_name]
 
 
-def _digest(*told: object) -> str:
-    return hashlib.sha256(repr((__version__, *told)).encode(errors="replace")).hexdigest()[:32]
+def _digest(*values: object) -> str:
+    return hashlib.sha256(repr((__version__, *values)).encode(errors="replace")).hexdigest()[:32]
 
 
 router = APIRouter(include_in_schema=False)
 
-NOTHING_YET = "Write your message, and see it here in the hand that you choose."
-A_PDF = "The PDF is printed as it is: nothing is written."
-NO_NAME_YET = "A draft"
+MESSAGE_MISSING = "Write your message, and see it here in the hand that you choose."
+PDF_ONLY = "The PDF is printed as it is: nothing is written."
+DRAFT_NAME = "A draft"
 
 
 @router.post("/templates/messages/preview")
-def preview(request: Request, who: Reader, form: PostedLargeForm, parts: OurParts) -> Response:
+def preview_message(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     """A part of the form's page; where there is no script, all of it, with what was typed."""
-    return in_turn(who.person_id, lambda: _previewed(request, who, form, parts))
+    return draw_latest(user.person_id, lambda: _render_preview(request, user, form, container))
 
 
-def _previewed(request: Request, who: SignedIn, form: Form, parts: Parts) -> Response:
+def _render_preview(request: Request, user: SignedInUser, form: Form, container: Container) -> Response:
     try:
-        picture, trouble = _picture(who, form, parts), None
-    except (Invalid, Refused, DoesNotFit) as refused:
-        picture, trouble = None, _told(refused)
+        picture, error_messages = _draw_preview(user, form, container), None
+    except (Invalid, Refused, DoesNotFit) as error:
+        picture, error_messages = None, _error_messages(error)
     if is_fragment(request):
-        return show(request, "templates/look.html", who=who, picture=picture, trouble=trouble)
+        return render_page(request, "templates/look.html", user=user, picture=picture, trouble=error_messages)
     number = form.number("template_id")
-    return form_page(request, who, parts, Filled(form.fields), number, picture=picture, trouble=trouble)
+    return render_message_form(
+        request, user, container, FormState(form.fields), number, picture=picture, trouble=error_messages
+    )
 
 
-def _picture(who: SignedIn, form: Form, parts: Parts) -> str:
-    values = values_of(form)
-    values["name"] = values["name"] or NO_NAME_YET
+def _draw_preview(user: SignedInUser, form: Form, container: Container) -> str:
+    values = read_template_fields(form)
+    values["name"] = values["name"] or DRAFT_NAME
     if not values["content"] and not values["pdf_only_url"]:
-        raise Invalid({"content": [NOTHING_YET]})
+        raise Invalid({"content": [MESSAGE_MISSING]})
     body = read_body(NewMessageTemplate, values)
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        draft, _ = examined(tx, parts, body, MessageDraft(type=body.type, name=body.name))
-        sender = sender_of(tx, who.caller, home_of(tx, who.caller, body.sub_account_id))
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        draft, _ = check_draft(tx, container, body, MessageTemplateValues(type=body.type, name=body.name))
+        sender = read_sender(tx, user.caller, choose_sub_account(tx, user.caller, body.sub_account_id))
         code = draft.giftcard_brand_code
         brand = find_brands(tx, [code]).get(code) if code else None
     if draft.skip_creative_generation:
-        raise Invalid({"pdf_only_url": [A_PDF]})
-    words = Words(draft, sender, brand)
-    drawn = draw_message(parts.studio, words, qr_base=parts.press.qr_base, width=LARGE)
-    return b64encode(drawn).decode()
+        raise Invalid({"pdf_only_url": [PDF_ONLY]})
+    message = PreviewedMessage(draft, sender, brand)
+    png = draw_message(container.renderer, message, qr_base=container.production.qr_base, width=PREVIEW_WIDTH)
+    return b64encode(png).decode()
 
 
-def _told(refused: Invalid | Refused | DoesNotFit) -> list[str]:
-    if isinstance(refused, Invalid):
-        return [sentence for told in as_told(refused).fields.values() for sentence in told]
-    return [str(refused)]
+def _error_messages(error: Invalid | Refused | DoesNotFit) -> list[str]:
+    if isinstance(error, Invalid):
+        return [message for messages in to_form_errors(error).fields.values() for message in messages]
+    return [str(error)]
 
 
-ASKING = "private, no-cache"
+CACHE_CONTROL = "private, no-cache"
 """Whoever may not see it any more, or has signed out, is shown none from the browser's memory."""
 
-Known = Annotated[str, Header(alias="If-None-Match")]
+IfNoneMatch = Annotated[str, Header(alias="If-None-Match")]
 
 
 @router.get("/templates/messages/{template_id}/small.png")
-def small_message(template_id: str, who: Reader, parts: OurParts, known: Known = "") -> Response:
+def message_thumbnail(
+    template_id: str, user: CurrentUser, container: Services, if_none_match: IfNoneMatch = ""
+) -> Response:
     """A PDF that is the whole mailer has no such picture."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        template = template_service.read_message_template(tx, id_in_path(template_id))
-        sender = sender_of(tx, who.caller, template.sub_account_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        template = template_service.read_message_template(tx, parse_path_id(template_id))
+        sender = read_sender(tx, user.caller, template.sub_account_id)
         code = template.giftcard_brand_code
         brand = find_brands(tx, [code]).get(code) if code else None
     if template.skip_creative_generation:
         raise NotFound
-    words = Words(template.changed({}), sender, brand)
-    if _is_known(words.name, known):
-        return _same(words.name)
-    picture = draw_small_message(parts.studio, words, qr_base=parts.press.qr_base)
-    return _thumbnail(picture, words.name)
+    message = PreviewedMessage(template.with_values({}), sender, brand)
+    if _matches_etag(message.etag, if_none_match):
+        return _not_modified(message.etag)
+    picture = draw_message_thumbnail(container.renderer, message, qr_base=container.production.qr_base)
+    return _png_response(picture, message.etag)
 
 
 @router.get("/templates/images/{template_id}/small.png")
-def small_image(template_id: str, who: Reader, parts: OurParts, known: Known = "") -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        template = template_service.read_image_template(tx, id_in_path(template_id))
-        key = tx.execute(sa.select(files.c.key).where(files.c.id == template.image_file_id)).scalar()
-    name = image_name(template.type, template.image_file_id)
-    if _is_known(name, known):
-        return _same(name)
-    if key is None:
+def image_thumbnail(
+    template_id: str, user: CurrentUser, container: Services, if_none_match: IfNoneMatch = ""
+) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        template = template_service.read_image_template(tx, parse_path_id(template_id))
+        file_key = tx.execute(sa.select(files.c.key).where(files.c.id == template.image_file_id)).scalar()
+    etag = image_etag(template.type, template.image_file_id)
+    if _matches_etag(etag, if_none_match):
+        return _not_modified(etag)
+    if file_key is None:
         raise NotFound
     try:
-        picture = draw_small_image(
-            parts.studio,
+        picture = draw_image_thumbnail(
+            container.renderer,
             template.type,
             template.image_file_id,
-            lambda: kept_picture(parts.shelf.store, key).body,
+            lambda: load_picture(container.storage.store, file_key).body,
         )
     except FileMissing:
         raise NotFound from None
-    return _thumbnail(picture, name)
+    return _png_response(picture, etag)
 
 
-def _is_known(name: str, known: str) -> bool:
-    return f'"{name}"' in known
+def _matches_etag(etag: str, if_none_match: str) -> bool:
+    return f'"{etag}"' in if_none_match
 
 
-def _same(name: str) -> Response:
-    return Response(status_code=304, headers={"ETag": f'"{name}"', "Cache-Control": ASKING})
+def _not_modified(etag: str) -> Response:
+    return Response(status_code=304, headers={"ETag": f'"{etag}"', "Cache-Control": CACHE_CONTROL})
 
 
-def _thumbnail(picture: bytes, name: str) -> Response:
-    headers = {"ETag": f'"{name}"', "Cache-Control": ASKING}
+def _png_response(picture: bytes, etag: str) -> Response:
+    headers = {"ETag": f'"{etag}"', "Cache-Control": CACHE_CONTROL}
     return Response(picture, media_type="image/png", headers=headers)

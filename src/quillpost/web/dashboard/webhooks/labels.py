@@ -7,90 +7,96 @@ from http import HTTPStatus
 from typing import Final, Literal
 
 from quillpost.core import exact_json
-from quillpost.notifications.webhooks.deliveries import Delivery
-from quillpost.notifications.webhooks.queries import Webhook
-from quillpost.notifications.webhooks.rules import DELIVERED, EVERY_TYPE, ITEM_STATUS, ORDER_STATUS, SCAN
+from quillpost.notifications.webhooks.deliveries import WebhookDelivery
+from quillpost.notifications.webhooks.queries import WebhookSubscription
+from quillpost.notifications.webhooks.rules import (
+    ALL_EVENT_TYPES,
+    DELIVERED_EVENT,
+    ITEM_STATUS_EVENT,
+    ORDER_STATUS_EVENT,
+    SCAN_EVENT,
+)
 
-EVENTS: Final[Mapping[str, str]] = {
-    EVERY_TYPE: "Everything",
-    ORDER_STATUS: "An order moves on",
-    ITEM_STATUS: "A piece moves on",
-    DELIVERED: "A piece is delivered",
-    SCAN: "A QR code is scanned",
+EVENT_LABELS: Final[Mapping[str, str]] = {
+    ALL_EVENT_TYPES: "Everything",
+    ORDER_STATUS_EVENT: "An order moves on",
+    ITEM_STATUS_EVENT: "A piece moves on",
+    DELIVERED_EVENT: "A piece is delivered",
+    SCAN_EVENT: "A QR code is scanned",
 }
 """Every event, in the words of the pages."""
 
-STATUSES: Final[Mapping[str, str]] = {"pending": "Waiting", "delivered": "Arrived", "failed": "Given up"}
+STATUS_LABELS: Final[Mapping[str, str]] = {"pending": "Waiting", "delivered": "Arrived", "failed": "Given up"}
 
-Tone = Literal["good", "bad", "waiting"]
+OutcomeTone = Literal["good", "bad", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DeliveryOutcomeView:
     """What came of a delivery, in a sentence. `is_settled`: no more is to be expected in the next seconds."""
 
     sentence: str
-    tone: Tone
+    tone: OutcomeTone
     is_settled: bool
 
 
-def outcome(delivery: Delivery, webhook: Webhook) -> Told:
-    answered = _answered(delivery.response_status)
+def describe_outcome(delivery: WebhookDelivery, webhook: WebhookSubscription) -> DeliveryOutcomeView:
+    status_text = _status_text(delivery.response_status)
     if delivery.status == "delivered":
-        quickly = _took(delivery)
-        return Told(f"{answered} in {quickly}" if quickly else answered, "good", is_settled=True)
-    wrong = _wrong(delivery, answered)
+        duration = _duration_text(delivery)
+        return DeliveryOutcomeView(f"{status_text} in {duration}" if duration else status_text, "good", is_settled=True)
+    error_text = _error_text(delivery, status_text)
     if delivery.status == "failed":
-        tries = "1 attempt" if delivery.attempts == 1 else f"{delivery.attempts:,} attempts"
-        return Told(f"{wrong} Given up after {tries}.".strip(), "bad", is_settled=True)
+        attempts_label = "1 attempt" if delivery.attempts == 1 else f"{delivery.attempts:,} attempts"
+        return DeliveryOutcomeView(f"{error_text} Given up after {attempts_label}.".strip(), "bad", is_settled=True)
     if not webhook.is_awake:
-        return Told(f"It waits: this webhook is {webhook.status}.", "waiting", is_settled=True)
+        return DeliveryOutcomeView(f"It waits: this webhook is {webhook.status}.", "waiting", is_settled=True)
     if delivery.waits_for is not None:
         sentence = f"It waits for delivery {delivery.waits_for} of the same piece or order."
-        return Told(sentence, "waiting", is_settled=True)
+        return DeliveryOutcomeView(sentence, "waiting", is_settled=True)
     if delivery.attempts:
-        return Told(f"{wrong} It is tried again.", "bad", is_settled=True)
-    return Told("It is on its way.", "waiting", is_settled=False)
+        return DeliveryOutcomeView(f"{error_text} It is tried again.", "bad", is_settled=True)
+    return DeliveryOutcomeView("It is on its way.", "waiting", is_settled=False)
 
 
-def payload(words: str | None) -> str | None:
+def format_payload(text: str | None) -> str | None:
     """What was sent, for people to read: JSON by the line, with its numbers as they were written."""
-    if words is None or not words.startswith("{"):
-        return words
+    if text is None or not text.startswith("{"):
+        return text
     try:
-        return _by_line(exact_json.read(words.encode()), 0)
-    except exact_json.NotJson:
-        return words
+        return _format_json(exact_json.parse_json(text.encode()), 0)
+    except exact_json.InvalidJson:
+        return text
 
 
-def _answered(status: int | None) -> str:
+def _status_text(status: int | None) -> str:
     if status is None:
         return ""
-    known = next((each.phrase for each in HTTPStatus if each == status), "")
-    return f"{status} {known}".strip()
+    phrase = next((each.phrase for each in HTTPStatus if each == status), "")
+    return f"{status} {phrase}".strip()
 
 
-def _wrong(delivery: Delivery, answered: str) -> str:
-    sentence = delivery.error or (f"The receiver answered {answered}" if answered else "")
+def _error_text(delivery: WebhookDelivery, status_text: str) -> str:
+    sentence = delivery.error or (f"The receiver answered {status_text}" if status_text else "")
     return sentence if not sentence or sentence.endswith(".") else f"{sentence}."
 
 
-def _took(delivery: Delivery) -> str | None:
+def _duration_text(delivery: WebhookDelivery) -> str | None:
     """From when it was asked for until its answer was written down, of one that went out at once."""
     if delivery.delivered_at is None or delivery.attempts != 1:
         return None
-    took = delivery.delivered_at - delivery.created_at
-    if took < timedelta(seconds=1):
-        return f"{max(1, took // timedelta(milliseconds=1))} ms"
-    return f"{took.total_seconds():.1f} seconds" if took < timedelta(minutes=1) else None
+    elapsed = delivery.delivered_at - delivery.created_at
+    if elapsed < timedelta(seconds=1):
+        return f"{max(1, elapsed // timedelta(milliseconds=1))} ms"
+    return f"{elapsed.total_seconds():.1f} seconds" if elapsed < timedelta(minutes=1) else None
 
 
-def _by_line(value: object, depth: int) -> str:
+def _format_json(value: object, depth: int) -> str:
     if not isinstance(value, dict | list) or not value:
-        return exact_json.write(value)
+        return exact_json.dump_json(value)
     inner, outer = "  " * (depth + 1), "  " * depth
     if isinstance(value, list):
-        rows = [f"{inner}{_by_line(each, depth + 1)}" for each in value]
+        rows = [f"{inner}{_format_json(each, depth + 1)}" for each in value]
         return "[\n" + ",\n".join(rows) + f"\n{outer}]"
-    rows = [f"{inner}{exact_json.write(name)}: {_by_line(each, depth + 1)}" for name, each in value.items()]
+    rows = [f"{inner}{exact_json.dump_json(name)}: {_format_json(each, depth + 1)}" for name, each in value.items()]
     return "{\n" + ",\n".join(rows) + f"\n{outer}}}"

@@ -5,195 +5,213 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import tenant
-from quillpost.accounts.sub_accounts import list_sub_accounts, titles_of
-from quillpost.accounts.users.sessions import SignedIn
-from quillpost.app.container import Parts
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
-from quillpost.core.hosts import is_this_machine
+from quillpost.core.hosts import is_loopback_host
 from quillpost.core.paging import PageRequest
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.health import lately
-from quillpost.notifications.webhooks.rules import EVERY_TYPE
-from quillpost.orders.templates.rules import LONGEST_URL
-from quillpost.recipients.lists.queries import MailingList, known_lists, list_page
+from quillpost.notifications.webhooks.health import count_recent_deliveries
+from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
+from quillpost.orders.templates.rules import MAX_URL_LENGTH
+from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
 from quillpost.web import csrf
-from quillpost.web.api.dependencies import id_in_path
-from quillpost.web.api.webhooks.endpoints import ChangedWebhook, NewWebhook, change, noted, subscribe
-from quillpost.web.csrf import do_once
-from quillpost.web.dashboard.forms import EMPTY, Filled, are_you_sure, read_body, show_form
-from quillpost.web.dashboard.lists_common import asked_page
+from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.webhooks.endpoints import (
+    ChangedWebhook,
+    NewWebhook,
+    audit_details,
+    create_subscription,
+    update_subscription,
+)
+from quillpost.web.csrf import use_one_time_key
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
+from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.forms import Form, PostedForm
-from quillpost.web.rendering import go
-from quillpost.web.sessions import OurParts, Reader
+from quillpost.web.rendering import redirect
+from quillpost.web.sessions import CurrentUser, Services
 
-PAGE: Final = "/webhooks"
+PAGE_PATH: Final = "/webhooks"
 
 
-def webhook_page(
-    request: Request, template: str, who: SignedIn, parts: Parts, *, form: Filled = EMPTY, **values: Any
+def render_webhook_page(
+    request: Request,
+    template: str,
+    user: SignedInUser,
+    container: Container,
+    *,
+    form: FormState = EMPTY_FORM,
+    **values: Any,
 ) -> Response:
     path = f"webhooks/{template}"
-    return show_form(request, path, who, form, now=parts.clock(), event_words=labels.EVENTS, **values)
+    return render_form_page(request, path, user, form, now=container.clock(), event_words=labels.EVENT_LABELS, **values)
 
 
-def path_of(webhook_id: int) -> str:
-    return f"{PAGE}/{webhook_id}"
+def webhook_path(webhook_id: int) -> str:
+    return f"{PAGE_PATH}/{webhook_id}"
 
 
-def read_own(webhook_id: str, who: SignedIn, parts: Parts) -> webhook_queries.Webhook:
+def find_webhook(webhook_id: str, user: SignedInUser, container: Container) -> webhook_queries.WebhookSubscription:
     """The one in the path, if it is the reader's and of the mode that they look at."""
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        return webhook_queries.read_webhook(tx, id_in_path(webhook_id))
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        return webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
 
 
-def note(tx: Tx, act: str, webhook: webhook_queries.Webhook, who: SignedIn, parts: Parts) -> None:
+def write_audit_entry(
+    tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription, user: SignedInUser, container: Container
+) -> None:
     """As the API notes it, in the person's name."""
-    audit_service.note(
+    audit_service.record_audit_entry(
         tx,
         webhook.account_id,
-        act,
-        who.actor,
-        about=noted(webhook),
+        action,
+        user.actor,
+        about=audit_details(webhook),
         sub_account_id=webhook.sub_account_id,
-        now=parts.clock(),
+        now=container.clock(),
     )
 
 
-def receiver_address(request: Request, who: SignedIn, parts: Parts) -> str | None:
+def receiver_url(request: Request, user: SignedInUser, container: Container) -> str | None:
     """Where it is, for whoever runs the service and sits at its machine: the address is its key, and it shows
     the events of all who subscribe it."""
-    if parts.receiver_key is None or not who.is_operator or request.client is None:
+    if container.receiver_key is None or not user.is_operator or request.client is None:
         return None
-    is_here = is_this_machine(request.client.host) and is_this_machine(request.url.hostname or "")
-    return f"{parts.base_url}/receiver/{parts.receiver_key}" if is_here else None
+    is_local = is_loopback_host(request.client.host) and is_loopback_host(request.url.hostname or "")
+    return f"{container.base_url}/receiver/{container.receiver_key}" if is_local else None
 
 
 router = APIRouter(include_in_schema=False)
 
 
-@router.get(PAGE)
-def webhooks_page(request: Request, who: Reader, parts: OurParts, page: str = "") -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        found = webhook_queries.list_webhooks(tx, asked_page(page), sub_account_id=None)
-    return webhook_page(
+@router.get(PAGE_PATH)
+def webhooks_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        webhook_rows = webhook_queries.list_webhooks(tx, parse_page(page), sub_account_id=None)
+    return render_webhook_page(
         request,
         "list.html",
-        who,
-        parts,
-        page=found,
-        lately=lately(parts.db, [each.id for each in found.rows]),
-        receiver=receiver_address(request, who, parts),
+        user,
+        container,
+        page=webhook_rows,
+        lately=count_recent_deliveries(container.db, [each.id for each in webhook_rows.rows]),
+        receiver=receiver_url(request, user, container),
     )
 
 
-MOST_LISTS = 200
+MAX_LISTS_OFFERED = 200
 """To choose from, the newest: a page is no place for a hundred thousand."""
-FIELDS = ("url", "type", "verb", "description", "sub_account_id", "mailing_list_id")
-LOST = "The secret is not shown again: if you have not kept it, open the webhook and make a new secret."
+FORM_FIELDS = ("url", "type", "verb", "description", "sub_account_id", "mailing_list_id")
+SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, open the webhook and make a new secret."
 
 
-@router.get(f"{PAGE}/new")
-def new_page(request: Request, who: Reader, parts: OurParts) -> Response:
-    return _form_page(request, who, parts, Filled({"type": [EVERY_TYPE], "verb": ["post"]}))
+@router.get(f"{PAGE_PATH}/new")
+def new_webhook_page(request: Request, user: CurrentUser, container: Services) -> Response:
+    return _render_form(request, user, container, FormState({"type": [ALL_EVENT_TYPES], "verb": ["post"]}))
 
 
-@router.post(f"{PAGE}/new")
-def create(request: Request, who: Reader, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PAGE_PATH}/new")
+def create_webhook(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
     """The page that answers is the only one that ever shows the secret."""
     try:
-        body = read_body(NewWebhook, _typed(form))
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            do_once(tx, who, form.text(csrf.FIELD), instead=LOST, leads_to=PAGE)
-            webhook, secret = subscribe(tx, who.caller, body, parts)
-            note(tx, "webhook.created", webhook, who, parts)
-    except (Invalid, Refused) as refused:
-        return _form_page(request, who, parts, Filled.back(form, refused, at="form"))
-    return webhook_page(request, "secret.html", who, parts, webhook=webhook, secret=secret, until=None)
+        body = read_body(NewWebhook, _read_fields(form))
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH)
+            webhook, secret = create_subscription(tx, user.caller, body, container)
+            write_audit_entry(tx, "webhook.created", webhook, user, container)
+    except (Invalid, Refused) as error:
+        return _render_form(request, user, container, FormState.from_error(form, error, default_field="form"))
+    return render_webhook_page(request, "secret.html", user, container, webhook=webhook, secret=secret, until=None)
 
 
-@router.get(f"{PAGE}/{{webhook_id}}/change")
-def change_page(request: Request, webhook_id: str, who: Reader, parts: OurParts) -> Response:
-    webhook = read_own(webhook_id, who, parts)
-    kept = {name: getattr(webhook, name) for name in FIELDS}
-    typed = {name: [str(value)] for name, value in kept.items() if value is not None}
-    return _form_page(request, who, parts, Filled(typed), webhook_id=webhook.id)
+@router.get(f"{PAGE_PATH}/{{webhook_id}}/change")
+def change_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
+    webhook = find_webhook(webhook_id, user, container)
+    values = {name: getattr(webhook, name) for name in FORM_FIELDS}
+    form_values = {name: [str(value)] for name, value in values.items() if value is not None}
+    return _render_form(request, user, container, FormState(form_values), webhook_id=webhook.id)
 
 
-@router.post(f"{PAGE}/{{webhook_id}}/change")
-def change_it(request: Request, webhook_id: str, who: Reader, form: PostedForm, parts: OurParts) -> Response:
-    webhook = read_own(webhook_id, who, parts)
-    try:
-        body = read_body(ChangedWebhook, _typed(form))
-        with parts.db.transaction(tenant(who.caller)) as tx:
-            changed = change(tx, who.caller, webhook.id, body, parts)
-            note(tx, "webhook.changed", changed, who, parts)
-    except (Invalid, Refused) as refused:
-        back = Filled.back(form, refused, at="form")
-        return _form_page(request, who, parts, back, webhook_id=webhook.id)
-    return go(path_of(webhook.id), said="webhook_changed")
-
-
-def _typed(form: Form) -> dict[str, Any]:
-    """As the API would be told it. What is left empty is nothing."""
-    given = {name: form.text(name, most=LONGEST_URL) for name in FIELDS}
-    return {name: value or None for name, value in given.items()} | {"url": given["url"]}
-
-
-def _form_page(
-    request: Request, who: SignedIn, parts: Parts, form: Filled, *, webhook_id: int | None = None
+@router.post(f"{PAGE_PATH}/{{webhook_id}}/change")
+def change_webhook(
+    request: Request, webhook_id: str, user: CurrentUser, form: PostedForm, container: Services
 ) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        titles = {} if who.caller.sub_account_id else titles_of(list_sub_accounts(tx))
-        newest = list_page(tx, PageRequest(per_page=MOST_LISTS)).rows
-        chosen = known_lists(tx, [id_in_path(form.values.get("mailing_list_id", ""))])
-    others = [each for each in chosen.values() if each.id not in {one.id for one in newest}]
-    lists: list[MailingList] = [each for each in newest if not each.is_suppression_list] + others
-    return webhook_page(
+    webhook = find_webhook(webhook_id, user, container)
+    try:
+        body = read_body(ChangedWebhook, _read_fields(form))
+        with container.db.transaction(build_tenant(user.caller)) as tx:
+            changed_webhook = update_subscription(tx, user.caller, webhook.id, body, container)
+            write_audit_entry(tx, "webhook.changed", changed_webhook, user, container)
+    except (Invalid, Refused) as error:
+        form_state = FormState.from_error(form, error, default_field="form")
+        return _render_form(request, user, container, form_state, webhook_id=webhook.id)
+    return redirect(webhook_path(webhook.id), flash="webhook_changed")
+
+
+def _read_fields(form: Form) -> dict[str, Any]:
+    """As the API would be told it. What is left empty is nothing."""
+    values = {name: form.text(name, max_length=MAX_URL_LENGTH) for name in FORM_FIELDS}
+    return {name: value or None for name, value in values.items()} | {"url": values["url"]}
+
+
+def _render_form(
+    request: Request, user: SignedInUser, container: Container, form: FormState, *, webhook_id: int | None = None
+) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        titles = {} if user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+        newest_lists = read_list_page(tx, PageRequest(per_page=MAX_LISTS_OFFERED)).rows
+        chosen_lists = find_lists(tx, [parse_path_id(form.values.get("mailing_list_id", ""))])
+    other_lists = [
+        each for each in chosen_lists.values() if each.id not in {mailing_list.id for mailing_list in newest_lists}
+    ]
+    lists: list[MailingList] = [each for each in newest_lists if not each.is_suppression_list] + other_lists
+    return render_webhook_page(
         request,
         "form.html",
-        who,
-        parts,
+        user,
+        container,
         form=form,
         webhook_id=webhook_id,
         titles=titles,
         lists=lists,
-        leftover=[told for name, told in form.faults.items() if name not in FIELDS],
+        leftover=[messages for name, messages in form.errors.items() if name not in FORM_FIELDS],
     )
 
 
-ROTATION_NOTE = "The new secret is not shown again: if you have not kept it, make another."
+NEW_SECRET_SHOWN_ONCE = "The new secret is not shown again: if you have not kept it, make another."
 
 
-@router.post(f"{PAGE}/{{webhook_id}}/pause")
-def pause(webhook_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        was = webhook_queries.read_webhook(tx, id_in_path(webhook_id), locked=True)
-        paused = webhook_service.pause(tx, was.id, now=parts.clock())
-        if paused.status != was.status:
-            note(tx, "webhook.paused", paused, who, parts)
-    return go(path_of(was.id), said="webhook_paused")
+@router.post(f"{PAGE_PATH}/{{webhook_id}}/pause")
+def pause_webhook(webhook_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
+        paused = webhook_service.pause_webhook(tx, before.id, now=container.clock())
+        if paused.status != before.status:
+            write_audit_entry(tx, "webhook.paused", paused, user, container)
+    return redirect(webhook_path(before.id), flash="webhook_paused")
 
 
-@router.post(f"{PAGE}/{{webhook_id}}/resume")
-def resume(webhook_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        was = webhook_queries.read_webhook(tx, id_in_path(webhook_id), locked=True)
-        resumed = webhook_service.resume(tx, was.id, now=parts.clock())
-        if resumed.status != was.status:
-            note(tx, "webhook.resumed", resumed, who, parts)
-    return go(path_of(was.id), said="webhook_resumed")
+@router.post(f"{PAGE_PATH}/{{webhook_id}}/resume")
+def resume_webhook(webhook_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
+        resumed = webhook_service.resume_webhook(tx, before.id, now=container.clock())
+        if resumed.status != before.status:
+            write_audit_entry(tx, "webhook.resumed", resumed, user, container)
+    return redirect(webhook_path(before.id), flash="webhook_resumed")
 
 
-@router.get(f"{PAGE}/{{webhook_id}}/delete")
-def delete_page(request: Request, webhook_id: str, who: Reader, parts: OurParts) -> Response:
-    webhook = read_own(webhook_id, who, parts)
-    return are_you_sure(
+@router.get(f"{PAGE_PATH}/{{webhook_id}}/delete")
+def delete_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
+    webhook = find_webhook(webhook_id, user, container)
+    return render_confirmation(
         request,
-        who,
+        user,
         title="Delete this webhook?",
         means=[
             f"{webhook.url} is told nothing any more.",
@@ -201,48 +219,50 @@ def delete_page(request: Request, webhook_id: str, who: Reader, parts: OurParts)
             "To stop for a while and lose nothing, pause it instead.",
         ],
         button="Delete it",
-        back=path_of(webhook.id),
+        back_url=webhook_path(webhook.id),
     )
 
 
-@router.post(f"{PAGE}/{{webhook_id}}/delete")
-def delete(webhook_id: str, who: Reader, _form: PostedForm, parts: OurParts) -> Response:
-    with parts.db.transaction(tenant(who.caller)) as tx:
-        webhook = webhook_queries.read_webhook(tx, id_in_path(webhook_id))
+@router.post(f"{PAGE_PATH}/{{webhook_id}}/delete")
+def delete_webhook_from_page(webhook_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
         webhook_queries.delete_webhook(tx, webhook.id)
-        note(tx, "webhook.deleted", webhook, who, parts)
-    return go(PAGE, said="webhook_deleted")
+        write_audit_entry(tx, "webhook.deleted", webhook, user, container)
+    return redirect(PAGE_PATH, flash="webhook_deleted")
 
 
-@router.get(f"{PAGE}/{{webhook_id}}/secret")
-def secret_page(request: Request, webhook_id: str, who: Reader, parts: OurParts) -> Response:
-    webhook = read_own(webhook_id, who, parts)
+@router.get(f"{PAGE_PATH}/{{webhook_id}}/secret")
+def secret_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
+    webhook = find_webhook(webhook_id, user, container)
     means = [
         "You are shown the new secret once: have a safe place for it ready.",
         "For 24 hours every event is signed with both, so your receiver can change over when it likes.",
     ]
-    if webhook.previous_until is not None and webhook.previous_until > parts.clock():
-        means.append(
-            "The secret was changed within the last 24 hours. The one before that stops signing at once."
-        )
-    return are_you_sure(
+    if webhook.previous_until is not None and webhook.previous_until > container.clock():
+        means.append("The secret was changed within the last 24 hours. The one before that stops signing at once.")
+    return render_confirmation(
         request,
-        who,
+        user,
         title="Make a new secret?",
         means=means,
         button="Make a new secret",
-        back=path_of(webhook.id),
+        back_url=webhook_path(webhook.id),
         is_once=True,
     )
 
 
-@router.post(f"{PAGE}/{{webhook_id}}/secret")
-def rotate(request: Request, webhook_id: str, who: Reader, form: PostedForm, parts: OurParts) -> Response:
+@router.post(f"{PAGE_PATH}/{{webhook_id}}/secret")
+def rotate_secret(
+    request: Request, webhook_id: str, user: CurrentUser, form: PostedForm, container: Services
+) -> Response:
     """The page that answers is the only one that ever shows the secret."""
-    number = id_in_path(webhook_id)
-    with parts.db.transaction(tenant(who.caller)) as tx:
+    number = parse_path_id(webhook_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
         webhook_queries.read_webhook(tx, number)
-        do_once(tx, who, form.text(csrf.FIELD), instead=ROTATION_NOTE, leads_to=path_of(number))
-        webhook, secret, until = webhook_service.rotate_secret(tx, parts.sealer, number, now=parts.clock())
-        note(tx, "webhook.secret", webhook, who, parts)
-    return webhook_page(request, "secret.html", who, parts, webhook=webhook, secret=secret, until=until)
+        use_one_time_key(
+            tx, user, form.text(csrf.ONE_TIME_FIELD), hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(number)
+        )
+        webhook, secret, until = webhook_service.rotate_secret(tx, container.encryptor, number, now=container.clock())
+        write_audit_entry(tx, "webhook.secret", webhook, user, container)
+    return render_webhook_page(request, "secret.html", user, container, webhook=webhook, secret=secret, until=until)
