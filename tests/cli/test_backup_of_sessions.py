@@ -13,9 +13,6 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import password_resets as resets
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.core.database import dump
-from quillpost.core.database.engine import create_admin_engine
-from quillpost.core.database.schema import create_roles
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.database.tables.users import password_resets, people, sessions
 from quillpost.core.settings import Settings
@@ -54,11 +51,3 @@ def test_sessions_end_with_a_restore_and_people_stay(
         again.sign_in(DANA)
         assert again.get("/settings", follow=False).status_code == 200
     service.db.close()
-
-
-def test_a_backup_from_before_there_were_people_is_restored_all_the_same(blank: str) -> None:
-    engine = create_admin_engine(blank)
-    with engine.begin() as tx:
-        create_roles(tx)
-    engine.dispose()
-    dump.delete_sessions(blank)

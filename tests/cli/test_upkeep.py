@@ -15,6 +15,7 @@ from quillpost.cli.demo_service import run_demo_service
 from quillpost.cli.progress import create_client
 from quillpost.cli.runtime import read_schema
 from quillpost.cli.server import warn_of_missing_scripts
+from quillpost.core.database import schema
 from quillpost.core.settings import Settings
 from quillpost.web.assets import PACKAGE_FILES
 
@@ -34,6 +35,24 @@ def test_migrate_refuses_a_newer_schema(conninfo: str, tmp_path: Path, quillpost
     outcome = quillpost("migrate", home=tmp_path, database_url=conninfo)
     assert outcome.is_one_sentence()
     assert "9999" in outcome.err
+
+
+def test_an_older_schema_asks_for_a_migration(
+    conninfo: str, tmp_path: Path, quillpost: Quillpost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _know_an_older_revision(monkeypatch)
+    _set_schema(conninfo, "0000")
+    outcome = quillpost("work", home=tmp_path, database_url=conninfo)
+    assert (outcome.code, outcome.err) == (
+        1,
+        f"quillpost: The database schema (0000) is older than this release needs ({schema.list_revisions()[-1]}): "
+        "take a backup, then run `quillpost migrate`.\n",
+    )
+
+
+def _know_an_older_revision(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ["0000", *schema.list_revisions()]
+    monkeypatch.setattr(schema, "list_revisions", lambda: known)
 
 
 def _set_schema(conninfo: str, revision: str) -> None:
@@ -289,8 +308,11 @@ def test_an_unreachable_database_is_broken_and_its_password_kept(patient: Patien
     assert "hush" not in outcome.out
 
 
-@pytest.mark.parametrize(("revision", "advice"), [("0001", "quillpost migrate"), ("9999", "later one")])
-def test_another_schema_is_broken(patient: Patient, revision: str, advice: str) -> None:
+@pytest.mark.parametrize(("revision", "advice"), [("0000", "quillpost migrate"), ("9999", "later one")])
+def test_another_schema_is_broken(
+    patient: Patient, revision: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _know_an_older_revision(monkeypatch)
     _set_schema(patient.conninfo, revision)
     outcome = patient.see()
     assert outcome.code == 1

@@ -1,7 +1,6 @@
 """What an operator can mend is told in one sentence, with an exit code, and without a traceback."""
 
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -80,16 +79,6 @@ def test_a_database_url_that_is_none_is_refused(refusal: Refusal) -> None:
 def test_the_password_of_an_unreachable_database_is_not_shown(refusal: Refusal) -> None:
     said = refusal(QUILLPOST_DATABASE_URL=f"postgresql://dana:s3cret@127.0.0.1:{free_port()}/quillpost")
     assert "s3cret" not in said
-
-
-def test_an_older_schema_asks_for_a_migration(refusal: Refusal, conninfo: str) -> None:
-    stamp(conninfo, "0001")
-    said = refusal(QUILLPOST_DATABASE_URL=conninfo)
-    assert re.fullmatch(
-        r"The database schema \(0001\) is older than this release needs \(\d+\): "
-        r"take a backup, then run `quillpost migrate`\.",
-        said,
-    )
 
 
 def test_a_newer_schema_asks_for_a_newer_release(refusal: Refusal, conninfo: str) -> None:

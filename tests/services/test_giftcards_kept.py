@@ -6,13 +6,10 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from gifted import VALUE, card_row, claim, issued, mailed, move, send_gifts
-from test_upgrade import database_of_before
 from waiting import wait_until
 
 from makers import Account, Clock, do_due_jobs, make_sub_account, make_teammate, people, person
 from quillpost.app.container import Container
-from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.schema import migrate
 from quillpost.core.database.tables.base import accounts, items, ledger_moves
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.orders.giftcards import returns
@@ -145,7 +142,7 @@ def test_of_a_claim_and_a_void_at_once_the_first_wins(owner: Account, container:
 
 # An upgrade
 
-OLD_ROWS = """
+ORDER_WITHOUT_GIFT = """
     insert into accounts (email, name, created_at, updated_at) values ('a@example.com', 'A', now(), now());
     insert into orders (account_id, mode, type, piece, mail_class, status, method, message, style,
                         handwriting_color, handwriting_realism, font_size, total_estimated_recipients,
@@ -161,24 +158,21 @@ OLD_ROWS = """
 """
 
 
-def test_what_was_sent_before_there_were_gift_cards_brings_none(postgres: EmbeddedPostgres, template: str) -> None:
-    with database_of_before(postgres, "0017") as old:
-        with psycopg.connect(old) as admin:
-            admin.execute(OLD_ROWS)
-        assert migrate(old).revision == "0017"
-        with psycopg.connect(old, autocommit=True) as admin:
-            order = admin.execute("select gift_total, giftcard_brand, giftcard_amount from orders").fetchone()
-            piece = admin.execute("select gift_cents, giftcard_brand from items").fetchone()
-            assert (order, piece) == ((0, None, None), (0, None))
-            entry = """
-                insert into ledger_moves (account_id, mode, order_id, kind, source, target, cents, key, at)
-                values (1, 'live', 1, %s, %s, %s, 100, %s, '2026-05-01Z')"""
-            for kind, source, target in (("issue", "held", "gifts"), ("return", "gifts", "credit")):
-                admin.execute(entry, [kind, source, target, kind])
-                for wrong in (("held", "earned"), (target, source)):
-                    with pytest.raises(psycopg.errors.CheckViolation):
-                        admin.execute(entry, [kind, *wrong, f"{kind} {wrong}"])
-            with pytest.raises(psycopg.errors.CheckViolation):
-                admin.execute(entry, ["capture", "gifts", "earned", "wrong"])
-            spent = admin.execute("select sum(cents) from account_spending").fetchone()
-            assert spent == (0,)
+def test_money_of_gift_cards_moves_between_its_books_only(conninfo: str) -> None:
+    entry = """
+        insert into ledger_moves (account_id, mode, order_id, kind, source, target, cents, key, at)
+        values (1, 'live', 1, %s, %s, %s, 100, %s, '2026-05-01Z')"""
+    with psycopg.connect(conninfo, autocommit=True) as admin:
+        admin.execute(ORDER_WITHOUT_GIFT)
+        order = admin.execute("select gift_total, giftcard_brand, giftcard_amount from orders").fetchone()
+        item = admin.execute("select gift_cents, giftcard_brand from items").fetchone()
+        assert (order, item) == ((0, None, None), (0, None))
+        for kind, source, target in (("issue", "held", "gifts"), ("return", "gifts", "credit")):
+            admin.execute(entry, [kind, source, target, kind])
+            for wrong in (("held", "earned"), (target, source)):
+                with pytest.raises(psycopg.errors.CheckViolation):
+                    admin.execute(entry, [kind, *wrong, f"{kind} {wrong}"])
+        with pytest.raises(psycopg.errors.CheckViolation):
+            admin.execute(entry, ["capture", "gifts", "earned", "wrong"])
+        spent = admin.execute("select sum(cents) from account_spending").fetchone()
+        assert spent == (0,)

@@ -1,4 +1,4 @@
-"""Rows of the release that did not judge addresses: judged after an upgrade, while everything goes on."""
+"""Rows whose addresses were not judged by the rules of this release: a job judges them, while everything goes on."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,18 +9,14 @@ import pytest
 import sqlalchemy as sa
 from placing import end_review, item_rows, open_account, place
 from pressing import files_of, pool
-from psycopg.conninfo import conninfo_to_dict
-from test_upgrade import database_of_before
 
 from makers import Build, Clock, person
 from quillpost.accounts.models import Caller
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.cli.doctor.operations import check_addresses
-from quillpost.cli.runtime import upgrade_database
 from quillpost.core.database import Tenant
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.database.schema import migrate
 from quillpost.core.errors import Invalid
 from quillpost.core.settings import Settings
 from quillpost.fulfillment import production, review
@@ -40,8 +36,12 @@ from quillpost.recipients.service import change_recipient
 from quillpost.recipients.webhooks import rules as webhook_rules
 from quillpost.recipients.webhooks.service import ListKeyOwner, upsert_recipients
 
-BEFORE = "0010"
 ALL_ARE = "all are judged by the rules of this release"
+NOT_JUDGED = """
+    update recipients set address_rules = null;
+    update items set address_rules = null;
+    delete from address_passes;
+"""
 NOT_BEGUN = sa.text("delete from address_passes")
 """A database that is new has nobody to judge, and says so."""
 MAIN_PARTS = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
@@ -81,7 +81,7 @@ PIECE = """
 
 
 def old_key(street: str) -> str:
-    """As the release before knew a door."""
+    """As other rules knew a door."""
     return f"{street.upper().replace(' ', '')}||78701|US"
 
 
@@ -91,7 +91,7 @@ def new_key(street: str) -> str | None:
 
 
 class Old:
-    """What the release before has left, upgraded."""
+    """Rows that nobody has judged."""
 
     def __init__(self, conninfo: str, clock: Clock) -> None:
         with psycopg.connect(conninfo) as db:
@@ -115,16 +115,16 @@ class Old:
                 known = {"street": street, "key": old_key(street), "order": self.inline}
                 db.execute(PIECE, known | {"account": self.account})
             self.listed = add(ORDER, due=due, lists=[self.people], pending=True, pieces=0)
-        assert migrate(conninfo).revision == BEFORE
-        upgrade_database(conninfo)
+            db.execute(NOT_JUDGED)
 
 
 @pytest.fixture(scope="module")
 def upgraded(postgres: EmbeddedPostgres, template: str) -> Iterator[tuple[str, Old]]:
-    """The name of a database that was upgraded, for copies of it, and what is in it."""
-    with database_of_before(postgres, BEFORE) as conninfo:
-        old = Old(conninfo, Clock())
-        yield str(conninfo_to_dict(conninfo)["dbname"]), old
+    """The name of a database with such rows, for copies of it, and what is in it."""
+    with psycopg.connect(postgres.conninfo("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database not_judged template {template} strategy file_copy")
+        yield "not_judged", Old(postgres.conninfo("not_judged"), Clock())
+        admin.execute("drop database not_judged with (force)")
 
 
 @pytest.fixture

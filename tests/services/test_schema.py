@@ -3,27 +3,21 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy as sa
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from waiting import wait_until
 
-from quillpost.core import database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.engine import create_admin_engine
-from quillpost.core.database.migrations.running import config_of
+from quillpost.core.database.migrations.upgrade import config_of
 from quillpost.core.database.schema import (
     MIGRATION_LOCK_KEY,
     MIGRATIONS_FOLDER,
-    OWNER_ROLE,
     SchemaState,
     list_revisions,
     migrate,
@@ -79,6 +73,12 @@ def test_the_revisions_that_file_names_tell_are_those_that_the_migrations_follow
     assert list_revisions() == [script.revision for script in known][::-1]
 
 
+def test_the_baseline_runs_every_script_in_its_folder() -> None:
+    baseline = ScriptDirectory.from_config(config_of(MIGRATIONS_FOLDER)).get_revision("0001")
+    folder = MIGRATIONS_FOLDER / "versions" / "0001_baseline"
+    assert sorted(baseline.module.SCRIPTS) == sorted(script.stem for script in folder.iterdir())
+
+
 def test_the_migrations_make_exactly_the_tables_that_queries_know(empty: str) -> None:
     migrate(empty)
     assert differences(empty) == []
@@ -115,52 +115,6 @@ def test_migrating_again_changes_nothing(conninfo: str) -> None:
         assert admin.execute(catalogue).fetchall() == before
 
 
-def test_a_database_of_an_older_release_is_brought_up_to_date(empty: str) -> None:
-    migrate_to(empty, "0001")
-    assert migrate(empty) == SchemaState("older", "0001", required_revision())
-    assert state_of(empty).status == "current"
-
-
-def test_what_accounts_had_before_it_was_kept_is_counted_once(empty: str) -> None:
-    migrate_to(empty, "0005")
-    with psycopg.connect(empty) as admin:
-        admin.execute(
-            """
-            insert into accounts (email, name, created_at, updated_at)
-            values ('a@example.com', 'A', now(), now());
-            insert into ledger_moves (account_id, mode, kind, source, target, cents, key, at) values
-                (1, 'live', 'authorise', 'credit', 'held', 500, 'a', '2026-04-30 23:59Z'),
-                (1, 'live', 'capture', 'held', 'earned', 300, 'b', '2026-04-30 23:59Z'),
-                (1, 'live', 'capture', 'held', 'earned', 100, 'c', '2026-05-01 00:00Z'),
-                (1, 'live', 'release', 'held', 'credit', 100, 'd', '2026-05-01 00:00Z'),
-                (1, 'live', 'refund', 'earned', 'credit', 30, 'e', '2026-05-01 00:00Z'),
-                (1, 'test', 'authorise', 'credit', 'held', 7, 'f', '2026-05-01 00:00Z');
-            """
-        )
-    migrate(empty)
-    with psycopg.connect(empty) as admin:
-        kept = admin.execute("select account_id, mode, cents from account_credit order by mode").fetchall()
-        assert kept == [(1, "live", -500 + 100 + 30), (1, "test", -7)]
-        spent = admin.execute("select month::text, cents from account_spending order by month").fetchall()
-        assert spent == [("2026-04-01", 300), ("2026-05-01", 100 - 30)]
-
-
-def migrate_to(conninfo: str, revision: str) -> None:
-    """As far as that, as an earlier release would have."""
-    migrate(conninfo)
-    with psycopg.connect(conninfo) as admin:
-        admin.execute(f"drop owned by {OWNER_ROLE}")
-        admin.execute(f"grant usage, create on schema public to {OWNER_ROLE}")
-    engine = create_admin_engine(conninfo)
-    with engine.begin() as connection:
-        connection.execute(sa.text(f"set local role {OWNER_ROLE}"))
-        config = Config()
-        config.set_main_option("script_location", str(Path(database.__file__).parent / "migrations"))
-        config.set_main_option("path_separator", "os")
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
-
-
 def test_two_migrations_at_once_take_turns(empty: str) -> None:
     with ThreadPoolExecutor(2) as pool:
         both = [run.result() for run in [pool.submit(migrate, empty), pool.submit(migrate, empty)]]
@@ -184,13 +138,6 @@ def test_a_schema_of_a_later_release_is_left_alone(conninfo: str) -> None:
     with pytest.raises(NotReady, match=r"\(9999\) is newer than this release knows"):
         migrate(conninfo)
     assert state_of(conninfo).revision == "9999"
-
-
-def test_an_older_schema_says_how_to_upgrade(conninfo: str) -> None:
-    write_revision(conninfo, "0001")
-    assert state_of(conninfo).status == "older"
-    with pytest.raises(NotReady, match=r"older than this release needs .* run `quillpost migrate`"):
-        require_current(state_of(conninfo))
 
 
 def test_an_empty_database_is_not_current(empty: str) -> None:

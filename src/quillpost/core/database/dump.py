@@ -41,36 +41,25 @@ SKIP_SERIALS = f"""
     declare
         first bigint;
     begin
-        if to_regclass('mailers') is not null then
-            update mailers set next_serial = next_serial
-                + case length(mailer_id) when 9 then {NINE_DIGIT_SKIP} else {SIX_DIGIT_SKIP} end;
-            execute (select 'select ' || column_default from information_schema.columns
-                      where (table_name, column_name) = ('mailers', 'next_serial')) into first;
-            execute format('alter table mailers alter column next_serial set default %s',
-                           first + {UNKNOWN_MAILER_SKIP});
-        else  -- a release that counted all mailers' pieces together, in a sequence that begins anew
-            perform setval('mail_serials', (last_value + {UNKNOWN_MAILER_SKIP}) % 999999999 + 1) from mail_serials;
-        end if;
+        update mailers set next_serial = next_serial
+            + case length(mailer_id) when 9 then {NINE_DIGIT_SKIP} else {SIX_DIGIT_SKIP} end;
+        execute (select 'select ' || column_default from information_schema.columns
+                  where (table_name, column_name) = ('mailers', 'next_serial')) into first;
+        execute format('alter table mailers alter column next_serial set default %s', first + {UNKNOWN_MAILER_SKIP});
     end $$
 """
 
 # A card of the operator's own that was free then may be in the mail by now, and one that a piece had may have
 # come back and gone to another: none is given before the operator says so.
-HAS_GIFTCARD_STOCK = "select to_regclass('giftcard_stock') is not null"
 SET_ASIDE_GIFTCARDS = "update giftcard_stock set set_aside_at = now() where mode = 'live'"
 COUNT_SET_ASIDE_GIFTCARDS = "select count(*) from giftcard_stock where set_aside_at is not null and taken_by is null"
 
 # Who was signed in when the backup was made may have signed out since, or been shown the door. With a session
 # go the tokens of its pages.
 DELETE_SESSIONS = """
-    do $$
-    begin
-        if to_regclass('sessions') is not null then
-            delete from sessions;
-            delete from password_resets;
-            delete from oauth_codes;
-        end if;
-    end $$
+    delete from sessions;
+    delete from password_resets;
+    delete from oauth_codes;
 """
 
 HAS_RELATIONS = """
@@ -157,8 +146,6 @@ def skip_issued_numbers(conninfo: str) -> int:
         connection.execute(f"set local role {OWNER_ROLE}")
         connection.execute(SKIP_BATCH_NUMBERS)
         connection.execute(SKIP_SERIALS)
-        if not _query_value(connection, HAS_GIFTCARD_STOCK):
-            return 0
         connection.execute(SET_ASIDE_GIFTCARDS)
         return _query_number(connection, COUNT_SET_ASIDE_GIFTCARDS)
 

@@ -90,7 +90,7 @@ def migrate(conninfo: str) -> SchemaState:
 
 def _run_migrations(connection: sa.Connection) -> None:
     # Here and nowhere else: Alembic is for whoever upgrades, and every other start goes without loading it.
-    from quillpost.core.database.migrations.running import upgrade  # noqa: PLC0415
+    from quillpost.core.database.migrations.upgrade import upgrade  # noqa: PLC0415
 
     upgrade(connection, MIGRATIONS_FOLDER)
 
