@@ -121,7 +121,7 @@ def browser_of(http: TestClient, *, base_url: str | None = None, address: str = 
 def let_mails_out(http: TestClient, container: Container) -> None:
     """As if a mail server were set up: our pages say so, and nothing else changes."""
     app: Any = http.app
-    app.state.parts = replace(container, has_mail_server=True)
+    app.state.container = replace(container, has_mail_server=True)
 
 
 def turn_on_second_factor(container: Container, email: str) -> pyotp.TOTP:

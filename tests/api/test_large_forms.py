@@ -21,7 +21,7 @@ def request_with(body: bytes) -> Request:
         return given.pop() if given else await asyncio.get_running_loop().create_future()
 
     given: list[Message] = [{"type": "http.request", "body": body}]
-    app = SimpleNamespace(state=SimpleNamespace(parts=SimpleNamespace(limits=Limits())))
+    app = SimpleNamespace(state=SimpleNamespace(container=SimpleNamespace(limits=Limits())))
     scope = {"type": "http", "headers": [(b"content-type", FORM.encode())], "app": app}
     return Request(scope, receive)
 

@@ -42,7 +42,7 @@ def test_health_tells_of_a_database_that_is_away(
     ).create_if_missing()  # without a database nobody can tell whether one is lost
     app = create_app(bootstrap.build_container(settings, NOWHERE))
     times = iter([0.0, *[float(silent_for)] * 10])
-    app.state.database_watch = DatabaseMonitor(NOWHERE, lambda: next(times))
+    app.state.database_monitor = DatabaseMonitor(NOWHERE, lambda: next(times))
     with TestClient(app) as http:
         alive, ready = http.get("/health"), http.get("/ready")
     assert (alive.status_code, alive.json()) == (

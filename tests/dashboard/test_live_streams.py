@@ -86,7 +86,7 @@ async def listening(app: FastAPI, house: House, path: str) -> AsyncIterator[Stre
 def test_an_event_arrives_once_something_has_changed_and_only_what_has(
     app: FastAPI, house: House, order: int, container: Container, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = app.state.live = LiveUpdates(container.db, container.clock, QUICK)
+    hub = app.state.live_updates = LiveUpdates(container.db, container.clock, QUICK)
     asked: list[int] = []
     ask = hub._read_versions
 
@@ -123,7 +123,7 @@ def test_an_event_arrives_once_something_has_changed_and_only_what_has(
 def test_a_stream_ends_with_its_session_or_when_its_reader_looks_elsewhere(
     app: FastAPI, house: House, order: int, container: Container
 ) -> None:
-    app.state.live = LiveUpdates(container.db, container.clock, QUICK)
+    app.state.live_updates = LiveUpdates(container.db, container.clock, QUICK)
 
     async def watch(statement: Any) -> None:
         async with listening(app, house, f"/orders/{order}/live") as stream:
@@ -152,7 +152,7 @@ def test_strangers_and_too_many_get_no_stream(
     monkeypatch.setattr(live_updates, "MAX_STREAMS_PER_SESSION", 0)
     refused = house.owner.get(f"/orders/{order}/live", headers={"Accept": "text/event-stream"})
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
-    hub: LiveUpdates = app.state.live
+    hub: LiveUpdates = app.state.live_updates
     hub.end()
     with pytest.raises(Unavailable):
         hub.register(reader(1), ABOUT)

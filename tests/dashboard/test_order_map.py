@@ -51,7 +51,7 @@ def test_a_piece_is_where_the_mail_last_saw_it_and_once_delivered_at_its_address
             (LOST_STATUS, "US", AUSTIN, None, 10),
         ]
     )
-    assert found.looked_at == 56
+    assert found.sampled_count == 56
     counts = {town.name: town.counts for town in found.towns}
     assert counts["Austin, TX"] == {MapGroup.DELIVERED: 3, MapGroup.IN_TRANSIT: 1}
     assert counts["Chicago, IL"] == {MapGroup.IN_TRANSIT: 2, MapGroup.RETURNED: 1}
@@ -61,7 +61,7 @@ def test_a_piece_is_where_the_mail_last_saw_it_and_once_delivered_at_its_address
         "Chicago, IL: 1 came back",
         "Chicago, IL: 2 on the way",
     ]
-    assert found.elsewhere == {
+    assert found.off_map_counts == {
         "somewhere that the mail has not told": 4,
         "outside this map": 11,
         "not mailed yet": 7,

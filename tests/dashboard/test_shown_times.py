@@ -13,8 +13,8 @@ from quillpost.web.cookies import ZONE_COOKIE
 TEMPLATES = Path(quillpost.web.__file__).parent / "templates"
 SHOWN = re.compile(r"{{((?:[^}]|}(?!}))*)}}")
 A_TIME = re.compile(r"\.(?:\w+_)?at\b(?!\.timestamp\(\))|%H")
-NO_TIMES = ("world.cutoff.strftime", "places.looked_at | number")
-"""The printer's clock, whose zone is written beside it; and a number."""
+NO_TIMES = ("environment.cutoff.strftime",)
+"""The printer's clock, whose zone is written beside it."""
 
 
 def test_no_template_writes_a_time_by_itself() -> None:

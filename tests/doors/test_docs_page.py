@@ -46,7 +46,7 @@ def test_every_event_is_on_the_page_with_its_keys(app: FastAPI, http: TestClient
 
 def test_the_page_tells_this_installations_own_limits(http: TestClient, app: FastAPI) -> None:
     words = " ".join(Seen.of(http.get("/docs").text).words.split())
-    limits = app.state.parts.limits
+    limits = app.state.container.limits
     assert f"{limits.calls_a_minute} calls a minute" in words
     assert f"at most {limits.inline_recipients:,} recipients" in words
 
@@ -120,5 +120,5 @@ def test_an_answer_of_two_forms_shows_both() -> None:
     other = {"title": "Other", "type": "object", "properties": {"id": {"type": "integer"}}}
     answer = {"description": "OK", "content": {"application/json": {"schema": {"anyOf": [thing, other]}}}}
     [section] = api_reference.read_sections(described(responses={"200": answer}), base_url="http://here")
-    [found] = section.operations[0].answers
+    [found] = section.operations[0].responses
     assert [shape.name for shape in found.shapes] == ["Small thing", "Other"]

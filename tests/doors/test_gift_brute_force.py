@@ -106,7 +106,7 @@ def statements(container: Container) -> Iterator[list[str]]:
 
 def visitor(container: Container, address: str, ticks: Ticks) -> TestClient:
     app = create_app(container)
-    app.state.gift_guesses = ClaimRateLimit(container.db, monotonic=ticks)
+    app.state.claim_rate_limit = ClaimRateLimit(container.db, monotonic=ticks)
     return TestClient(app, client=(address, 50_000))
 
 
@@ -204,9 +204,9 @@ def test_beyond_the_limit_the_database_is_not_asked_and_the_page_says_when(
 ) -> None:
     http = visitor(container, GUESSER, ticks)
     app: Any = http.app
-    app.state.gift_guesses._all_limited_until = ticks.now + 60
+    app.state.claim_rate_limit._all_limited_until = ticks.now + 60
     for _ in range(int(EXTRA_LOOKUPS_PER_SECOND * MAX_SAVED_SECONDS) + 1):
-        app.state.gift_guesses.seconds_to_wait(issuance.new_claim(), GUESSER)
+        app.state.claim_rate_limit.seconds_to_wait(issuance.new_claim(), GUESSER)
     for method, path in (("GET", ""), ("POST", "/claim"), ("GET", "/visit"), ("POST", "/report")):
         with statements(container) as asked:
             refused = http.request(method, f"/gift/{issuance.new_claim()}{path}", data={"what": "lost"})

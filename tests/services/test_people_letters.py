@@ -176,5 +176,5 @@ def test_the_words_are_mails_words(container: Container, dana: int) -> None:
     assert all("If that was not you" in each for each in words)
     assert all("access tokens and connected apps" in each for each in words), "which a password does not end"
     (quoted,) = {re.findall("“(.+)”", each)[0] for each in words}
-    assert f">{quoted}</a>" in (TEMPLATES / "entrance/sign_in.html").read_text()
+    assert f">{quoted}</a>" in (TEMPLATES / "sign_in/sign_in.html").read_text()
     assert outbox.encryption_context("k") == "notices:k:secret"

@@ -50,19 +50,19 @@ class Page(Generic[Row]):
 
     rows: list[Row]
     total: int
-    asked: PageRequest
+    request: PageRequest
 
     @property
     def first_row(self) -> int | None:
-        return self.asked.offset + 1 if self.rows else None
+        return self.request.offset + 1 if self.rows else None
 
     @property
     def last_row(self) -> int | None:
-        return self.asked.offset + len(self.rows) if self.rows else None
+        return self.request.offset + len(self.rows) if self.rows else None
 
     @property
     def last_page(self) -> int:
-        return max(1, -(-self.total // self.asked.per_page))
+        return max(1, -(-self.total // self.request.per_page))
 
 
 Conditions = Sequence[sa.ColumnElement[bool]]

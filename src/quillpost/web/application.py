@@ -87,17 +87,17 @@ def create_app(container: Container, background: BackgroundRunner | None = None)
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.parts = container
+    app.state.container = container
     app.state.release = __version__
-    app.state.turns = BodyReadQueue()
-    app.state.samples = files.create_sample_cache(container.renderer)
-    app.state.fronts = files.create_front_cache(container.renderer)
-    app.state.brands = files.create_brand_cache(container.renderer)
-    app.state.live = live_updates
-    app.state.database_watch = database_watch
-    app.state.order_looks = previews.new_picture_cache()
-    app.state.order_maps = maps.new_map_cache()
-    app.state.gift_guesses = ClaimRateLimit(container.db)
+    app.state.body_queue = BodyReadQueue()
+    app.state.sample_cache = files.create_sample_cache(container.renderer)
+    app.state.front_cache = files.create_front_cache(container.renderer)
+    app.state.brand_cache = files.create_brand_cache(container.renderer)
+    app.state.live_updates = live_updates
+    app.state.database_monitor = database_watch
+    app.state.order_preview_cache = previews.new_picture_cache()
+    app.state.order_map_cache = maps.new_map_cache()
+    app.state.claim_rate_limit = ClaimRateLimit(container.db)
     assets.load_packages(container.npm_packages)
     api_errors.install_error_handlers(app)
     home_pages.add_not_found_page(app)

@@ -79,7 +79,7 @@ FOREIGN_FORM = "This form was sent by another site. Open the page here, and send
 
 def own_origins(request: Request) -> frozenset[str]:
     """As this request found us, and as the settings say, which knows of any proxy."""
-    container: Container = request.app.state.parts
+    container: Container = request.app.state.container
     base = urlsplit(container.base_url)
     request_origin = f"{request.url.scheme}://{request.headers.get('host', '')}"
     return frozenset({request_origin.lower(), f"{base.scheme}://{base.netloc}".lower()})

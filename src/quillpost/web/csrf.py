@@ -75,7 +75,7 @@ def _bound_cookie(request: Request) -> str | None:
 
 def _sign_tokens(request: Request, cookie: str, context: str) -> list[str]:
     """By the current key, and by the former ones: a page may have been open while the key was changed."""
-    container: Container = request.app.state.parts
+    container: Container = request.app.state.container
     payload = f"{context}.{cookie}".encode()
     keys = container.encryptor.derive_keys("csrf")
     return [f"{context}.{hmac.new(key, payload, hashlib.sha256).hexdigest()}" for key in keys]

@@ -65,15 +65,15 @@ async def respond_with_error_page(request: Request, error: Exception) -> Respons
     message = _error_message(error)
     response = render_page(
         request,
-        "part_trouble.html" if sessions.is_fragment(request) else "trouble.html",
+        "error_fragment.html" if sessions.is_fragment(request) else "error.html",
         # Who is turned away for want of time is not looked up.
         user=None if isinstance(error, Overloaded) else await sessions.find_user_if_available(request),
         status=api_response.status_code,
         title=_error_title(error, message, api_response.status_code),
         message=hide_secrets(message),
-        back=_back_path(request, error),
-        is_anew=message in (STALE_FORM, NOT_A_PAGE) or isinstance(error, AccountSwitched),
-        typed=error.unsaved_text if isinstance(error, AccountSwitched) else {},
+        back_url=_back_path(request, error),
+        is_page_stale=message in (STALE_FORM, NOT_A_PAGE) or isinstance(error, AccountSwitched),
+        unsaved_text=error.unsaved_text if isinstance(error, AccountSwitched) else {},
     )
     for name in ("Retry-After", "Connection", "Allow"):
         if name in api_response.headers:

@@ -299,7 +299,7 @@ class LiveUpdates:
 def stream_response(request: Request, user: SignedInUser, topic: Topic, render: RenderFragments) -> StreamingResponse:
     """What `render` shows, now and whenever the topic has changed. `topic` is the reader's: whoever answers so
     has made sure of that. Whoever does not ask for a stream gets what there is now."""
-    live_updates: LiveUpdates = request.app.state.live
+    live_updates: LiveUpdates = request.app.state.live_updates
     wants_stream = EVENT_STREAM_TYPE in request.headers.get("accept", "")
     watcher = live_updates.register(user, topic) if wants_stream else None
     return StreamingResponse(

@@ -17,7 +17,7 @@ from quillpost.core.tokens import hide_secrets
 from quillpost.rendering.text.addresses import format_address_lines
 from quillpost.rendering.text.countries import country_name
 from quillpost.web.assets import asset_path, has_packages
-from quillpost.web.cookies import VISITOR, ZONE_COOKIE, get_zone, set_cookie
+from quillpost.web.cookies import VISITOR, get_zone, set_cookie
 from quillpost.web.csrf import create_csrf_token, create_one_time_key
 from quillpost.web.flash import FLASH_MESSAGES
 from quillpost.web.middleware.path_secrets import without_secrets
@@ -169,14 +169,19 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals |= {"asset": asset_path, "has_packages": has_packages, "plural": pluralize, "town": format_town}
+_templates.globals |= {
+    "asset": asset_path,
+    "has_packages": has_packages,
+    "pluralize": pluralize,
+    "format_town": format_town,
+}
 _templates.filters["prose"] = format_prose
 _templates.filters |= {
     "cents": format_cents,
     "number": format_number,
     "day": format_date,
     "moment": format_time,
-    "plainly": to_plain_language,
+    "plain_language": to_plain_language,
 }
 _templates.filters["ago"] = lambda moment, now: format_time_ago(moment, now=now)
 
@@ -203,7 +208,7 @@ def html_response(text: str, *, status: int = 200) -> Response:
 MAX_NEXT_LENGTH = 4_000
 NO_RETURN_PATHS = ("/sign-in", "/sign-out", "/session/")
 
-ECHOED_VALUES = ("typed", "faults")
+ECHOED_VALUES = ("values", "errors", "unsaved_text")
 FORM_ACTION_SELF = "form-action 'self'"
 IMG_SRC_SELF = "img-src 'self'"
 PLAIN_HOST = re.compile(r"[A-Za-z0-9.-]+(?::\d{1,5})?")
@@ -223,22 +228,21 @@ def render_page(
     has_inline_images: bool = False,
     **values: Any,
 ) -> Response:
-    """The page, with `user`, `csrf`, `once`, `release`, `path`, `flash`, `note` and `zone` for its template.
+    """The page, with `user`, `csrf`, `one_time_key`, `release`, `path`, `flash`, `note` and `zone` for its template.
     `redirect_target` is another site's address to which a form of this page may lead in the end: the policy allows
-    it there. `has_inline_images`: it holds pictures that are nowhere else. Of what was `typed`, and of its
-    `faults`, no secret is shown again."""
+    it there. `has_inline_images`: it holds pictures that are nowhere else. Of the `values` of a
+    form, and of its `errors`, no secret is shown again."""
     csrf = create_csrf_token(request, user)
     flash = request.query_params.get("said")
     common = {
-        "who": user,
+        "user": user,
         "csrf": csrf,
-        "once": create_one_time_key(),
+        "one_time_key": create_one_time_key(),
         "release": request.app.state.release,
         "path": request.url.path,
-        "said": flash if flash in FLASH_MESSAGES else None,
+        "flash": flash if flash in FLASH_MESSAGES else None,
         "note": _flash_text(flash, user),
         "zone": get_zone(request),
-        "knows_zone": ZONE_COOKIE in request.cookies,
     }
     safe_values = {name: _hide_value_secrets(values[name]) for name in ECHOED_VALUES if name in values}
     text = render_template(template, **common | values | safe_values)
@@ -260,11 +264,11 @@ def render_page(
 
 
 def render_cached_page(request: Request, text: str, user: SignedInUser) -> Response:
-    """A page that was drawn once, for nobody (`who=None`), with the head that all pages have for them."""
+    """A page that was drawn once, for nobody (`user=None`), with the head that all pages have for them."""
     csrf = create_csrf_token(request, user)
-    head_bar = render_template("bar.html", who=user, csrf=csrf, path=request.url.path)
+    head_bar = render_template("header.html", user=user, csrf=csrf, path=request.url.path)
     text = text.replace("</head>", f'<link rel="stylesheet" href="{asset_path("dashboard.css")}">\n</head>', 1)
-    response = html_response(text.replace(render_template("bar.html", who=None), head_bar, 1))
+    response = html_response(text.replace(render_template("header.html", user=None), head_bar, 1))
     response.headers["Cache-Control"] = "no-store"
     response.headers["Referrer-Policy"] = _referrer_policy(request)
     return response

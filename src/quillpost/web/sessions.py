@@ -57,7 +57,7 @@ def find_user(request: Request, container: Annotated[Container, Depends(get_cont
 async def find_user_if_available(request: Request) -> SignedInUser | None:
     """The same for a page about a failure, which is shown to whoever it may be."""
     try:
-        return await run_in_threadpool(find_user, request, request.app.state.parts)
+        return await run_in_threadpool(find_user, request, request.app.state.container)
     except Unavailable:
         return None
 

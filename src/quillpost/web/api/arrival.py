@@ -188,5 +188,5 @@ class _RequestMessages:
 
     def _account_id(self) -> Hashable:
         state = self._scope["state"]
-        who = state.get("who")
-        return who.account_id if isinstance(who, Caller) else state.get("account_id")
+        caller = state.get("caller")
+        return caller.account_id if isinstance(caller, Caller) else state.get("account_id")

@@ -54,16 +54,16 @@ class UnitOfWork:
 
 
 def get_container(request: Request) -> Container:
-    container: Container = request.app.state.parts
+    container: Container = request.app.state.container
     return container
 
 
 def get_caller(request: Request) -> Caller:
     """Whom the gate let in."""
-    who = request.scope.get("state", {}).get("who")
-    if not isinstance(who, Caller):
+    caller = request.scope.get("state", {}).get("caller")
+    if not isinstance(caller, Caller):
         raise Unauthenticated
-    return who
+    return caller
 
 
 def get_unit_of_work(
@@ -72,7 +72,7 @@ def get_unit_of_work(
     caller: Annotated[Caller, Depends(get_caller)],
 ) -> Iterator[UnitOfWork]:
     with UnitOfWork(lambda: container.db.transaction(build_tenant(caller))) as unit_of_work:
-        request.state.unit = unit_of_work
+        request.state.unit_of_work = unit_of_work
         yield unit_of_work
 
 
@@ -234,7 +234,7 @@ def require_live_operator(scope: str) -> Callable[[Caller], Caller]:
 def get_service_unit_of_work(request: Request, container: Services) -> Iterator[UnitOfWork]:
     """The service's own transaction. An endpoint asks for the operator before it asks for this."""
     with UnitOfWork(container.db.system_transaction) as unit_of_work:
-        request.state.unit = unit_of_work
+        request.state.unit_of_work = unit_of_work
         yield unit_of_work
 
 

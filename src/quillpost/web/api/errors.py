@@ -223,13 +223,13 @@ def respond_to_error(request: Request, error: Exception) -> Response:
         # The router itself knows only the methods of the first route that it found.
         allowed = RoutePaths.from_routes(request.app.routes).allowed_methods(request.scope["path"])
         response.headers["Allow"] = ", ".join(allowed)
-    return add_ignored_header(response, getattr(request.state, "ignored", ()))
+    return add_ignored_header(response, getattr(request.state, "ignored_fields", ()))
 
 
 def _is_operator_token(request: Request) -> bool:
     """Whether the token is an operator's own; a connected app's is none."""
-    who = getattr(request.state, "who", None)
-    return who is not None and who.is_operator and who.grant_id is None
+    caller = getattr(request.state, "caller", None)
+    return caller is not None and caller.is_operator and caller.grant_id is None
 
 
 def _add_setting_hints(error: core_errors.Invalid) -> core_errors.Invalid:

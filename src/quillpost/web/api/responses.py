@@ -77,7 +77,7 @@ def page_response(
     extra_meta: Mapping[str, Any] | None = None,
 ) -> Response:
     """The links + meta envelope; `extra_meta` is in the meta as well."""
-    current = page.asked.page
+    current = page.request.page
 
     def link(number: int | None) -> str | None:
         return None if number is None else str(_page_url(request.url, number))
@@ -96,7 +96,7 @@ def page_response(
                 "from": page.first_row,
                 "last_page": page.last_page,
                 "path": str(request.url.replace(query="")).rstrip("?"),
-                "per_page": page.asked.per_page,
+                "per_page": page.request.per_page,
                 "to": page.last_row,
                 "total": page.total,
                 **(extra_meta or {}),
@@ -109,7 +109,7 @@ def numbered_page_response(
     request: Request, page: Page[Row], serialize: Callable[[Row], Mapping[str, Any]]
 ) -> Response:
     """The page-number envelope."""
-    current = page.asked.page
+    current = page.request.page
 
     def link(number: int) -> str:
         return str(_page_url(request.url, number))
@@ -124,7 +124,7 @@ def numbered_page_response(
             "last_page_url": link(page.last_page),
             "next_page_url": link(current + 1) if current < page.last_page else None,
             "path": str(request.url.replace(query="")).rstrip("?"),
-            "per_page": page.asked.per_page,
+            "per_page": page.request.per_page,
             "prev_page_url": link(min(current - 1, page.last_page)) if current > 1 else None,
             "to": page.last_row,
             "total": page.total,

@@ -45,11 +45,11 @@ class V2Route(APIRoute):
         )
 
         async def run(request: Request) -> Response:
-            request.state.ignored = _find_unknown_parameters(request, known_names)
+            request.state.ignored_fields = _find_unknown_parameters(request, known_names)
             parsed = await parse_request(request, self._read_options(request, body_type))
             if isinstance(parsed, ParsedRequest):
-                request.state.ignored |= parsed.ignored_fields
-            return add_ignored_header(await call_endpoint(parsed), request.state.ignored)
+                request.state.ignored_fields |= parsed.ignored_fields
+            return add_ignored_header(await call_endpoint(parsed), request.state.ignored_fields)
 
         async def handle(request: Request) -> Response:
             key = request.headers.get("idempotency-key")
@@ -66,7 +66,7 @@ class V2Route(APIRoute):
             takes_files=self.takes_files,
             bounds=limits.bounds,
             max_rows=limits.inline_recipients,
-            queue=request.app.state.turns,
+            queue=request.app.state.body_queue,
             who=get_caller(request).account_id,
         )
 
@@ -142,7 +142,7 @@ async def _run_first(
 
 def _get_unit_of_work(request: Request) -> UnitOfWork | None:
     """The transaction that the endpoint asked for, if it did."""
-    return getattr(request.state, "unit", None)
+    return getattr(request.state, "unit_of_work", None)
 
 
 def _complete(

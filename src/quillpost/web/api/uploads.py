@@ -205,7 +205,7 @@ class UploadReceiver:
         declared_length = parse_digits(Headers(scope=scope).get("content-length", "")) or 0
         if declared_length > self._max_bytes:
             raise self._too_large()
-        release = self._reserve(scope["state"]["who"].account_id)
+        release = self._reserve(scope["state"]["caller"].account_id)
         file = tempfile.TemporaryFile()  # noqa: SIM115 (its upload closes it)
         try:
             await self._receive_to_disk(file, receive, declared_length)

@@ -40,7 +40,7 @@ class FormState:
         return str(value) in self.fields.get(name, ())
 
     def list_errors_outside(self, fields: Sequence[str]) -> list[str]:
-        """Faults of none of these fields, which the form has: they are told at its top."""
+        """Errors of none of these fields, which the form has: they are told at its top."""
         return [message for name, messages in self.errors.items() if name not in fields for message in messages]
 
 
@@ -56,15 +56,15 @@ def render_form_page(
     status: int | None = None,
     **values: Any,
 ) -> Response:
-    """The page with this in its form, as `typed`, `faults` and `has`; with faults its status is 422."""
+    """The page with this in its form, as `values`, `errors` and `is_selected`; with errors its status is 422."""
     return render_page(
         request,
         template,
         user=user,
         status=status or (422 if form.errors else 200),
-        typed=form.values,
-        faults=form.errors,
-        has=form.is_selected,
+        values=form.values,
+        errors=form.errors,
+        is_selected=form.is_selected,
         **values,
     )
 
@@ -75,7 +75,7 @@ class ReasonField:
 
     label: str
     hint: str
-    is_needed: bool = False
+    is_required: bool = False
 
 
 def render_confirmation(
@@ -84,34 +84,34 @@ def render_confirmation(
     form: FormState = EMPTY_FORM,
     *,
     title: str,
-    means: Sequence[str],
-    button: str,
+    consequences: Sequence[str],
+    button_label: str,
     back_url: str,
     error_message: str | None = None,
-    crumbs: Sequence[tuple[str, str]] = (),
+    breadcrumbs: Sequence[tuple[str, str]] = (),
     reason: ReasonField | None = None,
     hidden_fields: Mapping[str, str] | None = None,
-    is_once: bool = False,
+    has_one_time_key: bool = False,
     is_harmless: bool = False,
 ) -> Response:
     """Before something ends: what that means, and a form for the same path. Works without any script. Where
     it was `error_message`, the same page says why. `crumbs` lead back, by address and words; `hidden_fields` are fields
-    that were filled in on the page before. `is_once`: its form has a key for `do_once`."""
+    that were filled in on the page before. `has_one_time_key`: its form has a key for `do_once`."""
     return render_form_page(
         request,
-        "parts/sure.html",
+        "shared/confirm.html",
         user,
         form,
         status=None if error_message is None else 400,
         title=title,
-        means=means,
-        button=button,
-        back=back_url,
-        refused=error_message,
-        crumbs=crumbs,
+        consequences=consequences,
+        button_label=button_label,
+        back_url=back_url,
+        error_message=error_message,
+        breadcrumbs=breadcrumbs,
         reason=reason,
-        carried=hidden_fields or {},
-        is_once=is_once,
+        hidden_fields=hidden_fields or {},
+        has_one_time_key=has_one_time_key,
         is_harmless=is_harmless,
     )
 
@@ -180,7 +180,7 @@ def send_time_context(zone: ZoneInfo, *, now: datetime) -> dict[str, Any]:
 
 def zone_context(zone: ZoneInfo, *, now: datetime) -> dict[str, Any]:
     """What the macros `zone_field` and `zone_name` need."""
-    return {"typed_zone": zone.key, "zone_words": zone_label(zone, now)}
+    return {"form_zone": zone.key, "zone_label": zone_label(zone, now)}
 
 
 def zone_label(zone: ZoneInfo, now: datetime) -> str:

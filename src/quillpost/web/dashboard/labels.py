@@ -33,7 +33,7 @@ class Ink:
         return cls(name, "#" + "".join(f"{round(channel * 255):02x}" for channel in color.ink))
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         return self.name.capitalize() if self.name else self.hex
 
 

@@ -30,7 +30,7 @@ DETAIL_PATH_PATTERN = re.compile(r"/(?P<area>[a-z]+)/(?P<number>[1-9][0-9]{0,17}
 class OtherMode:
     """What the page is about, and the mode in which it is shown."""
 
-    thing: str
+    resource: str
     number: int
     mode: str
 

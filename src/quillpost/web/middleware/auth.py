@@ -94,8 +94,8 @@ async def refuse_with_json(_request: Request, error: Exception) -> Response:
 
 
 class AuthMiddleware:
-    """Brings to the API a request's whole body, and its caller in `scope["state"]["who"]`, or answers it.
-    Whose turn it is was settled before: each request has its `passage`."""
+    """Brings to the API a request's whole body, and its caller in `scope["state"]["caller"]`, or answers it.
+    Whose turn it is was settled before: each request has its `admission`."""
 
     def __init__(
         self,
@@ -150,13 +150,13 @@ class AuthMiddleware:
 
     async def _read_admitted_body(self, scope: Scope, receive: Receive, report_size: ReportSize) -> bytes:
         allowance = await self._authenticate(scope)
-        account = scope["state"]["who"].account_id
+        account = scope["state"]["caller"].account_id
         self._identities.remember(scope, account)
-        admission: RequestAdmission = scope["state"]["passage"]
+        admission: RequestAdmission = scope["state"]["admission"]
         await admission.change_caller(account_key(account))
         if allowance.is_exceeded:
             raise Throttled(retry_after=allowance.resets_in)
-        if scope["state"].get("leaked"):
+        if scope["state"].get("has_leaked_secret"):
             raise SecretInUrl
         # A body that trickles in keeps nobody waiting but its sender.
         if is_upload(scope):
@@ -173,7 +173,7 @@ class AuthMiddleware:
         try:
             if (token := get_bearer_token(Headers(scope=scope))) is None:
                 raise Unauthenticated
-            who, allowance = await run_in_threadpool(
+            caller, allowance = await run_in_threadpool(
                 account_service.authenticate, self._parts.db, token, limit=limit, now=self._parts.clock()
             )
         except Unauthenticated:
@@ -184,10 +184,10 @@ class AuthMiddleware:
             state["allowance"] = allowance
             if allowance.is_exceeded:
                 raise Throttled(retry_after=allowance.resets_in) from None
-            if state.get("leaked"):
+            if state.get("has_leaked_secret"):
                 raise SecretInUrl from None
             raise
-        state["who"], state["allowance"] = who, allowance
+        state["caller"], state["allowance"] = caller, allowance
         return allowance
 
 

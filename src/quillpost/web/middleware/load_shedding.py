@@ -34,7 +34,7 @@ UNMATCHED: Final = "unmatched"
 
 
 class LoadSheddingMiddleware:
-    """Sets `scope["state"]["passage"]`, and for a page that waited too long the `refusal` to answer with."""
+    """Sets `scope["state"]["admission"]`, and for a page that waited too long the `refusal` to answer with."""
 
     def __init__(self, app: ASGIApp, admission: Admission, identities: IdentityCache) -> None:
         self._app = app
@@ -54,7 +54,7 @@ class LoadSheddingMiddleware:
         except Unavailable as refusal:
             if isinstance(refusal, Overloaded):
                 self._shed_counter.count()
-                state["shed"] = True
+                state["is_shed"] = True
             if is_api_path(scope["path"]):
                 status = await _send_refusal(scope, send, refusal)
                 _count_request(scope["method"], status, time.perf_counter() - started)
@@ -63,13 +63,13 @@ class LoadSheddingMiddleware:
         except RequestAborted:
             _count_request(scope["method"], CLIENT_CLOSED_REQUEST, time.perf_counter() - started)
             return
-        state["passage"] = admission
+        state["admission"] = admission
         try:
             await self._app(scope, admission.receive, admission.wrap_send(send))
         finally:
             admission.leave()
             # They refer to the server's request, which refers to this state: break the cycle.
-            del state["passage"]
+            del state["admission"]
             state.pop("refusal", None)
 
     def _create_admission(self, scope: Scope, receive: Receive) -> RequestAdmission:

@@ -42,7 +42,7 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
-        state["leaked"] = remove_url_secrets(scope)
+        state["has_leaked_secret"] = remove_url_secrets(scope)
         request_id = get_request_id(scope)
         status, started = 0, time.perf_counter()
 
@@ -115,16 +115,16 @@ def _route_pattern(scope: Scope) -> str:
 
 
 def _record_request(scope: Scope, status: int, seconds: float) -> None:
-    route, who = _route_pattern(scope), scope["state"].get("who")
+    route, caller = _route_pattern(scope), scope["state"].get("caller")
     method = method_label(scope["method"])
     REQUESTS.labels(method, route, str(status)).inc()
     REQUEST_SECONDS.labels(method, route).observe(seconds)
-    if not scope["state"].get("shed") and route not in ("/health", "/ready", "/ready/live", "/metrics"):
+    if not scope["state"].get("is_shed") and route not in ("/health", "/ready", "/ready/live", "/metrics"):
         log.info(
             "request",
             method=method,
             route=route,
             status=status,
             milliseconds=round(seconds * 1000, 1),
-            account=who.account_id if isinstance(who, Caller) else None,
+            account=caller.account_id if isinstance(caller, Caller) else None,
         )

@@ -140,24 +140,24 @@ def _consent_page(
         redirect_target=authorization.redirect_uri,
         app=authorization.client,
         registered_by=authorization.registered_by,
-        leads_back_to=_destination_label(authorization.redirect_uri),
+        destination=_destination_label(authorization.redirect_uri),
         offer=offer,
         titles=label_sub_accounts(offer.sub_accounts),
         scopes=" ".join(sort_scopes(offer.scopes)),
-        allowed=describe_scopes(offer.scopes),
-        left_out=describe_scopes(offer.left_out),
-        others=[
+        allowed_scopes=describe_scopes(offer.scopes),
+        excluded_scopes=describe_scopes(offer.left_out),
+        other_accounts=[
             (membership.account_name, _page_url_for_account(request, membership.membership_id))
             for membership in offer.others
         ],
-        this_page=this_page,
-        faults=errors or {},
-        typed={name: values[0] for name, values in (typed or {}).items() if values},
+        page_url=this_page,
+        errors=errors or {},
+        values={name: values[0] for name, values in (typed or {}).items() if values},
     )
 
 
 def _error_page(request: Request, user: SignedInUser | None, error: InvalidAuthorizationRequest) -> Response:
-    return render_page(request, "oauth/fault.html", user=user, status=400, sentence=error.message, back=None)
+    return render_page(request, "oauth/error.html", user=user, status=400, message=error.message, back_url=None)
 
 
 def _refusal_page(request: Request, refusal: ServerResponse) -> Response:
@@ -166,7 +166,7 @@ def _refusal_page(request: Request, refusal: ServerResponse) -> Response:
     message = f"The app's request is wrong. {parse_qs(urlsplit(back).query)['error_description'][0]}"
     destination = _destination_label(back)
     return render_page(
-        request, "oauth/fault.html", user=None, status=400, sentence=message, back=back, leads_back_to=destination
+        request, "oauth/error.html", user=None, status=400, message=message, back_url=back, destination=destination
     )
 
 

@@ -79,7 +79,7 @@ class OperationDoc:
     parameters: tuple[FieldDoc, ...]
     body: tuple[FieldDoc, ...]
     curl: str
-    answers: tuple[ResponseDoc, ...]
+    responses: tuple[ResponseDoc, ...]
     failures: tuple[FailureDoc, ...]
 
 
@@ -143,7 +143,7 @@ class _DescriptionReader:
                 self._body_example(body),
                 self._form_example(form),
             ),
-            answers=tuple(
+            responses=tuple(
                 ResponseDoc(status, self._read_shapes(response))
                 for status, response in responses.items()
                 if status.startswith("2")

@@ -92,7 +92,7 @@ def _respond(
     headers = PRIVATE_HEADERS | ({} if retry_after is None else {"Retry-After": str(retry_after)})
     if not _is_for_people(request):
         return json_response({"message": message}, status=status, headers=headers)
-    text = rendering.render_template("doors/stop.html", step=step, code=code, release=request.app.state.release)
+    text = rendering.render_template("public/do_not_mail.html", step=step, code=code, release=request.app.state.release)
     response = rendering.html_response(text, status=status)
     response.headers.update(headers)
     return response

@@ -26,7 +26,7 @@ DOCS_PATH = "/docs"
 TOKEN_NAME = "docs"
 TOKEN_LIFETIME = timedelta(hours=24)
 TOKEN_NOT_REPEATED = "The token is not shown again: open the page anew, and have another filled in."
-EMPTY_TOKEN_OFFER: Final = rendering.render_template("docs/token.html", may_fill=False, token=None)
+EMPTY_TOKEN_OFFER: Final = rendering.render_template("docs/token.html", can_fill_in_token=False, token=None)
 """Where the page that is drawn for all has nothing, and an owner's has the offer."""
 
 
@@ -41,15 +41,15 @@ def add_docs_page(app: FastAPI, container: Container) -> None:
             "docs/page.html",
             title=description["info"]["title"],
             version=description["info"]["version"],
-            lead=description["info"]["description"].partition("\n\n")[0],
+            introduction=description["info"]["description"].partition("\n\n")[0],
             sections=api_reference.read_sections(description, base_url=container.base_url),
             events=api_reference.read_events(description),
             failures={status: meaning for status, (meaning, _) in STATUS_DESCRIPTIONS.items()},
             limits=container.limits,
             base_url=container.base_url,
             release=app.state.release,
-            who=None,
-            may_fill=False,
+            user=None,
+            can_fill_in_token=False,
             token=None,
         )
 
@@ -89,6 +89,6 @@ def _with_token_offer(request: Request, user: SignedInUser, text: str, *, token:
     """The same text with the offer, or with what came of it."""
     csrf = create_csrf_token(request, user)
     offer = rendering.render_template(
-        "docs/token.html", may_fill=True, token=token, csrf=csrf, once=create_one_time_key()
+        "docs/token.html", can_fill_in_token=True, token=token, csrf=csrf, one_time_key=create_one_time_key()
     )
     return text.replace(EMPTY_TOKEN_OFFER, offer, 1)

@@ -75,7 +75,7 @@ def create_front_cache(renderer: Renderer) -> ImageCache[str]:
 
 
 def get_front_cache(request: Request) -> ImageCache[str]:
-    fronts: ImageCache[str] = request.app.state.fronts
+    fronts: ImageCache[str] = request.app.state.front_cache
     return fronts
 
 
@@ -158,7 +158,7 @@ def create_brand_cache(renderer: Renderer) -> ImageCache[BrandAppearance]:
 
 
 def get_brand_cache(request: Request) -> ImageCache[BrandAppearance]:
-    brands: ImageCache[BrandAppearance] = request.app.state.brands
+    brands: ImageCache[BrandAppearance] = request.app.state.brand_cache
     return brands
 
 
@@ -190,7 +190,7 @@ def create_sample_cache(renderer: Renderer) -> ImageCache[int]:
 
 
 def get_sample_cache(request: Request) -> ImageCache[int]:
-    samples: ImageCache[int] = request.app.state.samples
+    samples: ImageCache[int] = request.app.state.sample_cache
     return samples
 
 

@@ -45,7 +45,7 @@ PostedBody = Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 @router.get("/gift")
 def show_code_form(request: Request) -> Response:
     """One field. What stands behind a `?` is not read: addresses are kept in too many places."""
-    return _render(request, "doors/gift.html", step="ask", typed="")
+    return _render(request, "public/giftcard_code.html", step="ask", entered_code="")
 
 
 @router.post("/gift")
@@ -53,7 +53,7 @@ def submit_code(request: Request, body: PostedBody) -> Response:
     """From a code, however it was typed, to its page."""
     typed = _read_field(body, "code")
     if (claim := parse_claim("".join(typed.split()))) is None:
-        return _render(request, "doors/gift.html", step="wrong", typed=typed[:60], status=422)
+        return _render(request, "public/giftcard_code.html", step="wrong", entered_code=typed[:60], status=422)
     return _redirect(f"/gift/{claim}")
 
 
@@ -149,12 +149,12 @@ def _report_form_page(request: Request, code: str, container: Container, *, stat
             return _redirect(f"/gift/{claim}")
         return _render(
             request,
-            "doors/gift_report.html",
+            "public/giftcard_report.html",
             path=f"/gift/{claim}",
-            held=held,
+            giftcard=held,
             amount=_format_short_dollars(held.cents),
-            choices=REPORT_REASONS,
-            is_wrong=status != 200,
+            report_reasons=REPORT_REASONS,
+            is_invalid=status != 200,
             status=status,
         )
 
@@ -170,10 +170,10 @@ def _act_on_card(
     """Act on the card that the code is of, and show what came of it; or say why there is none."""
     claim = parse_claim(code)
     if claim is None:
-        return _render(request, "doors/gift.html", step="unknown", typed="", status=404)
+        return _render(request, "public/giftcard_code.html", step="unknown", entered_code="", status=404)
     if claim == SPECIMEN_CLAIM:
-        return _render(request, "doors/gift.html", step="specimen")
-    rate_limit: ClaimRateLimit = request.app.state.gift_guesses
+        return _render(request, "public/giftcard_code.html", step="specimen")
+    rate_limit: ClaimRateLimit = request.app.state.claim_rate_limit
     address = request.client.host if request.client else "unknown"
     if wait := rate_limit.seconds_to_wait(claim, address):
         return _too_many_page(request, claim, wait)
@@ -182,12 +182,12 @@ def _act_on_card(
             result = action(tx, claim)
     except DecryptionFailed as error:
         log.error("gift.does_not_open", why=str(error))
-        return _render(request, "doors/gift.html", step="sealed", path=f"/gift/{claim}", status=500)
+        return _render(request, "public/giftcard_code.html", step="sealed", path=f"/gift/{claim}", status=500)
     if result is not None:
         rate_limit.record_valid(claim)
         return respond(request, claim, result)
     rate_limit.record_invalid(claim, address)
-    return _render(request, "doors/gift.html", step="unknown", typed=format_claim(claim), status=404)
+    return _render(request, "public/giftcard_code.html", step="unknown", entered_code=format_claim(claim), status=404)
 
 
 def _card_page(
@@ -201,22 +201,22 @@ def _card_page(
 ) -> Response:
     return _render(
         request,
-        "doors/gift_card.html",
+        "public/giftcard.html",
         path=f"/gift/{claim}",
-        held=held,
+        giftcard=held,
         step="shown" if card else held.state.value,
         amount=_format_short_dollars(held.cents),
         is_bright=_luminance(held.accent) > BRIGHT_LUMINANCE,
         host=_host(held.landing_page_url),
         is_early=is_early,
-        card=card,
-        issuers_page=card.url if card and _is_web_url(card.url) else None,
+        card_secret=card,
+        redeem_url=card.url if card and _is_web_url(card.url) else None,
         status=status,
     )
 
 
 def _too_many_page(request: Request, claim: str, wait: int) -> Response:
-    response = _render(request, "doors/gift.html", step="throttled", path=f"/gift/{claim}", status=429)
+    response = _render(request, "public/giftcard_code.html", step="throttled", path=f"/gift/{claim}", status=429)
     response.headers["Retry-After"] = str(wait)
     return response
 

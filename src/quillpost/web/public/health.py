@@ -58,7 +58,7 @@ Services = Annotated[Container, Depends(get_container)]
 async def health(request: Request, container: Services) -> Response:
     """For whoever starts us again when we fail: 503 is for what a restart may help. The database is told of
     in any case."""
-    watch: DatabaseMonitor = request.app.state.database_watch
+    watch: DatabaseMonitor = request.app.state.database_monitor
     silent_seconds = await watch.check_downtime()
     if silent_seconds is None:
         return json_response({"status": "ok", "database": "ok"})

@@ -69,7 +69,7 @@ async def read_call(request: Request, who: Hashable, limits: Limits) -> ListWebh
     body = await limit_body(min(limits.body_bytes, MAX_BODY_BYTES))(request)
     if len(body) <= LARGE_BODY_BYTES:
         return parse_call(request, body, limits, lambda: False)
-    queue: BodyReadQueue = request.app.state.turns
+    queue: BodyReadQueue = request.app.state.body_queue
     work = queue.run(who, lambda stops: parse_call(request, body, limits, stops))
     return await run_while_connected(request.receive, work)
 

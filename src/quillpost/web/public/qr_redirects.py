@@ -96,7 +96,7 @@ class ScanMiddleware:
         started = time.perf_counter()
         request_id, result = await self._follow(scope, code, counts=method == "GET")
         if not isinstance(result, ScanTarget):
-            scope.setdefault("state", {})["trouble"] = result
+            scope.setdefault("state", {})["scan_failure"] = result
             await self._app(scope, receive, send)
             return
         headers = [(b"location", result.location), (REQUEST_ID_HEADER, request_id), *_COMMON_HEADERS]
@@ -159,7 +159,7 @@ class ScanMiddleware:
 @router.api_route(ROUTE_PATTERN, methods=["GET", "HEAD"])
 def show_failure(request: Request, code: str) -> Response:
     """Why the door did not lead on: a page for a person, and the one shape of failures for a program."""
-    scan_failure = getattr(request.state, "trouble", None)
+    scan_failure = getattr(request.state, "scan_failure", None)
     if scan_failure is None:
         raise NotFound
     headers = {"Cache-Control": "no-store"}
@@ -168,7 +168,7 @@ def show_failure(request: Request, code: str) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         return json_response({"message": scan_failure.message}, status=scan_failure.status, headers=headers)
     text = rendering.render_template(
-        "doors/scan.html", trouble=scan_failure.name, code=code, release=request.app.state.release
+        "public/scan_failure.html", failure=scan_failure.name, code=code, release=request.app.state.release
     )
     response = rendering.html_response(text, status=scan_failure.status)
     response.headers.update(headers)

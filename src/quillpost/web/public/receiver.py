@@ -91,11 +91,11 @@ def show_receiver(request: Request, key: str, container: ReceiverServices, user:
     """The page on which events arrive."""
     return render_page(
         request,
-        "doors/receiver.html",
+        "public/receiver.html",
         user=user,
         events_path=f"/receiver/{key}/events",
         curl=format_curl("POST", f"{container.base_url}/api/v2/send/postcard", EXAMPLE),
-        most=MAX_STORED,
+        max_events=MAX_STORED,
     )
 
 

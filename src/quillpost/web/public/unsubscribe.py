@@ -77,7 +77,7 @@ def _broken_link_page(request: Request) -> Response:
     """Long links are broken by mail programs: whoever has half of one is told so."""
     if "text/html" not in request.headers.get("accept", ""):
         raise NotFound
-    text = rendering.render_template("doors/unsubscribe_cut.html", release=request.app.state.release)
+    text = rendering.render_template("public/unsubscribe_broken_link.html", release=request.app.state.release)
     return _add_private_headers(rendering.html_response(text, status=404))
 
 
@@ -87,10 +87,10 @@ def _choice_page(
     with container.db.system_transaction() as tx:
         values = {
             "sender": unsubscribe.read_sender_name(tx, subscriber),
-            "has_refused": unsubscribe.has_unsubscribed(tx, subscriber),
+            "is_unsubscribed": unsubscribe.has_unsubscribed(tx, subscriber),
         }
     text = rendering.render_template(
-        "doors/unsubscribe.html",
+        "public/unsubscribe.html",
         **values,
         address=subscriber.address,
         is_changed=is_changed,

@@ -35,7 +35,6 @@ from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomati
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.automations.forms import (
-    DATE_LABELS,
     FORM_ERROR_KEY,
     TRIGGER_LABELS,
     automation_form_fields,
@@ -95,7 +94,13 @@ def automations_page(request: Request, user: CurrentUser, container: Services, p
         for each in automation_rows.rows
     }
     return render_automation_page(
-        request, "list.html", user, container, page=automation_rows, waiting=waiting_counts, says=descriptions
+        request,
+        "list.html",
+        user,
+        container,
+        page=automation_rows,
+        due_counts=waiting_counts,
+        descriptions=descriptions,
     )
 
 
@@ -185,8 +190,8 @@ def _render_form(
         user,
         container,
         form=form,
-        before=current,
-        back=PAGE_PATH if current is None else automation_path(current.id),
+        automation=current,
+        back_url=PAGE_PATH if current is None else automation_path(current.id),
         lists=[
             (each.id, each.description or f"List {each.id}")
             for each in lists.values()
@@ -197,12 +202,11 @@ def _render_form(
         images=[(each.id, each.name) for each in images],
         brands=[(each.code, each.title) for each in brands],
         amounts=sorted({amount for each in brands for amount in each.amounts}),
-        pieces=[(key, each.title) for key, each in PRODUCT_CHOICES.items()],
+        products=[(key, each.title) for key, each in PRODUCT_CHOICES.items()],
         styles=[(number, style.name) for number, style in container.renderer.hands.styles.items()],
         colors=[(name, name.capitalize()) for name in INK_NAMES],
         sizes=FONT_SIZES,
         triggers=TRIGGER_LABELS,
-        dates=DATE_LABELS,
     )
 
 
@@ -255,12 +259,12 @@ def render_automation(
         container,
         form=form,
         automation=automation,
-        says=describe_automation(automation, list_label(mailing_list)),
-        sends=product_phrase(automation),
-        waiting=waiting_count,
+        description=describe_automation(automation, list_label(mailing_list)),
+        product_phrase=product_phrase(automation),
+        due_count=waiting_count,
         mailing_list=mailing_list,
         list_name=list_label(mailing_list),
-        branch=sub_account,
+        sub_account=sub_account,
         preview=preview,
     )
 
@@ -301,8 +305,8 @@ def switch_on_page(request: Request, automation_id: str, user: CurrentUser, cont
         request,
         user,
         title=f"Switch on “{automation.name}”?",
-        means=[cost, "What happened before does not count: it begins with what comes from now on."],
-        button="Switch it on",
+        consequences=[cost, "What happened before does not count: it begins with what comes from now on."],
+        button_label="Switch it on",
         back_url=automation_path(automation.id),
     )
 
@@ -340,12 +344,12 @@ def delete_page(request: Request, automation_id: str, user: CurrentUser, contain
         request,
         user,
         title=f"Delete “{automation.name}”?",
-        means=[
+        consequences=[
             "Whoever is due gets nothing.",
             "Orders that it has made stay, and can be canceled by themselves.",
             "To stop for a while, switch it off instead.",
         ],
-        button="Delete it",
+        button_label="Delete it",
         back_url=automation_path(automation.id),
     )
 

@@ -95,19 +95,19 @@ def ledger_page(
     page_moves = moves[:PAGE_SIZE]
     return render_form_page(
         request,
-        "money/ledger.html",
+        "billing/ledger.html",
         user,
         ledger_query.form,
         now=container.clock(),
-        query=ledger_query.query_string,
+        query_string=ledger_query.query_string,
         rows=list(billing_queries.add_running_credit(page_moves, balance)),
-        older=page_moves[-1].id if len(moves) > PAGE_SIZE else None,
-        is_first=cursor is None,
+        older_cursor=page_moves[-1].id if len(moves) > PAGE_SIZE else None,
+        is_first_page=cursor is None,
         shows_credit=balance is not None,
-        kinds=KIND_LABELS,
-        told=describe_move,
+        kind_labels=KIND_LABELS,
+        describe_move=describe_move,
         titles=titles,
-        most=MAX_CSV_ROWS,
+        max_csv_rows=MAX_CSV_ROWS,
     )
 
 
@@ -161,14 +161,14 @@ def overview_page(request: Request, user: CurrentUser, container: Services) -> R
     first_month = min([months[0], *by_month])  # before anything was spent there is nothing to compare
     return render_page(
         request,
-        "money/overview.html",
+        "billing/overview.html",
         user=user,
         now=now,
-        sums=sums,
+        balance=sums,
         months=[(month, by_month.get(month, 0)) for month in months if month >= first_month],
-        branches=spending_rows(by_sub_account, label_sub_accounts(sub_accounts))[:MAX_SUB_ACCOUNTS_SHOWN],
-        newest=newest_moves,
-        told=describe_move,
+        sub_account_spending=spending_rows(by_sub_account, label_sub_accounts(sub_accounts))[:MAX_SUB_ACCOUNTS_SHOWN],
+        newest_moves=newest_moves,
+        describe_move=describe_move,
         needs_credit=container.environments[user.mode].needs_credit,
     )
 
@@ -221,13 +221,13 @@ def prices_page(request: Request, user: CurrentUser, container: Services) -> Res
     columns = sorted({column for row in rows for column in row.now}, key=_column_sort_key)
     return render_page(
         request,
-        "money/prices.html",
+        "billing/prices.html",
         user=user,
         now=now,
         rows=rows,
         columns=[(column, column_labels(column)) for column in columns],
-        words_of=column_labels,
-        day=lambda on: f"{on.day} {on:%B %Y}",
+        column_labels=column_labels,
+        format_day=lambda on: f"{on.day} {on:%B %Y}",
         lead_cents=LEAD_CENTS,
     )
 

@@ -40,7 +40,7 @@ SAMPLE_RECIPIENT: Final = {"name": "Jane Sample", "address": "1100 Congress Ave,
 
 @dataclass(frozen=True, slots=True)
 class PriceEstimate:
-    """In cents. Where nobody can be counted yet there is no total, and `why` says what is missing."""
+    """In cents. Where nobody can be counted yet there is no total, and `explanation` says what is missing."""
 
     unit: int | None = None
     pieces: int = 0
@@ -48,11 +48,11 @@ class PriceEstimate:
     gifts: int = 0
     total: int | None = None
     credit: int | None = None
-    left_out: Mapping[str, int] | None = None
+    excluded_counts: Mapping[str, int] | None = None
     warnings: tuple[str, ...] = ()
     design_warnings: tuple[str, ...] = ()
     """Those of the warnings that are about the piece, and not about people or money."""
-    why: str = ""
+    explanation: str = ""
 
     @property
     def postage(self) -> int:
@@ -64,22 +64,27 @@ class PriceEstimate:
         return LEAD_CENTS
 
     @property
-    def is_short(self) -> bool:
+    def is_over_credit(self) -> bool:
         return self.credit is not None and self.total is not None and 0 < self.total > self.credit
 
     def for_guest(self) -> "PriceEstimate":
         """What somebody may know who is not of the account: neither what it has, nor why it does not mail to
         somebody. How many these are, they see by the number of pieces anyway."""
-        left_out_count = sum((self.left_out or {}).values())
-        left_out = {"person" if left_out_count == 1 else "people": left_out_count} if left_out_count else {}
-        return replace(self, credit=None, left_out=left_out, warnings=self.design_warnings)
+        excluded_total = sum((self.excluded_counts or {}).values())
+        excluded_counts = {"person" if excluded_total == 1 else "people": excluded_total} if excluded_total else {}
+        return replace(self, credit=None, excluded_counts=excluded_counts, warnings=self.design_warnings)
 
 
 @router.post("/compose/price")
 def price_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     estimate = estimate_form(form, user.caller, container, parse_zone(request, form.fields))
     return render_page(
-        request, "compose/price.html", user=user, price=estimate, within="/compose", is_testing=user.caller.is_testing
+        request,
+        "compose/price.html",
+        user=user,
+        price=estimate,
+        base_path="/compose",
+        is_testing=user.caller.is_testing,
     )
 
 
@@ -96,7 +101,7 @@ def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneIn
         plain_estimate = estimate_draft(
             draft_composed_order(_minimal_send(form, audience), caller, container), caller, container
         )
-        return replace(plain_estimate, why=DESIGN_UNFINISHED)
+        return replace(plain_estimate, explanation=DESIGN_UNFINISHED)
     except (Invalid, Refused) as audience_error:
         reason = _first_message(audience_error)
     try:
@@ -105,16 +110,16 @@ def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneIn
             caller,
             container,
         )
-        return PriceEstimate(unit=sample_estimate.unit, why=reason)
+        return PriceEstimate(unit=sample_estimate.unit, explanation=reason)
     except (Invalid, Refused):
-        return PriceEstimate(why=reason)
+        return PriceEstimate(explanation=reason)
 
 
 def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container) -> PriceEstimate:
     """The numbers of an estimate."""
     data = build_estimate(order_draft, caller, container)
-    left_out = {"on a suppression list": data["suppressed"], "twice or just mailed to": data["duplicates"]}
-    left_out["that mail does not reach"] = data["undeliverable"]
+    excluded_counts = {"on a suppression list": data["suppressed"], "twice or just mailed to": data["duplicates"]}
+    excluded_counts["that mail does not reach"] = data["undeliverable"]
     available_credit = _read_credit(caller, container)
     total = data["authorization_total"]
     hidden_warnings = (
@@ -130,7 +135,7 @@ def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container
         gifts=data["giftcard_total"],
         total=total,
         credit=available_credit,
-        left_out={reason: n for reason, n in left_out.items() if n},
+        excluded_counts={reason: n for reason, n in excluded_counts.items() if n},
         warnings=tuple(
             each.replace(REPEAT_ADVICE, REPEAT_HINT)
             for each in dict.fromkeys([*design_warnings, *data["warnings"]])

@@ -210,7 +210,11 @@ def schedule_context(form: Form, caller: Caller, container: Container, zone: Zon
         titles = label_sub_accounts(list_sub_accounts(tx)) if caller.sub_account_id is None else {}
         sub_account_id = sub_account_id if caller.sub_account_id is not None or sub_account_id in titles else None
         sender = read_sender(tx, caller, sub_account_id)
-    return {"titles": titles, "home": _return_address_lines(sender), **send_time_context(zone, now=container.clock())}
+    return {
+        "titles": titles,
+        "return_address": _return_address_lines(sender),
+        **send_time_context(zone, now=container.clock()),
+    }
 
 
 def _return_address_lines(sender: Any) -> list[str]:

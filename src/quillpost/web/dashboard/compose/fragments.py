@@ -29,7 +29,7 @@ class RadiusSearchView:
 
     address: str = ""
     count: int = 0
-    wanted: int = 0
+    requested_count: int = 0
     cents: int = 0
     is_testing: bool = False
     map: RadiusMap | None = None
@@ -39,19 +39,19 @@ class RadiusSearchView:
 @router.post("/compose/people")
 def people_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     context = people_context(form, user.caller, container)
-    return _render_fragment(request, "compose/people_found.html", user, form, found=context)
+    return _render_fragment(request, "compose/people.html", user, form, people=context)
 
 
 @router.post("/compose/lists")
 def lists_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     choices = find_list_choices(form, user.caller, container)
-    return _render_fragment(request, "compose/lists.html", user, form, listed=choices)
+    return _render_fragment(request, "compose/lists.html", user, form, list_choices=choices)
 
 
 @router.post("/compose/radius")
 def radius_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     result = search_radius(form, user.caller, container)
-    return _render_fragment(request, "compose/radius_found.html", user, form, around=result)
+    return _render_fragment(request, "compose/radius.html", user, form, radius_search=result)
 
 
 def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSearchView:
@@ -68,7 +68,7 @@ def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSea
     return RadiusSearchView(
         address=fields["address"],
         count=len(leads.people),
-        wanted=fields["record_count"],
+        requested_count=fields["record_count"],
         cents=leads.cents,
         is_testing=leads.are_samples,
         map=radius_map,
@@ -81,9 +81,9 @@ def _render_fragment(request: Request, template: str, user: SignedInUser, form: 
         request,
         template,
         user=user,
-        typed=form_state.values,
-        faults={},
-        has=form_state.is_selected,
-        within="/compose",
+        values=form_state.values,
+        errors={},
+        is_selected=form_state.is_selected,
+        base_path="/compose",
         **values,
     )

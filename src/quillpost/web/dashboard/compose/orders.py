@@ -130,12 +130,12 @@ def _render_confirmation(
     ]
     return render_page(
         request,
-        "compose/sure.html",
+        "compose/confirm.html",
         user=user,
         price=estimate,
-        agreed=_agreement(estimate),
-        hidden=hidden_fields,
-        due=due_at,
+        agreement=_agreement(estimate),
+        hidden_fields=hidden_fields,
+        due_at=due_at,
         is_scheduled=order_draft.request.schedule_for is not None,
         zone=zone,
         now=now,

@@ -41,15 +41,15 @@ FIND_FIELD: Final = "find"
 
 
 def page_context(request: Request, user: SignedInUser, container: Container, form: Form) -> dict[str, Any]:
-    """Values for the templates `compose/audience.html`, `compose/price.html` and `compose/when.html`. The
-    page itself gives them `typed`, `has`, `faults`, `now`, `user`, `csrf`, `once` and `zone`."""
+    """Values for the templates `compose/audience.html`, `compose/price.html` and `compose/schedule.html`.
+    The page itself gives them `values`, `is_selected`, `errors`, `now`, `user`, `csrf`, `one_time_key` and `zone`."""
     caller, zone, requested_sections = (user.caller, parse_zone(request, form.fields), form.fields.get(FIND_FIELD, ()))
     return {
         **recipients.audience_context(form, caller, container),
         **forms.schedule_context(form, caller, container, zone),
-        "around": search_radius(form, caller, container) if "radius" in requested_sections else None,
+        "radius_search": search_radius(form, caller, container) if "radius" in requested_sections else None,
         "price": estimate_form(form, caller, container, zone) if "price" in requested_sections else None,
-        "within": "/compose",
+        "base_path": "/compose",
         "is_testing": caller.is_testing,
     }
 
@@ -80,8 +80,8 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
         brands = brand_catalog.list_offered_brands(tx)
     styles = container.renderer.hands.styles.values()
     return {
-        "choices": PRODUCT_CHOICES,
-        "own": CUSTOM_INK,
+        "product_choices": PRODUCT_CHOICES,
+        "custom_ink": CUSTOM_INK,
         "hands": [
             (style.number, style.name, f"/hands/{style.number}.png?v={sample_version(style)}") for style in styles
         ],
@@ -92,7 +92,7 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
         "messages": [(each.id, f"{each.name} ({TYPE_NAMES.get(each.type, each.type)})") for each in messages],
         "brands": brands,
         "amounts": sorted({cents for brand in brands for cents in brand.amounts}),
-        "most_characters": container.limits.message_characters,
+        "max_characters": container.limits.message_characters,
     }
 
 
@@ -264,7 +264,7 @@ def render_composer(
     status: int | None = None,
     preview: ComposePreview | None = None,
 ) -> Response:
-    """The page with this in its form; with faults, each beside its field, its status is 422 or the given."""
+    """The page with this in its form; with errors, each beside its field, its status is 422 or the given."""
     form, errors = forms.reveal_return_address(form, errors or {})
     return render_form_page(
         request,
@@ -287,13 +287,13 @@ def composer_context(
     *,
     fields: Iterable[str] = (*FORM_FIELDS.values(), forms.RETURN_CHOICE_FIELD),
 ) -> dict[str, Any]:
-    """What the form has to choose from, the picture beside it, and what is told above it: whatever is wrong
+    """What the form has to choose from, the picture beside it, and the errors above it: whatever is wrong
     with none of its fields."""
     return {
         **design_context(caller, container),
-        "elsewhere": list_general_errors(errors or {}, fields),
+        "general_errors": list_general_errors(errors or {}, fields),
         "preview": preview,
-        "seen": (),
+        "seen_digests": (),
         "now": container.clock(),
     }
 

@@ -175,7 +175,7 @@ class RadiusMap:
 
     dots: str
     """One path of strokes without length, each of which is a dot."""
-    shown: int
+    dot_count: int
     miles: float
     """To the farthest."""
     ring: float
@@ -188,7 +188,7 @@ class RadiusMap:
         return MAP_SIZE
 
     @property
-    def middle(self) -> int:
+    def center(self) -> int:
         return MAP_SIZE // 2
 
 
@@ -206,7 +206,7 @@ def draw_radius_map(center: LatitudeLongitude, locations: Sequence[LatitudeLongi
     scale = max([each for each in SCALE_MILES if each * pixels_per_mile <= MAP_SIZE / 3], default=SCALE_MILES[0])
     return RadiusMap(
         dots="".join(f"M{x} {y}h0" for x, y in sorted(dots)),
-        shown=len(offsets),
+        dot_count=len(offsets),
         miles=miles,
         ring=round(miles * pixels_per_mile, 1),
         scale=scale,

@@ -80,20 +80,20 @@ _picture_cache: LruCache[Hashable, Mapping[str, bytes]] = LruCache(
 
 @dataclass(frozen=True, slots=True)
 class PreviewSide:
-    """One picture of the piece. `mark` is the same as long as the picture is: whoever has it need not get it
+    """One picture of the piece. `digest` is the same as long as the picture is: whoever has it need not get it
     again."""
 
     name: str
     picture: bytes
-    mark: str
+    digest: str
     width: int
     height: int
-    has_words: bool
+    has_message: bool
 
     @classmethod
-    def from_png(cls, name: str, picture: bytes, *, has_words: bool = False) -> "PreviewSide":
+    def from_png(cls, name: str, picture: bytes, *, has_message: bool = False) -> "PreviewSide":
         width, height = (int.from_bytes(picture[offset : offset + 4], "big") for offset in (16, 20))  # a PNG's head
-        return cls(name, picture, hashlib.sha256(picture).hexdigest()[:20], width, height, has_words)
+        return cls(name, picture, hashlib.sha256(picture).hexdigest()[:20], width, height, has_message)
 
     @property
     def title(self) -> str:
@@ -109,8 +109,8 @@ class ComposePreview:
     """The piece as it is shown: its sides, whose it is, what it says, and what is told of it."""
 
     sides: Sequence[PreviewSide]
-    whose: str
-    words: str
+    recipient_name: str
+    message: str
     is_sample_person: bool
     is_sample_message: bool
     warnings: Sequence[str]
@@ -132,13 +132,13 @@ def render_preview(
     refused_state = form.text(REFUSED_FIELD)
     response = render_form_page(
         request,
-        "compose/preview_part.html",
+        "compose/preview_fragment.html",
         user,
         FormState(form.fields, {**(find_missing_design_fields(form) if refused_state else {}), **errors}),
         status=422 if errors else 200,
         preview=preview,
         fields=sorted(set(forms.DESIGN_FORM_FIELDS.values())),
-        seen=form.fields.get("seen", ()),
+        seen_digests=form.fields.get("seen", ()),
         is_just_refused=refused_state == JUST_REFUSED,
     )
     if errors:
@@ -248,7 +248,7 @@ def draw_sides(renderer: Renderer, design: Design, copy: Copy) -> list[PreviewSi
     names = [name for name in dict.fromkeys([*layout.previews, *pictures]) if name in pictures]
     message_side = layout.message_side.name
     sides = [
-        PreviewSide.from_png(name, pictures[name], has_words=layout.previews.get(name) == message_side)
+        PreviewSide.from_png(name, pictures[name], has_message=layout.previews.get(name) == message_side)
         for name in names
     ]
     return sides + ([PreviewSide.from_png("envelope", preview.envelope)] if preview.envelope else [])

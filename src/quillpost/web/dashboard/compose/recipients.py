@@ -89,13 +89,13 @@ class ListChoices:
     """The lists to choose from, and how many are chosen."""
 
     lists: Sequence[MailingList]
-    chosen: frozenset[int]
-    more: bool
+    selected_ids: frozenset[int]
+    has_more: bool
     """Whether there are others that a search would find."""
 
     @property
-    def people(self) -> int:
-        return sum(each.total_recipients for each in self.lists if each.id in self.chosen)
+    def recipient_count(self) -> int:
+        return sum(each.total_recipients for each in self.lists if each.id in self.selected_ids)
 
 
 def audience_kind(form: Form) -> str:
@@ -245,10 +245,10 @@ def audience_context(
     """What the audience's templates need beside what is typed."""
     kind = audience_kind(form)
     return {
-        "record_words": RECORD_LABELS,
-        "listed": find_list_choices(form, caller, container, allowed_ids=allowed_ids),
-        "found": people_context(form, caller, container) if kind in (PEOPLE, LISTS) else None,
-        "most_people": container.limits.inline_recipients,
+        "record_labels": RECORD_LABELS,
+        "list_choices": find_list_choices(form, caller, container, allowed_ids=allowed_ids),
+        "people": people_context(form, caller, container) if kind in (PEOPLE, LISTS) else None,
+        "max_people": container.limits.inline_recipients,
         "has_radius": allowed_ids is None,
         "lead_cents": LEAD_CENTS,
     }
@@ -261,12 +261,12 @@ def people_context(form: Form, caller: Caller, container: Container) -> dict[str
         pasted = parse_pasted(form, limit) if audience_kind(form) == PEOPLE else PastedPeople()
         names = list_first_names(form, caller, container)
     except Invalid as error:
-        return {"count": 0, "faults": [each for messages in error.fields.values() for each in messages], "names": []}
+        return {"count": 0, "errors": [each for messages in error.fields.values() for each in messages], "names": []}
     count = len(pasted.rows)
     if count > limit:
-        return {"count": 0, "faults": [TOO_MANY_PEOPLE.format(limit)], "names": names}
+        return {"count": 0, "errors": [TOO_MANY_PEOPLE.format(limit)], "names": names}
     errors = describe_errors(find_errors(pasted))
-    return {"count": count, "faults": errors, "names": names}
+    return {"count": count, "errors": errors, "names": names}
 
 
 def _read_person(form: Form) -> dict[str, str | None]:

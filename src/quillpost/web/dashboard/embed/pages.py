@@ -129,7 +129,7 @@ def _require_allowance(allowance: RateLimitStatus) -> None:
 def _render_error(request: Request, error: Exception) -> Response:
     api_response = respond_to_error(request, error)
     message = error.message if isinstance(error, SHOWN_ERRORS) else str(error)
-    response = render_page(request, "embed/words.html", status=api_response.status_code, message=message)
+    response = render_page(request, "embed/error.html", status=api_response.status_code, message=message)
     if "Retry-After" in api_response.headers:
         response.headers["Retry-After"] = api_response.headers["Retry-After"]
     return response
@@ -183,7 +183,9 @@ def people_in_frame(request: Request, visit: VisitWithForm, container: Services)
         people_values = recipients.people_context(form, guest.caller, container)
         values = FormState(form.fields).values
         base_path = request.url.path.removesuffix("/people")
-        return render_page(request, "compose/people_found.html", typed=values, found=people_values, within=base_path)
+        return render_page(
+            request, "compose/people.html", values=values, errors={}, people=people_values, base_path=base_path
+        )
 
     return respond_in_frame(request, visit, respond)
 
@@ -196,7 +198,7 @@ def price_in_frame(request: Request, visit: VisitWithForm, container: Services) 
             request,
             "compose/price.html",
             price=price,
-            within=request.url.path.removesuffix("/price"),
+            base_path=request.url.path.removesuffix("/price"),
             is_testing=guest.caller.is_testing,
         )
 
@@ -224,9 +226,9 @@ def store_frame_send(request: Request, visit: VisitWithForm, container: Services
             request,
             "embed/ready.html",
             url=f"{base_url(request)}/api/v2/stored_send/{name}/{stored_id}",
-            piece=name,
+            product=name,
             origin=guest.origin,
-            pieces=estimate.pieces,
+            item_count=estimate.pieces,
         )
 
     return respond_in_frame(request, visit, respond)
@@ -305,7 +307,7 @@ def _render_frame(
         has_inline_images=True,
         can_upload=False,
         price=price,
-        within=base_path,
+        base_path=base_path,
         is_testing=caller.is_testing,
         **values,
         **recipients.audience_context(form, caller, container, allowed_ids=guest.mailing_list_ids),
@@ -322,7 +324,7 @@ def sites_page(request: Request, user: ConfirmedOwner, container: Services) -> R
     with container.db.transaction(user.tenant) as tx:
         origins = read_embed_origins(tx, user.here.account_id)
     form = FormState({"origins": ["\n".join(origins)]})
-    return render_settings_page(request, SITES_TEMPLATE, user, container, form=form, sites=origins, most=MAX_ORIGINS)
+    return render_settings_page(request, SITES_TEMPLATE, user, container, form=form, max_origins=MAX_ORIGINS)
 
 
 @router.post(SITES_PATH)
@@ -333,7 +335,5 @@ def change_sites(request: Request, user: ConfirmedOwner, form: PostedForm, conta
             update_embed_origins(tx, user.here.account_id, lines, user.actor, now=container.clock())
     except Invalid as error:
         form_state = FormState.from_error(form, error, default_field="origins")
-        return render_settings_page(
-            request, SITES_TEMPLATE, user, container, form=form_state, sites=(), most=MAX_ORIGINS
-        )
+        return render_settings_page(request, SITES_TEMPLATE, user, container, form=form_state, max_origins=MAX_ORIGINS)
     return redirect(SITES_PATH, flash="origins_changed")

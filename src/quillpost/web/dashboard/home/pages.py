@@ -44,7 +44,7 @@ PERIODS: Final = (7, 30, 90)
 DEFAULT_PERIOD = 30
 RECENT_ORDERS_PAGE = PageRequest(page=1, per_page=5)
 LIVE_FRAGMENTS: Final[Mapping[str, str]] = {
-    "needs": "home/needs.html",
+    "needs": "home/alerts.html",
     "steps": "home/steps.html",
     "figures": "home/figures.html",
     "days": "home/days.html",
@@ -83,7 +83,7 @@ def stream_home(request: Request, account_id: str, container: Services, user: Cu
     def draw() -> Mapping[str, str]:
         context = _live_context(user, container, period, zone, now=container.clock())
         return {
-            name: rendering.render_template(template, who=user, zone=zone, period=period, **context)
+            name: rendering.render_template(template, user=user, zone=zone, period=period, **context)
             for name, template in LIVE_FRAGMENTS.items()
         }
 
@@ -100,12 +100,12 @@ def _live_context(
     with container.db.transaction(tenant_scope) as tx:
         return {
             "steps": steps,
-            "happened": read_daily_activity(tx, tenant_scope, days=period, zone=zone, now=now),
-            "recent": list_orders(container.db, tx, tenant_scope, RECENT_ORDERS_PAGE, OrderQuery()),
-            "journey": count_by_status,
-            "piece_words": product_label,
-            "pieces_words": item_count_label,
-            "needs": [*list_alerts(tx, user, container, now=now), *_return_address_alerts(tx, user)],
+            "activity": read_daily_activity(tx, tenant_scope, days=period, zone=zone, now=now),
+            "recent_orders": list_orders(container.db, tx, tenant_scope, RECENT_ORDERS_PAGE, OrderQuery()),
+            "count_by_status": count_by_status,
+            "product_label": product_label,
+            "item_count_label": item_count_label,
+            "alerts": [*list_alerts(tx, user, container, now=now), *_return_address_alerts(tx, user)],
             "now": now,
         }
 
@@ -145,11 +145,11 @@ def add_not_found_page(app: FastAPI) -> None:
             return respond_to_error(request, error)
         user = await find_user_if_available(request)
         if is_fragment(request):
-            return render_page(request, "part_trouble.html", user=user, status=404, message=GONE_MESSAGE)
+            return render_page(request, "error_fragment.html", user=user, status=404, message=GONE_MESSAGE)
         other_mode = await _find_in_other_mode(request, user)
         if other_mode is not None:
-            return render_page(request, "other_mode.html", user=user, found=other_mode)
-        return render_page(request, "missing.html", user=user, status=404)
+            return render_page(request, "other_mode.html", user=user, other_mode=other_mode)
+        return render_page(request, "not_found.html", user=user, status=404)
 
     app.add_exception_handler(NotFound, handle_not_found)
     app.add_exception_handler(404, handle_not_found)
@@ -160,7 +160,7 @@ async def _find_in_other_mode(request: Request, user: SignedInUser | None) -> Ot
     if user is None or request.method not in ("GET", "HEAD"):
         return None
     try:
-        return await run_in_threadpool(find_in_other_mode, request.app.state.parts.db, user, request.url.path)
+        return await run_in_threadpool(find_in_other_mode, request.app.state.container.db, user, request.url.path)
     except Unavailable:
         return None
 

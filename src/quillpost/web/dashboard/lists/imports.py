@@ -58,7 +58,9 @@ def import_page(request: Request, user: CurrentUser, container: Services) -> Res
     """It calls the API with a token of its reader's session: so a large file is sent with its progress."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
         mailing_list = find_query_list(tx, request)
-    return render_list_page(request, "import.html", user, container, into=mailing_list, no_street=STREET_COLUMN_MISSING)
+    return render_list_page(
+        request, "import.html", user, container, mailing_list=mailing_list, no_street_message=STREET_COLUMN_MISSING
+    )
 
 
 @router.get(IMPORT_PATH)
@@ -66,10 +68,10 @@ def single_import_page(request: Request, import_id: str, user: CurrentUser, cont
     list_import, mailing_list = _find_import(container, user, import_id)
     return render_list_page(
         request,
-        "one_import.html",
+        "import_details.html",
         user,
         container,
-        list=mailing_list,
+        mailing_list=mailing_list,
         **_import_context(container, list_import, mailing_list),
     )
 
@@ -84,7 +86,7 @@ def stream_import(request: Request, import_id: str, user: CurrentUser, container
         list_import, mailing_list = _find_import(container, user, str(number))
         context = _import_context(container, list_import, mailing_list)
         html = rendering.render_template(
-            "lists/import_state.html", zone=zone, now=container.clock(), list=mailing_list, **context
+            "lists/import_state.html", zone=zone, now=container.clock(), mailing_list=mailing_list, **context
         )
         return {"state": html} | ({"over": list_import.status} if list_import.is_finished else {})
 
@@ -109,8 +111,11 @@ def cancel_page(request: Request, import_id: str, user: CurrentUser, container: 
         request,
         user,
         title=f"Stop importing “{list_import.file_name}”?",
-        means=[f"Nobody of the file comes onto “{mailing_list.description}”.", "You can import it again at any time."],
-        button="Stop the import",
+        consequences=[
+            f"Nobody of the file comes onto “{mailing_list.description}”.",
+            "You can import it again at any time.",
+        ],
+        button_label="Stop the import",
         back_url=_import_path(list_import),
     )
 
@@ -139,14 +144,14 @@ def _import_context(container: Container, list_import: Import, mailing_list: Mai
         with container.db.system_transaction() as tx:
             rejects = import_queries.list_first_rejects(tx, list_import.id, limit=MAX_REJECTS_SHOWN)
     return {
-        "work": list_import,
-        "rejects": rejects,
+        "list_import": list_import,
+        "rejected_rows": rejects,
         "warnings": build_warnings(list_import.columns),
-        "has_street": has_street_column(list_import.columns) or mailing_list.is_suppression_list,
+        "has_street_column": has_street_column(list_import.columns) or mailing_list.is_suppression_list,
         "has_report": bool(rejects) and list_import.file_key is not None,
-        "back": list_path(mailing_list.id),
-        "field_title": field_label,
-        "reason_in_words": reason_label,
+        "list_url": list_path(mailing_list.id),
+        "field_label": field_label,
+        "reason_label": reason_label,
     }
 
 
@@ -300,9 +305,9 @@ def _render_paste_page(
         user,
         container,
         form=form,
-        own=[each for each in offered_lists if each.kept_for is None],
-        looked=inspection,
-        fields=[(field, field_label(field)) for field in IMPORT_FIELDS],
+        lists=[each for each in offered_lists if each.kept_for is None],
+        inspection=inspection,
+        field_options=[(field, field_label(field)) for field in IMPORT_FIELDS],
         samples=[] if inspection is None else _samples(inspection),
         warnings=[] if inspection is None else _warnings(inspection, is_suppression=is_suppression),
     )

@@ -85,7 +85,7 @@ def render_list_page(
     **values: Any,
 ) -> Response:
     return render_form_page(
-        request, f"lists/{template}", user, form, now=container.clock(), kinds=SOURCE_LABELS, **values
+        request, f"lists/{template}", user, form, now=container.clock(), source_labels=SOURCE_LABELS, **values
     )
 
 
@@ -160,8 +160,8 @@ def lists_page(request: Request, user: CurrentUser, container: Services) -> Resp
         user,
         container,
         page=page,
-        sought=search_text,
-        barring=suppression_list_count,
+        search_text=search_text,
+        suppression_list_count=suppression_list_count,
         titles=titles,
     )
 
@@ -207,7 +207,9 @@ def read_list_fields(form: Form) -> Mapping[str, Any]:
 def _render_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
     with container.db.transaction(build_tenant(user.caller)) as tx:
         titles = list_sub_account_titles(tx, user)
-    return render_list_page(request, "new.html", user, container, form=form, titles=titles, bars_by=SUPPRESS_BY_LABELS)
+    return render_list_page(
+        request, "new.html", user, container, form=form, titles=titles, suppress_by_labels=SUPPRESS_BY_LABELS
+    )
 
 
 SUPPRESSION_PATH = "/lists/suppression"
@@ -254,10 +256,10 @@ def _render_suppression_page(
         container,
         form=form,
         page=page,
-        forgotten=erased_count,
-        most_counted=MAX_COUNTED,
-        bars_by=SUPPRESS_BY_LABELS,
-        answer=lookup,
+        erased_count=erased_count,
+        max_counted=MAX_COUNTED,
+        suppress_by_labels=SUPPRESS_BY_LABELS,
+        lookup=lookup,
     )
 
 
@@ -286,14 +288,14 @@ def people_page(request: Request, list_id: str, user: CurrentUser, container: Se
         "people.html",
         user,
         container,
-        list=mailing_list,
+        mailing_list=mailing_list,
         tab="people",
         people=[(recipient, serialize_deliverability(recipient.person)) for recipient in result.recipients],
         page=page,
-        sought=search_text,
-        is_cut=result.is_truncated,
-        is_deep=is_too_deep,
-        looks_everywhere=searches_substrings(mailing_list),
+        search_text=search_text,
+        is_truncated=result.is_truncated,
+        is_too_deep=is_too_deep,
+        searches_substrings=searches_substrings(mailing_list),
     )
 
 
@@ -302,7 +304,9 @@ def imports_page(request: Request, list_id: str, user: CurrentUser, container: S
     with container.db.transaction(build_tenant(user.caller)) as tx:
         mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
         imports = import_queries.list_recent_imports(tx, mailing_list.id, limit=MAX_IMPORTS_SHOWN)
-    return render_list_page(request, "imports.html", user, container, list=mailing_list, tab="imports", imports=imports)
+    return render_list_page(
+        request, "imports.html", user, container, mailing_list=mailing_list, tab="imports", imports=imports
+    )
 
 
 @router.get("/lists/{list_id}/export.csv")

@@ -90,15 +90,15 @@ def change_recipient(
 @router.get(f"{RECIPIENT_PATH}/remove")
 def remove_page(request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services) -> Response:
     mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
-    means = ["Mail to them that is under way goes on.", "Nothing else that is known of them is touched."]
+    consequences = ["Mail to them that is under way goes on.", "Nothing else that is known of them is touched."]
     if mailing_list.is_suppression_list:
-        means = ["From then on they are mailed to again, unless another suppression list holds them back."]
+        consequences = ["From then on they are mailed to again, unless another suppression list holds them back."]
     return render_confirmation(
         request,
         user,
         title=f"Take {_display_name(recipient)} off “{mailing_list.description}”?",
-        means=means,
-        button="Take them off the list",
+        consequences=consequences,
+        button_label="Take them off the list",
         back_url=_recipient_path(mailing_list, recipient),
     )
 
@@ -174,11 +174,11 @@ def _render_form(
         user,
         container,
         form=FormState(form.fields, errors),
-        list=mailing_list,
-        known=recipient,
-        name=None if recipient is None else _display_name(recipient),
-        reach=None if recipient is None else serialize_deliverability(recipient.person),
-        custom=CUSTOM_FIELDS,
+        mailing_list=mailing_list,
+        recipient=recipient,
+        recipient_name=None if recipient is None else _display_name(recipient),
+        deliverability=None if recipient is None else serialize_deliverability(recipient.person),
+        custom_fields=CUSTOM_FIELDS,
     )
 
 
@@ -212,11 +212,11 @@ def _render_erase_page(
         user,
         container,
         form=form,
-        list=mailing_list,
-        known=recipient,
-        name=_display_name(recipient),
-        found=erasure_preview,
-        back=_recipient_path(mailing_list, recipient),
+        mailing_list=mailing_list,
+        recipient=recipient,
+        recipient_name=_display_name(recipient),
+        erasure_preview=erasure_preview,
+        back_url=_recipient_path(mailing_list, recipient),
         is_testing=user.caller.is_testing,
     )
 

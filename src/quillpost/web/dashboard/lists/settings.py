@@ -80,18 +80,18 @@ def merge_list(request: Request, list_id: str, user: CurrentUser, form: PostedFo
 @router.get("/lists/{list_id}/dedupe")
 def dedupe_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
     mailing_list = find_list(container, user, list_id)
-    means = [
+    consequences = [
         "An address is on a list once anyway. This looks at those of whom only an e-mail is known.",
         "Of each e-mail the oldest entry stays.",
     ]
     if not mailing_list.is_suppression_list:
-        means.append("And none does where somebody of the same name and e-mail is here with an address.")
+        consequences.append("And none does where somebody of the same name and e-mail is here with an address.")
     return render_confirmation(
         request,
         user,
         title=f"Remove doubles from “{mailing_list.description}”?",
-        means=means,
-        button="Remove doubles",
+        consequences=consequences,
+        button_label="Remove doubles",
         back_url=list_path(mailing_list.id, tab="settings"),
     )
 
@@ -111,11 +111,11 @@ def key_page(request: Request, list_id: str, user: CurrentUser, container: Servi
         request,
         user,
         title=f"A new key for “{mailing_list.description}”?",
-        means=[
+        consequences=[
             "The old key, and the address with it, stop at once.",
             "Whatever puts people on this list by it, such as a form of your website, needs the new one.",
         ],
-        button="Make a new key",
+        button_label="Make a new key",
         back_url=list_path(mailing_list.id, tab="settings"),
     )
 
@@ -157,21 +157,21 @@ def delete_list(request: Request, list_id: str, user: CurrentUser, _form: Posted
 def _render_delete_page(
     request: Request, user: SignedInUser, mailing_list: MailingList, *, error_message: str | None = None
 ) -> Response:
-    means = ["Subscriptions to its events end with it, and its key stops.", "Mail that was sent goes on."]
+    consequences = ["Subscriptions to its events end with it, and its key stops.", "Mail that was sent goes on."]
     if mailing_list.total_recipients:
         people_label = (
             "one person" if mailing_list.total_recipients == 1 else f"{mailing_list.total_recipients:,} people"
         )
-        means.insert(0, f"The {people_label} on it are deleted with it. Export it first if you may need them.")
+        consequences.insert(0, f"The {people_label} on it are deleted with it. Export it first if you may need them.")
     if mailing_list.is_suppression_list:
-        means.append("Whoever is on it may be mailed to from then on.")
-    means.append("It cannot be deleted while an order waits for it, or an automation on it is switched on.")
+        consequences.append("Whoever is on it may be mailed to from then on.")
+    consequences.append("It cannot be deleted while an order waits for it, or an automation on it is switched on.")
     return render_confirmation(
         request,
         user,
         title=f"Delete “{mailing_list.description}”?",
-        means=means,
-        button="Delete the list",
+        consequences=consequences,
+        button_label="Delete the list",
         back_url=list_path(mailing_list.id, tab="settings"),
         error_message=error_message,
     )
@@ -207,12 +207,12 @@ def _render_settings_page(
         user,
         container,
         form=form,
-        list=mailing_list,
+        mailing_list=mailing_list,
         tab="settings",
         titles=titles,
-        bars_by=SUPPRESS_BY_LABELS,
-        hook=f"{container.base_url}/hooks/lists/{key}" if key else None,
-        key=key,
+        suppress_by_labels=SUPPRESS_BY_LABELS,
+        webhook_url=f"{container.base_url}/hooks/lists/{key}" if key else None,
+        list_key=key,
     )
 
 
@@ -231,7 +231,7 @@ def _render_merge_page(
         user,
         container,
         form=form,
-        list=mailing_list,
-        others=other_lists[:MAX_LISTS_OFFERED],
+        mailing_list=mailing_list,
+        other_lists=other_lists[:MAX_LISTS_OFFERED],
         total=page.total,
     )

@@ -119,17 +119,17 @@ def _render_cancel_page(
 ) -> Response:
     item_count = order.pieces
     not_printed_note = f"None of its {item_count:,} pieces is printed" if item_count > 1 else "It is not printed"
-    means = [*_cancellation_cost_notes(order, not_printed_note)]
-    means += ["It cannot be begun again. To mail it after all, send it anew."]
-    means += ["It has many pieces: this may take a minute."] if item_count > LARGE_ORDER_ITEMS else []
+    consequences = [*_cancellation_cost_notes(order, not_printed_note)]
+    consequences += ["It cannot be begun again. To mail it after all, send it anew."]
+    consequences += ["It has many pieces: this may take a minute."] if item_count > LARGE_ORDER_ITEMS else []
     return render_confirmation(
         request,
         user,
         title=f"Cancel order {order.id}?",
-        means=means,
-        button="Cancel the order",
+        consequences=consequences,
+        button_label="Cancel the order",
         back_url=f"/orders/{order.id}",
-        crumbs=[("/orders", "Orders"), (f"/orders/{order.id}", f"Order {order.id}")],
+        breadcrumbs=[("/orders", "Orders"), (f"/orders/{order.id}", f"Order {order.id}")],
         error_message=error_message,
     )
 
@@ -157,8 +157,7 @@ def _render_change_page(
         user,
         form,
         order=order,
-        piece=product_label(order),
-        others=form.list_errors_outside(("message", "send_on", GENERAL_ERROR_FIELD)),
+        general_errors=form.list_errors_outside(("message", "send_on", GENERAL_ERROR_FIELD)),
         **send_time_context(parse_zone(request, form.fields), now=container.clock()),
     )
 
@@ -245,14 +244,14 @@ def _render_resend_page(
         form = FormState(form.fields, form.errors or _to_form_errors(error).fields)
     return render_form_page(
         request,
-        "orders/again.html",
+        "orders/resend.html",
         user,
         form,
         order=order,
-        piece=product_label(order),
+        product=product_label(order),
         price=price,
         is_priced=is_priced,
-        agreed=_agreement(price) if price else "",
+        agreement=_agreement(price) if price else "",
         **send_time_context(parse_zone(request, form.fields), now=container.clock()),
     )
 

@@ -78,7 +78,7 @@ class OrderListFilters:
         return bool(self.form_values)
 
     @property
-    def dates_fault(self) -> str:
+    def dates_error(self) -> str:
         """What is wrong with the days, if anything is."""
         return DATES_REVERSED if self.since and self.until and self.since > self.until else ""
 

@@ -5,7 +5,7 @@ What is stored is the day of the carrier's own clock, or of UTC where nobody saw
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
@@ -82,7 +82,12 @@ def _delivery_day(item: Item, facts: Sequence[sa.Row[Any]], zone: ZoneInfo) -> d
 
 router = APIRouter(include_in_schema=False)
 
-LIVE_FRAGMENTS = ("state", "way", "numbers", "card")
+LIVE_FRAGMENTS: Final[Mapping[str, str]] = {
+    "state": "orders/item_state.html",
+    "way": "orders/item_steps.html",
+    "numbers": "orders/item_numbers.html",
+    "card": "orders/item_card.html",
+}
 """What of a piece's page changes while one looks on: each is a template."""
 PAGE_SIZE = 50
 MAX_RESULTS = 100
@@ -115,18 +120,17 @@ def items_page(
         days = read_delivery_days(tx, result_page.rows, get_zone(request))
     return render_page(
         request,
-        "orders/items_found.html" if is_fragment(request) else "orders/items.html",
+        "orders/items_fragment.html" if is_fragment(request) else "orders/items.html",
         user=user,
         order=order,
-        piece=labels.product_label(order),
-        listed=result_page,
-        days=days,
-        is_cut=is_cut,
-        typed={"status": item_status.value if item_status else "", "q": name},
+        page=result_page,
+        delivery_days=days,
+        is_truncated=is_cut,
+        values={"status": item_status.value if item_status else "", "q": name},
         statuses=[(each.value, labels.item_status_label(order, each)) for each in ItemStatus if order.tally[each]],
-        whom=labels.recipient_label,
-        status_words=labels.item_status_label,
-        given_address=labels.entered_address,
+        recipient_label=labels.recipient_label,
+        status_label=labels.item_status_label,
+        entered_address=labels.entered_address,
     )
 
 
@@ -140,11 +144,11 @@ def item_page(request: Request, order_id: str, item_id: str, user: CurrentUser, 
         user=user,
         **live_values,
         now=container.clock(),
-        piece=labels.product_label(order),
-        name=labels.recipient_label(item),
-        given=labels.entered_address(item),
-        printed=labels.printed_address(item),
-        extras=_extra_fields(item),
+        product=labels.product_label(order),
+        recipient_name=labels.recipient_label(item),
+        entered_address=labels.entered_address(item),
+        printed_address=labels.printed_address(item),
+        extra_fields=_extra_fields(item),
     )
 
 
@@ -159,8 +163,8 @@ def stream_item(
     def draw() -> Mapping[str, str]:
         live_values = _live_context(user, container, number, item_number, zone)
         return {
-            name: rendering.render_template(f"orders/item_{name}.html", zone=zone, **live_values)
-            for name in LIVE_FRAGMENTS
+            name: rendering.render_template(template, zone=zone, **live_values)
+            for name, template in LIVE_FRAGMENTS.items()
         }
 
     return stream_response(request, user, ("item", item_number), draw)
@@ -177,12 +181,12 @@ def _live_context(
             "order": items.read_order(tx, order_id),
             "item": item,
             "card": card,
-            "can_take_back": _can_take_back(card),
+            "can_void_card": _can_take_back(card),
             "steps": order_queries.list_item_steps(tx, item),
             "price": order_queries.read_item_price(tx, item.id),
-            "day": read_delivery_days(tx, [item], zone).get(item.id),
-            "told_day": date_if_midnight,
-            "status_words": labels.item_status_label,
+            "delivery_day": read_delivery_days(tx, [item], zone).get(item.id),
+            "date_if_midnight": date_if_midnight,
+            "status_label": labels.item_status_label,
         }
 
 
@@ -284,12 +288,12 @@ def _render_take_back_page(
         return redirect(f"/orders/{order_id}/items/{item_id}", flash="giftcard_not_there")
     return render_form_page(
         request,
-        "orders/take_back.html",
+        "orders/void_giftcard.html",
         user,
         form,
         order=order,
         item=item,
         card=card,
-        name=recipient_label(item),
-        others=form.list_errors_outside(("reason",)),
+        recipient_name=recipient_label(item),
+        general_errors=form.list_errors_outside(("reason",)),
     )

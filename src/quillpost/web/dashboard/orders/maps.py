@@ -135,15 +135,15 @@ SAMPLED_ITEMS_SQL = sa.text(
 
 
 class MapGroup(StrEnum):
-    """What becomes of a piece, in the colours of the map."""
+    """What becomes of a piece, in the colors of the map."""
 
     IN_TRANSIT = "On the way"
     DELIVERED = "Delivered"
     RETURNED = "Came back"
 
     @property
-    def colour(self) -> str:
-        """The state whose colour it has."""
+    def color(self) -> str:
+        """The status whose color it has."""
         return {"On the way": "in-transit", "Delivered": "delivered"}.get(self.value, "returned-to-sender")
 
 
@@ -188,12 +188,12 @@ class MapTown:
 
 @dataclass(slots=True)
 class OrderMap:
-    """`elsewhere` are those that no circle stands for, in words."""
+    """`off_map_counts` are those that no circle stands for, in words."""
 
-    looked_at: int
+    sampled_count: int
     circles: list[MapCircle] = field(default_factory=list)
     towns: list[MapTown] = field(default_factory=list)
-    elsewhere: dict[str, int] = field(default_factory=dict)
+    off_map_counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def memory_size(self) -> int:
@@ -315,7 +315,7 @@ def new_map_cache() -> MapCache:
 def map_page(request: Request, order_id: str, user: CurrentUser, container: Services) -> Response:
     """A part of the order's page, or a page by itself."""
     number = parse_path_id(order_id)
-    cache: MapCache = request.app.state.order_maps
+    cache: MapCache = request.app.state.order_map_cache
     with container.db.transaction(build_tenant(user.caller)) as tx:
         order = items.read_order(tx, number)
         status_counts = tuple(order.tally.values())
@@ -324,11 +324,11 @@ def map_page(request: Request, order_id: str, user: CurrentUser, container: Serv
         )
     return render_page(
         request,
-        "orders/map_part.html" if is_fragment(request) else "orders/map.html",
+        "orders/map_fragment.html" if is_fragment(request) else "orders/map.html",
         user=user,
         order=order,
-        places=order_map,
-        pieces=sum(status_counts),
+        order_map=order_map,
+        item_count=sum(status_counts),
         groups=list(MapGroup),
         size=(MAP_WIDTH, MAP_HEIGHT),
     )

@@ -64,18 +64,18 @@ def orders_page(request: Request, user: CurrentUser, container: Services, page: 
         titles = label_sub_accounts(list_sub_accounts(tx)) if user.here.sub_account_id is None else {}
     return render_page(
         request,
-        "orders/found.html" if is_fragment(request) else "orders/list.html",
+        "orders/list_fragment.html" if is_fragment(request) else "orders/list.html",
         user=user,
         now=container.clock(),
-        listed=listing,
-        wanted=filters,
-        is_part=is_fragment(request),
-        typed=filters.form_values,
+        listing=listing,
+        filters=filters,
+        is_fragment=is_fragment(request),
+        values=filters.form_values,
         titles=titles,
         statuses=STATUS_LABELS,
         types=TYPE_LABELS,
-        journey=count_by_status,
-        piece_words=product_label,
+        count_by_status=count_by_status,
+        product_label=product_label,
     )
 
 
@@ -148,7 +148,7 @@ class OrderView:
     """Why it is paused, in words for whoever sent it."""
 
     @property
-    def told(self) -> list[str]:
+    def hold_notices(self) -> list[str]:
         return [*self.not_ready, *self.hold_reasons]
 
     not_mailed: Sequence[NotMailedCount] = ()
@@ -167,11 +167,11 @@ class OrderView:
         return f"for {self.order.recipient_count:,} recipients" if self.order.not_mailed else None
 
     @property
-    def tally(self) -> dict[str, int]:
+    def status_counts(self) -> dict[str, int]:
         return labels.count_by_status(self.order)
 
     @property
-    def means(self) -> str:
+    def explanation(self) -> str:
         return labels.explain_status(self.order)
 
     @property
@@ -193,11 +193,11 @@ class OrderView:
         return sum(n for status, n in self.order.tally.items() if status not in excluded_statuses)
 
     @property
-    def in_trouble(self) -> int:
+    def problem_count(self) -> int:
         return self.order.tally[ItemStatus.FAILED] + self.order.tally[ItemStatus.RETURNED_TO_SENDER]
 
     @property
-    def can_be_sent_again(self) -> bool:
+    def can_resend(self) -> bool:
         """What failed is not sent again, wherever it did."""
         return self._not_failed > 0 and self.order.status is not OrderStatus.CANCELLED
 
@@ -216,17 +216,17 @@ def order_page(request: Request, order_id: str, user: CurrentUser, container: Se
         "orders/order.html",
         user=user,
         **live_context(container, view),
-        piece=labels.product_label(order),
-        branch=sub_account,
+        product=labels.product_label(order),
+        sub_account=sub_account,
         lists=list(mailing_lists.values()),
-        more_lists=max(0, len(order.mailing_list_ids) - MAX_LISTS_SHOWN),
-        hand=style.name if style else None,
+        more_list_count=max(0, len(order.mailing_list_ids) - MAX_LISTS_SHOWN),
+        style_name=style.name if style else None,
         ink=Ink.parse(order.handwriting_color),
-        size=labels.font_size_label(order),
-        method=labels.METHOD_LABELS.get(order.method, order.method),
-        return_lines=_return_address_lines(order),
+        size_label=labels.font_size_label(order),
+        method_label=labels.METHOD_LABELS.get(order.method, order.method),
+        return_address=_return_address_lines(order),
         metadata=metadata_entries(order.metadata),
-        item=request.query_params.get("item", ""),
+        item_id=request.query_params.get("item", ""),
     )
 
 
@@ -268,7 +268,7 @@ def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
 
 
 def live_context(container: Container, view: OrderView) -> dict[str, Any]:
-    return {"shown": view, "order": view.order, "now": container.clock()}
+    return {"view": view, "order": view.order, "now": container.clock()}
 
 
 def metadata_entries(metadata: str | None) -> list[tuple[str, str]]:

@@ -61,17 +61,17 @@ def pictures_fragment(
             error_message = error.message
     return render_page(
         request,
-        "orders/looks_part.html" if is_fragment(request) else "orders/looks.html",
+        "orders/previews_fragment.html" if is_fragment(request) else "orders/previews.html",
         user=user,
         order=order,
-        piece=product_label(order),
+        product=product_label(order),
         item=shown_item,
-        whom=recipient_label,
-        names=[name for name, _ in pictures],
-        before=previous_id,
-        after=next_id,
-        trouble=error_message,
-        is_alone=bool(alone),
+        recipient_label=recipient_label,
+        side_names=[name for name, _ in pictures],
+        previous_id=previous_id,
+        next_id=next_id,
+        error_message=error_message,
+        is_single=bool(alone),
         etag=_picture_key(order, shown_item)[:12] if shown_item else "",
     )
 
@@ -121,7 +121,7 @@ def _neighbor_ids(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | N
 
 
 def _draw_pictures(request: Request, container: Container, order: Order, item: Item) -> Sequence[SidePicture]:
-    cache: PictureCache = request.app.state.order_looks
+    cache: PictureCache = request.app.state.order_preview_cache
 
     def draw() -> Sequence[SidePicture]:
         preview = draw_item(container.production, order, item)

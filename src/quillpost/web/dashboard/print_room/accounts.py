@@ -46,7 +46,9 @@ def accounts_page(
     with container.db.system_transaction() as tx:
         accounts = account_queries.list_accounts(tx, parse_page(page), mode=user.mode, month=month, search=search_text)
     path = f"{ACCOUNTS_PATH}?{urlencode({'find': search_text})}" if search_text else ACCOUNTS_PATH
-    return render_room_page(request, "accounts.html", user, container, page=accounts, find=search_text, address=path)
+    return render_room_page(
+        request, "accounts.html", user, container, page=accounts, search_text=search_text, list_url=path
+    )
 
 
 @router.get(f"{ACCOUNTS_PATH}/{{account_id}}")
@@ -132,8 +134,8 @@ def brands_page(request: Request, user: CurrentOperator, container: Services) ->
         user,
         container,
         brands=brands,
-        free=free_counts,
-        most=stock.MAX_FREE_COUNT,
+        free_counts=free_counts,
+        max_free_count=stock.MAX_FREE_COUNT,
         groups=BRAND_GROUPS,
     )
 
@@ -200,11 +202,11 @@ def withdraw_brand_page(request: Request, code: str, user: CurrentOperator, cont
         request,
         user,
         title=f"Withdraw {brand.title}?",
-        means=[
+        consequences=[
             "From now on no sender can choose it.",
             "Orders that have it go on, and cards that were sent can be claimed. You can offer it again.",
         ],
-        button="Withdraw it",
+        button_label="Withdraw it",
         back_url=BRANDS_PATH,
     )
 
@@ -239,5 +241,5 @@ def _render_brand_form(
 ) -> Response:
     form_state = regroup_errors(form, FORM_FIELDS, "title")
     return render_room_page(
-        request, "brand.html", user, container, form=form_state, brand=brand, groups=BRAND_GROUPS.items()
+        request, "brand_form.html", user, container, form=form_state, brand=brand, groups=BRAND_GROUPS.items()
     )

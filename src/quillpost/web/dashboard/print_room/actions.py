@@ -110,12 +110,12 @@ def reoffer_page(request: Request, batch_id: str, user: CurrentOperator, contain
         request,
         user,
         title=f"Offer {batch_reference(batch.id)} to another printer?",
-        means=[
+        consequences=[
             f"It was offered to {batch.partner or 'nobody yet'}. From now on it is offered to "
             f"{container.environments[user.mode].partner}.",
             "Only you can know that the former one does not have it. If it does, people are mailed twice.",
         ],
-        button="They do not have it: offer it anew",
+        button_label="They do not have it: offer it anew",
         back_url=f"{BATCHES_PATH}/{batch.id}",
         hidden_fields={"seen": batch.status},
     )
@@ -190,12 +190,12 @@ def _render_spoil_page(
         batch,
         form,
         title=f"Spoiled pieces of {batch_reference(batch.id)}",
-        lead="A spoiled piece is given up: it fails, its sender is told, and it is not billed. To print it"
+        introduction="A spoiled piece is given up: it fails, its sender is told, and it is not billed. To print it"
         " again, choose “Print again” instead.",
-        reason="What happened to them",
+        reason_label="What happened to them",
         reason_hint="The sender reads it, such as: Torn in the folder. You may leave it empty.",
-        button="Give these pieces up",
-        is_end=True,
+        button_label="Give these pieces up",
+        is_destructive=True,
     )
 
 
@@ -210,7 +210,7 @@ def render_items_form(
     """Which pieces, and why."""
     form, batch_path = form or FormState({"by": ["places"]}), f"{BATCHES_PATH}/{batch.id}"
     return render_room_page(
-        request, "pieces_form.html", user, container, form=form, batch=batch, back=batch_path, **values
+        request, "items_form.html", user, container, form=form, batch=batch, back_url=batch_path, **values
     )
 
 
@@ -310,15 +310,15 @@ def _render_reprint_confirmation(
         request,
         user,
         title=f"Print {pluralize(count, 'piece')} again?",
-        means=[
+        consequences=[
             f"{'It gets' if count == 1 else 'They get'} a new barcode, in a batch that goes first.",
             "What was printed before is void: see that it does not get into the mail.",
             *(f"Left out: {format_ranges(places)}. {reason}" for reason, places in excluded.items()),
         ],
-        button=f"Print {pluralize(count, 'piece')} again",
+        button_label=f"Print {pluralize(count, 'piece')} again",
         back_url=f"{BATCHES_PATH}/{batch.id}",
         hidden_fields={**hidden_fields, "sure": "yes"},
-        is_once=True,
+        has_one_time_key=True,
     )
 
 
@@ -332,9 +332,9 @@ def _render_reprint_page(
         batch,
         form,
         title=f"Print pieces of {batch_reference(batch.id)} again",
-        lead="They come in a new batch, under new barcodes. Whoever sent them pays once.",
-        reason="Why",
+        introduction="They come in a new batch, under new barcodes. Whoever sent them pays once.",
+        reason_label="Why",
         reason_hint="Kept in the audit log, such as: The sheets were cut askew.",
-        button="Go on",
-        is_end=False,
+        button_label="Go on",
+        is_destructive=False,
     )

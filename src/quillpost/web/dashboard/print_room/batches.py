@@ -95,13 +95,13 @@ def batches_page(
         user,
         container,
         page=batches_found,
-        chosen=filter_values,
-        find=find,
-        is_narrowed=bool(query_values),
-        address=f"{BATCHES_PATH}?{urlencode(query_values)}" if query_values else BATCHES_PATH,
-        reference=batch_reference,
+        filter_values=filter_values,
+        search_text=find,
+        is_filtered=bool(query_values),
+        list_url=f"{BATCHES_PATH}?{urlencode(query_values)}" if query_values else BATCHES_PATH,
+        batch_reference=batch_reference,
         **label_context(),
-        shown=FILTER_LABELS,
+        filter_labels=FILTER_LABELS,
     )
 
 
@@ -120,7 +120,11 @@ def stream_batch(request: Request, batch_id: str, user: CurrentOperator, contain
         view = read_batch_view(user, container, number)
         return {
             "far": render_template(
-                "print_room/far.html", zone=zone, now=container.clock(), **_progress_context(view), **label_context()
+                "print_room/batch_progress.html",
+                zone=zone,
+                now=container.clock(),
+                **_progress_context(view),
+                **label_context(),
             )
         }
 
@@ -149,13 +153,13 @@ def render_batch_page(
         container,
         form=form,
         status=409 if error_message else None,
-        refused=error_message,
+        error_message=error_message,
         page=items,
-        address=f"{BATCHES_PATH}/{batch_id}",
-        tickets=(TICKET_JSON, TICKET_XJDF),
-        is_elsewhere=is_other_partner(view.batch.partner, partner),
+        list_url=f"{BATCHES_PATH}/{batch_id}",
+        ticket_names=(TICKET_JSON, TICKET_XJDF),
+        is_other_partner=is_other_partner(view.batch.partner, partner),
         partner=partner,
-        reference=batch_reference,
+        batch_reference=batch_reference,
         **zone_context(parse_zone(request, form.fields), now=container.clock()),
         **_progress_context(view),
         **label_context(),
@@ -168,7 +172,12 @@ def read_batch_view(user: SignedInUser, container: Container, batch_id: int) -> 
 
 
 def label_context() -> dict[str, Any]:
-    return {"pieces": PRODUCT_NAMES, "classes": CLASS_LABELS, "statuses": STATUS_LABELS, "tints": STATUS_TINTS}
+    return {
+        "product_names": PRODUCT_NAMES,
+        "class_labels": CLASS_LABELS,
+        "status_labels": STATUS_LABELS,
+        "tints": STATUS_TINTS,
+    }
 
 
 def _progress_context(view: BatchDetails) -> dict[str, Any]:
@@ -176,10 +185,10 @@ def _progress_context(view: BatchDetails) -> dict[str, Any]:
     counts = {status.value: view.pieces.get(status.value, 0) for status in ItemStatus}
     return {
         "batch": view.batch,
-        "shown": view,
-        "reached": reached_steps,
-        "counts": counts,
-        "in_the_house": sum(counts[status] for status in BEFORE_MAIL_STATUSES),
+        "details": view,
+        "reached_steps": reached_steps,
+        "item_counts": counts,
+        "unmailed_count": sum(counts[status] for status in BEFORE_MAIL_STATUSES),
     }
 
 

@@ -34,7 +34,13 @@ def webhooks_page(request: Request, user: CurrentOperator, container: Services, 
     with container.db.system_transaction() as tx:
         failing_webhooks = list_failing_webhooks(tx, user.mode, parse_page(page))
     return render_room_page(
-        request, "webhooks.html", user, container, page=failing_webhooks, address=WEBHOOKS_PATH, most=MAX_BACKLOG
+        request,
+        "webhooks.html",
+        user,
+        container,
+        page=failing_webhooks,
+        list_url=WEBHOOKS_PATH,
+        max_backlog=MAX_BACKLOG,
     )
 
 
@@ -81,15 +87,15 @@ def jobs_page(request: Request, user: CurrentOperator, container: Services, task
         "jobs.html",
         user,
         container,
-        kinds=kinds,
+        failed_tasks=kinds,
         task=task,
         page=failed_jobs,
-        address=f"{JOBS_PATH}?task={task}" if task else JOBS_PATH,
-        stalled=stalled_jobs,
+        list_url=f"{JOBS_PATH}?task={task}" if task else JOBS_PATH,
+        stalled_jobs=stalled_jobs,
         queues=queues,
         has_workers=has_workers,
-        troubles=batch_errors,
-        reference=batch_reference,
+        batch_errors=batch_errors,
+        batch_reference=batch_reference,
     )
 
 

@@ -34,7 +34,7 @@ class HoldDecision:
 
     verb: str
     past_verb: str
-    means: Callable[[Order], Sequence[str]]
+    consequences: Callable[[Order], Sequence[str]]
     reason_field: ReasonField
     body_class: type[Release | Refusal]
     apply: Callable[..., Order]
@@ -66,7 +66,7 @@ REFUSE_DECISION = HoldDecision(
     ReasonField(
         "Why it is not printed",
         "The sender reads it. Say what to do, such as: Send it again with your own picture.",
-        is_needed=True,
+        is_required=True,
     ),
     Refusal,
     review.refuse_order,
@@ -119,8 +119,8 @@ def _render_decision_page(
         user,
         form,
         title=f"{decision.verb} order {order.id}?",
-        means=decision.means(order),
-        button=f"{decision.verb} it",
+        consequences=decision.consequences(order),
+        button_label=f"{decision.verb} it",
         back_url=HELD_PATH,
         reason=decision.reason_field,
         is_harmless=decision.is_harmless,
@@ -168,12 +168,12 @@ def _render_held_orders(
     status = 409 if error_message else None
     return render_room_page(
         request,
-        "held.html",
+        "held_orders.html",
         user,
         container,
         page=held_orders,
-        address=HELD_PATH,
+        list_url=HELD_PATH,
         type_names=TYPE_NAMES,
-        refused=error_message,
+        error_message=error_message,
         status=status,
     )

@@ -48,7 +48,7 @@ def render_room_page(
     status: int | None = None,
     **values: Any,
 ) -> Response:
-    """The page. Faults of no field that it has are its template's to show at the top, as `faults[""]`."""
+    """The page. Errors of no field that it has are its template's to show at the top, as `errors[""]`."""
     return render_form_page(
         request,
         f"print_room/{template}",
@@ -56,7 +56,7 @@ def render_room_page(
         form,
         status=status,
         now=container.clock(),
-        world=container.environments[user.mode],
+        environment=container.environments[user.mode],
         **values,
     )
 
@@ -102,18 +102,20 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class OperatorAlert:
-    """Something that goes on only if a person looks at it. `how` is bad, or pending: it can wait a little."""
+    """Something that goes on only if a person looks at it. `severity` is bad, or pending: it can wait a little."""
 
-    words: str
+    text: str
     href: str
-    do: str
-    how: str = "bad"
+    link_text: str
+    severity: str = "bad"
 
 
 @router.get(PRINT_ROOM_PATH)
 def today_page(request: Request, user: CurrentOperator, container: Services) -> Response:
     """A page that asks for the part of it that changes gets that alone."""
-    return _render_today(request, user, container, template="today_part.html" if is_fragment(request) else "today.html")
+    return _render_today(
+        request, user, container, template="today_fragment.html" if is_fragment(request) else "today.html"
+    )
 
 
 @router.post(f"{PRINT_ROOM_PATH}/pool")
@@ -156,9 +158,9 @@ def _render_today(
     with container.db.system_transaction() as tx:
         batch_counts = counts.count_open_batches(tx, user.mode, now=now)
         values: dict[str, Any] = {
-            "due": read_pooling_backlog(tx, user.mode),
-            "done": counts.count_output_since(tx, user.mode, since=since, now=now),
-            "needs": list_alerts(tx, user, container, batch_counts, now=now),
+            "backlog": read_pooling_backlog(tx, user.mode),
+            "output": counts.count_output_since(tx, user.mode, since=since, now=now),
+            "alerts": list_alerts(tx, user, container, batch_counts, now=now),
         }
     environment = container.environments[user.mode]
     return render_room_page(
@@ -167,11 +169,13 @@ def _render_today(
         user,
         container,
         form=form,
-        standing={status: batch_counts.get(status, OpenBatchCount()) for status in STATUS_LABELS if status != "mailed"},
+        batch_counts={
+            status: batch_counts.get(status, OpenBatchCount()) for status in STATUS_LABELS if status != "mailed"
+        },
         cutoff=next_cutoff(now, environment.cutoff, environment.zone) if environment.cutoff else None,
-        pieces=PRODUCT_NAMES,
-        classes=CLASS_LABELS,
-        statuses=STATUS_LABELS,
+        product_names=PRODUCT_NAMES,
+        class_labels=CLASS_LABELS,
+        status_labels=STATUS_LABELS,
         tints=STATUS_TINTS,
         **values,
     )
@@ -232,7 +236,7 @@ class PartnerHealth:
     """How somebody outside is, in a color and a word."""
 
     tint: str
-    word: str
+    label: str
 
 
 @router.get(FEEDS_PATH)
@@ -248,14 +252,14 @@ def feeds_page(request: Request, user: CurrentOperator, container: Services) -> 
         "feeds.html",
         user,
         container,
-        given=hand_overs,
-        stuck=stuck_batches,
-        told=carrier_report,
-        printer=_printer_health(user, container, hand_overs, stuck_batches),
-        is_unset=_is_printer_missing(user, container),
-        carrier=_carrier_health(user, container, carrier_report),
-        asked_every=_interval_label(environment.poll_interval),
-        calls_back=sorted(container.print_partner_secrets) if user.mode == "live" else [],
+        handovers=hand_overs,
+        stuck_batches=stuck_batches,
+        carrier_activity=carrier_report,
+        printer_health=_printer_health(user, container, hand_overs, stuck_batches),
+        is_printer_missing=_is_printer_missing(user, container),
+        carrier_health=_carrier_health(user, container, carrier_report),
+        poll_interval=_interval_label(environment.poll_interval),
+        callback_partners=sorted(container.print_partner_secrets) if user.mode == "live" else [],
     )
 
 
@@ -267,9 +271,15 @@ def files_page(request: Request, user: CurrentOperator, container: Services) -> 
         files = list(container.environments[user.mode].carrier.set_aside())
     except CarrierDown as error:
         carrier_error = str(error)
-    template = "feed_files.html" if is_fragment(request) else "feed_files_page.html"
+    template = "feed_files_fragment.html" if is_fragment(request) else "feed_files.html"
     return render_room_page(
-        request, template, user, container, files=files[:MAX_FILES_SHOWN], how_many=len(files), down=carrier_error
+        request,
+        template,
+        user,
+        container,
+        files=files[:MAX_FILES_SHOWN],
+        file_count=len(files),
+        carrier_error=carrier_error,
     )
 
 

@@ -36,7 +36,13 @@ def prices_page(request: Request, user: CurrentOperator, container: Services) ->
     for price_row in price_rows:
         by_product.setdefault(product_name(price_row.kind.type, price_row.kind.size), []).append(price_row)
     return render_room_page(
-        request, "prices.html", user, container, by_piece=by_product, classes=CLASS_LABELS, place_name=country_label
+        request,
+        "prices.html",
+        user,
+        container,
+        by_product=by_product,
+        class_labels=CLASS_LABELS,
+        country_label=country_label,
     )
 
 
@@ -82,8 +88,8 @@ def withdraw_price_page(request: Request, price_id: str, user: CurrentOperator, 
         request,
         user,
         title=f"Take back {format_cents(price.unit_cents)} from {price.valid_from:%-d %B %Y}?",
-        means=[f"{describe_price(price)}: the price before it goes on.", "Nobody has paid this one yet."],
-        button="Take it back",
+        consequences=[f"{describe_price(price)}: the price before it goes on.", "Nobody has paid this one yet."],
+        button_label="Take it back",
         back_url=PRICES_PATH,
     )
 
@@ -131,28 +137,34 @@ def _render_price_confirmation(request: Request, user: SignedInUser, form: Form,
     if previous_cents is not None and previous_cents != price.unit_cents:
         change_ratio = (price.unit_cents - previous_cents) / previous_cents
         previous_note += f" That is {format_cents(price.unit_cents - previous_cents)} a piece, or {change_ratio:+.1%}."
-    means = [
+    consequences = [
         f"{describe_price(price)}: {format_cents(price.unit_cents)} a piece from {price.valid_from:%-d %B %Y} (UTC) "
         "on.",
         previous_note,
         "Orders that were sent before keep the price that they were sent with.",
     ]
     if change.until:
-        means.append(f"It holds until {change.until:%-d %B %Y}: another price is set from then on.")
+        consequences.append(f"It holds until {change.until:%-d %B %Y}: another price is set from then on.")
     return render_confirmation(
         request,
         user,
         title="Set this price?",
-        means=means,
-        button="Set it",
+        consequences=consequences,
+        button_label="Set it",
         back_url=f"{PRICES_PATH}/new",
         hidden_fields={**{name: form.text(name) for name in FORM_FIELDS}, "sure": "yes"},
-        is_once=True,
+        has_one_time_key=True,
         is_harmless=True,
     )
 
 
 def _render_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
     return render_room_page(
-        request, "price.html", user, container, form=form, pieces=PRODUCT_LABELS.items(), classes=CLASS_LABELS.items()
+        request,
+        "price_form.html",
+        user,
+        container,
+        form=form,
+        product_options=PRODUCT_LABELS.items(),
+        class_options=CLASS_LABELS.items(),
     )

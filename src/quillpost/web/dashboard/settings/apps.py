@@ -27,7 +27,9 @@ PAGE_PATH = "/settings/apps"
 def apps_page(request: Request, user: CurrentUser, container: Services) -> Response:
     with container.db.transaction(user.tenant) as tx:
         apps = _visible_apps(tx, user, now=container.clock())
-    return render_settings_page(request, "settings/apps.html", user, container, apps=apps, in_words=describe_scopes)
+    return render_settings_page(
+        request, "settings/apps.html", user, container, apps=apps, describe_scopes=describe_scopes
+    )
 
 
 @router.get(f"{PAGE_PATH}/{{grant_id}}/disconnect")
@@ -38,11 +40,11 @@ def disconnect_page(request: Request, grant_id: str, user: CurrentUser, containe
         request,
         user,
         title=f"Disconnect “{app.newest.client_name}”?",
-        means=[
+        consequences=[
             _disconnect_warning(app, user),
             f"{_connected_by(app, user)} can connect it again, by way of the app itself.",
         ],
-        button="Disconnect it",
+        button_label="Disconnect it",
         back_url=PAGE_PATH,
     )
 

@@ -104,14 +104,14 @@ def secret_page(request: Request, client: str, user: ConfirmedOwner, container: 
         request,
         user,
         title=f"A new secret for “{oauth_client.name}”?",
-        means=[
+        consequences=[
             f"The present secret, which ends in {oauth_client.secret_hint}, is worth nothing from then on.",
             "Until the client has the new one, it can connect nobody and refresh nothing.",
             "Apps that are connected stay so.",
         ],
-        button="Make a new secret",
+        button_label="Make a new secret",
         back_url=f"{PAGE_PATH}/{oauth_client.id}",
-        is_once=True,
+        has_one_time_key=True,
     )
 
 
@@ -136,11 +136,11 @@ def delete_page(request: Request, client: str, user: CurrentOwner, container: Se
         request,
         user,
         title=f"Delete “{oauth_client.name}”?",
-        means=[
+        consequences=[
             _connections_warning(_count_connections(container, oauth_client)),
             "Its id and its secret are worth nothing from then on. This cannot be taken back.",
         ],
-        button="Delete it",
+        button_label="Delete it",
         back_url=f"{PAGE_PATH}/{oauth_client.id}",
     )
 
@@ -186,8 +186,10 @@ def _render_client_page(
         user,
         container,
         client=client,
-        connections=_count_connections(container, client),
-        may=None if client.scopes is None else {scope: SCOPE_LABELS[scope] for scope in sort_scopes(client.scopes)},
+        connection_count=_count_connections(container, client),
+        scope_labels=None
+        if client.scopes is None
+        else {scope: SCOPE_LABELS[scope] for scope in sort_scopes(client.scopes)},
         secret=secret,
         is_new=is_new,
         base_url=container.base_url,
@@ -198,7 +200,7 @@ def _render_form(
     request: Request, user: SignedInUser, container: Container, form: FormState, client: OAuthClient | None = None
 ) -> Response:
     return render_settings_page(
-        request, "settings/client_form.html", user, container, form=form, client=client, words=SCOPE_LABELS
+        request, "settings/client_form.html", user, container, form=form, client=client, scope_labels=SCOPE_LABELS
     )
 
 

@@ -126,9 +126,9 @@ def audit_page(request: Request, user: CurrentOwner, container: Services, before
         user,
         container,
         entries=entries[:PAGE_SIZE],
-        older=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
-        is_first=_parse_cursor(before) is None,
-        told=describe_entry,
+        older_cursor=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
+        is_first_page=_parse_cursor(before) is None,
+        describe_entry=describe_entry,
         titles=sub_account_titles(user, container),
     )
 

@@ -115,7 +115,7 @@ def _render_page(
         "settings/second_factor.html",
         user,
         FormState({}, errors or {}),
-        enrolment=enrollment,
-        picture=None if enrollment is None else qr_svg(enrollment.uri, label="QR code for your app"),
+        enrollment=enrollment,
+        qr_code=None if enrollment is None else qr_svg(enrollment.uri, label="QR code for your app"),
         codes_left=codes_left,
     )

@@ -43,7 +43,9 @@ TOKEN_SHOWN_ONCE = "The token is not shown again: if you have not kept it, revok
 def tokens_page(request: Request, user: CurrentOwner, container: Services) -> Response:
     with container.db.transaction(user.tenant) as tx:
         tokens = token_service.list_tokens(tx, user.here.account_id)
-    return render_settings_page(request, "settings/tokens.html", user, container, tokens=tokens, named=format_scopes)
+    return render_settings_page(
+        request, "settings/tokens.html", user, container, tokens=tokens, format_scopes=format_scopes
+    )
 
 
 @router.get(f"{PAGE_PATH}/new")
@@ -63,13 +65,13 @@ def create_token(request: Request, user: ConfirmedOwner, form: PostedForm, conta
         return _render_form(request, user, container, FormState.from_error(form, error, default_field="name"))
     return render_settings_page(
         request,
-        "settings/token_made.html",
+        "settings/token_created.html",
         user,
         container,
         token=token,
         name=form.text("name"),
         mode=form.text("mode"),
-        line=f"curl -H {shlex.quote(f'Authorization: Bearer {token}')} \\\n  {container.base_url}/api/v2/ping",
+        curl_command=f"curl -H {shlex.quote(f'Authorization: Bearer {token}')} \\\n  {container.base_url}/api/v2/ping",
     )
 
 
@@ -86,8 +88,8 @@ def revoke_page(request: Request, token_id: str, user: CurrentOwner, container: 
         request,
         user,
         title=f"Revoke “{token.name}”?",
-        means=[f"From the next call on, {token_label} is unknown.", usage_note],
-        button="Revoke it",
+        consequences=[f"From the next call on, {token_label} is unknown.", usage_note],
+        button_label="Revoke it",
         back_url=PAGE_PATH,
     )
 
@@ -106,12 +108,12 @@ def _render_form(request: Request, user: SignedInUser, container: Container, for
     titles = sub_account_titles(user, container)
     return render_settings_page(
         request,
-        "settings/token_new.html",
+        "settings/token_form.html",
         user,
         container,
         form=form,
-        words=SCOPE_LABELS,
-        lasting=LIFETIME_LABELS,
+        scope_labels=SCOPE_LABELS,
+        lifetime_labels=LIFETIME_LABELS,
         titles=titles,
     )
 

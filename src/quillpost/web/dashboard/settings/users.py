@@ -43,7 +43,7 @@ def users_page(request: Request, user: CurrentOwner, container: Services) -> Res
         user,
         container,
         members=account_members,
-        waiting=pending_invitations,
+        invitations=pending_invitations,
         titles=sub_account_titles(user, container),
     )
 
@@ -243,13 +243,13 @@ def _render_remove_page(
         request,
         user,
         title=f"Leave {user.here.account_name}?" if is_self else f"Remove {member.email}?",
-        means=[
+        consequences=[
             f"{pronoun.capitalize()} lose sight of {user.here.account_name} at once, on every device.",
             f"The access tokens that {pronoun} made here are revoked, and the apps that {pronoun} connected are "
             "disconnected: programs that use them stop.",
             "Orders, lists and templates stay.",
         ],
-        button="Leave" if is_self else "Remove",
+        button_label="Leave" if is_self else "Remove",
         back_url=PAGE_PATH,
         error_message=error_message,
     )

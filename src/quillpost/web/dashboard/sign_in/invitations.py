@@ -92,13 +92,13 @@ def _render_invitation_page(
         return _render_expired_invitation(request, user)
     return render_form_page(
         request,
-        "entrance/join.html",
+        "sign_in/invitation.html",
         user,
         form,
         invitation=invitation,
         step=_step(invitation, user),
         roles=ROLE_DESCRIPTIONS,
-        sign_in=sign_in_path(request.url.path),
+        sign_in_url=sign_in_path(request.url.path),
     )
 
 
@@ -117,7 +117,7 @@ def _find_invitation(container: Container, token: str) -> Invitation | None:
 
 def _render_expired_invitation(request: Request, user: SignedInUser | None) -> Response:
     """Used, taken back, old and unknown links look alike."""
-    return render_page(request, "entrance/link_over.html", user=user, status=404, kind="invitation")
+    return render_page(request, "sign_in/expired_link.html", user=user, status=404, kind="invitation")
 
 
 @router.get("/forgot")
@@ -173,7 +173,7 @@ def _render_forgot_page(
     errors: Mapping[str, Sequence[str]] | None = None,
 ) -> Response:
     form = FormState({"email": [email]}, errors or {})
-    return render_form_page(request, "entrance/forgot.html", user, form, sends_mail=container.has_mail_server)
+    return render_form_page(request, "sign_in/forgot_password.html", user, form, sends_mail=container.has_mail_server)
 
 
 def _render_reset_page(
@@ -190,9 +190,9 @@ def _render_reset_page(
         )
     if email is None:
         return _render_expired_reset(request, user)
-    return render_form_page(request, "entrance/reset.html", user, FormState({}, errors or {}), email=email)
+    return render_form_page(request, "sign_in/reset_password.html", user, FormState({}, errors or {}), email=email)
 
 
 def _render_expired_reset(request: Request, user: SignedInUser | None) -> Response:
     """Used, old and unknown links look alike."""
-    return render_page(request, "entrance/link_over.html", user=user, status=404, kind="reset")
+    return render_page(request, "sign_in/expired_link.html", user=user, status=404, kind="reset")

@@ -157,7 +157,7 @@ def code_page(request: Request, container: Services, user: OptionalUser, next_pa
     cookie = read_cookie(request, SESSION)
     if cookie is None or sessions.find_person_awaiting_code(container.db, cookie, now=container.clock()) is None:
         return redirect(sign_in_path(next_path or "/"))
-    return render_page(request, "entrance/sign_in_code.html", next=safe_next(next_path), faults={})
+    return render_page(request, "sign_in/second_factor_code.html", next_path=safe_next(next_path), errors={})
 
 
 @router.post("/sign-in/code")
@@ -175,15 +175,17 @@ def submit_code(request: Request, container: Services, form: PostedForm) -> Resp
         return response
     if attempt.outcome == "throttled":
         return _render_throttled_page(
-            request, "entrance/sign_in_code.html", "code", attempt.retry_after, next=next_path
+            request, "sign_in/second_factor_code.html", "code", attempt.retry_after, next_path=next_path
         )
     message = WRONG_RECOVERY_CODE if second_factor.is_recovery_code(code) else WRONG_CODE
-    return render_page(request, "entrance/sign_in_code.html", status=422, next=next_path, faults={"code": [message]})
+    return render_page(
+        request, "sign_in/second_factor_code.html", status=422, next_path=next_path, errors={"code": [message]}
+    )
 
 
 @router.get("/sign-in/confirm")
 def confirm_password_page(request: Request, user: CurrentUser, next_path: NextPath = None) -> Response:
-    return render_page(request, "entrance/sign_in_confirm.html", user=user, next=safe_next(next_path), faults={})
+    return render_page(request, "sign_in/confirm_password.html", user=user, next_path=safe_next(next_path), errors={})
 
 
 @router.post("/sign-in/confirm")
@@ -194,12 +196,12 @@ def submit_password_again(request: Request, container: Services, user: CurrentUs
     )
     if outcome == "throttled":
         return _render_throttled_page(
-            request, "entrance/sign_in_confirm.html", "password", None, who=user, next=next_path
+            request, "sign_in/confirm_password.html", "password", None, user=user, next_path=next_path
         )
     if outcome != "in":
         errors = {"password": [WRONG_PASSWORD]}
         return render_page(
-            request, "entrance/sign_in_confirm.html", user=user, status=422, next=next_path, faults=errors
+            request, "sign_in/confirm_password.html", user=user, status=422, next_path=next_path, errors=errors
         )
     with container.db.system_transaction() as tx:
         sessions.confirm_session(tx, user.session_id, now=container.clock())
@@ -234,12 +236,12 @@ def _render_sign_in_page(
 ) -> Response:
     return render_page(
         request,
-        "entrance/sign_in.html",
+        "sign_in/sign_in.html",
         status=status if errors else 200,
-        next=safe_next(next_path),
-        app=find_waiting_app(container, safe_next(next_path)),
-        typed={"email": email},
-        faults=errors or {},
+        next_path=safe_next(next_path),
+        app_name=find_waiting_app(container, safe_next(next_path)),
+        values={"email": email},
+        errors=errors or {},
     )
 
 
@@ -247,7 +249,7 @@ def _render_throttled_page(
     request: Request, template: str, field: str, retry_after: int | None, **values: object
 ) -> Response:
     errors = {field: [throttle_message(retry_after)]}
-    response = render_page(request, template, status=429, faults=errors, **values)  # type: ignore[arg-type]
+    response = render_page(request, template, status=429, errors=errors, **values)  # type: ignore[arg-type]
     response.headers["Retry-After"] = str(retry_after or 60)
     return response
 

@@ -76,10 +76,10 @@ def sub_accounts_page(
         user=user,
         now=now,
         page=sub_accounts,
-        orders=orders_by_id,
+        order_counts=orders_by_id,
         spent=spent_by_id,
         month=month,
-        typed={"q": name_filter},
+        values={"q": name_filter},
     )
 
 
@@ -224,13 +224,17 @@ def preview_front(request: Request, user: CurrentOwner, form: PostedForm, contai
     """How its front looks: a part of the form's page; where there is no script, all of it."""
     picture, error_messages = draw_form_front(form, user, container)
     if is_fragment(request):
-        return render_page(request, "sub_accounts/look.html", user=user, picture=picture, trouble=error_messages)
+        return render_page(
+            request, "sub_accounts/front_preview.html", user=user, picture=picture, error_messages=error_messages
+        )
     number = form.number("sub_account_id")
     sub_account = None
     if number is not None:
         with container.db.transaction(build_tenant(user.caller)) as tx:
             sub_account = find_sub_account(tx, number)
-    return render_form(request, user, FormState(form.fields), sub_account, picture=picture, trouble=error_messages)
+    return render_form(
+        request, user, FormState(form.fields), sub_account, picture=picture, error_messages=error_messages
+    )
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}")
@@ -246,14 +250,14 @@ def sub_account_page(request: Request, sub_account_id: str, user: CurrentUser, c
         )
     return render_page(
         request,
-        "sub_accounts/one.html",
+        "sub_accounts/sub_account.html",
         user=user,
         now=now,
-        found=sub_account,
-        address=_return_address_lines(sub_account),
-        orders=orders.get(sub_account.id, 0),
+        sub_account=sub_account,
+        return_address=_return_address_lines(sub_account),
+        order_count=orders.get(sub_account.id, 0),
         spent=spent.get(sub_account.id, 0),
-        ever=spent_in_total.get(sub_account.id, 0),
+        spent_in_total=spent_in_total.get(sub_account.id, 0),
         month=month,
     )
 
@@ -292,9 +296,9 @@ def render_form(
         user,
         form,
         has_inline_images=True,
-        unseen=form.list_errors_outside(FORM_FIELDS),
-        found=sub_account,
-        **{"picture": None, "trouble": None} | preview_values,
+        general_errors=form.list_errors_outside(FORM_FIELDS),
+        sub_account=sub_account,
+        **{"picture": None, "error_messages": None} | preview_values,
     )
 
 
@@ -355,8 +359,8 @@ def _render_delete_page(
         request,
         user,
         title=f"Delete “{sub_account.title}”?",
-        means=DELETE_CONSEQUENCES,
-        button="Delete it",
+        consequences=DELETE_CONSEQUENCES,
+        button_label="Delete it",
         back_url=f"{PAGE_PATH}/{number}",
         error_message=error_message,
     )

@@ -108,8 +108,8 @@ def _render_form(
         "templates/image.html",
         user,
         form,
-        unseen=form.list_errors_outside(FORM_FIELDS),
-        saved=template,
+        general_errors=form.list_errors_outside(FORM_FIELDS),
+        image_template=template,
         types=IMAGE_TYPES,
         titles=titles,
     )

@@ -86,11 +86,11 @@ def _render_list(
         now=container.clock(),
         page=templates,
         types=types,
-        type_titles=TYPE_NAMES,
+        type_names=TYPE_NAMES,
         titles=titles,
-        typed={"q": name_filter, "kind": kind},
+        values={"q": name_filter, "kind": kind},
         is_filtered=bool(query),
-        address=f"{path}?{query}" if query else path,
+        list_url=f"{path}?{query}" if query else path,
     )
 
 
@@ -158,17 +158,17 @@ def _render_delete_page(
     """In both modes: what a live order needs cannot be deleted while one looks at test mode."""
     with container.db.transaction(user.tenant) as tx:
         template = kind.read(tx, parse_path_id(template_id))
-        means = ["It is gone for everybody in this account, in test mode and live.", ORDERS_UNAFFECTED]
+        consequences = ["It is gone for everybody in this account, in test mode and live.", ORDERS_UNAFFECTED]
         try:
             kind.require_unused(tx, template.id)
         except Refused as error:
-            means.append(f"It cannot be deleted yet. {error.message}")
+            consequences.append(f"It cannot be deleted yet. {error.message}")
     return render_confirmation(
         request,
         user,
         title=f"Delete “{template.name}”?",
-        means=means,
-        button="Delete it",
+        consequences=consequences,
+        button_label="Delete it",
         back_url=kind.list_path,
         error_message=error_message,
     )
@@ -266,18 +266,18 @@ def render_message_form(
         user,
         form,
         has_inline_images=True,
-        unseen=form.list_errors_outside(FORM_FIELDS),
+        general_errors=form.list_errors_outside(FORM_FIELDS),
         template_id=template_id,
         types=MESSAGE_TYPES,
         sizes=FONT_SIZES,
         inks=INK_NAMES,
-        own=CUSTOM_INK,
+        custom_ink=CUSTOM_INK,
         styles=[(style.number, style.name, style.kind, sample_version(style)) for style in styles],
         brands=[(brand.title, [(gift_value(brand.code, n), n) for n in brand.amounts]) for brand in brands],
         titles=titles,
         variables=VARIABLE_NAMES,
-        most=container.limits.message_characters,
-        **{"picture": None, "trouble": None} | preview,
+        max_characters=container.limits.message_characters,
+        **{"picture": None, "error_messages": None} | preview,
     )
 
 

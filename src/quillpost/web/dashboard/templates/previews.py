@@ -194,10 +194,12 @@ def _render_preview(request: Request, user: SignedInUser, form: Form, container:
     except (Invalid, Refused, DoesNotFit) as error:
         picture, error_messages = None, _error_messages(error)
     if is_fragment(request):
-        return render_page(request, "templates/look.html", user=user, picture=picture, trouble=error_messages)
+        return render_page(
+            request, "templates/message_preview.html", user=user, picture=picture, error_messages=error_messages
+        )
     number = form.number("template_id")
     return render_message_form(
-        request, user, container, FormState(form.fields), number, picture=picture, trouble=error_messages
+        request, user, container, FormState(form.fields), number, picture=picture, error_messages=error_messages
     )
 
 

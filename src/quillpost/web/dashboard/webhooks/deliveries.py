@@ -62,7 +62,7 @@ def render_log_page(
     page: str = "",
     form: FormState = EMPTY_FORM,
 ) -> Response:
-    """The webhook's page; `form` is the one on it that came back with faults."""
+    """The webhook's page; `form` is the one on it that came back with errors."""
     delivery_filter = delivery_filter or deliveries.DeliveryQuery()
     tenant_scope = build_tenant(user.caller)
     with container.db.transaction(tenant_scope) as tx:
@@ -83,15 +83,15 @@ def render_log_page(
         webhook=webhook,
         page=delivery_rows,
         is_truncated=is_truncated,
-        chosen=filter_values,
-        address=webhook_path(webhook.id) + (f"?{query_string}" if query_string else ""),
-        lately=count_recent_deliveries(container.db, [webhook.id]).get(webhook.id, RecentDeliveryCount()),
+        filter_values=filter_values,
+        list_url=webhook_path(webhook.id) + (f"?{query_string}" if query_string else ""),
+        recent_count=count_recent_deliveries(container.db, [webhook.id]).get(webhook.id, RecentDeliveryCount()),
         mailing_list=next(iter(mailing_lists.values()), None),
-        branch=sub_account,
-        status_words=labels.STATUS_LABELS,
-        told=lambda delivery: labels.describe_outcome(delivery, webhook),
+        sub_account=sub_account,
+        status_labels=labels.STATUS_LABELS,
+        describe_outcome=lambda delivery: labels.describe_outcome(delivery, webhook),
         **zone_context(parse_zone(request, form.fields), now=container.clock()),
-        tryable=EVENT_TYPES if webhook.type == ALL_EVENT_TYPES else (webhook.type,),
+        event_types=EVENT_TYPES if webhook.type == ALL_EVENT_TYPES else (webhook.type,),
     )
 
 
@@ -123,9 +123,9 @@ def render_delivery_page(
         webhook=webhook,
         delivery=delivery,
         outcome=labels.describe_outcome(delivery, webhook),
-        status_words=labels.STATUS_LABELS,
+        status_labels=labels.STATUS_LABELS,
         payload=labels.format_payload(delivery.payload),
-        look=0,
+        poll_count=0,
     )
 
 
@@ -143,7 +143,7 @@ def send_test(request: Request, webhook_id: str, user: CurrentUser, form: Posted
             sample = webhook_service.send_sample_event(tx, number, event_type, now=container.clock())
     except (Invalid, Refused) as error:
         if is_fragment(request):
-            return render_page(request, "part_trouble.html", user=user, status=422, message=error.message)
+            return render_page(request, "error_fragment.html", user=user, status=422, message=error.message)
         form_state = FormState.from_error(form, error, default_field="event_type")
         return render_log_page(request, number, user, container, form=form_state)
     if is_fragment(request):
@@ -214,8 +214,8 @@ def _render_outcome(
         webhook=webhook,
         delivery=delivery,
         outcome=labels.describe_outcome(delivery, webhook),
-        look=poll_count + 1 if poll_count < MAX_POLLS else None,
-        is_apart=True,
+        poll_count=poll_count + 1 if poll_count < MAX_POLLS else None,
+        has_details_link=True,
     )
 
 

@@ -49,7 +49,9 @@ def render_webhook_page(
     **values: Any,
 ) -> Response:
     path = f"webhooks/{template}"
-    return render_form_page(request, path, user, form, now=container.clock(), event_words=labels.EVENT_LABELS, **values)
+    return render_form_page(
+        request, path, user, form, now=container.clock(), event_labels=labels.EVENT_LABELS, **values
+    )
 
 
 def webhook_path(webhook_id: int) -> str:
@@ -99,8 +101,8 @@ def webhooks_page(request: Request, user: CurrentUser, container: Services, page
         user,
         container,
         page=webhook_rows,
-        lately=count_recent_deliveries(container.db, [each.id for each in webhook_rows.rows]),
-        receiver=receiver_url(request, user, container),
+        recent_counts=count_recent_deliveries(container.db, [each.id for each in webhook_rows.rows]),
+        receiver_url=receiver_url(request, user, container),
     )
 
 
@@ -126,7 +128,9 @@ def create_webhook(request: Request, user: CurrentUser, form: PostedForm, contai
             write_audit_entry(tx, "webhook.created", webhook, user, container)
     except (Invalid, Refused) as error:
         return _render_form(request, user, container, FormState.from_error(form, error, default_field="form"))
-    return render_webhook_page(request, "secret.html", user, container, webhook=webhook, secret=secret, until=None)
+    return render_webhook_page(
+        request, "secret.html", user, container, webhook=webhook, secret=secret, old_secret_expires_at=None
+    )
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/change")
@@ -179,7 +183,7 @@ def _render_form(
         webhook_id=webhook_id,
         titles=titles,
         lists=lists,
-        leftover=[messages for name, messages in form.errors.items() if name not in FORM_FIELDS],
+        general_errors=form.list_errors_outside(FORM_FIELDS),
     )
 
 
@@ -213,12 +217,12 @@ def delete_page(request: Request, webhook_id: str, user: CurrentUser, container:
         request,
         user,
         title="Delete this webhook?",
-        means=[
+        consequences=[
             f"{webhook.url} is told nothing any more.",
             "What still waits for it is dropped, and its log goes with it.",
             "To stop for a while and lose nothing, pause it instead.",
         ],
-        button="Delete it",
+        button_label="Delete it",
         back_url=webhook_path(webhook.id),
     )
 
@@ -235,20 +239,22 @@ def delete_webhook_from_page(webhook_id: str, user: CurrentUser, _form: PostedFo
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/secret")
 def secret_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
     webhook = find_webhook(webhook_id, user, container)
-    means = [
+    consequences = [
         "You are shown the new secret once: have a safe place for it ready.",
         "For 24 hours every event is signed with both, so your receiver can change over when it likes.",
     ]
     if webhook.previous_until is not None and webhook.previous_until > container.clock():
-        means.append("The secret was changed within the last 24 hours. The one before that stops signing at once.")
+        consequences.append(
+            "The secret was changed within the last 24 hours. The one before that stops signing at once."
+        )
     return render_confirmation(
         request,
         user,
         title="Make a new secret?",
-        means=means,
-        button="Make a new secret",
+        consequences=consequences,
+        button_label="Make a new secret",
         back_url=webhook_path(webhook.id),
-        is_once=True,
+        has_one_time_key=True,
     )
 
 
@@ -265,4 +271,6 @@ def rotate_secret(
         )
         webhook, secret, until = webhook_service.rotate_secret(tx, container.encryptor, number, now=container.clock())
         write_audit_entry(tx, "webhook.secret", webhook, user, container)
-    return render_webhook_page(request, "secret.html", user, container, webhook=webhook, secret=secret, until=until)
+    return render_webhook_page(
+        request, "secret.html", user, container, webhook=webhook, secret=secret, old_secret_expires_at=until
+    )
