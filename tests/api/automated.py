@@ -48,10 +48,10 @@ class Automator:
 
     def work(self) -> None:
         """What a minute of a worker does."""
-        run(self.container, "automations.find_dates_again", "automations.send_again")
+        run(self.container, "automations.find_due_dates_periodic", "automations.send_due_periodic")
 
     def work_of_sending(self) -> None:
-        run(self.container, "automations.send_again")
+        run(self.container, "automations.send_due_periodic")
 
     def row(self, automation_id: int) -> sa.Row[Any]:
         with self.container.db.system_transaction() as tx:

@@ -32,7 +32,7 @@ def test_nothing_secret_and_nobody_is_in_the_logs(owner: Account, http: TestClie
 def test_a_call_is_logged_with_its_route_status_account_and_id(owner: Account) -> None:
     with logged() as lines:
         answer = owner.get("/orders/77")
-    (line,) = [line for line in lines() if line["event"] == "request"]
+    (line,) = [line for line in lines() if line["event"] == "requests.completed"]
     assert line["route"].endswith("/orders/{order_id}")
     assert (line["method"], line["status"], line["account"]) == ("GET", 404, owner.id)
-    assert line["request"] == answer.headers["X-Request-Id"]
+    assert line["request_id"] == answer.headers["X-Request-Id"]

@@ -128,8 +128,8 @@ def test_a_crash_is_500_with_a_request_id_and_nothing_of_the_inside(build: Build
     assert answer.headers["X-Request-Id"] == "my-own-id-1"
     assert answer.headers["X-RateLimit-Limit"] == "120"
     assert "inside" not in answer.text
-    (failure,) = [line for line in lines() if line["event"] == "request.failed"]
-    assert failure["request"] == "my-own-id-1"
+    (failure,) = [line for line in lines() if line["event"] == "requests.failed"]
+    assert failure["request_id"] == "my-own-id-1"
     assert "the inside of the house" in failure["exception"]
 
 

@@ -94,7 +94,7 @@ def test_a_call_whose_client_has_gone_stops(
         with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
             line.sendall(head(owner, address, body) + body)
             assert held.begun.wait(PATIENCE)
-        while not (gone := [each for each in lines() if each["event"] == "request"]):
+        while not (gone := [each for each in lines() if each["event"] == "requests.completed"]):
             assert ask(port, head(owner, "/health", b"", "GET")).status == 200
         assert [each["status"] for each in gone] == [499]
         held.may_end.set()

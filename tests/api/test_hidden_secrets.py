@@ -236,7 +236,7 @@ def test_a_failure_inside_shows_no_token_in_its_stack(owner: Account, monkeypatc
         answer = owner.get("/orders/list")
     assert answer.status_code == 500
     assert RANDOM not in all_of(answer)
-    (failed,) = [line for line in lines() if line["event"] == "request.failed"]
+    (failed,) = [line for line in lines() if line["event"] == "requests.failed"]
     assert "It was qp_live_[hidden]" in failed["exception"]
 
 

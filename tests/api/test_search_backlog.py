@@ -110,7 +110,7 @@ def test_who_changes_while_they_are_indexed_leaves_no_old_words(
 
 def test_a_worker_indexes_what_waits_every_minute(lister: Lister, container: Container) -> None:
     fill(lister)
-    [task] = [task for task in build_tasks(container) if task.name == "search.index_again"]
+    [task] = [task for task in build_tasks(container) if task.name == "search.index_backlog_periodic"]
     assert task.cron == "* * * * *"
     task.run()
     assert count(container, "search_backlog") == 0

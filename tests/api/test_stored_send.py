@@ -129,7 +129,7 @@ def test_a_byte_order_mark_is_forgotten(owner: Account) -> None:
 
 def forget(container: Container) -> None:
     """The job, as a worker runs it."""
-    (job,) = (task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.forget_expired")
+    (job,) = (task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.delete_expired")
     assert job.cron is not None
     job.run()
 

@@ -206,7 +206,7 @@ def test_many_who_are_sent_away_are_one_line_in_the_log(container: Container, ow
                 assert (await Call(house, "/api/v2/orders", by(owner)).done()).status == 503
             await until(lambda: sum(line.get("count", 0) for line in lines()) == 20)
             events = Counter(line["event"] for line in lines())
-        assert "request" not in events
+        assert "requests.completed" not in events
         assert 1 <= events["requests.shed"] < 20
         house.is_open.set()
         assert {(await call.done()).status for call in inside} == {200}

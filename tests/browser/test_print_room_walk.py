@@ -20,7 +20,7 @@ from quillpost.fulfillment.rules import batch_reference
 FIRST, SECOND = batch_reference(1), batch_reference(2)
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")
 WAITING = sa.text("select count(*) from procrastinate_jobs where task_name = :task and status = 'todo'")
-TASK = "fulfilment.pool_again"
+TASK = "fulfillment.pool_due_orders_periodic"
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ def test_a_key_that_others_may_read_is_told_at_every_start(container: Container,
         assert logs == []
         (home / "secret.key").chmod(0o644)
         warn_if_key_file_exposed(settings)
-    assert [(line["event"], line["log_level"]) for line in logs] == [("keys.open_to_others", "warning")]
+    assert [(line["event"], line["log_level"]) for line in logs] == [("keys.file_exposed", "warning")]
 
 
 def test_what_nobody_can_open_is_told_and_nothing_else_waits_for_it(

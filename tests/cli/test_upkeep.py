@@ -131,7 +131,7 @@ def test_scripts_of_pages_that_are_missing_are_told(patient: Patient, tmp_path: 
         assert logs == []
         (tmp_path / PACKAGE_FILES["uplot.js"]).unlink()
         warn_of_missing_scripts(settings)
-    assert [(line["event"], line["missing"]) for line in logs] == [("pages.not_live", ["uplot"])]
+    assert [(line["event"], line["missing"]) for line in logs] == [("web.scripts_missing", ["uplot"])]
     row = " ".join(_row(patient.see(font_packages=str(tmp_path)), "scripts").split())
     assert "warning" in row
     assert "pages are without uplot" in row
@@ -241,14 +241,14 @@ def test_a_carrier_folder_that_is_no_address_is_broken(patient: Patient) -> None
 def test_warnings_alone_are_no_failure(patient: Patient) -> None:
     patient.execute(
         """insert into procrastinate_jobs (queue_name, task_name, status, scheduled_at)
-           values ('default', 'fulfilment.sweep', 'failed', null),
-                  ('default', 'fulfilment.sweep', 'todo', now() - interval '1 hour')"""
+           values ('default', 'fulfillment.sweep_due_orders', 'failed', null),
+                  ('default', 'fulfillment.sweep_due_orders', 'todo', now() - interval '1 hour')"""
     )
     outcome = patient.see()
     assert outcome.code == 0
     assert "QUILLPOST_MAILER_ID" in _row(outcome, "live mail")
     jobs = _row(outcome, "jobs")
-    assert "1 failed (fulfilment.sweep)" in jobs
+    assert "1 failed (fulfillment.sweep_due_orders)" in jobs
     assert "1 wait" in jobs
 
 

@@ -77,32 +77,32 @@ def test_failed_jobs_run_again_one_or_all_of_a_kind(house: PrintHouse) -> None:
     with house.parts.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs"))
         for batch in (7, 8):
-            jobs.enqueue(tx, "fulfilment.follow", batch_id=batch)
+            jobs.enqueue(tx, "fulfillment.poll_printer", batch_id=batch)
         for tick in (100, 160, 220):
-            jobs.enqueue(tx, "fulfilment.pool_again", timestamp=tick)
-        for task in ("fulfilment.follow", "fulfilment.pool_again"):
+            jobs.enqueue(tx, "fulfillment.pool_due_orders_periodic", timestamp=tick)
+        for task in ("fulfillment.poll_printer", "fulfillment.pool_due_orders_periodic"):
             tx.execute(FAIL, {"task": task})
-        jobs.enqueue(tx, "fulfilment.follow", batch_id=8)  # booked anew meanwhile
+        jobs.enqueue(tx, "fulfillment.poll_printer", batch_id=8)  # booked anew meanwhile
     assert "5 jobs failed for good." in house.words("/print-room")
     words = house.words("/print-room/jobs")
-    assert "fulfilment.pool_again 3" in words
+    assert "fulfillment.pool_due_orders_periodic 3" in words
     assert "batch-000007" in words
     assert "1 to 5 of 5 jobs" in words
-    assert "1 to 2 of 2 jobs" in house.words("/print-room/jobs?task=fulfilment.follow")
+    assert "1 to 2 of 2 jobs" in house.words("/print-room/jobs?task=fulfillment.poll_printer")
     with house.parts.db.system_transaction() as tx:
-        [newest, *_] = jobs.list_failed_jobs(tx, PageRequest(), task="fulfilment.follow").rows
-        oldest = jobs.list_failed_jobs(tx, PageRequest(), task="fulfilment.follow").rows[-1]
+        [newest, *_] = jobs.list_failed_jobs(tx, PageRequest(), task="fulfillment.poll_printer").rows
+        oldest = jobs.list_failed_jobs(tx, PageRequest(), task="fulfillment.poll_printer").rows[-1]
     assert "They run again." in house.ops.post(f"/print-room/jobs/{oldest.id}/retry").text
     assert house.ops.post(f"/print-room/jobs/{oldest.id}/retry").status_code == 404
     house.ops.post(f"/print-room/jobs/{newest.id}/retry")
-    house.ops.post("/print-room/jobs/retry", task="fulfilment.pool_again")
+    house.ops.post("/print-room/jobs/retry", task="fulfillment.pool_due_orders_periodic")
     assert house.ops.post("/print-room/jobs/retry", task="nonsense").status_code == 404
     with house.parts.db.system_transaction() as tx:
         left = {(row.task_name, row.status, row.attempts, str(row.args)) for row in tx.execute(JOBS)}
     assert left == {
-        ("fulfilment.follow", "todo", 0, "{'batch_id': 7}"),
-        ("fulfilment.follow", "todo", 0, "{'batch_id': 8}"),
-        ("fulfilment.pool_again", "todo", 0, "{'timestamp': 220}"),
+        ("fulfillment.poll_printer", "todo", 0, "{'batch_id': 7}"),
+        ("fulfillment.poll_printer", "todo", 0, "{'batch_id': 8}"),
+        ("fulfillment.pool_due_orders_periodic", "todo", 0, "{'timestamp': 220}"),
     }
     assert house.acts() == ["jobs.retried"] * 3
 

@@ -65,7 +65,7 @@ def test_the_same_push_twice_is_one_file_and_one_poll(container: Container, http
         assert push(http, {"events": [EVENT]}).status_code == 202
     assert len(in_inbox(container)) == 1
     with container.db.system_transaction() as tx:
-        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
+        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'")
         assert tx.execute(polls).scalar_one() == 1
 
 

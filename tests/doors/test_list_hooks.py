@@ -258,7 +258,9 @@ def test_neither_a_key_nor_anyone_is_in_the_logs(hook: Hook, http: TestClient) -
         http.get(hook.path)
         http.post("/hooks/lists/ql_" + "guess" * 9, json=jane)
     written = json.dumps(lines())
-    assert [line["route"] for line in lines() if line["event"] == "request"] == ["/hooks/lists/{api_key}"] * 5
+    assert [line["route"] for line in lines() if line["event"] == "requests.completed"] == [
+        "/hooks/lists/{api_key}"
+    ] * 5
     secrets = (hook.key, hook.key[3:12], "guessguess", "Quimby", "Hemlock", "j.q@example.com")
     assert [secret for secret in secrets if secret in written] == []
 

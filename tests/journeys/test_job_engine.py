@@ -137,13 +137,13 @@ def test_whoever_was_taken_for_dead_and_comes_late_goes_on(
     with capture_logs() as logs, running(conninfo, Task("slow", overtaken), Task("greet", signalling(ran))):
         with db.system_transaction() as tx:
             jobs.enqueue(tx, "slow", number=1)
-        until(lambda: [line for line in logs if line["event"] == "jobs.overtaken"], what="it told")
+        until(lambda: [line for line in logs if line["event"] == "jobs.ownership_lost"], what="it told")
         with db.system_transaction() as tx:
             jobs.enqueue(tx, "greet", number=1)
         assert ran.wait(30)
     gc.collect()  # where nobody has looked at a fault of a task, it is told when the task is forgotten
     assert statuses(db, "slow") == ["succeeded"]
-    assert "jobs.interrupted" not in [line["event"] for line in logs]
+    assert "jobs.worker_interrupted" not in [line["event"] for line in logs]
     assert "never retrieved" not in caplog.text
 
 
@@ -176,10 +176,10 @@ def test_finished_jobs_are_forgotten_after_three_days_and_failed_ones_kept(db: D
                        select id from procrastinate_jobs where task_name like 'old%')"""
             )
         )
-        jobs.enqueue(tx, "jobs.forget_finished", timestamp=0)
+        jobs.enqueue(tx, "jobs.delete_finished", timestamp=0)
     with running(conninfo):
         # For some minutes of every hour the worker books one of its own beside it.
-        until(lambda: statuses(db, "jobs.forget_finished")[:1] == ["succeeded"], what="the tidying done")
+        until(lambda: statuses(db, "jobs.delete_finished")[:1] == ["succeeded"], what="the tidying done")
     assert statuses(db, "old") == []
     assert statuses(db, "old_failure") == ["failed"]
     assert statuses(db, "recent") == ["succeeded"]

@@ -23,7 +23,7 @@ IMPORTING = "quillpost.recipients.imports"
 
 ALL_DONE = """
     select 1 from imports where status = 'done' and not exists (
-        select from procrastinate_jobs where task_name = 'audience.import' and status in ('todo', 'doing'))
+        select from procrastinate_jobs where task_name = 'imports.run' and status in ('todo', 'doing'))
 """
 
 STEPS = [

@@ -378,7 +378,7 @@ def assert_much_was_seen(detector: Detector) -> None:
     for start in ("table giftcards", "table deliveries", "table notices", "file files/batches/", "an event",
                   "backup files/batches/", "backup database/", "quillpost doctor"):  # fmt: skip
         assert any(where.startswith(start) for where in seen), start
-    assert "batch.composed" in seen["the log of the worker"].decode()
+    assert "batches.composed" in seen["the log of the worker"].decode()
     assert "/gift/" in seen["the log of the server"].decode()
     specimens = [where for where, data in seen.items() if "(codes)" in where and SPECIMEN_CLAIM in data.decode()]
     assert any("/files/" in where for where in specimens), "a preview's or a proof's"

@@ -97,7 +97,7 @@ def test_hands_get_ready_beside_the_service_and_after_a_kill_the_rest_of_them(
     for face in missing:
         PreparedFace.from_bytes(file_of(face, faces).read_bytes())
     assert made.stat().st_mtime_ns == age, "nothing is made twice"
-    until(lambda: "hands.prepared" in second.command.output, what="the log says so")
+    until(lambda: "handwriting.fonts_prepared" in second.command.output, what="the log says so")
     assert second.command.stop() == 0, second.command.output
     assert "Traceback" not in second.command.output
 
@@ -108,7 +108,7 @@ def test_a_service_that_stops_takes_its_helper_along(serve: Callable[..., Server
     until(lambda: helpers(faces), what="a helper at work")
     assert server.command.stop() == 0, server.command.output
     assert helpers(faces) == []
-    for said in ("hands.prepared", "hands.not_prepared", "Traceback"):
+    for said in ("handwriting.fonts_prepared", "handwriting.font_preparation_failed", "Traceback"):
         assert said not in server.command.output
 
 
@@ -125,7 +125,7 @@ def test_a_hand_that_is_not_ready_is_made_for_whoever_sends_with_it(serve: Calla
 def test_a_folder_that_cannot_be_used_is_told_and_does_no_harm(serve: Callable[..., Server], faces: Path) -> None:
     faces.write_text("a file in the place of the folder")
     server = serve()
-    until(lambda: "hands.not_prepared" in server.command.output, what="the log says so")
+    until(lambda: "handwriting.font_preparation_failed" in server.command.output, what="the log says so")
     assert str(faces) in server.command.output
     assert len(server.preview(GRACE.number)) == 2
 
@@ -149,7 +149,7 @@ def test_of_several_that_serve_one_prepares_and_none_fails(
 
     asyncio.run(asyncio.wait_for(serve_twice(), PATIENCE))
     PreparedFace.from_bytes(file_of(MARCO, faces).read_bytes())
-    assert "hands.not_prepared" not in capfd.readouterr().err
+    assert "handwriting.font_preparation_failed" not in capfd.readouterr().err
 
 
 def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:

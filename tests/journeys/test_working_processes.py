@@ -51,9 +51,9 @@ def test_two_workers_with_a_queue_each_do_the_work_of_a_server_without_jobs(offi
     assert server.stop() == 0, server.output
 
     assert_all_happened_once(office, pieces=PIECES, in_the_air=[])
-    assert "batch.composed" in composing.output
-    assert "batch.composed" not in everything_else.output
-    assert "batch.printed" in everything_else.output
+    assert "batches.composed" in composing.output
+    assert "batches.composed" not in everything_else.output
+    assert "batches.printed" in everything_else.output
 
 
 def test_two_workers_of_one_queue_do_nothing_twice(office: Office, nursery: Nursery) -> None:
@@ -103,4 +103,6 @@ def test_where_a_part_of_the_work_ends_by_itself_the_process_does(
     monkeypatch.setattr(bootstrap, "build_dispatcher", lambda _settings, _parts: Broken())
     with capture_logs() as logs:
         asyncio.run(working.run_until_stopped(Settings(), container, None, None))
-    assert [line["error"] for line in logs if line["event"] == "work.broken_off"] == ["RuntimeError('It broke.')"]
+    assert [line["error"] for line in logs if line["event"] == "worker.stopped_unexpectedly"] == [
+        "RuntimeError('It broke.')"
+    ]

@@ -55,7 +55,7 @@ def test_pieces_without_a_card_wait_apart_and_the_others_go_on(
     assert trouble.startswith("1 piece waits for its gift card. There are no cards of ")
     assert any("wait for gift cards of Brindlewick" in told for told in warnings(owner, order))
     with container.db.system_transaction() as tx:
-        assert "fulfilment.compose" in [task for task, args in booked(tx) if args == {"batch_id": 2}]
+        assert "fulfillment.compose_batch" in [task for task, args in booked(tx) if args == {"batch_id": 2}]
     compose_all(production, container)
     assert len(batches_of(container)) == 2
     load(container, 1)
@@ -96,7 +96,7 @@ def test_an_issuer_who_is_down_is_waited_for(container: Container, clock: Clock,
     production.compose_batch(press_with(container, Issuer(stock_of(container), is_down)), batch, now=container.clock())
     assert batches_of(container) == [("new", 1, "The issuer does not answer.")]
     with container.db.system_transaction() as tx:
-        assert booked(tx) == [("fulfilment.compose", {"batch_id": batch})]
+        assert booked(tx) == [("fulfillment.compose_batch", {"batch_id": batch})]
     compose_all(press, container)
     assert_all_is_well(container)
     assert_printed_as_issued(container)

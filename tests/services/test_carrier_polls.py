@@ -76,7 +76,7 @@ def test_a_poll_comes_back_while_pieces_are_on_their_way(container: Container, o
     assert feed.settled == ["page 7"]
     assert statuses(container, order) == ["In Local Area"]
     with container.db.system_transaction() as tx:
-        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll'")
+        polls = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.poll_carriers'")
         assert tx.execute(polls).scalar_one() == more
 
 

@@ -276,7 +276,7 @@ def test_a_fast_world_is_looked_at_again_soon(
     mailed(container, owner)
     close(container, infer_delivery_after=wait)
     with container.db.system_transaction() as tx:
-        looks = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.close'")
+        looks = sa.text("select count(*) from procrastinate_jobs where task_name = 'tracking.close_items'")
         assert tx.execute(looks).scalar_one() == booked
 
 

@@ -200,7 +200,7 @@ def test_a_server_that_is_down_is_waited_for_and_texts_go_on(
         assert {(row.status, row.attempts) for row in mails} == {("pending", 0)}
         assert "127.0.0.1 could not be reached." in {row.error for row in mails}
         assert len(service.requests) == 1
-        warnings = [line for line in lines if line["event"] == "notices.waiting"]
+        warnings = [line for line in lines if line["event"] == "notifications.channel_unavailable"]
         assert len(warnings) == 2, "one for each time that somebody knocked, however many wait"
         assert (warnings[0]["log_level"], warnings[0]["channel"]) == ("warning", "mail")
         house.open()
@@ -327,13 +327,15 @@ def test_a_courier_outlives_a_database_that_is_away(container: Container) -> Non
         stop = asyncio.Event()
         with structlog.testing.capture_logs() as lines:
             running = asyncio.create_task(one.run(stop))
-            await asyncio.to_thread(wait_until, lambda: any(line["event"] == "notices.waiting" for line in lines))
+            await asyncio.to_thread(
+                wait_until, lambda: any(line["event"] == "notifications.database_unavailable" for line in lines)
+            )
             assert not running.done()
             stop.set()
             await running
         return [line["event"] for line in lines]
 
-    assert "notices.waiting" in asyncio.run(go())
+    assert "notifications.database_unavailable" in asyncio.run(go())
     away.close()
 
 

@@ -135,7 +135,7 @@ def test_a_batch_that_is_composed_is_not_drawn_again(container: Container, clock
     production.compose_batch(container.production, batch_id, now=container.clock())
     assert f"batches/{batch_id}/print.pdf" not in files_of(container, batch_id)
     with container.db.system_transaction() as tx:
-        assert [name for name, _ in booked(tx)].count("fulfilment.hand_over") == 1
+        assert [name for name, _ in booked(tx)].count("fulfillment.hand_over_batch") == 1
 
 
 def test_the_manifest_says_where_each_piece_is(container: Container, clock: Clock, owner: Caller) -> None:
@@ -177,7 +177,7 @@ def test_handing_over_again_changes_nothing(container: Container, clock: Clock, 
     for _ in range(2):
         production.hand_over_batch(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
-        assert booked(tx) == [("fulfilment.follow", {"batch_id": batch_id})]
+        assert booked(tx) == [("fulfillment.poll_printer", {"batch_id": batch_id})]
         [order] = fulfillment_queries.read_batch_orders(tx, batch_id)
         assert [f.current for f in fact_rows(tx, order) if f.item_id is None].count("printing") == 1
 
@@ -202,10 +202,10 @@ def test_spoiled_pieces_fail_and_the_rest_are_printed(container: Container, cloc
 @pytest.mark.parametrize(
     ("status", "step"),
     [
-        ("new", "fulfilment.compose"),
-        ("composed", "fulfilment.hand_over"),
-        ("handed", "fulfilment.follow"),
-        ("printed", "fulfilment.follow"),
+        ("new", "fulfillment.compose_batch"),
+        ("composed", "fulfillment.hand_over_batch"),
+        ("handed", "fulfillment.poll_printer"),
+        ("printed", "fulfillment.poll_printer"),
     ],
 )
 def test_resuming_books_the_missing_step_once(
@@ -380,4 +380,4 @@ def test_a_step_is_never_booked_twice_side_by_side(container: Container, clock: 
     for _ in range(3):
         production.poll_printer(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
-        assert booked(tx).count(("fulfilment.follow", {"batch_id": batch_id})) == 1
+        assert booked(tx).count(("fulfillment.poll_printer", {"batch_id": batch_id})) == 1

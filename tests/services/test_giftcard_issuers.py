@@ -226,7 +226,7 @@ def test_one_odd_answer_leaves_one_card_out_and_a_house_that_is_down_is_not_aske
     with capture_logs() as logs:
         found = issuer.issue(asked, now=clock.now())
     assert len(good(found)) == 11
-    assert [(line["issued"], "500" in line["why"]) for line in logs] == [(11, True)]
+    assert [(line["issued"], "500" in line["error"]) for line in logs] == [(11, True)]
     assert not any(secret in repr((logs, found)) for secret in house.secrets)
     house.answers, house.calls = [said(503)] * 12, []
     with pytest.raises(IssuerDown, match="503"):

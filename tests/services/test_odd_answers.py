@@ -113,8 +113,8 @@ def test_what_nobody_foresaw_counts_and_comes_to_an_end(
     [row] = told(container)
     assert (row.status, row.attempts, row.error) == ("failed", odd.asked, UNEXPECTED_ERROR)
     assert odd.asked == len(outbox.RETRY_DELAYS) + 1
-    stumbles = [line for line in lines if line["event"] == "notices.attempt_stumbled"]
-    assert [line["notice"] for line in stumbles] == [row.id] * odd.asked
+    stumbles = [line for line in lines if line["event"] == "notifications.attempt_crashed"]
+    assert [line["notification"] for line in stumbles] == [row.id] * odd.asked
     assert "dana" not in str(stumbles)
 
 
@@ -187,7 +187,7 @@ def test_a_service_that_is_down_may_name_whom_it_was_for_and_the_log_does_not(
         structlog.testing.capture_logs() as lines,
     ):
         work_off(courier(container, text=by_text(service.url(""))))
-    [warning] = [line for line in lines if line["event"] == "notices.waiting"]
+    [warning] = [line for line in lines if line["event"] == "notifications.channel_unavailable"]
     assert warning["error"].endswith("400 Not from this number to +[address].")
     assert not re.search("5550100", str(lines))
     assert "to +15125550100" in told(container)[0].error

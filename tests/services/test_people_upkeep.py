@@ -142,7 +142,7 @@ def test_much_is_forgotten_bit_by_bit(
 def test_it_is_done_every_hour(container: Container, clock: Clock, dana: int) -> None:
     come(container)
     clock.advance(days=40)
-    (task,) = (task for task in build_tasks(container) if task.name == "people.forget_ended")
+    (task,) = (task for task in build_tasks(container) if task.name == "users.delete_expired_access")
     assert task.cron == "19 * * * *"
     task.run()
     assert count(container, sessions) == 0

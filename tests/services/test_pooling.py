@@ -47,7 +47,7 @@ def test_small_orders_of_many_accounts_share_a_batch(container: Container, clock
         assert (batch.piece, batch.mail_class, batch.item_count) == ("postcard-4x6", "first", 3)
         assert batch.stock == container.renderer.products["postcard-4x6"].stock
         assert {order_row(tx, order).status for order in several} == {"processing"}
-        assert booked(tx) == [("fulfilment.compose", {"batch_id": batch.id})]
+        assert booked(tx) == [("fulfillment.compose_batch", {"batch_id": batch.id})]
 
 
 def test_a_batch_is_of_one_product_class_and_mode(container: Container, clock: Clock, owner: Caller) -> None:

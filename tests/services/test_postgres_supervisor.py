@@ -70,9 +70,9 @@ def test_a_killed_server_is_started_again_with_its_data(
     assert restarted["by"] == "this process"
     assert ask(server, "select number from kept") == 7
     assert postmaster_of(home) != dead
-    ended = told(logs, "postgres.ended")()
+    ended = told(logs, "postgres.exited")()
     assert ended is not None
-    assert ended["status"] == -signal.SIGKILL
+    assert ended["exit_code"] == -signal.SIGKILL
     with pytest.raises(ProcessLookupError):  # no zombie is left of it
         os.kill(dead, 0)
 
@@ -90,7 +90,7 @@ def test_a_server_that_was_asked_to_stop_does_not_wait_for_our_connections_for_e
 ) -> None:
     with psycopg.connect(server.conninfo()):
         kill(home, signal.SIGTERM)
-        until(told(logs, "postgres.stop_hastened"), what="an end to the stop")
+        until(told(logs, "postgres.stop_forced"), what="an end to the stop")
         until(told(logs, "postgres.restarted"), what="a restart")
     assert ask(server, "select 7") == 7
 
@@ -103,7 +103,7 @@ def test_a_restart_that_fails_says_why_and_is_tried_again(
     kill(home)
     failed = until(told(logs, "postgres.restart_failed"), what="a restart that fails")
     assert "pg_control" in failed["reason"]
-    assert failed["next_try_in_seconds"] > 0
+    assert failed["retry_in_seconds"] > 0
     aside.rename(control)
     until(told(logs, "postgres.restarted"), what="a restart")
     assert ask(server, "select 7") == 7
@@ -131,7 +131,7 @@ def test_a_stop_in_the_middle_of_a_restart_ends_it(
     with (home / "postgres/starting.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # somebody else is at it, for ever
         kill(home)
-        until(told(logs, "postgres.ended"), what="the end noticed")
+        until(told(logs, "postgres.exited"), what="the end noticed")
         stopping = Thread(target=supervisor.stop, daemon=True)
         stopping.start()
         stopping.join(30)
@@ -164,7 +164,7 @@ def test_of_two_supervisors_one_starts_it_and_the_other_follows(home: Path) -> N
             supervisor.start()
         try:
             kill(home)
-            until(lambda: [line for line in list(logs) if line["event"] == "postgres.ended"], what="its end")
+            until(lambda: [line for line in list(logs) if line["event"] == "postgres.exited"], what="its end")
             until(told(logs, "postgres.restarted"), what="a restart")
             until(lambda: all(not server.has_ended for server in servers), what="both at rest")
             assert sum(not server.is_adopted for server in servers) == 1

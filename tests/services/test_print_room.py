@@ -146,7 +146,7 @@ def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(container: Container
             fulfillment_queries.read_batch_items(tx, batch_id),
             fulfillment_queries.read_batch_items(tx, made.batch_id),
         )
-        assert ("fulfilment.compose", {"batch_id": made.batch_id}) in booked(tx)
+        assert ("fulfillment.compose_batch", {"batch_id": made.batch_id}) in booked(tx)
     assert (anew.reprint_of, anew.rush, anew.item_count, anew.piece) == (batch_id, True, 2, "postcard-4x6")
     assert [item.id for item in new.values()] == [old[2].id, old[3].id]
     codes = [item.tracking for item in (*old.values(), *new.values())]
@@ -291,7 +291,7 @@ def test_a_printer_that_goes_down_later_is_waited_for_too(container: Container, 
     production.poll_printer(press, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch_id).trouble == "The print shop does not answer."
-        assert ("fulfilment.follow", {"batch_id": batch_id}) in booked(tx)
+        assert ("fulfillment.poll_printer", {"batch_id": batch_id}) in booked(tx)
     printer.is_down = False
     production.poll_printer(press, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
@@ -342,7 +342,7 @@ def test_nothing_is_composed_or_reprinted_where_the_service_is_not_ready(build: 
     production.compose_batch(press, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
         waiting = fulfillment_queries.read_batch(tx, batch.id)
-        assert ("fulfilment.compose", {"batch_id": batch.id}) in booked(tx)
+        assert ("fulfillment.compose_batch", {"batch_id": batch.id}) in booked(tx)
     assert (waiting.status, waiting.trouble) == ("new", "The permit has lapsed.")
     for step in (production.compose_batch, production.hand_over_batch):
         step(container.production, batch.id, now=clock.now())
@@ -357,9 +357,9 @@ def test_a_step_that_was_given_up_is_taken_again(container: Container, clock: Cl
         assert booked(tx) == []
     print_room_service.retry_batch(container.db, batch_id)
     with container.db.system_transaction() as tx:
-        assert booked(tx) == [("fulfilment.hand_over", {"batch_id": batch_id})]
+        assert booked(tx) == [("fulfillment.hand_over_batch", {"batch_id": batch_id})]
         given_up = "select count(*) from procrastinate_jobs where status = 'failed' and task_name = :task"
-        assert tx.execute(sa.text(given_up), {"task": "fulfilment.hand_over"}).scalar_one() == 0
+        assert tx.execute(sa.text(given_up), {"task": "fulfillment.hand_over_batch"}).scalar_one() == 0
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="mailed"))
     with pytest.raises(Conflict, match="in the mail"):

@@ -100,7 +100,7 @@ def test_every_rule_and_every_reason_is_documented() -> None:
 
 
 def test_jobs_that_forget_for_others_are_there(container: Container) -> None:
-    known = {task.name for task in app_tasks.build_tasks(container)} | {"jobs.forget_finished"}
+    known = {task.name for task in app_tasks.build_tasks(container)} | {"jobs.delete_finished"}
     assert {rule.job for rule in RETENTION_RULES if rule.job} <= known
     assert all(rule.job or rule.delete_rows for rule in RETENTION_RULES)
 
@@ -235,7 +235,7 @@ def test_a_step_goes_on_after_what_the_last_one_left(container: Container, clock
 def test_the_time_of_a_stored_send_is_what_is_set(build: Build, clock: Clock) -> None:
     container = build(keep_stored_sends_days=10)
     forget_expired = next(
-        task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.forget_expired"
+        task for task in app_tasks.build_tasks(container) if task.name == "stored_sends.delete_expired"
     ).run
     kept: dict[str, object] = {"account_id": open_account(container).account_id, "sub_account_id": None}
     with container.db.system_transaction() as tx:

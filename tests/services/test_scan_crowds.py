@@ -61,7 +61,7 @@ def test_everyone_is_led_on_and_so_many_are_kept(
         for _ in range(10):
             assert follow(desk, one) == [ScanTarget(first, lead)]
     assert [row.item_id for row in inbox(container)] == [first] * MOST
-    told = [line for line in lines if line["event"] == "scans.left_out"]
+    told = [line for line in lines if line["event"] == "qr_scans.rate_limited"]
     assert [(line["item"], line["kind"]) for line in told] == [(first, "person")], "said once a minute"
 
     follow(desk, other, one)

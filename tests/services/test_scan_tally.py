@@ -63,7 +63,9 @@ def test_the_tally_outlives_a_database_that_is_gone(
         )
         with structlog.testing.capture_logs() as logs:
             running = asyncio.create_task(tally.run(stop))
-            await asyncio.to_thread(wait_until, lambda: "scans.waiting" in {line["event"] for line in logs})
+            await asyncio.to_thread(
+                wait_until, lambda: "qr_scans.database_unavailable" in {line["event"] for line in logs}
+            )
         tally._db = container.db
         await asyncio.to_thread(wait_until, lambda: len(visited(container)) == 1)
         stop.set()

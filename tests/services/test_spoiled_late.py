@@ -67,7 +67,9 @@ def test_a_printer_who_calls_a_piece_in_the_mail_spoiled_is_passed_over(
     with capture_logs() as logs:
         print_room_service.record_printer_progress(container.db, batch_id, progress, now=clock.now())
     assert statuses(container, batch_id) == ["Processing", seen_as, "Failed"]
-    assert [line["items"] for line in logs if line["event"] == "batch.spoiled_in_the_mail"] == [[items[2]]]
+    assert [line["item_ids"] for line in logs if line["event"] == "batches.spoiled_items_already_mailed"] == [
+        [items[2]]
+    ]
     with container.db.system_transaction() as tx:
         refunds = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.kind == "refund")).all()
     assert refunds == []
@@ -171,7 +173,7 @@ def test_a_call_of_a_partner_is_taken_but_for_the_piece_that_was_reprinted(
     with capture_logs() as logs:
         record_partner_report(container.db, container.environments["test"], word, now=clock.now())
     assert statuses(container, batch_id) == ["Printed", "Processing", "Failed"]
-    assert [line["items"] for line in logs if line["event"] == "batch.spoiled_when_void"] == [[items[2]]]
+    assert [line["item_ids"] for line in logs if line["event"] == "batches.spoiled_items_already_void"] == [[items[2]]]
 
 
 def test_a_mark_says_how_many_pieces_it_spoils(container: Container, clock: Clock, batch_id: int) -> None:

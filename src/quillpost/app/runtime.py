@@ -136,7 +136,7 @@ def warn_if_key_file_exposed(settings: Settings) -> None:
     """A key file that others may use still works: for whoever looks at the log of a start."""
     file = KeyFile(key_path(settings.home))
     if settings.secret_key is None and file.is_accessible_to_others:
-        log.warning("keys.open_to_others", file=str(file.path), advice=f"chmod 600 {file.path}")
+        log.warning("keys.file_exposed", file=str(file.path), advice=f"chmod 600 {file.path}")
 
 
 def build_file_store(settings: Settings) -> FileStore:

@@ -23,7 +23,7 @@ class QuillpostProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         request_id, body = uuid4().hex, orjson.dumps({"message": UNREADABLE_MESSAGE})
-        log.warning("request.unreadable", request=request_id, reason=msg)
+        log.warning("requests.malformed", request_id=request_id, reason=msg)
         headers = {
             "content-type": "application/json",
             "content-length": str(len(body)),

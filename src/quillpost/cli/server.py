@@ -88,7 +88,7 @@ class ServerProcesses(Multiprocess):
         for process in self.processes:
             process.process.join(max(0.0, deadline - time.monotonic()))
             if process.process.is_alive():
-                log.error("server.killed", process=process.pid)
+                log.error("server.process_killed", process=process.pid)
                 process.process.kill()
                 process.process.join()
 
@@ -100,10 +100,10 @@ class ServerProcesses(Multiprocess):
             process.process.join()
             self._pinged_at.pop(process, None)
             if process.exitcode == STARTUP_FAILURE:
-                log.error("server.not_started", process=process.pid)
+                log.error("server.start_failed", process=process.pid)
                 self.should_exit.set()
                 return
-            log.error("server.died", process=process.pid, exit_code=process.exitcode)
+            log.error("server.process_died", process=process.pid, exit_code=process.exitcode)
             self.processes[index] = Process(self.config, self.sockets)
             self.processes[index].start()
 
@@ -180,7 +180,7 @@ def serve(
 def warn_of_missing_scripts(settings: Settings) -> None:
     """Pages do all they must without them, and nothing on them is live: for whoever wonders why."""
     if missing := missing_packages(bootstrap.find_npm_packages(settings)):
-        log.warning("pages.not_live", missing=missing, advice="`quillpost doctor` says how to install them.")
+        log.warning("web.scripts_missing", missing=missing, advice="`quillpost doctor` says how to install them.")
 
 
 def app_of_child() -> FastAPI:

@@ -53,7 +53,7 @@ class ExitDeadline:
     def _wait_and_exit(self) -> None:
         os.read(self._read_end, 1)
         time.sleep(self._seconds)
-        log.warning("process.cut_off", seconds=self._seconds, advice="What was under way is taken up again.")
+        log.warning("process.shutdown_timed_out", seconds=self._seconds, advice="What was under way is taken up again.")
         if self._clean_up is not None:
             cleanup_thread = Thread(target=self._clean_up, daemon=True)
             cleanup_thread.start()
@@ -114,7 +114,7 @@ def start_workers(stop: asyncio.Event, *parts: BackgroundWorker) -> list[asyncio
 
     def on_worker_done(task: asyncio.Task[None]) -> None:
         if not stop.is_set():
-            log.error("work.broken_off", error=None if task.cancelled() else repr(task.exception()))
+            log.error("worker.stopped_unexpectedly", error=None if task.cancelled() else repr(task.exception()))
             os.kill(os.getpid(), signal.SIGTERM)
 
     tasks = [asyncio.create_task(part.run(stop)) for part in parts]

@@ -69,7 +69,7 @@ class KeyFile:
         except (OSError, ValueError):
             return None
         if previous_keys and previous_keys[0] not in keys:
-            log.error("keys.replaced", file=str(self.path), kept_until_the_end=key_fingerprint(previous_keys[0]))
+            log.error("keys.replaced", file=str(self.path), retained_key=key_fingerprint(previous_keys[0]))
             self._retained_keys = [*self._retained_keys, *previous_keys]
         return list(dict.fromkeys([*keys, *self._retained_keys]))
 

@@ -81,7 +81,7 @@ class AdvisoryLocks:
             try:
                 return _try_advisory_lock(self._connection, number)
             except psycopg.Error as error:
-                log.warning("database.session_lost", error=type(error).__name__)
+                log.warning("database.connection_lost", error=type(error).__name__)
                 self._disconnect()
         try:
             self._connection = self._connect()

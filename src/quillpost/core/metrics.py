@@ -6,7 +6,7 @@ REGISTRY = CollectorRegistry()
 
 REQUESTS = Counter("quillpost_requests", "HTTP requests answered.", ["method", "route", "status"], registry=REGISTRY)
 REQUEST_SECONDS = Histogram(
-    "quillpost_request_seconds",
+    "quillpost_request_duration_seconds",
     "Time to answer.",
     ["method", "route"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),

@@ -141,7 +141,9 @@ def pool_due_orders(production: ProductionContext, *, now: datetime) -> None:
             order_ids = list(tx.execute(CLAIM_ORDERS, {"mode": environment.mode, "now": now}).scalars())
             if order_ids and environment.gaps:
                 # Settings may be missing on this machine alone: another one, or a later start, takes them.
-                log.warning("pooling.unready", mode=environment.mode, orders=len(order_ids), gaps=environment.gaps)
+                log.warning(
+                    "batches.environment_not_ready", mode=environment.mode, orders=len(order_ids), gaps=environment.gaps
+                )
             elif order_ids:
                 pool_orders(tx, production.stock_by_product, environment, order_ids, now=now)
 
@@ -179,7 +181,7 @@ def pool_orders(
     new_batches = tx.execute(POOL_ALL if has_enough_serials else POOL_LIMITED, params).all()
     for batch in new_batches:
         enqueue_step(tx, COMPOSE, batch.id, is_urgent=batch.rush)
-        log.info("batch.made", batch=batch.id, mode=environment.mode)
+        log.info("batches.created", batch=batch.id, mode=environment.mode)
     _reschedule_unpooled(tx, order_ids, now=now)
     tx.execute(RESET_PLAN)
     return [batch.id for batch in new_batches]
@@ -189,7 +191,7 @@ def _reschedule_unpooled(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> 
     """Orders of which every piece has its place wait for nothing more; the others ask again."""
     unpooled = list(tx.execute(FIND_UNPOOLED_ORDERS, {"orders": list(order_ids)}).scalars())
     if unpooled:
-        log.warning("pooling.left_over", orders=len(unpooled))
+        log.warning("batches.orders_deferred", orders=len(unpooled))
         jobs.enqueue_unique(tx, POOL, at=now + NO_BARCODE_RETRY)
     tx.execute(RESCHEDULE_ORDERS, {"orders": list(order_ids), "waiting": unpooled, "later": now + NO_BARCODE_RETRY})
 

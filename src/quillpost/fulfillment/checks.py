@@ -81,7 +81,7 @@ def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
         return _check_message_fit(tx, renderer, order)
     except LookupError as error:
         # What else it is drawn with may have gone since. That is one order's trouble: the others go on.
-        log.warning("order.not_checked", order=order.id, error=repr(error))
+        log.warning("orders.check_failed", order=order.id, error=repr(error))
         return [
             "What it is drawn with is no longer all installed: have it released once it is back,"
             " or send it again in another way."

@@ -173,7 +173,7 @@ def _find_overlong_items(production: ProductionContext, drawable: _DrawableBatch
             raise
         except Exception as error:
             # It cannot even be laid out, and will be found when each order is drawn by itself.
-            log.warning("order.not_laid_out", item=copies[0].item_id, error=repr(error))
+            log.warning("orders.layout_failed", item=copies[0].item_id, error=repr(error))
             continue
         for index, copy in enumerate(copies):
             overlong = misfits.sender or misfits.messages.get(index) or misfits.addresses.get(index)
@@ -205,7 +205,7 @@ def _find_undrawable_orders(
         except SYSTEM_ERRORS:
             raise
         except Exception as error:
-            log.warning("order.not_drawable", order=order_id, error=repr(error))
+            log.warning("orders.rendering_failed", order=order_id, error=repr(error))
             failed_moves += [
                 StatusChange(copy.item_id, ItemStatus.FAILED, reason=NOT_COMPOSABLE) for copy in order_copies
             ]

@@ -90,7 +90,7 @@ def _count_available(production: ProductionContext, kind: CardKind, issuer_produ
         free = production.giftcard_issuers[mode].in_stock(brand, issuer_product, cents)
     except IssuerDown as error:
         # Pieces wait for it at the press, if they must.
-        log.warning("giftcards.stock_unknown", brand=brand, trouble=str(error))
+        log.warning("giftcards.stock_unavailable", brand=brand, error=str(error))
         return None
     return None if free is None else max(free - _count_promised(production, kind), 0)
 

@@ -135,9 +135,9 @@ def _store_issued_cards(
         change_item_statuses(
             tx, [StatusChange(item_id, ItemStatus.FAILED, reason=CARD_REFUSED) for item_id in failed], now=now
         )
-    log.info("giftcards.issued", issuer=issuer, asked=len(card_requests), kept=stored)
+    log.info("giftcards.issued", issuer=issuer, requested=len(card_requests), stored=stored)
     for item_id in failed:
-        log.warning("giftcards.refused", issuer=issuer, item=item_id, reason=refused[item_id])
+        log.warning("giftcards.issue_refused", issuer=issuer, item=item_id, reason=refused[item_id])
     return [*out_of_stock.values(), *awaited_reasons]
 
 
@@ -163,7 +163,7 @@ def _split_waiting_items(
         new_batch_id = split_batch(tx, production, batch, [row.item_id for row in waiting], message, now=now)
     if new_batch_id is None:
         return message
-    log.warning("batch.cards_awaited", batch=batch.id, apart=new_batch_id, pieces=len(waiting))
+    log.warning("batches.giftcards_pending", batch=batch.id, new_batch=new_batch_id, items=len(waiting))
     return None
 
 
@@ -186,7 +186,7 @@ def split_unreadable_items(
         noun = "piece cannot" if len(unreadable_ids) == 1 else "pieces cannot"
         message = f"{len(unreadable_ids):,} {noun} be printed: {CLAIM_UNREADABLE}"
         new_batch_id = split_batch(tx, production, batch, unreadable_ids, message, now=now)
-    log.warning("batch.claims_closed", batch=batch.id, apart=new_batch_id, items=unreadable_ids)
+    log.warning("batches.claims_unreadable", batch=batch.id, new_batch=new_batch_id, item_ids=unreadable_ids)
     return message if new_batch_id is None else None
 
 

@@ -38,8 +38,12 @@ class ProductionContext:
         return {name: layout.stock for name, layout in self.renderer.products.items()}
 
 
-POOL = "fulfilment.pool"
-COMPOSE, HAND_OVER, POLL_PRINTER = "fulfilment.compose", "fulfilment.hand_over", "fulfilment.follow"
+POOL = "fulfillment.pool_due_orders"
+COMPOSE, HAND_OVER, POLL_PRINTER = (
+    "fulfillment.compose_batch",
+    "fulfillment.hand_over_batch",
+    "fulfillment.poll_printer",
+)
 NEXT_STEP = {"new": COMPOSE, "composed": HAND_OVER, "handed": POLL_PRINTER, "printed": POLL_PRINTER}
 """What is to be done with a batch that stands so; one in the mail needs nothing more."""
 

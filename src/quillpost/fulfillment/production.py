@@ -74,7 +74,7 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
     except Exception as error:
         if not fail_undrawable_items(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out, now=now):
             raise
-        log.warning("batch.parted", batch=batch_id, error=repr(error))
+        log.warning("batches.items_unprintable", batch=batch_id, error=repr(error))
         compose_batch(production, batch_id, now=now)
         return
     secret_names = find_secret_names(files, production.renderer.products[batch.piece])
@@ -88,7 +88,7 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
         ):
             queries.insert_batch_files(tx, batch_id, files, secret_names=secret_names)
             enqueue_step(tx, HAND_OVER, batch_id, is_urgent=batch.rush)
-            log.info("batch.composed", batch=batch_id, pieces=len(contents.items))
+            log.info("batches.composed", batch=batch_id, items=len(contents.items))
     if is_outdated:  # someone was erased while the batch was drawn
         compose_batch(production, batch_id, now=now)
 
@@ -158,7 +158,7 @@ def hand_over_batch(production: ProductionContext, batch_id: int, *, now: dateti
         )
         events.record_order_status_change(tx, printing_ids, previous=OrderStatus.PROCESSING.value, now=now)
         enqueue_step(tx, POLL_PRINTER, batch_id, at=now + environment.poll_interval)
-        log.info("batch.handed", batch=batch_id)
+        log.info("batches.handed_over", batch=batch_id)
 
 
 def poll_printer(production: ProductionContext, batch_id: int, *, now: datetime) -> None:
@@ -198,7 +198,7 @@ def remake_files(production: ProductionContext, batch_id: int) -> None:
     with production.db.system_transaction() as tx:
         batch, secret_names = queries.read_batch(tx, batch_id), queries.list_secret_files(tx, batch_id)
     _batch_storage(production).put_files(batch_id, redraw_batch_files(production, batch), secret_names=secret_names)
-    log.info("batch.remade", batch=batch_id)
+    log.info("batches.files_restored", batch=batch_id)
 
 
 def _batch_storage(production: ProductionContext) -> BatchFileStorage:
@@ -217,7 +217,7 @@ def _retry_later(
     with production.db.system_transaction() as tx:
         queries.record_batch_error(tx, batch.id, error, now=now)
         enqueue_step(tx, step, batch.id, at=now + wait)
-    log.warning("batch.waits", batch=batch.id, step=step, trouble=error)
+    log.warning("batches.step_failed", batch=batch.id, step=step, error=error)
 
 
 def _offered_elsewhere_error(batch: queries.ProductionBatch, partner: str) -> str:
@@ -282,7 +282,7 @@ def _read_or_redraw_files(production: ProductionContext, batch: queries.Producti
         files = {name: storage.read_file(batch.id, name, is_secret=name in secret_names) for name in expected_digests}
         queries.require_same_files(files, expected_digests)
     except (FileMissing, DecryptionFailed, Unavailable) as error:
-        log.warning("batch.files_damaged", batch=batch.id, error=repr(error))
+        log.warning("batches.files_damaged", batch=batch.id, error=repr(error))
         files = redraw_batch_files(production, batch)
         storage.put_files(batch.id, files, secret_names=secret_names)
     return files

@@ -57,7 +57,7 @@ class ChannelState:
 
     def record_success(self) -> None:
         if self._failures:
-            log.info("notices.reached_again", channel=self.channel)
+            log.info("notifications.channel_recovered", channel=self.channel)
         self._failures, self._backoff_until = 0, None
 
     def record_outage(self, reason: str, now: datetime) -> datetime:
@@ -65,7 +65,7 @@ class ChannelState:
         if self._backoff_until is None or now >= self._backoff_until:
             self._failures += 1
             self._backoff_until = now + outbox.backoff_delay(self._failures)
-            log.warning("notices.waiting", channel=self.channel, error=reason)
+            log.warning("notifications.channel_unavailable", channel=self.channel, error=reason)
         return self._backoff_until
 
 
@@ -102,11 +102,11 @@ class MessageSender:
             try:
                 is_busy = await self.send_due()
             except Unavailable as error:
-                log.warning("notices.waiting", error=error.message)
+                log.warning("notifications.database_unavailable", error=error.message)
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 # One notice that cannot be handled must not silence all the others.
-                log.exception("notices.stumbled")
+                log.exception("notifications.sender_failed")
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
                 if not is_busy:
@@ -144,7 +144,7 @@ class MessageSender:
 
     def _finish_attempt(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):
-            log.error("notices.attempt_stumbled", error=type(error).__name__)
+            log.error("notifications.attempt_crashed", error=type(error).__name__)
         self._has_finished.set()
 
     def _write_digests(self) -> int:
@@ -196,7 +196,7 @@ class MessageSender:
     ) -> tuple[MessageDeferred, datetime | None]:
         """What nobody foresaw counts as an attempt, or it would go on for days. Only the fault's name is
         logged: its words may hold the address."""
-        log.error("notices.attempt_stumbled", notice=notice.id, error=type(error).__name__)
+        log.error("notifications.attempt_crashed", notification=notice.id, error=type(error).__name__)
         failure = MessageDeferred(UNEXPECTED_ERROR)
         return failure, _next_attempt_at(notice, failure, self._clock())
 
@@ -216,7 +216,9 @@ class MessageSender:
             else:
                 outbox.record_failure(tx, notice, error=str(failure), next_at=next_at)
         # The reason stays in the database: another server's words may hold the address.
-        log.info("notice.attempted", notice=notice.id, outcome=type(failure).__name__ if failure else "sent")
+        log.info(
+            "notifications.attempted", notification=notice.id, outcome=type(failure).__name__ if failure else "sent"
+        )
 
     def _decrypt_secret(self, notice: ClaimedNotification) -> str | None:
         if notice.secret_sealed is None:

@@ -18,7 +18,7 @@ from quillpost.orders.models import Order, OrderRequest
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.rendering.models import ReturnAddress, SenderName
 
-SWEEP_TASK = "fulfilment.sweep"
+SWEEP_TASK = "fulfillment.sweep_due_orders"
 """The task that takes orders whose review has ended; it lives above, so it is known by name alone."""
 
 FAIL_PROCESSING_ITEMS = sa.update(items).where(items.c.status == ItemStatus.PROCESSING.value)

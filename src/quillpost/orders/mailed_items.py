@@ -141,7 +141,7 @@ def verify_addresses(context: VerificationContext) -> None:
         has_more = verify_recipients(context)
     except VerifierDown as unavailable:
         error_text = str(unavailable)
-        log.warning("verifier.down", reason=error_text)
+        log.warning("verification.unavailable", reason=error_text)
     finally:
         release_lease(context.db, error_text, now=context.clock())
     if has_more:

@@ -22,7 +22,7 @@ from quillpost.recipients.rules import CUSTOM_FIELDS, Person
 
 log = structlog.get_logger(__name__)
 
-MATERIALIZE_TASK = "audience.materialise"
+MATERIALIZE_TASK = "orders.materialize"
 ORDERS_PER_RUN = 1_000
 
 SET_ACCOUNT = sa.text("select set_config('app.account_id', :account, true)")
@@ -79,7 +79,7 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
         ledger.set_order_hold(tx, order_id, cents=cost.total_cents, reason="audience", now=now)
         jobs.enqueue_unique(tx, SWEEP_TASK, at=max(order.due_at, now))
         jobs.enqueue_unique(tx, search.INDEX_TASK, at=now)
-    log.info("audience.materialised", order=order_id, items=inserted.rowcount)
+    log.info("orders.materialized", order=order_id, items=inserted.rowcount)
 
 
 def _standardize_lists(db: Database, order_id: int) -> None:

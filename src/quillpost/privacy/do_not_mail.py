@@ -25,7 +25,7 @@ from quillpost.recipients.lists import service as list_service
 
 log = structlog.get_logger(__name__)
 
-PROCESS_REQUESTS = "do_not_mail.take_in"
+PROCESS_REQUESTS = "do_not_mail.process_requests"
 BATCH_SIZE = 1_000
 CODE_PATTERN = re.compile(f"[{BASE62_CHARS}]{{{SHORT_CODE_LENGTH}}}")
 SEPARATOR_PATTERN = re.compile(r"[\s\-\u2010-\u2015]+")
@@ -127,7 +127,7 @@ def record_request(tx: Tx, code: str, *, now: datetime) -> None:
 def process_requests(db: Database, encryptor: Encryptor, *, clock: Clock) -> None:
     """Bar every address whose piece has one of the codes asked for; codes of no piece are forgotten."""
     while (count := _process_batch(db, encryptor, clock)) == BATCH_SIZE:
-        log.info("do_not_mail.many", requests=count)
+        log.info("do_not_mail.backlog", requests=count)
 
 
 def _process_batch(db: Database, encryptor: Encryptor, clock: Clock) -> int:
@@ -145,5 +145,5 @@ def _process_batch(db: Database, encryptor: Encryptor, clock: Clock) -> int:
         added_count = tx.execute(_ADD_RECIPIENTS, params | {"now": clock()}).rowcount
         added_count += tx.execute(_SUPPRESS_ERASED, params).rowcount
         tx.execute(sa.delete(do_not_mail_inbox).where(do_not_mail_inbox.c.id.in_(ids)))
-    log.info("do_not_mail.taken_in", requests=len(ids), addresses=added_count)
+    log.info("do_not_mail.processed", requests=len(ids), addresses=added_count)
     return len(ids)

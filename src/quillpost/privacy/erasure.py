@@ -39,7 +39,7 @@ from quillpost.recipients.rejudging import is_under_way
 
 log = structlog.get_logger(__name__)
 
-FINISH_ERASURES = "privacy.finish"
+FINISH_ERASURES = "privacy.finish_erasures"
 SECOND_PASS_DELAY = timedelta(minutes=10)
 """Longer than any call, and any webhook's attempt, that has read the person before they were erased."""
 
@@ -317,14 +317,14 @@ def _run_second_pass(tx: Tx, encryptor: Encryptor, *, after: int, now: datetime)
     try:
         subject = decrypt_subject(encryptor, row.id, bytes(row.whom_sealed))
     except DecryptionFailed:
-        log.error("privacy.unreadable", erasure=row.id)
+        log.error("privacy.erasure_unreadable", erasure=row.id)
         return int(row.id)
     tenant = Tenant(row.account_id, row.sub_account_id, row.mode)
     counts, _ = run_erasure_pass(tx, row.id, tenant, subject, before=row.before, now=now)
     if not tx.execute(HAS_WAITING_ITEMS, {"erasure": row.id}).scalar_one():
         is_erasure = erasures.c.id == row.id
         tx.execute(sa.update(erasures).where(is_erasure).values(done_at=now, whom_sealed=None))
-        log.info("privacy.done", erasure=row.id, rows=sum(counts.values()))
+        log.info("privacy.erasure_finished", erasure=row.id, rows=sum(counts.values()))
     return int(row.id)
 
 

@@ -200,18 +200,18 @@ RETENTION_RULES = (
     RetentionRule("audit_log", "who did what in accounts", "keep_audit_days", "the act", OVERDUE_AUDIT_ENTRIES,
          _delete_by_column("audit_log", "id", OVERDUE_AUDIT_ENTRIES)),
     RetentionRule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", OVERDUE_DELIVERIES,
-         job="webhooks.keep_days"),
+         job="webhooks.maintain_partitions"),
     RetentionRule("notices", "e-mails and texts", "keep_notices_days", "its making", OVERDUE_NOTICES,
-         job="notices.forget_old"),
+         job="notifications.delete_expired"),
     RetentionRule("stored_sends", "sends that wait", "keep_stored_sends_days", "the last look at it",
         OVERDUE_STORED_SENDS,
-         job="stored_sends.forget_expired"),
+         job="stored_sends.delete_expired"),
     RetentionRule("imports", "files that lists were filled from", "keep_imports_days", "the upload", OVERDUE_IMPORTS,
-         job="audience.forget_imports"),
+         job="imports.delete_expired"),
     RetentionRule("address_verdicts", "what a verifier said", "verified_days", "its answer", OVERDUE_VERIFICATIONS,
-         job="audience.forget_verdicts"),
+         job="verification.delete_expired"),
     RetentionRule("procrastinate_jobs", "jobs that are done", "keep_jobs_days", "their end", OVERDUE_JOBS,
-         job="jobs.forget_finished"),
+         job="jobs.delete_finished"),
 )  # fmt: skip
 """What is kept for as long as a setting says."""
 
@@ -326,7 +326,7 @@ def delete_overdue(
             if deleted < BATCH_SIZE:
                 break
         if total:
-            log.info("privacy.forgotten", table=rule.table, rows=total)
+            log.info("privacy.expired_rows_deleted", table=rule.table, rows=total)
 
 
 def list_retention(db: Database, days: RetentionDays, *, now: datetime) -> list[RetentionStatus]:

@@ -38,15 +38,15 @@ async def _prepare_hands(hands: Hands) -> None:
     try:
         missing = await asyncio.to_thread(hands.unprepared_faces)
         if missing:
-            log.info("hands.preparing", count=len(missing))
+            log.info("handwriting.font_preparation_started", count=len(missing))
             helper = asyncio.create_task(_run_helper())
             await _wait_for_first(hands, helper)
         # No thread that is waited for at the end: without a helper it may be busy for long.
         Thread(target=_load_first, args=(hands,), daemon=True).start()
         if helper is not None and await helper:
-            log.info("hands.prepared")
+            log.info("handwriting.fonts_prepared")
     except Exception as error:  # a hand that is not ready is made so when it is needed
-        log.warning("hands.not_prepared", error=repr(error))
+        log.warning("handwriting.font_preparation_failed", error=repr(error))
     finally:
         if helper is not None:
             helper.cancel()
@@ -72,7 +72,7 @@ async def _run_helper() -> bool:
             await process.wait()
     if process.returncode != 0:
         error = stderr.decode(errors="replace").strip().splitlines()[-1:]
-        log.warning("hands.not_prepared", exit_code=process.returncode, error=" ".join(error))
+        log.warning("handwriting.font_preparation_failed", exit_code=process.returncode, error=" ".join(error))
     return process.returncode == 0
 
 
@@ -90,4 +90,4 @@ def _load_first(hands: Hands) -> None:
     try:
         hands.hand(DEFAULT_STYLE.number)
     except Exception as error:  # whoever sends is told; the service itself goes on
-        log.warning("hands.not_read", error=repr(error))
+        log.warning("handwriting.font_load_failed", error=repr(error))

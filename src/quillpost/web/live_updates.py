@@ -256,7 +256,7 @@ class LiveUpdates:
                         sessions_checked_at = loop.time()
                         await self._end_expired_sessions()
                 except Unavailable:
-                    log.warning("live.blind")
+                    log.warning("live_updates.database_unavailable")
                 await asyncio.sleep(self.timing.poll)
         finally:
             # Where it broke, nobody waits for news that never comes.

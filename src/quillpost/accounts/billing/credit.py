@@ -15,7 +15,7 @@ from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.counters import account_credit
 from quillpost.core.errors import Conflict, Refused, Unpaid
 
-LOCK_CREDIT = sa.text("select pg_advisory_xact_lock(hashtextextended(:whose, 0))")
+LOCK_CREDIT = sa.text("select pg_advisory_xact_lock(hashtextextended(:lock, 0))")
 
 READ_CREDIT = sa.text("select credit_of_account(:mode)")
 
@@ -43,7 +43,7 @@ def read_account_credit(tx: Tx, account_id: int, mode: str) -> int:
 
 def lock_credit(tx: Tx, account_id: int, mode: str) -> None:
     """Wait until no other transaction takes of this account's money."""
-    tx.execute(LOCK_CREDIT, {"whose": f"credit:{account_id}:{mode}"})
+    tx.execute(LOCK_CREDIT, {"lock": f"credit:{account_id}:{mode}"})
 
 
 def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change: bool = False) -> None:

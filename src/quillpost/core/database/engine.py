@@ -103,7 +103,7 @@ def _begin_transaction(engine: sa.Engine) -> Iterator[Tx]:
     except (*CONNECTION_ERRORS, psycopg.OperationalError, psycopg.InterfaceError) as error:
         # Not only a server that is gone: a deadlock, or a disk that is full, is told to callers alike.
         state = getattr(getattr(error, "orig", error), "sqlstate", None)
-        log.warning("database.refused", state=state, error=type(error).__name__)
+        log.warning("database.unavailable", sqlstate=state, error=type(error).__name__)
         raise Unavailable("The database does not answer. Try again shortly.") from error
 
 

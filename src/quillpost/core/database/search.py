@@ -25,7 +25,7 @@ PLAIN_WORD_PATTERN = re.compile(r"[a-z0-9]+")
 STORED_WORD_LENGTH = 90
 """Letters of a word that are always kept."""
 
-INDEX_TASK = "search.index"
+INDEX_TASK = "search.index_backlog"
 """The task that makes the index over what waits for it."""
 
 # One plan for all searches would take a rare word for a frequent one.

@@ -46,7 +46,7 @@ def _log_or_raise(job: Job, error: ConnectorException) -> None:
     # The engine's functions raise by themselves only where the job is not as it must be.
     if not isinstance(error.__cause__, psycopg.errors.RaiseException):
         raise error
-    log.warning("jobs.overtaken", task=job.task_name, job=job.id)
+    log.warning("jobs.ownership_lost", task=job.task_name, job=job.id)
 
 
 MAX_ATTEMPTS = 5
@@ -145,12 +145,12 @@ class JobRunner:
                 async with self._app.open_async():
                     await self._run_until_broken(stop)
             except Exception as error:
-                log.warning("jobs.interrupted", error=repr(error))
+                log.warning("jobs.worker_interrupted", error=repr(error))
             except asyncio.CancelledError as error:
                 # Connections that break may cancel what we wait for: that is no wish to end.
                 if _is_cancelled():
                     raise
-                log.warning("jobs.interrupted", error=repr(error))
+                log.warning("jobs.worker_interrupted", error=repr(error))
             await _wait_for_stop(stop, 1)
 
     async def _run_until_broken(self, stop: asyncio.Event) -> None:
@@ -194,7 +194,7 @@ class JobRunner:
             rows = await self._app.connector.execute_query_all_async(SELECT_UNTAKEN_JOBS, queues=queues)
             untaken = {row["id"] for row in rows}
             if previous and previous <= untaken:
-                log.error("jobs.left_lying", queues=queues, jobs=len(untaken))
+                log.error("jobs.queue_stalled", queues=queues, jobs=len(untaken))
                 return
             previous = untaken
             await asyncio.sleep(self._timing.stall_seconds)
@@ -209,7 +209,7 @@ class JobRunner:
                         await manager.finish_job(job, procrastinate_jobs.Status.FAILED, delete_job=False)
                     else:
                         await manager.retry_job(job, retry_at=procrastinate_utils.utcnow())
-                    log.warning("jobs.taken_over", task=job.task_name, job=job.id)
+                    log.warning("jobs.stalled", task=job.task_name, job=job.id)
             await asyncio.sleep(self._timing.stall_seconds / 4)
 
 
@@ -222,7 +222,7 @@ class RetryBackoff(procrastinate.BaseRetryStrategy):
     def get_retry_decision(
         self, *, exception: BaseException, job: procrastinate_jobs.Job
     ) -> procrastinate.RetryDecision | None:
-        log.warning("jobs.failed", task=job.task_name, job=job.id, error=repr(exception))
+        log.warning("jobs.attempt_failed", task=job.task_name, job=job.id, error=repr(exception))
         if job.attempts >= self._max_retries:
             return None
         return procrastinate.RetryDecision(retry_in={"seconds": min(2**job.attempts, 300)})
@@ -237,7 +237,7 @@ def _register_task(app: procrastinate.App, task: Task) -> None:
         try:
             task.run()
         except Unavailable as error:
-            log.warning("jobs.tick_missed", task=task.name, error=error.message)
+            log.warning("jobs.periodic_run_skipped", task=task.name, error=error.message)
 
     # No retry: the next tick comes by itself. What was away meanwhile is nobody's to look after.
     app.periodic(cron=task.cron)(app.task(name=task.name, queue=task.queue)(run_periodically))
@@ -247,7 +247,7 @@ def _register_job_cleanup(app: procrastinate.App, *, finished_job_hours: int) ->
     async def delete_finished_jobs(timestamp: int) -> None:  # noqa: ARG001
         await app.job_manager.delete_old_jobs(nb_hours=finished_job_hours)
 
-    app.periodic(cron="17 * * * *")(app.task(name="jobs.forget_finished", queue=DEFAULT_QUEUE)(delete_finished_jobs))
+    app.periodic(cron="17 * * * *")(app.task(name="jobs.delete_finished", queue=DEFAULT_QUEUE)(delete_finished_jobs))
 
 
 def _is_cancelled() -> bool:

@@ -25,7 +25,7 @@ from quillpost.orders.status import MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 
-POLL_TASK = "tracking.poll"
+POLL_TASK = "tracking.poll_carriers"
 SPOILED_REASON = "Spoiled in printing"
 
 AuditCallback = Callable[[Tx], None]
@@ -193,13 +193,13 @@ def apply_progress(tx: Tx, batch: ProductionBatch, progress: PrintProgress, *, n
         tx, batch.id, expected="handed", new_status="printed", now=printed_at
     ):
         item_count = MARK_PRINTED.run(tx, {"batch": batch.id, "printed_at": printed_at}, now=now)
-        log.info("batch.printed", batch=batch.id, pieces=item_count)
+        log.info("batches.printed", batch=batch.id, items=item_count)
     if mailed_at is not None and fulfillment_queries.swap_batch_status(
         tx, batch.id, expected="printed", new_status="mailed", now=mailed_at
     ):
         item_count = MARK_MAILED.run(tx, {"batch": batch.id}, now=now)
         jobs.enqueue_unique(tx, POLL_TASK, at=now)
-        log.info("batch.mailed", batch=batch.id, pieces=item_count)
+        log.info("batches.mailed", batch=batch.id, items=item_count)
     return failed_count
 
 
@@ -251,7 +251,7 @@ def reprint_items(
         RETRIEVE_ITEMS.run(tx, {"batch": new_batch.batch_id}, now=now)
         enqueue_step(tx, COMPOSE, new_batch.batch_id, is_urgent=True)
         write_audit(tx)
-    log.info("batch.reprinted", batch=batch_id, anew=new_batch.batch_id, pieces=new_batch.pieces, reason=reason)
+    log.info("batches.reprinted", batch=batch_id, new_batch=new_batch.batch_id, items=new_batch.pieces, reason=reason)
     return ReprintResult(new_batch.batch_id, new_batch.pieces, skipped)
 
 
@@ -339,7 +339,7 @@ def _withdraw_offer(tx: Tx, batch: fulfillment_queries.ProductionBatch) -> None:
         raise Conflict(
             f"The batch is {batch.status}: only one that is composed, and not handed over yet, can be offered anew."
         )
-    log.warning("batch.taken_back", batch=batch.id, partner=batch.partner)
+    log.warning("batches.offer_withdrawn", batch=batch.id, partner=batch.partner)
 
 
 def _has_progress(progress: PrintProgress) -> bool:
@@ -352,9 +352,9 @@ def _mark_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: dat
         return 0
     printed_items = find_printed_items(tx, batch_id, item_ids=list(spoiled))
     if mailed_ids := [printed_item.item_id for printed_item in printed_items if printed_item.is_mailed]:
-        log.warning("batch.spoiled_in_the_mail", batch=batch_id, items=mailed_ids)
+        log.warning("batches.spoiled_items_already_mailed", batch=batch_id, item_ids=mailed_ids)
     if void_ids := [printed_item.item_id for printed_item in printed_items if printed_item.is_void]:
-        log.warning("batch.spoiled_when_void", batch=batch_id, items=void_ids)
+        log.warning("batches.spoiled_items_already_void", batch=batch_id, item_ids=void_ids)
     params = {
         "batch": batch_id,
         "spoiled": list(spoiled),
@@ -362,5 +362,5 @@ def _mark_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: dat
     }
     failed_count = MARK_SPOILED.run(tx, params, now=now)
     tx.execute(ADD_VOID_COUNT, {"batch": batch_id, "pieces": failed_count})
-    log.info("batch.spoiled", batch=batch_id, pieces=failed_count)
+    log.info("batches.items_spoiled", batch=batch_id, items=failed_count)
     return failed_count

@@ -91,7 +91,7 @@ class ScanConnection:
             yield self._live_connection()
         except psycopg.Error as error:
             self.close()
-            log.warning("scans.refused", state=error.sqlstate, error=type(error).__name__)
+            log.warning("qr_scans.database_unavailable", sqlstate=error.sqlstate, error=type(error).__name__)
             raise Unavailable("The database does not answer. Try again shortly.") from error
 
     def close(self) -> None:

@@ -37,7 +37,7 @@ class ScanRateLimit:
                 self._counts[key] = count + 1
                 admitted.append(scan)
             elif not self._is_logged:
-                log.warning("scans.left_out", item=scan.item_id, kind=scan.kind)
+                log.warning("qr_scans.rate_limited", item=scan.item_id, kind=scan.kind)
                 self._is_logged = True
         while len(self._counts) > MAX_COUNTERS:
             del self._counts[next(iter(self._counts))]

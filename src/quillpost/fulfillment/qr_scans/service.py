@@ -195,11 +195,11 @@ class ScanRecorder:
             _respond(scan_requests, {}, unavailable)
         except Exception as error:
             self._rate_limit.reset()
-            log.exception("scans.stumbled", scans=len(scan_requests))
+            log.exception("qr_scans.recording_failed", scans=len(scan_requests))
             _respond(scan_requests, {}, error)
         else:
             if scan_count:
-                log.info("scans.kept", scans=scan_count)
+                log.info("qr_scans.recorded", scans=scan_count)
                 for listener in list(self._listeners):
                     listener()
 

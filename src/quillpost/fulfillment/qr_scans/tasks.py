@@ -211,10 +211,10 @@ class ScanCounter:
             try:
                 scan_count = await asyncio.to_thread(self._count)
             except Unavailable as error:
-                log.warning("scans.waiting", error=error.message)
+                log.warning("qr_scans.database_unavailable", error=error.message)
                 await _wait(stop, ERROR_PAUSE_SECONDS)
             except Exception:
-                log.exception("scans.not_counted")
+                log.exception("qr_scans.counting_failed")
                 await _wait(stop, ERROR_PAUSE_SECONDS)
             else:
                 if scan_count < SCANS_PER_TRANSACTION:
@@ -225,7 +225,7 @@ class ScanCounter:
         with self._db.system_transaction() as tx:
             scan_count = count_scans(tx, self._encryptor, self._clock, limit=SCANS_PER_TRANSACTION)
         if scan_count:
-            log.info("scans.counted", scans=scan_count)
+            log.info("qr_scans.counted", scans=scan_count)
         return scan_count
 
 

@@ -27,7 +27,7 @@ from quillpost.orders.status import MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 
-POLL_TASK = "tracking.poll"
+POLL_TASK = "tracking.poll_carriers"
 SCANS_PER_TRANSACTION = 20_000
 """Scans that are taken in by one transaction: whole, or after a kill not at all and then again."""
 
@@ -78,7 +78,7 @@ def poll_carriers(db: Database, environments: Mapping[str, Environment], *, now:
             expects_more = _import_feed_files(db, environment.carrier, now=now)
         except CarrierDown as error:
             # The feed is asked again in a minute; the doctor says what is wrong with it.
-            log.warning("tracking.feed_down", mode=environment.mode, reason=str(error))
+            log.warning("tracking.feed_unavailable", mode=environment.mode, reason=str(error))
             continue
         with db.system_transaction() as tx:
             if expects_more:
@@ -95,17 +95,17 @@ def _import_feed_files(db: Database, feed: CarrierFeed, *, now: datetime) -> boo
         except FileMissing:  # another poll has settled it since
             continue
         except ScanFileForbidden as error:  # it stays where it is, and keeps nobody from those behind it
-            log.warning("tracking.file_barred", file=name, reason=str(error))
+            log.warning("tracking.file_forbidden", file=name, reason=str(error))
             continue
         except (InvalidScanFile, ScanFileTooLarge) as error:
             feed.refuse(name, str(error))
-            log.warning("tracking.file_refused", file=name, reason=str(error))
+            log.warning("tracking.file_rejected", file=name, reason=str(error))
             continue
         feed.settle(name)
         if result.bad_count:
             first_bad = result.bad_rows[0]
             log.warning(
-                "tracking.rows_refused", file=name, rows=result.bad_count, row=first_bad.row, reason=first_bad.reason
+                "tracking.rows_rejected", file=name, rows=result.bad_count, row=first_bad.row, reason=first_bad.reason
             )
     return report.expects_more
 

@@ -14,7 +14,7 @@ from quillpost.orders.status import EndReroutedStatement, MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 
-CLOSE_TASK = "tracking.close"
+CLOSE_TASK = "tracking.close_items"
 AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
 BATCHES_AT_ONCE = 50
 
@@ -116,7 +116,7 @@ def close_items(db: Database, environments: Mapping[str, Environment], *, now: d
         inferred += _apply_rule(db, environment, INFER_UNSEEN, environment.infer_unseen_delivery_after, now=now)
         ended = _apply_rule(db, environment, END_REROUTED, environment.reroute_timeout, now=now)
         if inferred or ended:
-            log.info("tracking.closed", mode=environment.mode, inferred=inferred, ended=ended)
+            log.info("tracking.items_closed", mode=environment.mode, inferred=inferred, ended=ended)
         with db.system_transaction() as tx:
             _settle_batches(tx, environment, now=now)
         with db.system_transaction() as tx:

@@ -232,7 +232,7 @@ class CombinedFeed:
             try:
                 reports.append((name, feed.poll(now=now)))
             except CarrierDown as failure:
-                log.warning("tracking.feed_down", feed=name, reason=str(failure))
+                log.warning("tracking.feed_unavailable", feed=name, reason=str(failure))
                 errors.append(failure)
         if errors and not reports:
             raise errors[0]

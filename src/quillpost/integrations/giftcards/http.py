@@ -205,7 +205,7 @@ class _CardQueue:
         if self._error is not None:
             if not self._outcomes:
                 raise IssuerDown(str(self._error))
-            log.warning("giftcards_left_out", issued=len(self._outcomes), why=str(self._error))
+            log.warning("giftcards.issue_incomplete", issued=len(self._outcomes), error=str(self._error))
         return self._outcomes
 
 

@@ -228,7 +228,7 @@ def maintain_partitions(db: Database, *, retention_days: int = RETENTION_DAYS, n
         tx.execute(DELETE_EXPIRED, {"before": now - timedelta(days=retention_days)})
     delete_orphaned_deliveries(db)
     if not (are_opened and are_dropped):
-        log.warning("webhooks.days_in_use", opened=are_opened, dropped=are_dropped)
+        log.warning("webhooks.partitions_in_use", created=are_opened, dropped=are_dropped)
 
 
 def delete_orphaned_deliveries(db: Database) -> None:

@@ -71,11 +71,11 @@ class Dispatcher:
             try:
                 is_busy = await self._step()
             except Unavailable as error:
-                log.warning("webhooks.waiting", error=error.message)
+                log.warning("webhooks.database_unavailable", error=error.message)
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
                 # One delivery that cannot be handled must not silence all the others.
-                log.exception("webhooks.stumbled")
+                log.exception("webhooks.dispatcher_failed")
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
                 if not is_busy:
@@ -92,10 +92,10 @@ class Dispatcher:
             try:
                 fact_count = await asyncio.to_thread(self._fan_out)
             except Unavailable as error:
-                log.warning("webhooks.waiting", error=error.message)
+                log.warning("webhooks.database_unavailable", error=error.message)
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
-                log.exception("webhooks.stumbled")
+                log.exception("webhooks.fan_out_failed")
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             if fact_count:
                 self._leases.expect_deliveries()
@@ -144,7 +144,7 @@ class Dispatcher:
             try:
                 response = await self._attempt(queue, delivery, now)
             except Exception as error:
-                log.exception("webhooks.delivery_stumbled", delivery=delivery.id)
+                log.exception("webhooks.attempt_crashed", delivery=delivery.id)
                 response = PostResult(None, error=f"The delivery could not be made: {type(error).__name__}.")
             now = self._clock()
             jitter = random.random()  # noqa: S311 - it spreads retries, it keeps no secret
@@ -161,10 +161,10 @@ class Dispatcher:
         ATTEMPT_COUNTERS[outcome.status].inc()
         if not outcome.is_delivered:
             log.info(
-                "webhook.attempted",
+                "webhooks.attempt_failed",
                 delivery=outcome.delivery.id,
                 status=outcome.status,
-                answer=outcome.response_status,
+                response_status=outcome.response_status,
                 error=outcome.error,
             )
 
@@ -202,7 +202,7 @@ class Dispatcher:
             except Unavailable as error:
                 # If it stays away, the leases run out, and what was not recorded is sent again.
                 self._leases.requeue_outcomes(step_request)
-                log.warning("webhooks.waiting", error=error.message)
+                log.warning("webhooks.database_unavailable", error=error.message)
             else:
                 if not result.blocked_ids:
                     return

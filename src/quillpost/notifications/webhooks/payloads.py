@@ -240,7 +240,7 @@ class PayloadBuilder:
             # What was sent once is sent again to the letter, unless it was for another address or verb.
             payload = row.body if _is_payload_for(row.body, lease) else self._build_payload(row, lease)
         except Exception as failure:
-            log.exception("webhooks.unspeakable", delivery=row.id)
+            log.exception("webhooks.payload_failed", delivery=row.id)
             error = f"The event cannot be put in words: {failure!r}"
             return InvalidDelivery(row.id, row.created_at, row.webhook_id, row.stream, row.next_at, error)
         return DueDelivery(

@@ -127,13 +127,13 @@ def retry_waiting_now(tx: Tx, webhook_id: int, *, now: datetime) -> None:
     )
 
 
-LOCK_ACCOUNT = sa.text("select pg_advisory_xact_lock(hashtextextended(:whose, 0))")
+LOCK_ACCOUNT = sa.text("select pg_advisory_xact_lock(hashtextextended(:lock, 0))")
 
 
 def require_webhook_quota(tx: Tx, account_id: int, *, limit: int) -> None:
     """Raise where the account has as many already, of both modes and all sub accounts. Of two that want the
     last place one gets it."""
-    tx.execute(LOCK_ACCOUNT, {"whose": f"webhooks:{account_id}"})
+    tx.execute(LOCK_ACCOUNT, {"lock": f"webhooks:{account_id}"})
     with account_wide_access(tx):
         is_own = webhooks.c.account_id == account_id
         webhook_count = tx.execute(sa.select(sa.func.count()).select_from(webhooks).where(is_own)).scalar_one()

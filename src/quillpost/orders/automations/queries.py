@@ -140,8 +140,8 @@ def count_due(tx: Tx, automation_ids: Iterable[int]) -> dict[int, int]:
     return {row.automation_id: row.people for row in rows}
 
 
-SEND_TASK = "automations.send"
-FIND_DATES_TASK = "automations.find_dates"
+SEND_TASK = "automations.send_due"
+FIND_DATES_TASK = "automations.find_due_dates"
 
 # One key for a person, here and in Python: `Waiting.key`. Of whoever was erased a digest of it is known.
 _PERSON_KEY_SQL = "coalesce(r.address_key, 'email ' || r.email_key)"

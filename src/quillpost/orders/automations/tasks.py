@@ -77,7 +77,7 @@ def record_failure(db: Database, automation: Automation, reason: str, *, now: da
             email_text,
             now=now,
         )
-    log.warning("automations.refused", automation=automation.id, tries=attempts)
+    log.warning("automations.send_failed", automation=automation.id, attempts=attempts)
 
 
 def _disable(tx: Tx, automation: Automation, reason: str, *, failing_since: datetime, now: datetime) -> None:
@@ -150,7 +150,7 @@ def send_due(context: AutomationContext) -> None:
         except QuillpostError as refusal:
             record_failure(context.db, automation, error_message(refusal), now=now)
         except Exception as error:  # one account's automation must not stop all the others
-            log.exception("automations.failed", automation=automation.id, error=type(error).__name__)
+            log.exception("automations.send_crashed", automation=automation.id, error=type(error).__name__)
             record_failure(context.db, automation, INTERNAL_ERROR, now=now)
 
 
@@ -245,7 +245,7 @@ def _create_order(
         insert_rows(tx, automation_sent, SENT_COLUMNS, rows)
         queries.delete_due_rows(tx, due_ids)
         _record_success(tx, automation, now=now, sent_items=audience.mailed_items, order_id=order.id)
-    log.info("automations.sent", automation=automation.id, order=order.id, pieces=audience.mailed_items)
+    log.info("automations.sent", automation=automation.id, order=order.id, items=audience.mailed_items)
 
 
 def _record_success(

@@ -19,7 +19,7 @@ from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.orders.giftcards.ports import GiftcardIssuer, IssuerDown
 
-GIVE_BACK_TASK = "giftcards.give_back"
+GIVE_BACK_TASK = "giftcards.return_void_cards"
 """The task that tells issuers which cards are void."""
 
 ITEM_FAILED = "The piece failed"
@@ -152,7 +152,7 @@ class CardReturns:
                     accepted_by_row[row] = issuer.give_back(str(row.reference), now=now)
                     failures = 0
                 except IssuerDown as down:
-                    log.warning("giftcards.issuer_down", issuer=issuer.name, trouble=str(down))
+                    log.warning("giftcards.issuer_unavailable", issuer=issuer.name, error=str(down))
                     failures += 1
                     if failures == MAX_FAILURES:
                         self._resume_after[mode] = last_item_id
@@ -169,7 +169,9 @@ class CardReturns:
         }
         with self._db.system_transaction() as tx:
             tx.execute(SET_GIVEN_BACK, values | {"now": now})
-        log.info("giftcards.given_back", issuer=issuer, cards=len(accepted_by_row), taken=sum(accepted_by_row.values()))
+        log.info(
+            "giftcards.returned", issuer=issuer, cards=len(accepted_by_row), accepted=sum(accepted_by_row.values())
+        )
 
     def _log_other_issuers(self, mode: str, issuer: GiftcardIssuer) -> None:
         with self._db.system_transaction() as tx:
@@ -177,4 +179,4 @@ class CardReturns:
         for row in others:
             if (mode, row.issuer) not in self._logged_issuers:
                 self._logged_issuers.add((mode, row.issuer))
-                log.warning("giftcards.of_another_issuer", mode=mode, issuer=row.issuer, cards=row.cards)
+                log.warning("giftcards.issuer_not_configured", mode=mode, issuer=row.issuer, cards=row.cards)

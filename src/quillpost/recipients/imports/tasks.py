@@ -157,7 +157,7 @@ def _run_staging_query(tx: Tx, import_record: Import, query: str, values: Mappin
 
 log = structlog.get_logger(__name__)
 
-IMPORT_TASK = "audience.import"
+IMPORT_TASK = "imports.run"
 IMPORT_QUEUE = "import"
 """One at a time: each takes all processors."""
 
@@ -217,7 +217,7 @@ def fail_import(context: ImportContext, import_id: int, reason: str) -> None:
     with context.db.system_transaction() as tx:
         end_import(tx, queries.read_import(tx, import_id), "failed", clock=context.clock, error=reason)
         queries.drop_staging(tx, import_id)
-    log.warning("audience.import_failed", id=import_id, why=reason)
+    log.warning("imports.failed", import_id=import_id, reason=reason)
 
 
 def end_import(tx: Tx, import_record: Import, status: str, *, clock: Clock, error: str | None = None) -> bool:
@@ -260,7 +260,7 @@ def _prepare_staging(context: ImportContext, import_record: Import) -> int:
             return import_record.rows_read
         queries.truncate_staging(tx, import_record.id)
         queries.restart_import(tx, import_record.id, now=context.clock())
-    log.warning("audience.import_anew", id=import_record.id)
+    log.warning("imports.restarted", import_id=import_record.id)
     return 0
 
 
@@ -273,7 +273,7 @@ def _finish_import(context: ImportContext, import_id: int) -> None:
             raise ImportOvertaken
         add_staged_recipients(tx, import_record, mailing_list, clock=context.clock)
         jobs.enqueue_unique(tx, search.INDEX_TASK, at=context.clock())
-    log.info("audience.imported", id=import_id, rows=import_record.rows_read)
+    log.info("imports.finished", import_id=import_id, rows=import_record.rows_read)
 
 
 def _build_plan(import_record: Import, mailing_list: MailingList) -> RowPlan:

@@ -154,7 +154,7 @@ def search_leads(
         try:
             candidates = provider.search(query)
         except LeadProviderDown as failure:
-            log.warning("leads.source_down", error=str(failure))
+            log.warning("leads.provider_unavailable", error=str(failure))
             raise Unavailable("The source of addresses does not answer. Try again shortly.") from None
         near_leads = _leads_within(candidates, latitude, longitude, search.within_miles)
         leads = lead_filter.filter_leads(near_leads)

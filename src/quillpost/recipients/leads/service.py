@@ -21,7 +21,7 @@ from quillpost.recipients.lists.queries import UNKNOWN_LIST, MailingList, lock_l
 from quillpost.recipients.lists.service import create_list
 from quillpost.recipients.service import insert_recipients
 
-REPORT_PURCHASE_TASK = "leads.tell"
+REPORT_PURCHASE_TASK = "leads.report_purchase"
 """The task that tells a provider which of its records were bought."""
 RADIUS_LIST_TYPE = "radius"
 """The type of lists that a search fills."""

@@ -24,7 +24,7 @@ from quillpost.recipients.verification.service import (
     verify_questions,
 )
 
-VERIFY_TASK = "audience.verify"
+VERIFY_TASK = "verification.verify_addresses"
 BATCH_SIZE = 2_000
 _IS_VERIFY_PASS = address_passes.c.name == "verify"
 BATCHES_PER_RUN = 20

@@ -61,7 +61,7 @@ class RequestMiddleware:
                     headers.setdefault("Strict-Transport-Security", HSTS_VALUE)
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request=request_id):
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 with self._shutdown.request_context():
                     await self._app(scope, receive, send_with_headers)
@@ -73,7 +73,7 @@ class RequestMiddleware:
                 if not status:
                     await error_response(Unavailable(STOPPING_MESSAGE))(scope, receive, send_with_headers)
             except Exception:
-                log.exception("request.failed", path=_route_pattern(scope))
+                log.exception("requests.failed", route=_route_pattern(scope))
                 if status:
                     raise
                 await unexpected_error_response()(scope, receive, send_with_headers)
@@ -121,7 +121,7 @@ def _record_request(scope: Scope, status: int, seconds: float) -> None:
     REQUEST_SECONDS.labels(method, route).observe(seconds)
     if not scope["state"].get("is_shed") and route not in ("/health", "/ready", "/ready/live", "/metrics"):
         log.info(
-            "request",
+            "requests.completed",
             method=method,
             route=route,
             status=status,

@@ -181,7 +181,7 @@ def _act_on_card(
         with get_container(request).db.system_transaction() as tx:
             result = action(tx, claim)
     except DecryptionFailed as error:
-        log.error("gift.does_not_open", why=str(error))
+        log.error("giftcards.claim_unreadable", error=str(error))
         return _render(request, "public/giftcard_code.html", step="sealed", path=f"/gift/{claim}", status=500)
     if result is not None:
         rate_limit.record_valid(claim)

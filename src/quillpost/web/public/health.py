@@ -27,10 +27,10 @@ BACKLOG_COUNTS = sa.text(
                       coalesce(scheduled_at, now()) <= now()) as jobs_waiting,
               (select count(*) from procrastinate_jobs where status = 'failed') as jobs_failed,
               (select count(*) from deliveries where status = 'pending' and next_at <= now())
-                  as deliveries_waiting,
+                  as webhook_deliveries_waiting,
               (select count(*) from webhook_lanes where due_at <= now() and leased_by is null)
-                  as lanes_waiting,
-              (select count(*) from webhook_lanes where resting_until > now()) as lanes_resting,
+                  as webhooks_waiting,
+              (select count(*) from webhook_lanes where resting_until > now()) as webhooks_backing_off,
               (select count(*) from orders where status = 'paused') as orders_paused,
               (select count(*) from batches where status <> 'mailed') as batches_open"""
 )
@@ -39,9 +39,9 @@ BACKLOG_GAUGES = {
     for name, help_ in {
         "jobs_waiting": "Jobs whose time has come and that no worker has taken.",
         "jobs_failed": "Jobs that were given up.",
-        "deliveries_waiting": "Webhook deliveries whose time has come.",
-        "lanes_waiting": "Webhooks to which something is due and that no worker has taken.",
-        "lanes_resting": "Webhooks that are left alone for a while, as they fail.",
+        "webhook_deliveries_waiting": "Webhook deliveries whose time has come.",
+        "webhooks_waiting": "Webhooks to which something is due and that no worker has taken.",
+        "webhooks_backing_off": "Webhooks that are left alone for a while, as they fail.",
         "orders_paused": "Orders that wait for an operator.",
         "batches_open": "Production batches that are not in the mail yet.",
     }.items()

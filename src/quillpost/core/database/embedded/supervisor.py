@@ -80,7 +80,7 @@ class PostgresSupervisor:
             if not has_ended:
                 self._stop_fast_if_late()
                 return
-        log.error("postgres.ended", status=status, home=str(self._server.home))
+        log.error("postgres.exited", exit_code=status, home=str(self._server.home))
         self._stopping_since = None
         if time.monotonic() - self._running_since > self._timing.stable_seconds:
             self._restarts_in_a_row = 0
@@ -95,7 +95,7 @@ class PostgresSupervisor:
         if self._stopping_since is None:
             self._stopping_since = now
         elif now - self._stopping_since > self._timing.stop_timeout:
-            log.warning("postgres.stop_hastened", home=str(self._server.home))
+            log.warning("postgres.stop_forced", home=str(self._server.home))
             self._stopping_since = None
             self._server.stop_fast()
 
@@ -113,7 +113,7 @@ class PostgresSupervisor:
             if self._restarts_disabled.is_set():
                 return True
             delay = self._timing.delay_before(self._restarts_in_a_row)
-            log.error("postgres.restart_failed", reason=error.message, next_try_in_seconds=delay)
+            log.error("postgres.restart_failed", reason=error.message, retry_in_seconds=delay)
             return False
         self._running_since = time.monotonic()
         log.warning(
