@@ -22,7 +22,7 @@ def have_two_cards_and_give_one(container: Container) -> None:
 def assert_no_card_is_given_before_it_is_released(container: Container) -> None:
     """Not the one that was free then, and not the one that a piece had and that comes back."""
     stock, now = stock_of(container, "live"), container.clock()
-    stock.give_back(CARD.reference, now=now)
+    stock.return_card(CARD.reference, now=now)
     another = replace(CARD, reference=str(uuid4()))
     assert isinstance(stock.issue([another], now=now)[another.reference], CardNotIssued)
     with container.db.system_transaction() as tx:

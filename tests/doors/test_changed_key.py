@@ -29,7 +29,9 @@ def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
     [old] = file.read_keys()
     person = make_person(container, owner.id, DANA)
     link = container.storage.signed_path("proof-1", expires_at=now + timedelta(days=1)).rpartition("/")[2]
-    unsubscribe = f"/unsubscribe/{refusals.encode_token(container.encryptor, refusals.NoticeReader(owner.id, DANA))}"
+    unsubscribe = (
+        f"/unsubscribe/{refusals.encode_token(container.encryptor, refusals.NotificationReader(owner.id, DANA))}"
+    )
     receiver = f"/receiver/{container.receiver_key}"
     known = user_queries.create_browser_token(container.encryptor, person, DANA, password_changed_at=None, now=now)
     browser = browser_of(http)

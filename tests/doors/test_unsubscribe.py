@@ -7,13 +7,13 @@ from direct import TestClient
 from makers import Account, make_account, rows_of_all
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import notice_refusals
-from quillpost.notifications.unsubscribe import NoticeReader, encode_token
+from quillpost.notifications.unsubscribe import NotificationReader, encode_token
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
 
 
 def link(container: Container, owner: Account, address: str = DANA) -> str:
-    return f"/unsubscribe/{encode_token(container.encryptor, NoticeReader(owner.id, address))}"
+    return f"/unsubscribe/{encode_token(container.encryptor, NotificationReader(owner.id, address))}"
 
 
 def refused(container: Container) -> set[tuple[int, str]]:

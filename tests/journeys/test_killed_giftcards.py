@@ -235,18 +235,18 @@ def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(live_offic
         assert office.sender.put(f"/order-items/{piece}/invalidate-giftcard").status_code == 200
     assert (free_in_stock(parts), given_back(office)) == (0, 0)
 
-    in_the_air = killed_in_turn(office, nursery, [CrashPoint(f"{OWN}.give_back", "before")])
+    in_the_air = killed_in_turn(office, nursery, [CrashPoint(f"{OWN}.return_card", "before")])
     assert (free_in_stock(parts), given_back(office)) == (0, 0)
-    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{OWN}.give_back", "after")])
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{OWN}.return_card", "after")])
     assert (free_in_stock(parts), given_back(office)) == (1, 0)
     # What nobody knows to be free is the next piece's before it is given back once more.
     [another] = pieces_of(parts, send_gifts(office.sender, **HOME))
     review.sweep_due_orders(parts.production, now=parts.clock())
     compose_all(parts.production, parts)
     assert (opened(office, another), free_in_stock(parts)) == (passed_on, 0)
-    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_given_back", "before")])
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_returned", "before")])
     assert (free_in_stock(parts), given_back(office)) == (1, 0)
-    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_given_back", "after")])
+    in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_returned", "after")])
     assert (free_in_stock(parts), given_back(office)) == (1, 2)
     work_until_settled(office, nursery)
 

@@ -243,10 +243,10 @@ def test_what_is_printed_on_any_colour_can_be_read() -> None:
     shades = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     for accent in product(shades, shades, shades):
         paint = CardColors(accent)
-        for runtime in (paint.ground, paint.glow, paint.bright_glow):
+        for runtime in (paint.background, paint.glow, paint.bright_glow):
             assert contrast_ratio(ink_of(paint.ink), ink_of(runtime)) >= MIN_READABLE_CONTRAST, accent
         # A card is seen on white paper by its colour, or else by its edge.
-        assert contrast_ratio(ink_of(paint.edge or paint.ground), (1.0, 1.0, 1.0)) >= MIN_VISIBLE_CONTRAST, accent
+        assert contrast_ratio(ink_of(paint.edge or paint.background), (1.0, 1.0, 1.0)) >= MIN_VISIBLE_CONTRAST, accent
 
 
 def ink_of(operands: bytes) -> Ink:

@@ -224,7 +224,7 @@ def test_progress_is_told_letter_by_letter() -> None:
         amplitude=1.0,
         joined=False,
         seed=0,
-        tell=lambda done, of: told.append((done, of)),
+        on_progress=lambda done, of: told.append((done, of)),
     )
     assert told == [(1, 2), (2, 2)]
 

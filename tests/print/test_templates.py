@@ -33,8 +33,8 @@ def close(box: Box | None) -> tuple[float, ...]:
 def faults(overrides: str, text: str | None = None) -> list[str]:
     with pytest.raises(InvalidProductTemplate) as caught:
         load_products(text or read_shipped_toml(), overrides)
-    assert str(caught.value) == "\n".join(caught.value.faults)
-    return caught.value.faults
+    assert str(caught.value) == "\n".join(caught.value.errors)
+    return caught.value.errors
 
 
 def test_shipped_pieces_are_read_once_for_each_operators_file() -> None:
@@ -177,7 +177,7 @@ def test_a_text_that_describes_no_whole_piece_is_refused(text: str, error: str) 
     assert load_products(BARE)["card"].title == "card"
     with pytest.raises(InvalidProductTemplate) as caught:
         load_products(text)
-    assert caught.value.faults == [error]
+    assert caught.value.errors == [error]
 
 
 CARD = "postcard-4x6, back: "

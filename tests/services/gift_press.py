@@ -52,8 +52,8 @@ class Issuer:
     def in_stock(self, brand: str, product: str, cents: int) -> int | None:
         return self.real.in_stock(brand, product, cents)
 
-    def give_back(self, reference: str, *, now: datetime) -> bool:
-        return self.real.give_back(reference, now=now)
+    def return_card(self, reference: str, *, now: datetime) -> bool:
+        return self.real.return_card(reference, now=now)
 
 
 def stock_of(container: Container, mode: str = "test") -> StockCards:

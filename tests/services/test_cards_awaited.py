@@ -169,7 +169,7 @@ def test_a_card_that_is_ordered_and_not_made_yet_stays_with_its_issuer(
     assert (card_row(container, piece).issuer, statuses(container)) == ("stock", ["asked"])
     move(container, [piece], ItemStatus.FAILED)
     compose_all(production, container)
-    CardReturns(container.db, production.giftcard_issuers).give_back_cards(now=container.clock())
+    CardReturns(container.db, production.giftcard_issuers).return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["void"], 2)
     refused = owner.put(f"/order-items/{piece}/invalidate-giftcard")
     assert (refused.status_code, NEVER_ISSUED in refused.text) == (400, True)

@@ -47,7 +47,7 @@ def test_a_card_that_comes_too_late_is_void_and_goes_back(container: Container, 
     assert card_row(container, first).card_sealed is None
     with container.db.system_transaction() as tx:
         assert_books_agree(tx)
-    CardReturns(container.db, production.giftcard_issuers).give_back_cards(now=container.clock())
+    CardReturns(container.db, production.giftcard_issuers).return_cards(now=container.clock())
     assert free_in_stock(container) == 1
     assert_all_is_well(container)
     assert_printed_as_issued(container)
@@ -72,7 +72,7 @@ def test_a_card_that_comes_after_somebody_else_was_refused_it_goes_back(
     [batch] = end_reviews(press, container, clock)
     production.compose_batch(press, batch, now=container.clock())
     assert (statuses(container), card_row(container, piece).card_sealed) == (["void"], None)
-    CardReturns(container.db, press.giftcard_issuers).give_back_cards(now=container.clock())
+    CardReturns(container.db, press.giftcard_issuers).return_cards(now=container.clock())
     assert free_in_stock(container) == 1
     assert_all_is_well(container)
 
@@ -91,10 +91,10 @@ def test_a_card_whose_answer_was_lost_and_whose_piece_ended_goes_back(
         production.compose_batch(press, batch, now=container.clock())
     move(container, [piece], ItemStatus.FAILED)
     returns = CardReturns(container.db, press.giftcard_issuers)
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["asked"], 0)  # who composes may be about to ask
     production.compose_batch(press, batch, now=container.clock())
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["void"], 1)
     assert_all_is_well(container)
 
@@ -110,17 +110,17 @@ def test_void_cards_go_back_once_their_issuer_is_there(container: Container, clo
     calls = []
 
     class Shaky(Issuer):
-        def give_back(self, reference: str, *, now: datetime) -> bool:
+        def return_card(self, reference: str, *, now: datetime) -> bool:
             calls.append(reference)
             if len(calls) == 2:
                 raise IssuerDown("Gone.")
-            return super().give_back(reference, now=now)
+            return super().return_card(reference, now=now)
 
     returns = CardReturns(container.db, {"test": Shaky(real)})
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert free_in_stock(container) == 2, "one that fails is in nobody's way"
-    returns.give_back_cards(now=container.clock())
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert free_in_stock(container) == 3
     assert len(calls) == 4
     with container.db.system_transaction() as tx:
@@ -140,19 +140,19 @@ def test_cards_that_always_fail_are_passed_by_and_an_issuer_who_is_down_is_left_
     calls = []
 
     class Odd(Issuer):
-        def give_back(self, reference: str, *, now: datetime) -> bool:
+        def return_card(self, reference: str, *, now: datetime) -> bool:
             calls.append(reference)
             if reference in odd:
                 raise IssuerDown("It cannot be read.")
-            return super().give_back(reference, now=now)
+            return super().return_card(reference, now=now)
 
     returns = CardReturns(container.db, {"test": Odd(stock_of(container))})
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert (len(calls), free_in_stock(container)) == (MAX_FAILURES, 0)
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert (len(calls), free_in_stock(container)) == (len(pieces), 2)
     odd.clear()
-    returns.give_back_cards(now=container.clock())
+    returns.return_cards(now=container.clock())
     assert free_in_stock(container) == len(pieces)
 
 
@@ -167,7 +167,7 @@ def test_cards_of_another_issuer_are_left_alone_and_said_once(
     move(container, [piece], ItemStatus.FAILED)
     returns = CardReturns(container.db, {"test": Issuer(stock_of(container), name="another")})
     with capture_logs() as logs:
-        returns.give_back_cards(now=container.clock())
-        returns.give_back_cards(now=container.clock())
+        returns.return_cards(now=container.clock())
+        returns.return_cards(now=container.clock())
     assert [line["event"] for line in logs] == ["giftcards.issuer_not_configured"]
     assert (free_in_stock(container), card_row(container, piece).given_back_at) == (0, None)

@@ -66,12 +66,12 @@ def stand(request: pytest.FixtureRequest, store: FileStore, folder: Path, tmp_pa
     inbox = StoredInbox(store)
     match request.param:
         case "inbox":
-            yield Stand(inbox, inbox.keep)
+            yield Stand(inbox, inbox.store)
         case "folder":
             yield Stand(DropFolder(LocalFolder(folder)), drop)
         case "several":
             feeds: dict[str, CarrierFeed] = {"inbox": inbox, "folder": DropFolder(LocalFolder(folder))}
-            yield Stand(CombinedFeed(feeds), inbox.keep)
+            yield Stand(CombinedFeed(feeds), inbox.store)
         case "sftp":
             with SftpHouse(folder) as house:
                 yield Stand(DropFolder(house.place(tmp_path)), drop)
@@ -110,14 +110,14 @@ def test_a_feed_sets_a_refused_file_aside_with_the_reason(stand: Stand) -> None:
 def test_the_same_push_twice_is_one_file(store: FileStore) -> None:
     inbox = StoredInbox(store)
     for data in (b"[1]", b"[1]", b"[2]"):
-        inbox.keep(data)
+        inbox.store(data)
     assert len(inbox.poll(now=NOON).file_names) == 2
 
 
 def test_a_poll_takes_a_bounded_number_and_says_that_there_are_more(store: FileStore) -> None:
     inbox = StoredInbox(store)
     for number in range(MAX_FILES_PER_POLL + 1):
-        inbox.keep(str(number).encode())
+        inbox.store(str(number).encode())
     report = inbox.poll(now=NOON)
     assert (len(report.file_names), report.expects_more) == (MAX_FILES_PER_POLL, True)
 
@@ -208,7 +208,7 @@ def test_many_files_that_may_not_be_read_are_in_nobody_s_way(folder: Path, shut:
 
 def test_a_folder_that_is_not_there_is_down_and_keeps_nobody_from_the_other(tmp_path: Path, store: FileStore) -> None:
     inbox, gone = StoredInbox(store), DropFolder(LocalFolder(tmp_path / "gone"))
-    inbox.keep(b"[1]")
+    inbox.store(b"[1]")
     with pytest.raises(CarrierDown, match="is not there"):
         gone.poll(now=NOON)
     both = CombinedFeed({"gone": gone, "inbox": inbox})

@@ -21,7 +21,7 @@ from quillpost.core.database.tables.notifications import notices
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.notifications import emails, unsubscribe
 from quillpost.notifications.service import compose_message
-from quillpost.notifications.unsubscribe import NoticeReader
+from quillpost.notifications.unsubscribe import NotificationReader
 from quillpost.orders.giftcards import claims as claiming
 from quillpost.orders.giftcards import issuance, returns
 from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
@@ -249,7 +249,7 @@ def test_those_who_look_after_the_order_hear_of_a_report_once(
     make_person(container, stranger.id, "nosy@example.com")
     told = ["Boss@example.com", "desk@example.com", "+15125550100@sms", "enough@example.com"]
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, NoticeReader(owner.id, "enough@example.com"), now=container.clock())
+        unsubscribe.unsubscribe(tx, NotificationReader(owner.id, "enough@example.com"), now=container.clock())
     piece, claim = one_piece(container, owner, notification_emails=told)
     order_id = card_row(container, piece).order_id
     for _ in range(2):

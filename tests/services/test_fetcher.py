@@ -16,14 +16,14 @@ from quillpost.integrations.http.guard import OutboundGuard
 MB = 1_000_000
 
 
-def fetch_from(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) -> FetchedDocument:
+def fetch_from(server: StandIn, *, max_bytes: int = MB, seconds: float = 20.0) -> FetchedDocument:
     guard = OutboundGuard(allow=frozenset({server.place}))
-    return GuardedFetcher(guard, seconds=seconds).fetch(server.url("/a.png"), most_bytes=most_bytes)
+    return GuardedFetcher(guard, seconds=seconds).fetch(server.url("/a.png"), max_bytes=max_bytes)
 
 
-def failure_of(server: StandIn, *, most_bytes: int = MB, seconds: float = 20.0) -> str:
+def failure_of(server: StandIn, *, max_bytes: int = MB, seconds: float = 20.0) -> str:
     with pytest.raises(FetchFailed) as failed:
-        fetch_from(server, most_bytes=most_bytes, seconds=seconds)
+        fetch_from(server, max_bytes=max_bytes, seconds=seconds)
     return str(failed.value)
 
 
@@ -41,7 +41,7 @@ def test_a_file_without_content_type_is_bytes() -> None:
 
 def test_a_file_of_exactly_the_limit_is_taken() -> None:
     with StandIn(saying("HTTP/1.1 200 OK\nContent-Length: 10", b"0123456789")) as server:
-        assert fetch_from(server, most_bytes=10).body == b"0123456789"
+        assert fetch_from(server, max_bytes=10).body == b"0123456789"
 
 
 def test_a_file_that_declares_too_much_is_refused() -> None:
@@ -58,8 +58,8 @@ def test_a_chunked_file_is_cut_off_at_the_limit() -> None:
     chunk = b"8\r\n01234567\r\n"
     answer = saying("HTTP/1.1 200 OK\nTransfer-Encoding: chunked", chunk * 3 + b"0\r\n\r\n")
     with StandIn(answer) as server:
-        assert failure_of(server, most_bytes=20) == "The file is larger than 20 bytes."
-        assert fetch_from(server, most_bytes=24).body == b"01234567" * 3
+        assert failure_of(server, max_bytes=20) == "The file is larger than 20 bytes."
+        assert fetch_from(server, max_bytes=24).body == b"01234567" * 3
 
 
 def test_a_server_that_sends_less_than_it_declared_has_broken_off() -> None:
@@ -142,25 +142,25 @@ def test_a_closed_port_is_told() -> None:
 def test_an_unknown_name_is_told() -> None:
     fetcher = GuardedFetcher(OutboundGuard(), resolver=ScriptedResolver([]))
     with pytest.raises(FetchFailed, match=r"^The server nowhere.example could not be found\.$"):
-        fetcher.fetch("http://nowhere.example/a.png", most_bytes=MB)
+        fetcher.fetch("http://nowhere.example/a.png", max_bytes=MB)
 
 
 def test_a_name_that_leads_inside_is_told_without_its_address() -> None:
     fetcher = GuardedFetcher(OutboundGuard(), resolver=ScriptedResolver(["10.1.2.3"]))
     with pytest.raises(FetchFailed, match=r"^intranet.example is not a public address\.$"):
-        fetcher.fetch("http://intranet.example/a.png", most_bytes=MB)
+        fetcher.fetch("http://intranet.example/a.png", max_bytes=MB)
 
 
 def test_a_wrong_url_is_told_before_anything_is_asked() -> None:
     with pytest.raises(FetchFailed, match="must start with http"):
-        GuardedFetcher(OutboundGuard()).fetch("ftp://example.com/a.png", most_bytes=MB)
+        GuardedFetcher(OutboundGuard()).fetch("ftp://example.com/a.png", max_bytes=MB)
 
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
     with StandIn(resetting, tls=self_signed(tmp_path)) as server:
         fetcher = GuardedFetcher(OutboundGuard(allow_private=True))
         with pytest.raises(FetchFailed, match=r"^The certificate of 127.0.0.1 could not be verif"):
-            fetcher.fetch(server.url(scheme="https"), most_bytes=MB)
+            fetcher.fetch(server.url(scheme="https"), max_bytes=MB)
         assert server.requests == []
 
 
@@ -169,11 +169,11 @@ def test_a_certificate_that_we_trust_is_taken(tmp_path: Path) -> None:
     with StandIn(answer, tls=self_signed(tmp_path)) as server:
         trusting = ssl.create_default_context(cafile=tmp_path / "server.pem")
         fetcher = GuardedFetcher(OutboundGuard(allow_private=True), tls=trusting)
-        assert fetcher.fetch(server.url(scheme="https"), most_bytes=MB).body == b"png"
+        assert fetcher.fetch(server.url(scheme="https"), max_bytes=MB).body == b"png"
 
 
 def test_a_server_that_speaks_no_tls_is_told() -> None:
     with StandIn(lambda connection: connection.sendall(b"plain text\r\n\r\n")) as server:
         fetcher = GuardedFetcher(OutboundGuard(allow_private=True))
         with pytest.raises(FetchFailed, match=r"^No secure connection to 127.0.0.1 could be made"):
-            fetcher.fetch(server.url(scheme="https"), most_bytes=MB)
+            fetcher.fetch(server.url(scheme="https"), max_bytes=MB)

@@ -251,7 +251,7 @@ def test_drafts_of_killed_writers_are_forgotten_and_those_of_others_are_not(tmp_
     long_ago = datetime.now(UTC) - timedelta(days=2)
     os.utime(old, (long_ago.timestamp(),) * 2)
     os.utime(tmp_path / "batches" / "7" / "print.pdf", (long_ago.timestamp(),) * 2)
-    assert store.forget_drafts(before=datetime.now(UTC) - timedelta(days=1)) == 1
+    assert store.delete_unfinished(before=datetime.now(UTC) - timedelta(days=1)) == 1
     assert (old.exists(), fresh.exists()) == (False, True)
     assert store.get("batches/7/print.pdf") == b"whole"
 

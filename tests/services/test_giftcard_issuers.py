@@ -147,12 +147,12 @@ def test_a_refusal_is_looked_up_before_it_is_believed(
 def test_giving_back_twice_is_giving_back_once(issuer: GiftcardIssuer, kind: str, clock: Clock) -> None:
     asked = card()
     [given] = good(issuer.issue([asked], now=clock.now()))
-    answers = [issuer.give_back(asked.reference, now=clock.now()) for _ in range(2)]
+    answers = [issuer.return_card(asked.reference, now=clock.now()) for _ in range(2)]
     assert answers == [kind != "tango"] * 2
     if kind == "stock":
         assert issuer.in_stock(BRAND, "", CENTS) == IN_STOCK
         assert good(issuer.issue([card()], now=clock.now())) == [given]
-    assert issuer.give_back(str(uuid4()), now=clock.now()) == (kind != "tango")
+    assert issuer.return_card(str(uuid4()), now=clock.now()) == (kind != "tango")
 
 
 @pytest.mark.parametrize("kind", ["tremendous"])
@@ -161,14 +161,14 @@ def test_what_a_house_does_not_take_back_stays_bought(
 ) -> None:
     asked, house.cancels = card(), False
     issuer.issue([asked], now=clock.now())
-    assert issuer.give_back(asked.reference, now=clock.now()) is False
+    assert issuer.return_card(asked.reference, now=clock.now()) is False
     for no_answer in (said(400, {}), said(404, {}), said(500)):
         house.answers = [no_answer]
         with pytest.raises(IssuerDown):
-            issuer.give_back(asked.reference, now=clock.now())
+            issuer.return_card(asked.reference, now=clock.now())
     house.lost = 1
     with pytest.raises(IssuerDown) as down:
-        issuer.give_back(asked.reference, now=clock.now())
+        issuer.return_card(asked.reference, now=clock.now())
     assert down.value.__context__ is None, "what failed knows the request, and with it the key"
 
 

@@ -142,7 +142,7 @@ def test_a_database_that_forgot_the_last_chunks_has_the_job_try_again(
             tx.execute(sa.update(imports).values(rows_read=10))
 
     broken_after(monkeypatch, 3, forget)
-    with pytest.raises(import_tasks.ImportOvertaken):
+    with pytest.raises(import_tasks.ImportTakenOver):
         importer.fill(begun["id"])
     assert counts(importer.fill(begun["id"])) == (40, 40, 0, 0)
 

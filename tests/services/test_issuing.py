@@ -165,7 +165,7 @@ def test_words_that_do_not_fit_give_the_card_back(
     end_reviews(container.production, container, clock)
     compose_all(container.production, container)
     assert [card_row(container, pieces_of(container, order)[0]).status for order in (good, bad)] == ["issued", "void"]
-    CardReturns(container.db, container.production.giftcard_issuers).give_back_cards(now=container.clock())
+    CardReturns(container.db, container.production.giftcard_issuers).return_cards(now=container.clock())
     assert_all_is_well(container)
     assert_printed_as_issued(container)
 
@@ -236,14 +236,14 @@ def test_whatever_happens_meanwhile_each_piece_has_one_card_or_none(
             load(container, chance.randrange(3))
             for done in [pool.submit(compose) for _ in range(2)]:
                 done.result()
-            returns.give_back_cards(now=container.clock())
+            returns.return_cards(now=container.clock())
             with container.db.system_transaction() as tx:
                 assert_books_agree(tx)
     trouble.is_over = True
     load(container, 8)
     for _ in range(3):
         compose_all(production, container)
-        returns.give_back_cards(now=container.clock())
+        returns.return_cards(now=container.clock())
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(giftcards).where(giftcards.c.status == "asked")).all() == []
     assert {status for status, *_ in batches_of(container)} <= {"composed", "mailed"}

@@ -51,7 +51,7 @@ class Shop:
         self.most_at_once = 0
         self.asked: list[str] = []
 
-    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
+    def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
         with self._lock:
             self._inside += 1
             self.most_at_once = max(self.most_at_once, self._inside)

@@ -63,8 +63,8 @@ class Shop:
     def __init__(self, body: bytes) -> None:
         self._body = body
 
-    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
-        assert len(self._body) <= most_bytes
+    def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
+        assert len(self._body) <= max_bytes
         return FetchedDocument("text/plain", self._body)
 
 

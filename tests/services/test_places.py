@@ -103,9 +103,9 @@ def test_names_are_those_of_one_folder_in_order(place: OpenFolder) -> None:
 
 def test_a_large_file_is_not_read_to_its_end(place: OpenFolder) -> None:
     place.put("f", b"12345")
-    assert place.get("f", most_bytes=5) == b"12345"
+    assert place.get("f", max_bytes=5) == b"12345"
     with pytest.raises(FolderFileTooLarge, match="f is larger than 4 bytes"):
-        place.get("f", most_bytes=4)
+        place.get("f", max_bytes=4)
 
 
 def test_files_and_folders_move_but_never_over_another(place: OpenFolder) -> None:

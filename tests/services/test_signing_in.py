@@ -137,10 +137,10 @@ def test_the_counts_of_a_day_outlive_the_hourly_clearing(container: Container, d
             come(container, DANA, WRONG)
         let_pass(container, minutes=15)
     let_pass(container, hours=2)
-    service.delete_expired_windows(container.db)
+    service.delete_expired_rate_limits(container.db)
     assert come(container).outcome == "throttled"
     let_pass(container, hours=22)
-    service.delete_expired_windows(container.db)
+    service.delete_expired_rate_limits(container.db)
     assert come(container).outcome == "in"
 
 

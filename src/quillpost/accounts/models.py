@@ -68,9 +68,9 @@ def get_network(address: str) -> str:
 
 
 SCOPES = tuple(
-    f"{what}:{how}"
-    for what in ("send", "orders", "lists", "templates", "webhooks", "account")
-    for how in ("read", "write")
+    f"{resource}:{access}"
+    for resource in ("send", "orders", "lists", "templates", "webhooks", "account")
+    for access in ("read", "write")
 )
 
 OWNER_ONLY_SCOPES = frozenset({"account:write"})

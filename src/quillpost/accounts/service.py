@@ -104,7 +104,7 @@ def _count_call(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SEC
     return RateLimitStatus(limit, row.used, row.resets_in)
 
 
-def delete_expired_windows(db: Database) -> None:
+def delete_expired_rate_limits(db: Database) -> None:
     """Remove the counts of windows long gone: of an hour at most, or of a day, which their keys say."""
     with db.system_transaction() as tx:
         tx.execute(DELETE_EXPIRED_WINDOWS)
@@ -171,10 +171,10 @@ def read_sender(tx: Tx, caller: Caller, sub_account_id: int | None) -> SenderPro
 def is_operator_token(db: Database, token: str, *, now: datetime) -> bool:
     """Whether a good token speaks for those who run the service."""
     try:
-        who, _ = authenticate(db, token, limit=0, now=now)
+        caller, _ = authenticate(db, token, limit=0, now=now)
     except Unauthenticated:
         return False
-    return who.is_operator
+    return caller.is_operator
 
 
 OWNER_REQUIRED = "Only an owner of this account may do this. Ask one of them."

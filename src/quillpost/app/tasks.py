@@ -21,7 +21,7 @@ from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations.drafts import AutomationContext, ReadStoredSend
 from quillpost.orders.automations.tasks import send_due
 from quillpost.orders.create import SWEEP_TASK
-from quillpost.orders.giftcards.returns import GIVE_BACK_TASK, CardReturns
+from quillpost.orders.giftcards.returns import RETURN_CARDS_TASK, CardReturns
 from quillpost.orders.mailed_items import verify_addresses
 from quillpost.orders.materialization import MATERIALIZE_TASK, enqueue_missing_materializations, materialize_order
 from quillpost.orders.rejudged import restandardize
@@ -38,7 +38,7 @@ from quillpost.recipients.verification.tasks import VERIFY_TASK
 
 def build_tasks(container: Container) -> list[Task]:
     """Everything that workers do."""
-    db, press, storage = container.db, container.production, container.storage
+    db, production_context, storage = container.db, container.production, container.storage
 
     def with_current_time(work: Callable[..., object], *bound_args: object) -> Callable[..., None]:
         """The work with the moment at which it runs."""
@@ -53,8 +53,8 @@ def build_tasks(container: Container) -> list[Task]:
         return with_current_time(partial(work, db, retention_days=container.retention_days[setting]))
 
     modes_that_need_credit = {mode for mode, environment in container.environments.items() if environment.needs_credit}
-    sweep = with_current_time(review.sweep_due_orders, press)
-    pool = with_current_time(batching.pool_due_orders, press)
+    sweep = with_current_time(review.sweep_due_orders, production_context)
+    pool = with_current_time(batching.pool_due_orders, production_context)
     poll_tracking = with_current_time(tracking_service.poll_carriers, db, container.environments)
     close_tracking = with_current_time(tracking_tasks.close_items, db, container.environments)
     send_automations = partial(send_due, build_automation_context(container))
@@ -67,7 +67,7 @@ def build_tasks(container: Container) -> list[Task]:
     find_dates = with_current_time(
         partial(automation_queries.insert_due_dates, db, zone=container.environments["live"].zone)
     )
-    return_giftcards = with_current_time(CardReturns(db, press.giftcard_issuers).give_back_cards)
+    return_giftcards = with_current_time(CardReturns(db, production_context.giftcard_issuers).return_cards)
     restandardize_old = partial(restandardize, db, container.clock)
     index_search = partial(search.index_backlog, db)
 
@@ -81,15 +81,15 @@ def build_tasks(container: Container) -> list[Task]:
         Task(fulfillment_models.POOL, pool),
         Task(
             fulfillment_models.COMPOSE,
-            with_current_time(production.compose_batch, press),
+            with_current_time(production.compose_batch, production_context),
             queue=fulfillment_models.COMPOSE_QUEUE,
         ),
         Task(
             fulfillment_models.HAND_OVER,
-            with_current_time(production.hand_over_batch, press),
+            with_current_time(production.hand_over_batch, production_context),
             queue=fulfillment_models.HAND_OVER_QUEUE,
         ),
-        Task(fulfillment_models.POLL_PRINTER, with_current_time(production.poll_printer, press)),
+        Task(fulfillment_models.POLL_PRINTER, with_current_time(production.poll_printer, production_context)),
         Task(tracking_service.POLL_TASK, poll_tracking),
         Task(tracking_tasks.CLOSE_TASK, close_tracking),
         Task(replay.REPLAY_TASK, with_current_time(replay.continue_replay, db)),
@@ -97,7 +97,7 @@ def build_tasks(container: Container) -> list[Task]:
             lead_service.REPORT_PURCHASE_TASK,
             with_current_time(lead_service.report_purchase, db, container.lead_providers["live"]),
         ),
-        Task(GIVE_BACK_TASK, return_giftcards),
+        Task(RETURN_CARDS_TASK, return_giftcards),
         Task(
             import_tasks.IMPORT_TASK,
             partial(import_tasks.run_import, import_context),
@@ -116,7 +116,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("imports.resume", partial(import_retention.resume_imports, import_context), cron="* * * * *"),
         Task("fulfillment.sweep_due_orders_periodic", sweep, cron="* * * * *"),
         Task("fulfillment.pool_due_orders_periodic", pool, cron="* * * * *"),
-        Task("fulfillment.resume_batches", partial(production.resume_batches, press), cron="* * * * *"),
+        Task("fulfillment.resume_batches", partial(production.resume_batches, production_context), cron="* * * * *"),
         Task("tracking.poll_carriers_periodic", poll_tracking, cron="* * * * *"),
         Task("tracking.close_items_periodic", close_tracking, cron="11 * * * *"),
         Task("webhooks.resume_replays", partial(replay.resume_replays, db), cron="* * * * *"),
@@ -152,7 +152,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("verification.delete_expired", with_current_time(delete_expired_verifications, db), cron="47 * * * *"),
         Task(
             "notifications.delete_expired",
-            with_retention(digests.delete_expired_notices, "keep_notices_days"),
+            with_retention(digests.delete_expired_notifications, "keep_notices_days"),
             cron="43 * * * *",
         ),
         Task(
@@ -163,7 +163,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("users.delete_expired_access", with_current_time(delete_expired_access, db), cron="19 * * * *"),
         Task(
             "accounts.delete_expired_rate_limits",
-            partial(account_service.delete_expired_windows, db),
+            partial(account_service.delete_expired_rate_limits, db),
             cron="31 * * * *",
         ),
     ]

@@ -43,5 +43,5 @@ def main(on_loaded: Callable[[], None] | None = None) -> None:
         app(obj=on_loaded)
     except Exception as error:
         # It knows the libraries of the database, which not every command needs.
-        importlib.import_module("quillpost.cli.runtime").leave_with(error)
+        importlib.import_module("quillpost.cli.runtime").exit_with_error(error)
         raise

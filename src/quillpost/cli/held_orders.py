@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 def show_held(mode: ModeOption = "live", machine: JsonOption = False) -> None:
     """List the paused orders of every account, oldest first."""
-    with open_container() as (_, parts), parts.db.system_transaction() as tx:
+    with open_container() as (_, container), container.db.system_transaction() as tx:
         page = list_paused_orders(tx, mode, PageRequest(per_page=MAX_LISTED))
     if machine:
         time_fields = ("created_at", "paused_at")
@@ -56,9 +56,9 @@ def release(
 ) -> None:
     """Let a paused order go to the press, past the checks that held it."""
     clean_reason = _clean_reason(reason)
-    with open_container() as (_, parts), parts.db.system_transaction() as tx:
-        environment = _find_environment(tx, parts, order)
-        now = parts.clock()
+    with open_container() as (_, container), container.db.system_transaction() as tx:
+        environment = _find_environment(tx, container, order)
+        now = container.clock()
         review.release_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
         record_for_operators(tx, "order.released", about=_audit_details(order, environment, clean_reason), now=now)
     typer.echo(f"Order {order} is released.")
@@ -71,9 +71,9 @@ def refuse(
     clean_reason = _clean_reason(reason)
     if not clean_reason:
         raise Refused("Give a --reason: the sender reads it.")
-    with open_container() as (_, parts), parts.db.system_transaction() as tx:
-        environment = _find_environment(tx, parts, order)
-        now = parts.clock()
+    with open_container() as (_, container), container.db.system_transaction() as tx:
+        environment = _find_environment(tx, container, order)
+        now = container.clock()
         review.refuse_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
         record_for_operators(tx, "order.refused", about=_audit_details(order, environment, clean_reason), now=now)
     typer.echo(f"Order {order} is refused.")

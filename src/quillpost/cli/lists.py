@@ -165,7 +165,7 @@ def _run_import(runtime: CoreServices, import_id: int) -> Import:
         def show_progress(running_import: Import) -> None:
             bar.update(task, completed=running_import.progress, rows=f"{running_import.rows_read:,} rows")
 
-        with suppress(import_tasks.ImportOvertaken, StagedRowsLost):  # a worker goes on with it
+        with suppress(import_tasks.ImportTakenOver, StagedRowsLost):  # a worker goes on with it
             import_tasks.run_import(context, import_id, on_progress=show_progress)
     with runtime.db.system_transaction() as tx:
         finished_import = import_queries.read_import(tx, import_id)

@@ -80,26 +80,26 @@ def download(
     print file of gift cards holds what they are claimed with: remove it once it is printed. Every download
     is noted in the audit log.
     """
-    with open_container() as (_, parts):
-        with parts.db.system_transaction() as tx:
-            found_batch = find_named_batch(tx, batch)
-            batch_files = list_files(tx, found_batch.id)
-        wanted_files = [each for each in batch_files if not file or each.name in file]
-        missing = sorted({*(file or ())} - {each.name for each in wanted_files})
-        name = batch_reference(found_batch.id)
-        if missing or not wanted_files:
+    with open_container() as (_, container):
+        with container.db.system_transaction() as tx:
+            target_batch = find_named_batch(tx, batch)
+            batch_files = list_files(tx, target_batch.id)
+        selected_files = [each for each in batch_files if not file or each.name in file]
+        missing = sorted({*(file or ())} - {each.name for each in selected_files})
+        name = batch_reference(target_batch.id)
+        if missing or not selected_files:
             raise Refused(f"{name} has no {', '.join(missing)}." if missing else f"{name} has no files.")
-        paths = {each.name: to / download_name(found_batch.id, each.name) for each in wanted_files}
+        paths = {each.name: to / download_name(target_batch.id, each.name) for each in selected_files}
         _require_absent(paths.values())
-        about = {"name": name, "mode": found_batch.mode, "files": [each.name for each in wanted_files]}
+        about = {"name": name, "mode": target_batch.mode, "files": [each.name for each in selected_files]}
         try:
             files = read_files_for_download(
-                parts.db,
-                BatchFileStorage(parts.storage.store, parts.encryptor),
-                found_batch.id,
-                wanted_files,
+                container.db,
+                BatchFileStorage(container.storage.store, container.encryptor),
+                target_batch.id,
+                selected_files,
                 write_audit=lambda tx: record_for_operators(
-                    tx, "print_file.downloaded", about=about, now=parts.clock()
+                    tx, "print_file.downloaded", about=about, now=container.clock()
                 ),
             )
         except NotFound:

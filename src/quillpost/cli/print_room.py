@@ -67,10 +67,12 @@ def show_list(
 ) -> None:
     """List the batches that are not in the mail yet, newest first."""
     batch_filter = BatchQuery(mode=mode, is_open=None if every else True, has_error=trouble)
-    with open_container() as (_, parts), parts.db.system_transaction() as tx:
+    with open_container() as (_, container), container.db.system_transaction() as tx:
         page = list_batches(tx, PageRequest(per_page=MAX_LISTED), batch_filter)
-        now = parts.clock()
-        environments = [environment for environment in parts.environments.values() if mode in (None, environment.mode)]
+        now = container.clock()
+        environments = [
+            environment for environment in container.environments.values() if mode in (None, environment.mode)
+        ]
         waiting = [(environment, list_waiting_orders(tx, environment.mode, now=now)) for environment in environments]
     if machine:
         print_json([_batch_to_json(batch) for batch in page.rows])
@@ -94,10 +96,10 @@ def show_list(
 @app.command("show")
 def show(batch: BatchArgument, machine: JsonOption = False) -> None:
     """Show a batch: its files, its mailing statement, its pieces."""
-    with open_container() as (_, parts):
-        with parts.db.system_transaction() as tx:
+    with open_container() as (_, container):
+        with container.db.system_transaction() as tx:
             details = read_batch_details(tx, find_named_batch(tx, batch).id)
-        statement = read_statement(parts.storage.store, details)
+        statement = read_statement(container.storage.store, details)
     if machine:
         output = _batch_to_json(details.batch) | {
             "pieces_by_status": details.pieces,
@@ -211,12 +213,12 @@ def rush(
     orders: Annotated[list[int], typer.Argument(metavar="ORDER", help="Numbers of orders.")], mode: ModeOption = "live"
 ) -> None:
     """Let orders go before the others, and without waiting for the cut-off."""
-    with open_container() as (_, parts):
+    with open_container() as (_, container):
         try:
-            now = parts.clock()
+            now = container.clock()
             record_audit = _counting_audit_recorder("orders.rushed", mode, now)
             rushed = print_room_service.rush_orders(
-                parts.db, mode, orders, operator_id=None, write_audit=record_audit, now=now
+                container.db, mode, orders, operator_id=None, write_audit=record_audit, now=now
             )
         except Refused as error:
             raise Refused(f"{error.message.removesuffix('.')} in {mode} mode.") from None
@@ -226,20 +228,20 @@ def rush(
 @app.command("pool")
 def pool(mode: ModeOption = "live") -> None:
     """Make batches of what waits, without waiting for the cut-off."""
-    with open_container() as (_, parts):
-        now = parts.clock()
+    with open_container() as (_, container):
+        now = container.clock()
         order_count = print_room_service.pool_orders_now(
-            parts.db, mode, write_audit=_counting_audit_recorder("orders.pooled", mode, now), now=now
+            container.db, mode, write_audit=_counting_audit_recorder("orders.pooled", mode, now), now=now
         )
     typer.echo(f"No longer waiting for the cut-off: {format_count(order_count, 'order')}.")
 
 
 def _run_on_batch(batch: str, action: Callable[[Container, ProductionBatch], str]) -> None:
     """Find the batch, do it, and say what came of it."""
-    with open_container() as (_, parts):
-        with parts.db.system_transaction() as tx:
+    with open_container() as (_, container):
+        with container.db.system_transaction() as tx:
             target_batch = find_named_batch(tx, batch)
-        typer.echo(action(parts, target_batch))
+        typer.echo(action(container, target_batch))
 
 
 def _audit_details(batch: ProductionBatch) -> dict[str, Any]:

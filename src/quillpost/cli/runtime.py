@@ -65,7 +65,7 @@ def open_core_services() -> Iterator[CoreServices]:
         runtime.close()
 
 
-def leave_with(error: Exception) -> None:
+def exit_with_error(error: Exception) -> None:
     """Say it and end; what only we can mend is left to be raised."""
     message = _error_message(error)
     if message is None:

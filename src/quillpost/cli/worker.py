@@ -108,7 +108,7 @@ class BackgroundWorker(Protocol):
     async def run(self, stop: asyncio.Event) -> None: ...
 
 
-def start_workers(stop: asyncio.Event, *parts: BackgroundWorker) -> list[asyncio.Task[None]]:
+def start_workers(stop: asyncio.Event, *workers: BackgroundWorker) -> list[asyncio.Task[None]]:
     """Each at its work until the stop. Half a service would look alive and leave its work undone: where a
     part ends by itself, the whole process does, and whoever looks after it starts it again."""
 
@@ -117,7 +117,7 @@ def start_workers(stop: asyncio.Event, *parts: BackgroundWorker) -> list[asyncio
             log.error("worker.stopped_unexpectedly", error=None if task.cancelled() else repr(task.exception()))
             os.kill(os.getpid(), signal.SIGTERM)
 
-    tasks = [asyncio.create_task(part.run(stop)) for part in parts]
+    tasks = [asyncio.create_task(worker.run(stop)) for worker in workers]
     for task in tasks:
         task.add_done_callback(on_worker_done)
     return tasks

@@ -33,7 +33,7 @@ class FileStore(Protocol):
         """Every key that starts with the prefix, in order."""
         ...
 
-    def forget_drafts(self, *, before: datetime) -> int:
+    def delete_unfinished(self, *, before: datetime) -> int:
         """Remove what writers that were killed before then had not finished; how many. No key shows them."""
         ...
 
@@ -51,7 +51,7 @@ class FetchedDocument:
 class Fetcher(Protocol):
     """Fetches a caller's URL: guarded, bounded in size and time, without redirects."""
 
-    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
+    def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
         """The document, or `FetchFailed`."""
         ...
 

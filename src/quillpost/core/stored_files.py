@@ -48,10 +48,10 @@ class StoredFile:
 
 def find_files(tx: Tx, file_ids: Iterable[UUID | None]) -> dict[UUID, StoredFile]:
     """Those of the files that this transaction may see."""
-    wanted_ids = [file_id for file_id in file_ids if file_id is not None]
-    if not wanted_ids:
+    present_ids = [file_id for file_id in file_ids if file_id is not None]
+    if not present_ids:
         return {}
-    rows = tx.execute(sa.select(files.c.id, files.c.key, files.c.sha256).where(files.c.id.in_(wanted_ids)))
+    rows = tx.execute(sa.select(files.c.id, files.c.key, files.c.sha256).where(files.c.id.in_(present_ids)))
     return {row.id: StoredFile(row.id, row.key, bytes(row.sha256).hex()) for row in rows}
 
 
@@ -138,7 +138,7 @@ def delete_expired_files(db: Database, storage: FileStorage, *, now: datetime) -
 
 def delete_orphaned_files(db: Database, storage: FileStorage, *, now: datetime) -> int:
     """Remove files of the last days that no row speaks of, and what killed writers left half."""
-    deleted = storage.store.forget_drafts(before=now - MAX_WRITE_TIME)
+    deleted = storage.store.delete_unfinished(before=now - MAX_WRITE_TIME)
     for purpose in PURPOSES:
         for age in ORPHAN_DAYS:
             stored_keys = list(storage.store.keys(_day_folder(purpose, now - timedelta(days=age)) + "/"))

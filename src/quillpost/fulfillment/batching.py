@@ -59,7 +59,7 @@ _POOL_ITEMS = """
                   from due group by 1, 2, 3, 4, 5) l),
     heavy as (
         select piece, mail_class, stock, rush
-          from looks group by 1, 2, 3, 4 having sum(bytes) > :most_bytes),
+          from looks group by 1, 2, 3, 4 having sum(bytes) > :max_bytes),
     weighed as (
         select d.id, d.country, d.postal_code, d.piece, d.mail_class, d.stock, d.rush,
                case when h.piece is not null then d.look end as look, coalesce(l.bytes, 0) as bytes
@@ -73,7 +73,7 @@ _POOL_ITEMS = """
                         order by look, country, postal_code, id rows unbounded preceding)),
     ready as materialized (
         select *, place / cast(:size as bigint) * 1000000
-                  + cast(div(greatest(loaded - 1, 0), :most_bytes) as bigint) as chunk
+                  + cast(div(greatest(loaded - 1, 0), :max_bytes) as bigint) as chunk
           from placed),
     grouped as (
         select *, row_number() over (order by rush desc, piece, mail_class, stock, chunk) as number,
@@ -172,7 +172,7 @@ def pool_orders(
         "next_serial": serials.next,
         "free": serials.free,
         "size": size,
-        "most_bytes": max_bytes,
+        "max_bytes": max_bytes,
         "now": now,
     }
     has_enough_serials = item_count <= serials.free

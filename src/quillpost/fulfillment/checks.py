@@ -132,7 +132,7 @@ _HAS_VALUE_SQL: Mapping[str, str] = {
     **{name: f"i.{column} <> ''" for name, column in VARIABLE_FIELDS.items()},
     **{name: f"i.{column} is not null" for name, column in DATE_VARIABLE_FIELDS.items()},
 }
-_VARIABLE_BITS = {name: 1 << place for place, name in enumerate(_HAS_VALUE_SQL)}
+_VARIABLE_BITS = {name: 1 << bit for bit, name in enumerate(_HAS_VALUE_SQL)}
 """A bit for each variable that a piece has nothing for; an order's own bits say which of them matter."""
 
 _COUNT_MISSING_VALUES = """
@@ -169,7 +169,7 @@ def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -
             missing_by_order[row.order_id] = (row.unfilled, names)
     reasons = {}
     for order in reviewed:
-        item_count = order.tally[ItemStatus.PROCESSING]
+        item_count = order.status_counts[ItemStatus.PROCESSING]
         unfilled, names = missing_by_order.get(order.id, (0, []))
         if missing_sender_names := [
             name for name in variables_by_order[order.id] if _is_sender_value_missing(order, name)
@@ -216,7 +216,7 @@ def _check_undeliverable(
 ) -> dict[int, list[str]]:
     """Orders of whose people too many have no address that mail reaches. What a verifier has found out since
     a piece was accepted fails it only when the review has ended."""
-    order_ids = [order.id for order in reviewed if order.tally[ItemStatus.FAILED] or order.id in verified_ids]
+    order_ids = [order.id for order in reviewed if order.status_counts[ItemStatus.FAILED] or order.id in verified_ids]
     if not order_ids:
         return {}
     rows = tx.execute(

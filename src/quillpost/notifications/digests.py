@@ -76,12 +76,12 @@ def write_due_digests(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime)
     if not due_threads:
         return 0
     news = _read_news(tx, sorted({(row.order_id, row.since) for row in due_threads if row.since is not None}))
-    new_notices = [
-        _build_notice(row, news[row.order_id, row.since], zone)
+    new_notifications = [
+        _build_notification(row, news[row.order_id, row.since], zone)
         for row in due_threads
         if not row.is_refused and (row.order_id, row.since) in news
     ]
-    outbox.enqueue_notifications(tx, new_notices, now=now)
+    outbox.enqueue_notifications(tx, new_notifications, now=now)
     orders = [row.order_id for row in due_threads]
     addresses = [row.address for row in due_threads]
     tx.execute(MARK_THREADS_NOTIFIED, {"orders": orders, "addresses": addresses, "quiet_until": now + window})
@@ -117,7 +117,7 @@ def _read_news(tx: Tx, thread_keys: Sequence[tuple[int, int]]) -> dict[tuple[int
     }
 
 
-def _build_notice(thread: Any, news: ScanNews, zone: tzinfo) -> dict[str, Any]:
+def _build_notification(thread: Any, news: ScanNews, zone: tzinfo) -> dict[str, Any]:
     is_text = outbox.channel_for_address(thread.address) == "text"
     return {
         "key": f"scans:{thread.order_id}:{thread.since}:{thread.address}",
@@ -131,7 +131,9 @@ def _build_notice(thread: Any, news: ScanNews, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-def delete_expired_notices(db: Database, *, retention_days: int = outbox.DELETE_AFTER.days, now: datetime) -> None:
+def delete_expired_notifications(
+    db: Database, *, retention_days: int = outbox.DELETE_AFTER.days, now: datetime
+) -> None:
     """A job: give up what waited for too long, and forget what was settled so many days ago. A job
     that comes again finds nothing left to do."""
     with db.system_transaction() as tx:

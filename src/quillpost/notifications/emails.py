@@ -51,10 +51,10 @@ def notify_of_giftcard_report(tx: Tx, card: ClaimView, *, now: datetime) -> None
     address is named. Takes the transaction of the report."""
     order = tx.execute(READ_ORDER_OWNER, {"order_id": card.order_id}).one()
     addresses = tx.execute(FIND_ADDRESSES, {"account_id": order.account_id, "order_id": card.order_id}).scalars()
-    outbox.enqueue_notifications(tx, [_build_notice(card, order, address) for address in addresses], now=now)
+    outbox.enqueue_notifications(tx, [_build_notification(card, order, address) for address in addresses], now=now)
 
 
-def _build_notice(card: ClaimView, order: Any, address: str) -> dict[str, Any]:
+def _build_notification(card: ClaimView, order: Any, address: str) -> dict[str, Any]:
     is_text = outbox.channel_for_address(address) == "text"
     return {
         "key": f"gift-report:{card.item_id}:{address.lower()}",

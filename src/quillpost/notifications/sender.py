@@ -23,7 +23,7 @@ from quillpost.core.outbox import Channel, ClaimedNotification
 from quillpost.notifications import digests, unsubscribe
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, Notifier, NotifierDown, OutgoingMessage
 from quillpost.notifications.service import compose_message
-from quillpost.notifications.unsubscribe import NoticeReader
+from quillpost.notifications.unsubscribe import NotificationReader
 
 log = structlog.get_logger(__name__)
 
@@ -122,8 +122,8 @@ class MessageSender:
         for channel in self._channels:
             free_slots = channel.free_slots(self._clock())
             due = await asyncio.to_thread(self._claim, channel, free_slots) if free_slots else []
-            for notice in due:
-                task = asyncio.create_task(self._send(channel, notice))
+            for notification in due:
+                task = asyncio.create_task(self._send(channel, notification))
                 channel.in_flight.add(task)
                 task.add_done_callback(channel.in_flight.discard)
                 task.add_done_callback(self._finish_attempt)
@@ -158,47 +158,47 @@ class MessageSender:
                 tx, channel.channel, limit=limit, leased_until=now + self._lease_duration, now=now
             )
 
-    async def _send(self, channel: ChannelState, notice: ClaimedNotification) -> None:
+    async def _send(self, channel: ChannelState, notification: ClaimedNotification) -> None:
         failure: Exception | None = None
         next_at: datetime | None = None
         try:
-            secret = self._decrypt_secret(notice)
-            message = compose_message(notice, build_link=self._unsubscribe_url, secret=secret, now=self._clock())
+            secret = self._decrypt_secret(notification)
+            message = compose_message(notification, build_link=self._unsubscribe_url, secret=secret, now=self._clock())
             await self._attempt(channel.notifier, message)
         except NotifierDown as outage:
             failure, next_at = (
                 outage,
-                channel.record_outage(_redact_address(notice.address, str(outage)), self._clock()),
+                channel.record_outage(_redact_address(notification.address, str(outage)), self._clock()),
             )
         except (MessageRejected, MessageDeferred) as rejection:
             channel.record_success()
-            failure, next_at = rejection, _next_attempt_at(notice, rejection, self._clock())
+            failure, next_at = rejection, _next_attempt_at(notification, rejection, self._clock())
         except Exception as error:
-            failure, next_at = self._handle_unexpected(notice, error)
+            failure, next_at = self._handle_unexpected(notification, error)
         else:
             channel.record_success()
-        await self._record_safely(notice, failure, next_at)
+        await self._record_safely(notification, failure, next_at)
 
     async def _record_safely(
-        self, notice: ClaimedNotification, failure: Exception | None, next_at: datetime | None
+        self, notification: ClaimedNotification, failure: Exception | None, next_at: datetime | None
     ) -> None:
         # If the outcome cannot be recorded, the lease runs out and the message is sent again.
         with suppress(Unavailable):
             try:
-                await asyncio.to_thread(self._record, notice, failure, next_at)
+                await asyncio.to_thread(self._record, notification, failure, next_at)
             except Unavailable:
                 raise
             except Exception as error:
-                await asyncio.to_thread(self._record, notice, *self._handle_unexpected(notice, error))
+                await asyncio.to_thread(self._record, notification, *self._handle_unexpected(notification, error))
 
     def _handle_unexpected(
-        self, notice: ClaimedNotification, error: Exception
+        self, notification: ClaimedNotification, error: Exception
     ) -> tuple[MessageDeferred, datetime | None]:
         """What nobody foresaw counts as an attempt, or it would go on for days. Only the fault's name is
         logged: its words may hold the address."""
-        log.error("notifications.attempt_crashed", notification=notice.id, error=type(error).__name__)
+        log.error("notifications.attempt_crashed", notification=notification.id, error=type(error).__name__)
         failure = MessageDeferred(UNEXPECTED_ERROR)
-        return failure, _next_attempt_at(notice, failure, self._clock())
+        return failure, _next_attempt_at(notification, failure, self._clock())
 
     async def _attempt(self, notifier: Notifier, message: OutgoingMessage) -> None:
         try:
@@ -207,25 +207,29 @@ class MessageSender:
         except TimeoutError:
             raise MessageDeferred(f"It was not taken within {self._attempt_seconds:g} seconds.") from None
 
-    def _record(self, notice: ClaimedNotification, failure: Exception | None, next_at: datetime | None) -> None:
+    def _record(self, notification: ClaimedNotification, failure: Exception | None, next_at: datetime | None) -> None:
         with self._db.system_transaction() as tx:
             if failure is None:
-                outbox.record_sent(tx, notice, now=self._clock())
+                outbox.record_sent(tx, notification, now=self._clock())
             elif isinstance(failure, NotifierDown):
-                outbox.release_notification(tx, notice, error=str(failure), next_at=next_at)
+                outbox.release_notification(tx, notification, error=str(failure), next_at=next_at)
             else:
-                outbox.record_failure(tx, notice, error=str(failure), next_at=next_at)
+                outbox.record_failure(tx, notification, error=str(failure), next_at=next_at)
         # The reason stays in the database: another server's words may hold the address.
         log.info(
-            "notifications.attempted", notification=notice.id, outcome=type(failure).__name__ if failure else "sent"
+            "notifications.attempted",
+            notification=notification.id,
+            outcome=type(failure).__name__ if failure else "sent",
         )
 
-    def _decrypt_secret(self, notice: ClaimedNotification) -> str | None:
-        if notice.secret_sealed is None:
+    def _decrypt_secret(self, notification: ClaimedNotification) -> str | None:
+        if notification.secret_sealed is None:
             return None
-        return self._encryptor.decrypt(notice.secret_sealed, context=outbox.encryption_context(notice.key)).decode()
+        return self._encryptor.decrypt(
+            notification.secret_sealed, context=outbox.encryption_context(notification.key)
+        ).decode()
 
-    def _unsubscribe_url(self, reader: NoticeReader) -> str:
+    def _unsubscribe_url(self, reader: NotificationReader) -> str:
         return f"{self._base_url}/unsubscribe/{unsubscribe.encode_token(self._encryptor, reader)}"
 
 
@@ -236,9 +240,11 @@ def _redact_address(address: str, reason: str) -> str:
 
 
 def _next_attempt_at(
-    notice: ClaimedNotification, failure: MessageRejected | MessageDeferred, now: datetime
+    notification: ClaimedNotification, failure: MessageRejected | MessageDeferred, now: datetime
 ) -> datetime | None:
     if not isinstance(failure, MessageDeferred):
         return None
     jitter = random.random()  # noqa: S311
-    return outbox.next_attempt_at(notice.attempts, now=now, jitter=jitter, retry_after_seconds=failure.retry_after)
+    return outbox.next_attempt_at(
+        notification.attempts, now=now, jitter=jitter, retry_after_seconds=failure.retry_after
+    )

@@ -12,7 +12,7 @@ from quillpost.core import outbox
 from quillpost.core.outbox import ClaimedNotification
 from quillpost.core.text import to_one_line
 from quillpost.notifications.ports import OutgoingMessage
-from quillpost.notifications.unsubscribe import NoticeReader
+from quillpost.notifications.unsubscribe import NotificationReader
 
 LINK_PATTERN = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
 HTML_PAGE = """<!doctype html>
@@ -111,28 +111,32 @@ MAX_SUBJECT_LENGTH = 150
 TEST_MODE_NOTE = "This is about testing mode: nothing was printed or mailed."
 LINK_PLACEHOLDER = "{link}"
 
-UnsubscribeLinkBuilder = Callable[[NoticeReader], str]
+UnsubscribeLinkBuilder = Callable[[NotificationReader], str]
 """Where a reader says that they want to hear no more."""
 
 
 def compose_message(
-    notice: ClaimedNotification, *, build_link: UnsubscribeLinkBuilder, secret: str | None = None, now: datetime
+    notification: ClaimedNotification, *, build_link: UnsubscribeLinkBuilder, secret: str | None = None, now: datetime
 ) -> OutgoingMessage:
     """`secret` is what `{link}` in the words stands for, where the notice has one."""
-    text = notice.words if secret is None else notice.words.replace(LINK_PLACEHOLDER, secret)
-    is_test = notice.mode == "test"
-    if notice.channel == "text":
+    text = notification.words if secret is None else notification.words.replace(LINK_PLACEHOLDER, secret)
+    is_test = notification.mode == "test"
+    if notification.channel == "text":
         text = f"Test: {text}" if is_test else text
-        number = notice.address.removesuffix(outbox.TEXT_SUFFIX)
-        return OutgoingMessage(notice.key, number, notice.subject, fit_text_message(text), now)
-    title = to_one_line(notice.subject, max_length=MAX_SUBJECT_LENGTH)
-    link = build_link(NoticeReader(notice.account_id, notice.address)) if notice.kind == outbox.SCANS_KIND else None
+        number = notification.address.removesuffix(outbox.TEXT_SUFFIX)
+        return OutgoingMessage(notification.key, number, notification.subject, fit_text_message(text), now)
+    title = to_one_line(notification.subject, max_length=MAX_SUBJECT_LENGTH)
+    link = (
+        build_link(NotificationReader(notification.account_id, notification.address))
+        if notification.kind == outbox.SCANS_KIND
+        else None
+    )
     footer = [TEST_MODE_NOTE] if is_test else []
-    footer.append(_reason_text(notice))
+    footer.append(_reason_text(notification))
     footer_lines = footer if link is None else [*footer, f"To hear no more of them: {link}"]
     return OutgoingMessage(
-        key=notice.key,
-        to=notice.address,
+        key=notification.key,
+        to=notification.address,
         subject=f"[Test] {title}" if is_test else title,
         text=f"{text.strip()}\n\n-- \n" + "\n".join(footer_lines) + "\n",
         at=now,
@@ -141,13 +145,13 @@ def compose_message(
     )
 
 
-def _reason_text(notice: ClaimedNotification) -> str:
-    name = to_one_line(notice.account_name, max_length=MAX_SUBJECT_LENGTH)
-    if notice.kind == outbox.SCANS_KIND:
+def _reason_text(notification: ClaimedNotification) -> str:
+    name = to_one_line(notification.account_name, max_length=MAX_SUBJECT_LENGTH)
+    if notification.kind == outbox.SCANS_KIND:
         return f"You get this because {name} has named your address to be told of scans."
-    if notice.kind == outbox.PEOPLE_KIND:
+    if notification.kind == outbox.PEOPLE_KIND:
         return "You get this because you sign in to Quillpost with this address, or are invited to."
-    if notice.kind == outbox.GIFTCARDS_KIND:
+    if notification.kind == outbox.GIFTCARDS_KIND:
         return f"You get this because you look after the account {name}, or are told of its orders."
     return f"You get this because your address is that of the account {name}."
 

@@ -24,19 +24,19 @@ MAX_TOKEN_LENGTH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeReader:
+class NotificationReader:
     """Someone at an address, as one account's reader."""
 
     account_id: int
     address: str
 
 
-def encode_token(encryptor: Encryptor, reader: NoticeReader) -> str:
+def encode_token(encryptor: Encryptor, reader: NotificationReader) -> str:
     encrypted = encryptor.encrypt(orjson.dumps([reader.account_id, reader.address]), context=TOKEN_CONTEXT)
     return urlsafe_b64encode(encrypted).rstrip(b"=").decode("ascii")
 
 
-def decode_token(encryptor: Encryptor, token: str) -> NoticeReader:
+def decode_token(encryptor: Encryptor, token: str) -> NotificationReader:
     """Whom the link was made for, or `NotFound`."""
     if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
         raise NotFound
@@ -45,10 +45,10 @@ def decode_token(encryptor: Encryptor, token: str) -> NoticeReader:
         account_id, address = orjson.loads(encryptor.decrypt(encrypted, context=TOKEN_CONTEXT))
     except (ValueError, DecryptionFailed):  # ValueError: not base64
         raise NotFound from None
-    return NoticeReader(account_id, address)
+    return NotificationReader(account_id, address)
 
 
-def read_sender_name(tx: Tx, reader: NoticeReader) -> str:
+def read_sender_name(tx: Tx, reader: NotificationReader) -> str:
     """The account's name, or `NotFound` when there is no such account any more."""
     name = tx.execute(sa.select(accounts.c.name).where(accounts.c.id == reader.account_id)).scalar()
     if name is None:
@@ -56,11 +56,11 @@ def read_sender_name(tx: Tx, reader: NoticeReader) -> str:
     return str(name)
 
 
-def has_unsubscribed(tx: Tx, reader: NoticeReader) -> bool:
+def has_unsubscribed(tx: Tx, reader: NotificationReader) -> bool:
     return tx.execute(sa.select(sa.literal(1)).where(*_refusal_conditions(reader))).first() is not None
 
 
-def unsubscribe(tx: Tx, reader: NoticeReader, *, now: datetime) -> None:
+def unsubscribe(tx: Tx, reader: NotificationReader, *, now: datetime) -> None:
     """From now on nothing, and not what waits to be sent either. Said twice, it changes nothing."""
     refusal = {"account_id": reader.account_id, "address": reader.address.lower(), "at": now}
     tx.execute(insert(notice_refusals).values(refusal).on_conflict_do_nothing())
@@ -76,10 +76,10 @@ def unsubscribe(tx: Tx, reader: NoticeReader, *, now: datetime) -> None:
     )
 
 
-def resubscribe(tx: Tx, reader: NoticeReader) -> None:
+def resubscribe(tx: Tx, reader: NotificationReader) -> None:
     """They have changed their mind: they hear of scans from now on."""
     tx.execute(sa.delete(notice_refusals).where(*_refusal_conditions(reader)))
 
 
-def _refusal_conditions(reader: NoticeReader) -> tuple[sa.ColumnElement[bool], ...]:
+def _refusal_conditions(reader: NotificationReader) -> tuple[sa.ColumnElement[bool], ...]:
     return (notice_refusals.c.account_id == reader.account_id, notice_refusals.c.address == reader.address.lower())

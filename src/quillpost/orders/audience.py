@@ -86,11 +86,11 @@ def lacks_address_parts_sql(table_alias: str) -> str:
 
 
 # An address is on a list once, so doubles are met only between lists, or where newer rules found some. Two
-# with the same address have the same country and so the same price, and a barred address bars both; but an
+# with the same address have the same country and so the same price, and a suppressed address bars both; but an
 # e-mail bars one person alone, a household one family, and a move is one person's. So of doubles the first
 # who can be mailed to stands for the address.
 CLASSIFIED_SQL = f"""
-    barred as materialized (
+    suppressed as materialized (
         select id from suppressed_recipients(cast(:sub_account_id as bigint), :mode, :lists) as found (id)),
     doubled as (
         select address_key, min(id) as first_id from recipients r
@@ -100,7 +100,7 @@ CLASSIFIED_SQL = f"""
            and mailing_list_id = any(:lists)
            and account_id = :account_id and address_key is not null and not {lacks_address_parts_sql("r")}
            and deliverability is distinct from '{UNDELIVERABLE}' and not (is_sample and :mode = 'live')
-           and not exists (select 1 from barred b where b.id = r.id)
+           and not exists (select 1 from suppressed b where b.id = r.id)
          group by address_key having count(*) > 1),
     listed as (
         select id, mailing_list_id, {", ".join(name for name in PERSON_COLUMNS if name != "country")},
@@ -120,7 +120,7 @@ CLASSIFIED_SQL = f"""
                     when not :allow_duplicates and {_repeats_sql("r.address_key")} then :repeated
                end as refusal
           from listed r
-          left join barred b on b.id = r.id
+          left join suppressed b on b.id = r.id
           left join doubled d on d.address_key = r.address_key
           left join unnest(cast(:countries as text[]), cast(:cents as integer[])) as price (country, cents)
             on price.country = r.country)
@@ -160,11 +160,11 @@ SELECT_FIRST_MAILED = sa.text(
 
 SELECT_INLINE_REFUSALS = sa.text(
     f"""
-    select p.place, case when barred.place is null then :repeated else :suppressed end as refusal
-      from unnest(cast(:keys as text[])) with ordinality as p (key, place)
+    select p.position, case when suppressed.position is null then :repeated else :suppressed end as refusal
+      from unnest(cast(:keys as text[])) with ordinality as p (key, position)
       left join suppressed_places(cast(:sub_account_id as bigint), :mode, :keys, cast(:surnames as text[]),
-                                  cast(:emails as text[])) as barred (place) on barred.place = p.place
-     where barred.place is not null or (not :allow_duplicates and {_repeats_sql("p.key")})
+                                  cast(:emails as text[])) as suppressed (position) on suppressed.position = p.position
+     where suppressed.position is not null or (not :allow_duplicates and {_repeats_sql("p.key")})
     """
 )
 
@@ -231,14 +231,14 @@ def refuse_inline_people(tx: Tx, people: Sequence[Person], criteria: AudienceCri
         "emails": [people[index].email for index in candidate_indexes],
     }
     refusals = {
-        candidate_indexes[row.place - 1]: row.refusal
+        candidate_indexes[row.position - 1]: row.refusal
         for row in tx.execute(SELECT_INLINE_REFUSALS, query_values(criteria) | inline_values)
     }
     return _refuse_repeated_addresses(people, refusals)
 
 
 def _refuse_repeated_addresses(people: Sequence[Person], refusals: Mapping[int, str]) -> list[Person]:
-    """Who is barred leaves the address to the next; a repeat is one of the address, so of the first there."""
+    """Who is suppressed leaves the address to the next; a repeat is one of the address, so of the first there."""
     checked_people: list[Person] = []
     used_address_keys: set[str | None] = set()
     for index, person in enumerate(people):

@@ -111,8 +111,8 @@ _SELECT_ITEMS = sa.text(
     f"""
     select i.id, i.address_key, mover_of(i.name, i.company) as mover, i.name, i.company, i.standard,
            not exists (select from address_verdicts v
-                        where {VALID_RESULT_CONDITION.format(key="i.address_key", who="i")})
-           as is_asked
+                        where {VALID_RESULT_CONDITION.format(key="i.address_key", alias="i")})
+           as needs_verification
       from items i
      where i.order_id = :order and i.id > :last and i.status = 'Processing' and i.country = '{HOME_COUNTRY}'
        and i.standard is not null and i.address_key is not null
@@ -125,7 +125,7 @@ _APPLY_VERIFICATION = sa.text(
     update items i set {APPLY_RESULT_ASSIGNMENTS.format(row="i")}
       from address_verdicts v
      where i.id = any(:ids) and i.status = 'Processing'
-       and {VALID_RESULT_CONDITION.format(key="i.address_key", who="i")}
+       and {VALID_RESULT_CONDITION.format(key="i.address_key", alias="i")}
        and v.deliverability is not null and not {MATCHES_RESULT_CONDITION.format(row="i")}
     """
 )
@@ -176,7 +176,7 @@ def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_ite
         [
             VerificationQuestion(row.address_key, row.mover, AddressQuery(row.name, row.company, tuple(row.standard)))
             for row in rows
-            if row.is_asked
+            if row.needs_verification
         ],
     )
     with context.db.system_transaction() as tx:

@@ -155,7 +155,7 @@ class Order:
     leads_fee: int
     gift: GiftcardChoice | None
     gift_total: int
-    tally: dict[ItemStatus, int]
+    status_counts: dict[ItemStatus, int]
     n_lost: int
     """Of those that failed, how many the mail had."""
     n_mailed: int
@@ -178,7 +178,7 @@ class Order:
             **{name: columns[name] for name in _PLAIN_COLUMNS}
             | {
                 "status": OrderStatus(row.status),
-                "tally": {status: columns[f"n_{status.count_name}"] for status in ItemStatus},
+                "status_counts": {status: columns[f"n_{status.count_name}"] for status in ItemStatus},
                 "brand": OrderBranding(**row.branding) if row.branding is not None else None,
                 "gift": _read_gift(row),
                 "sender": SenderName(row.sender_name, row.sender_company),
@@ -214,7 +214,7 @@ class Order:
             return self.recipient_count
         if self.audience_pending:
             return self.recipient_count - self.total_estimated_recipients
-        return self.tally[ItemStatus.FAILED] - self.n_lost
+        return self.status_counts[ItemStatus.FAILED] - self.n_lost
 
     @property
     def pieces(self) -> int:

@@ -230,8 +230,8 @@ def _count_orders(tx: Tx, conditions: Conditions, *, count_limit: int | None) ->
 
 
 def list_items(tx: Tx, order: Order, page_request: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
-    """An order's pieces as they were given. How many there are the order's tally knows."""
-    total = sum(order.tally.values()) if status is None else order.tally[status]
+    """An order's pieces as they were given. How many there are the order's status_counts say."""
+    total = sum(order.status_counts.values()) if status is None else order.status_counts[status]
     conditions = [items.c.order_id == order.id]
     if status is not None:
         conditions.append(items.c.status == status.value)
@@ -332,7 +332,7 @@ def read_item_price(tx: Tx, item_id: int) -> int:
 
 
 def list_items_with_status(tx: Tx, order: Order, status: ItemStatus, *, limit: int) -> list[Item]:
-    if not order.tally[status]:
+    if not order.status_counts[status]:
         return []
     return _read_first_items(tx, items.c.order_id == order.id, items.c.status == status.value, limit=limit)
 

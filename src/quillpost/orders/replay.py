@@ -100,11 +100,11 @@ def _require_mailed(order: Order) -> None:
 
 def is_unmailed(order: Order) -> bool:
     """Whether nothing of it was mailed so far, and something will be."""
-    return order.tally[ItemStatus.PROCESSING] > 0 and _has_mailed_nothing(order)
+    return order.status_counts[ItemStatus.PROCESSING] > 0 and _has_mailed_nothing(order)
 
 
 def _has_mailed_nothing(order: Order) -> bool:
-    return all(n == 0 for status, n in order.tally.items() if status not in UNMAILED_STATUSES)
+    return all(n == 0 for status, n in order.status_counts.items() if status not in UNMAILED_STATUSES)
 
 
 def _require_pictures(tx: Tx, order: Order) -> None:

@@ -56,9 +56,9 @@ def search_by_recipient(
     limit = MAX_SEARCH_RESULTS if limit is None else limit
     with db.system_transaction() as service_tx:
         ids = _newest_ids(service_tx, [*tenant_conditions(items, tenant), *_conditions(query)], limit + 1)
-    found_items = [Item.of(row) for row in _read_newest_first(tx, items, ids[:limit])]
-    order_rows = _read_newest_first(tx, orders, {item.order_id for item in found_items})
-    return ItemSearchResult(found_items, [Order.of(row) for row in order_rows], is_cut=len(ids) > limit)
+    matching_items = [Item.of(row) for row in _read_newest_first(tx, items, ids[:limit])]
+    order_rows = _read_newest_first(tx, orders, {item.order_id for item in matching_items})
+    return ItemSearchResult(matching_items, [Order.of(row) for row in order_rows], is_cut=len(ids) > limit)
 
 
 def _newest_ids(service_tx: Tx, conditions: Sequence[sa.ColumnElement[bool]], limit: int) -> list[int]:

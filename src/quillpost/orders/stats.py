@@ -73,12 +73,12 @@ def sum_orders(
 COUNT_BY_DAY = """
     select (hour at time zone :zone)::date as day, what, sum(n)::bigint as n
       from (select hour, what, sum(n) as n from hourly_counts
-             where account_id = :account and mode = :mode and hour >= :since and hour <= :now {place}
+             where account_id = :account and mode = :mode and hour >= :since and hour <= :now {scope}
              group by hour, what) hours
      group by 1, 2
 """
-COUNT_ACCOUNT: Final = sa.text(COUNT_BY_DAY.format(place=""))
-COUNT_SUB_ACCOUNT: Final = sa.text(COUNT_BY_DAY.format(place="and sub_account_id = :sub_account"))
+COUNT_ACCOUNT: Final = sa.text(COUNT_BY_DAY.format(scope=""))
+COUNT_SUB_ACCOUNT: Final = sa.text(COUNT_BY_DAY.format(scope="and sub_account_id = :sub_account"))
 
 
 @dataclass(frozen=True, slots=True)

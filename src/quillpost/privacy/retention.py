@@ -157,7 +157,7 @@ OVERDUE_CLAIMS = """
 OVERDUE_DELIVERIES = (
     "select id from deliveries where created_at < date_trunc('day', cast(:before as timestamptz), 'UTC')"
 )
-OVERDUE_NOTICES = "select id from notices where status <> 'pending' and created_at < :before"
+OVERDUE_NOTIFICATIONS = "select id from notices where status <> 'pending' and created_at < :before"
 OVERDUE_STORED_SENDS = "select id from stored_sends where expires_at - interval '90 days' < :before"
 OVERDUE_IMPORTS = "select id from imports where file_key is not null and created_at < :before"
 OVERDUE_VERIFICATIONS = "select address_key from address_verdicts where answered_at < :before and expires_at < now()"
@@ -201,7 +201,7 @@ RETENTION_RULES = (
          _delete_by_column("audit_log", "id", OVERDUE_AUDIT_ENTRIES)),
     RetentionRule("deliveries", "what webhooks were told", "keep_deliveries_days", "its making", OVERDUE_DELIVERIES,
          job="webhooks.maintain_partitions"),
-    RetentionRule("notices", "e-mails and texts", "keep_notices_days", "its making", OVERDUE_NOTICES,
+    RetentionRule("notices", "e-mails and texts", "keep_notices_days", "its making", OVERDUE_NOTIFICATIONS,
          job="notifications.delete_expired"),
     RetentionRule("stored_sends", "sends that wait", "keep_stored_sends_days", "the last look at it",
         OVERDUE_STORED_SENDS,
@@ -315,10 +315,10 @@ def delete_overdue(
 ) -> None:
     """A job: every rule that has a time, until nothing is left of it or its steps are used up."""
     for rule in rules:
-        days_kept = days.get(rule.setting)
-        if days_kept is None or rule.delete_rows is None:
+        retention_days = days.get(rule.setting)
+        if retention_days is None or rule.delete_rows is None:
             continue
-        step, total = RetentionStep(before=now - timedelta(days=days_kept), limit=BATCH_SIZE, now=now), 0
+        step, total = RetentionStep(before=now - timedelta(days=retention_days), limit=BATCH_SIZE, now=now), 0
         for _ in range(MAX_STEPS):
             with db.system_transaction() as tx:
                 deleted = rule.delete_rows(tx, step)
@@ -333,10 +333,10 @@ def list_retention(db: Database, days: RetentionDays, *, now: datetime) -> list[
     """Each rule as it is set."""
     statuses = []
     for rule in RETENTION_RULES:
-        days_kept = days.get(rule.setting)
+        retention_days = days.get(rule.setting)
         overdue_count = 0
-        if days_kept is not None:
+        if retention_days is not None:
             with db.system_transaction() as tx:
-                overdue_count = count_overdue(tx, rule, before=now - timedelta(days=days_kept), limit=MAX_COUNTED)
-        statuses.append(RetentionStatus(rule, days_kept, overdue_count))
+                overdue_count = count_overdue(tx, rule, before=now - timedelta(days=retention_days), limit=MAX_COUNTED)
+        statuses.append(RetentionStatus(rule, retention_days, overdue_count))
     return statuses

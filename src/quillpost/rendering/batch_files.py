@@ -73,12 +73,12 @@ class BatchFonts:
 class BatchPdf:
     """One PDF of a batch; fonts, pictures and a design's own content are written once."""
 
-    def __init__(self, fonts: BatchFonts, production: PrintMetadata | None, sandbox: Sandbox) -> None:
+    def __init__(self, fonts: BatchFonts, metadata: PrintMetadata | None, sandbox: Sandbox) -> None:
         self._fonts = fonts
         self._sandbox = sandbox
-        self._pdf = PdfFile(production)
-        self._is_print_ready = production is not None
-        self._default_spaces = default_color_spaces(self._pdf, production.intent) if production else b""
+        self._pdf = PdfFile(metadata)
+        self._is_print_ready = metadata is not None
+        self._default_spaces = default_color_spaces(self._pdf, metadata.intent) if metadata else b""
         self._pictures: dict[bytes, PlacedPicture] = {}
         self._forms: dict[bytes, Sequence[int]] = {}
         self._resource_numbers: dict[tuple[int, int | None], int] = {}

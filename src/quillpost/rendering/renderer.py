@@ -203,7 +203,7 @@ class _BatchComposer:
         self,
         renderer: Renderer,
         designs: Mapping[Any, Design],
-        production: PrintMetadata | None,
+        metadata: PrintMetadata | None,
         *,
         only_side: str | None = None,
         excluded_sides: frozenset[str] = frozenset(),
@@ -213,8 +213,8 @@ class _BatchComposer:
         self._excluded_sides = excluded_sides
         self._designs = designs
         self._fonts = BatchFonts(renderer.hands)
-        self._sheets_pdf = BatchPdf(self._fonts, production, renderer.sandbox)
-        self._envelopes_pdf = BatchPdf(self._fonts, production, renderer.sandbox)
+        self._sheets_pdf = BatchPdf(self._fonts, metadata, renderer.sandbox)
+        self._envelopes_pdf = BatchPdf(self._fonts, metadata, renderer.sandbox)
         self._qr_encoder = QrEncoder()
         self.prepared_designs: dict[Hashable, _PreparedDesign] = {}
 

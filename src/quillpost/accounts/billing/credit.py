@@ -99,8 +99,8 @@ def deposit(
     now: datetime,
 ) -> int:
     """Add to the account's live credit; what it has then. The same key twice is one deposit."""
-    books = "paid", "credit"
-    _record_payment(tx, account_id, "deposit", books, cents=cents, key=key, note=note, actor=actor, now=now)
+    transfer = "paid", "credit"
+    _record_payment(tx, account_id, "deposit", transfer, cents=cents, key=key, note=note, actor=actor, now=now)
     return read_account_credit(tx, account_id, "live")
 
 
@@ -117,8 +117,8 @@ def withdraw(
     """Take from the account's live credit, never more than it has; what it has then."""
     lock_credit(tx, account_id, "live")
     available = read_account_credit(tx, account_id, "live")
-    books = "credit", "paid"
-    if _record_payment(tx, account_id, "withdrawal", books, cents=cents, key=key, note=note, actor=actor, now=now):
+    transfer = "credit", "paid"
+    if _record_payment(tx, account_id, "withdrawal", transfer, cents=cents, key=key, note=note, actor=actor, now=now):
         if available < cents:
             raise Refused(
                 f"The account's credit of {format_dollars(available)} does not cover a withdrawal of "
@@ -132,7 +132,7 @@ def _record_payment(
     tx: Tx,
     account_id: int,
     kind: str,
-    books: tuple[str, str],
+    transfer: tuple[str, str],
     *,
     cents: int,
     key: str,
@@ -143,7 +143,7 @@ def _record_payment(
     """Whether this call moved the money, which commands and operators do; under a key that moved other money
     it is refused."""
     entry = {
-        "account_id": account_id, "mode": "live", "kind": kind, "source": books[0], "target": books[1],
+        "account_id": account_id, "mode": "live", "kind": kind, "source": transfer[0], "target": transfer[1],
         "cents": cents, "key": f"payment:{account_id}:{key}", "note": note, "now": now,
     }  # fmt: skip
     if tx.execute(INSERT_PAYMENT, entry).rowcount == 1:

@@ -59,8 +59,8 @@ def authorize_order(
 ) -> None:
     """Hold what the order may cost."""
     owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
-    books = {"kind": "authorise", "source": CREDIT, "target": HELD}
-    _insert_move(tx, **owner, **books, cents=cents, key=f"authorise:order:{order_id}", at=now)
+    transfer = {"kind": "authorise", "source": CREDIT, "target": HELD}
+    _insert_move(tx, **owner, **transfer, cents=cents, key=f"authorise:order:{order_id}", at=now)
 
 
 def charge_leads(
@@ -76,8 +76,8 @@ def charge_leads(
 ) -> None:
     """Earn what records cost: out of what is held for the order that they were bought with, or of credit."""
     owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
-    books = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
-    _insert_move(tx, **owner, **books, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
+    transfer = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
+    _insert_move(tx, **owner, **transfer, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
 
 
 def _insert_move(tx: Tx, *, cents: int, **entry: object) -> None:

@@ -313,7 +313,7 @@ def _end_connections(tx: Tx, client: OAuthClient, actor: Actor, *, now: datetime
         .where(c.client_id == client.id)
         .returning(c.id, c.account_id, c.sub_account_id, is_connected(now).label("was_connected"))
     ).all()
-    for is_own, who in ((True, actor), (False, audit_service.build_app_actor(client.name))):
+    for is_own, entry_actor in ((True, actor), (False, audit_service.build_app_actor(client.name))):
         entries = [
             audit_service.NewAuditEntry(
                 row.account_id,
@@ -323,7 +323,7 @@ def _end_connections(tx: Tx, client: OAuthClient, actor: Actor, *, now: datetime
             for row in grants
             if row.was_connected and (row.account_id == client.account_id) is is_own
         ]
-        audit_service.record_audit_entries(tx, "app.disconnected", who, entries, now=now)
+        audit_service.record_audit_entries(tx, "app.disconnected", entry_actor, entries, now=now)
 
 
 def _build_client(row: sa.Row[Any]) -> OAuthClient:

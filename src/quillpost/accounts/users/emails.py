@@ -76,14 +76,14 @@ def format_reset_text(*, duration: str) -> str:
 
 
 def format_invitation_text(*, account: str, sub_account_title: str | None, inviter: str | None, duration: str) -> str:
-    who = to_one_line(inviter, max_length=MAX_NAME_LENGTH) if inviter else "Whoever runs the service"
+    inviter_name = to_one_line(inviter, max_length=MAX_NAME_LENGTH) if inviter else "Whoever runs the service"
     sub_account_text = (
         f", for its sub account {to_one_line(sub_account_title, max_length=MAX_NAME_LENGTH)}"
         if sub_account_title
         else ""
     )
     return (
-        f"{who} invites you to the account {to_one_line(account, max_length=MAX_NAME_LENGTH)} at "
+        f"{inviter_name} invites you to the account {to_one_line(account, max_length=MAX_NAME_LENGTH)} at "
         f"Quillpost{sub_account_text}. To "
         "accept, open this link:\n\n{link}\n\n"
         f"It is good once, for {duration}. If you do not know what this is about, you need not do anything."

@@ -21,9 +21,9 @@ QUARTER_HOUR, HOUR, DAY = 15 * 60, 60 * 60, 24 * 60 * 60
 
 COUNT_ATTEMPTS = sa.text(
     """
-    select k.place, c.used, c.resets_in
+    select k.position, c.used, c.resets_in
       from unnest(cast(:keys as text[]), cast(:seconds as integer[]))
-           with ordinality as k (key, seconds, place)
+           with ordinality as k (key, seconds, position)
      cross join lateral count_call(k.key, k.seconds) c
     """
 )
@@ -60,7 +60,7 @@ class AttemptCount:
 def count_attempt(tx: Tx, buckets: Sequence[RateLimitBucket]) -> AttemptCount:
     """One more attempt, in each of the buckets."""
     params = {"keys": [each.key for each in buckets], "seconds": [each.seconds for each in buckets]}
-    rows = [(buckets[row.place - 1], row) for row in tx.execute(COUNT_ATTEMPTS, params)]
+    rows = [(buckets[row.position - 1], row) for row in tx.execute(COUNT_ATTEMPTS, params)]
     return AttemptCount(
         wait_seconds_by_key={bucket.key: row.resets_in for bucket, row in rows if row.used > bucket.limit},
         is_first_excess=any(row.used == bucket.limit + 1 for bucket, row in rows),
@@ -129,5 +129,5 @@ def get_network_buckets(address: str) -> list[RateLimitBucket]:
     return [RateLimitBucket(f"sign-in:network:{get_network(address)}", 60, HOUR)]
 
 
-def _build_guess_buckets(who: str) -> list[RateLimitBucket]:
-    return [RateLimitBucket(f"sign-in:{who}", 10, QUARTER_HOUR), RateLimitBucket(f"day:sign-in:{who}", 50, DAY)]
+def _build_guess_buckets(subject: str) -> list[RateLimitBucket]:
+    return [RateLimitBucket(f"sign-in:{subject}", 10, QUARTER_HOUR), RateLimitBucket(f"day:sign-in:{subject}", 50, DAY)]

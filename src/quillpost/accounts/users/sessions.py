@@ -218,9 +218,9 @@ def find_session(db: Database, cookie: str, *, address: str | None, now: datetim
 def check_still_signed_in(tx: Tx, users: Sequence[SignedInUser], *, now: datetime) -> list[bool]:
     """Of each whether they are still signed in by the same session, look at the same account and mode, and
     may do there what they could. Takes the worker's transaction."""
-    params = {"ids": [who.session_id for who in users], "now": now, "idle_since": now - IDLE_TIMEOUT}
+    params = {"ids": [user.session_id for user in users], "now": now, "idle_since": now - IDLE_TIMEOUT}
     states = {row.session_id: tuple(row)[1:] for row in tx.execute(READ_SESSION_STATES, params)}
-    return [states.get(who.session_id) == _get_session_state(who) for who in users]
+    return [states.get(user.session_id) == _get_session_state(user) for user in users]
 
 
 def _get_session_state(user: SignedInUser) -> tuple[Any, ...]:

@@ -24,7 +24,7 @@ SignInOutcome = Literal["in", "code", "wrong", "throttled"]
 MAX_WRONG_CODES = 5
 """Wrong codes for one session that awaits one."""
 
-# Somebody who is in no account has nothing to sign in to.
+# Somebody person is in no account has nothing to sign in to.
 FIND_PERSON = sa.text(
     """
     select p.id, p.email, p.password_hash, p.password_changed_at,
@@ -123,36 +123,36 @@ def sign_in(
         return SignInResult("throttled", retry_after=wait)
     with context.db.system_transaction() as tx:
         row = tx.execute(FIND_PERSON, {"email": normalized_email}).first()
-        who = (
+        person = (
             _SignInPerson(normalized_email)
             if row is None
             else _SignInPerson(**row._asdict() | {"email": normalized_email})
         )
-        buckets = who.get_buckets(context, visitor, now)
+        buckets = person.get_buckets(context, visitor, now)
         network = rate_limits.get_network_buckets(visitor.address) if buckets == email_buckets else []
         attempts = rate_limits.count_attempt(tx, [*buckets, *network])
         if attempts.is_first_excess:
-            _record_refusal(tx, who, visitor, reason="too many attempts", now=now)
+            _record_refusal(tx, person, visitor, reason="too many attempts", now=now)
     if blocked_seconds := attempts.get_wait_seconds(email_buckets):
         context.full_buckets.add(email_buckets, blocked_seconds)
     if attempts.wait_seconds:
         return SignInResult("throttled", retry_after=attempts.wait_seconds)
     try:
-        is_correct = context.hasher.matches(who.password_hash, password)
-        new_hash = _rehash_if_outdated(context.hasher, who, password) if is_correct else None
+        is_correct = context.hasher.matches(person.password_hash, password)
+        new_hash = _rehash_if_outdated(context.hasher, person, password) if is_correct else None
     except Throttled as error:
         return SignInResult("throttled", retry_after=error.retry_after)
     with context.db.system_transaction() as tx:
-        if not is_correct or who.id is None:
-            _record_refusal(tx, who, visitor, reason="wrong password", now=now)
+        if not is_correct or person.id is None:
+            _record_refusal(tx, person, visitor, reason="wrong password", now=now)
             return SignInResult("wrong")
-        if not _lock_unchanged_password(tx, who):
+        if not _lock_unchanged_password(tx, person):
             return SignInResult("wrong")
         rate_limits.reset_attempts(tx, buckets)
         rate_limits.undo_attempt(tx, network)
         if new_hash is not None:
-            tx.execute(sa.update(people).where(people.c.id == who.id).values(password_hash=new_hash))
-        return _start_session(tx, context, who, visitor, now)
+            tx.execute(sa.update(people).where(people.c.id == person.id).values(password_hash=new_hash))
+        return _start_session(tx, context, person, visitor, now)
 
 
 def submit_code(
@@ -165,25 +165,25 @@ def submit_code(
         pending = _lock_pending_session(tx, cookie, now)
         if pending is None:
             return SignInResult("wrong")
-        session_id, who = pending
-        assert who.id is not None
-        attempts = rate_limits.count_attempt(tx, rate_limits.get_person_buckets(who.id, "code"))
+        session_id, person = pending
+        assert person.id is not None
+        attempts = rate_limits.count_attempt(tx, rate_limits.get_person_buckets(person.id, "code"))
         if attempts.wait_seconds:
             if attempts.is_first_excess:
-                _record_refusal(tx, who, visitor, reason="too many codes", now=now)
+                _record_refusal(tx, person, visitor, reason="too many codes", now=now)
             return SignInResult("throttled", cookie=cookie, retry_after=attempts.wait_seconds)
-        method = second_factor.use_code(tx, context.encryptor, who.id, code, now=now)
+        method = second_factor.use_code(tx, context.encryptor, person.id, code, now=now)
         if method is None:
-            _record_refusal(tx, who, visitor, reason="wrong code", now=now)
+            _record_refusal(tx, person, visitor, reason="wrong code", now=now)
             return SignInResult("wrong", cookie=cookie if _can_retry_code(tx, session_id) else None)
         if method == "recovery":
-            record_person_entry(tx, "second_factor.recovered", who.build_actor(visitor), now=now)
+            record_person_entry(tx, "second_factor.recovered", person.build_actor(visitor), now=now)
             user_emails.notify_recovery_code_used(
-                tx, who.id, remaining=second_factor.count_recovery_codes(tx, who.id), now=now
+                tx, person.id, remaining=second_factor.count_recovery_codes(tx, person.id), now=now
             )
-        rate_limits.reset_attempts(tx, rate_limits.get_person_buckets(who.id, "code"))
+        rate_limits.reset_attempts(tx, rate_limits.get_person_buckets(person.id, "code"))
         tx.execute(sa.delete(sessions).where(sessions.c.id == session_id))
-        return _start_session(tx, context, who, visitor, now, has_given_code=True)
+        return _start_session(tx, context, person, visitor, now, has_entered_code=True)
 
 
 def confirm_password(context: SignInContext, person_id: int, password: str, visitor: SignInVisitor) -> SignInOutcome:
@@ -212,30 +212,30 @@ def confirm_password(context: SignInContext, person_id: int, password: str, visi
 def _start_session(
     tx: Tx,
     context: SignInContext,
-    who: _SignInPerson,
+    person: _SignInPerson,
     visitor: SignInVisitor,
     now: datetime,
     *,
-    has_given_code: bool = False,
+    has_entered_code: bool = False,
 ) -> SignInResult:
     """A new session: whole, or one that awaits the code. Nothing that the browser showed before is used
     again."""
-    assert who.id is not None
-    awaits_code = who.has_second_factor and not has_given_code
+    assert person.id is not None
+    awaits_code = person.has_second_factor and not has_entered_code
     cookie = create_session(
-        tx, who.id, awaits_code=awaits_code, address=visitor.address, browser=visitor.browser, now=now
+        tx, person.id, awaits_code=awaits_code, address=visitor.address, browser=visitor.browser, now=now
     )
     if awaits_code:
         return SignInResult("code", cookie=cookie)
-    record_person_entry(tx, "sign_in", who.build_actor(visitor), now=now)
-    return SignInResult("in", cookie=cookie, browser_token=who.create_browser_token(context, now))
+    record_person_entry(tx, "sign_in", person.build_actor(visitor), now=now)
+    return SignInResult("in", cookie=cookie, browser_token=person.create_browser_token(context, now))
 
 
-def _lock_unchanged_password(tx: Tx, who: _SignInPerson) -> bool:
+def _lock_unchanged_password(tx: Tx, person: _SignInPerson) -> bool:
     """Whether that is their password still, until this transaction ends: whoever changes it meanwhile ends
     all sessions, and this one too."""
     c = people.c
-    query = sa.select(c.id).where(c.id == who.id, c.password_hash == who.password_hash)
+    query = sa.select(c.id).where(c.id == person.id, c.password_hash == person.password_hash)
     return tx.execute(query.with_for_update(key_share=True)).first() is not None
 
 
@@ -260,11 +260,11 @@ def _can_retry_code(tx: Tx, session_id: int) -> bool:
     return False
 
 
-def _rehash_if_outdated(hasher: Hasher, who: _SignInPerson, password: str) -> str | None:
-    is_outdated = who.password_hash is not None and hasher.is_outdated(who.password_hash)
+def _rehash_if_outdated(hasher: Hasher, person: _SignInPerson, password: str) -> str | None:
+    is_outdated = person.password_hash is not None and hasher.is_outdated(person.password_hash)
     return hasher.hash(password) if is_outdated else None
 
 
-def _record_refusal(tx: Tx, who: _SignInPerson, visitor: SignInVisitor, *, reason: str, now: datetime) -> None:
-    key = f"refused:{rate_limits.get_email_buckets(who.email)[0].key}"
-    record_throttled_entry(tx, "sign_in.refused", who.build_actor(visitor), key, about={"why": reason}, now=now)
+def _record_refusal(tx: Tx, person: _SignInPerson, visitor: SignInVisitor, *, reason: str, now: datetime) -> None:
+    key = f"refused:{rate_limits.get_email_buckets(person.email)[0].key}"
+    record_throttled_entry(tx, "sign_in.refused", person.build_actor(visitor), key, about={"why": reason}, now=now)

@@ -19,7 +19,7 @@ LOOKBACK = timedelta(days=14)
 COUNT_OPEN_BATCHES = sa.text(
     """
     select status, count(*) as batches, sum(item_count - void_count) as pieces, min(created_at) as oldest,
-           count(*) filter (where trouble is not null) as in_trouble,
+           count(*) filter (where trouble is not null) as failing,
            count(*) filter (where handed_at < :late) as late
       from batches where mode = :mode and status <> 'mailed' group by status
     """
@@ -54,7 +54,7 @@ COUNT_HANDOVERS = sa.text(
 
 COUNT_STUCK = sa.text(
     """
-    select count(*) as batches, min(trouble_at) as since, min(trouble) as trouble
+    select count(*) as batches, min(trouble_at) as since, min(trouble) as error
       from batches where mode = :mode and status <> 'mailed' and status = 'composed' and trouble is not null
     """
 )
@@ -69,7 +69,7 @@ class OpenBatchCount:
 
     batches: int = 0
     pieces: int = 0
-    in_trouble: int = 0
+    failing: int = 0
     late: int = 0
     oldest: datetime | None = None
 
@@ -100,13 +100,13 @@ class StuckBatches:
 
     batches: int
     since: datetime | None
-    trouble: str | None
+    error: str | None
 
 
 def count_open_batches(tx: Tx, mode: str, *, now: datetime) -> dict[str, OpenBatchCount]:
     """By their status, those that are not in the mail."""
     rows = tx.execute(COUNT_OPEN_BATCHES, {"mode": mode, "late": now - LATE_AFTER})
-    return {row.status: OpenBatchCount(row.batches, row.pieces, row.in_trouble, row.late, row.oldest) for row in rows}
+    return {row.status: OpenBatchCount(row.batches, row.pieces, row.failing, row.late, row.oldest) for row in rows}
 
 
 def count_output_since(tx: Tx, mode: str, *, since: datetime, now: datetime) -> DailyOutput:

@@ -65,6 +65,6 @@ class ScanFileTooLarge(Exception):
 class CarrierInbox(Protocol):
     """Where a carrier that calls us leaves its files; one of its feeds brings them from there."""
 
-    def keep(self, data: bytes) -> None:
+    def store(self, data: bytes) -> None:
         """Store the file for good, before the call is answered. The same bytes twice are one file."""
         ...

@@ -99,7 +99,7 @@ INSERT_STEPS = sa.text(
                     when stood.rank > {RE_ROUTED_RANK} then 100 else stood.rank end as stood,
                i.status = 'Re-routed' or exists (
                    select 1 from carrier_scans c
-                    where c.item_id = s.item_id and c.phase in ({FORWARDED_PHASES})) as turns
+                    where c.item_id = s.item_id and c.phase in ({FORWARDED_PHASES})) as is_rerouted
           from scan_seen s
           join items i on i.id = s.item_id
           join (values {STATUS_RANK_VALUES}) as far (status, rank) on far.status = s.target
@@ -107,7 +107,7 @@ INSERT_STEPS = sa.text(
     ahead as (
         select *, max(rank) over (partition by item_id order by at, rank
                                   rows between unbounded preceding and 1 preceding) as reached
-          from looked where not turns),
+          from looked where not is_rerouted),
     stepped as (
         insert into scan_steps (item_id, target, day, reason, at, place, previous, round)
         select item_id, target, day, reason, at, place, previous,
@@ -115,7 +115,7 @@ INSERT_STEPS = sa.text(
           from ahead where rank > greatest(reached, stood))
     select coalesce(bool_or(previous = 'Processing'), false) as unprinted,
            coalesce(bool_or(not is_mailed), false) as unmailed,
-           coalesce(bool_or(turns), false) as turns,
+           coalesce(bool_or(is_rerouted), false) as is_rerouted,
            coalesce(bool_or(delivery_inferred), false) as inferred
       from looked
     """
@@ -219,7 +219,7 @@ def plan_moves(tx: Tx) -> MovePlan:
     driver_connection(tx).execute("analyze scan_seen (item_id)")
     tx.execute(LOCK_ORDERS)
     summary = tx.execute(INSERT_STEPS).one()
-    if summary.turns:
+    if summary.is_rerouted:
         tx.execute(INSERT_REROUTED_STEPS)
     driver_connection(tx).execute("analyze scan_steps (item_id, round)")
     return MovePlan(summary.unprinted, summary.unmailed, summary.inferred, tx.execute(LAST_ROUND).scalar_one())

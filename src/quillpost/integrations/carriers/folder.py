@@ -63,7 +63,7 @@ class DropFolder:
     def fetch(self, name: str) -> bytes:
         with self._open_folder() as folder:
             try:
-                data = folder.get(name, most_bytes=MAX_FILE_BYTES)
+                data = folder.get(name, max_bytes=MAX_FILE_BYTES)
             except FolderFileTooLarge as failure:
                 raise ScanFileTooLarge(f"{failure} Split it, or pack it with gzip.") from None
             except UnreadableFile as unreadable:
@@ -125,7 +125,7 @@ def _move_file(folder: OpenFolder, name: str, target_folder: str) -> str | None:
 
 def _read_reason(folder: OpenFolder, name: str) -> str:
     try:
-        return folder.get(f"{REFUSED_FOLDER}/{name}{REASON_SUFFIX}", most_bytes=MAX_REASON_BYTES).decode(
+        return folder.get(f"{REFUSED_FOLDER}/{name}{REASON_SUFFIX}", max_bytes=MAX_REASON_BYTES).decode(
             errors="replace"
         )
     except (FileMissing, FolderFileTooLarge, UnreadableFile):
@@ -136,7 +136,7 @@ def _find_unreadable(folder: OpenFolder) -> Iterator[RefusedScanFile]:
     """Files that wait and may not be read: a look at the first byte tells."""
     for name in islice(_read_sizes(folder), MAX_FILES_CHECKED):
         try:
-            folder.get(name, most_bytes=0)
+            folder.get(name, max_bytes=0)
         except (FileMissing, FolderFileTooLarge):
             continue
         except UnreadableFile as unreadable:
@@ -155,7 +155,7 @@ class StoredInbox:
         self._store = store
         self._inbox_prefix, self._refused_prefix = f"{folder}/inbox/", f"{folder}/refused/"
 
-    def keep(self, data: bytes) -> None:
+    def store(self, data: bytes) -> None:
         self._store.put(self._inbox_prefix + hashlib.sha256(data).hexdigest(), data)
 
     def poll(self, *, now: datetime) -> CarrierReport:  # noqa: ARG002

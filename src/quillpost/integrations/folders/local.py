@@ -57,7 +57,7 @@ class LocalFolder:
                 raise
             sync_folder(path.parent)
 
-    def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
+    def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
         with self._translate_errors():
             try:
                 descriptor = os.open(self._path(name), READ_FLAGS)
@@ -69,11 +69,11 @@ class LocalFolder:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise UnreadableFile(f"{self._path(name)} is not a plain file.")
                 try:
-                    data = file.read() if most_bytes is None else file.read(most_bytes + 1)
+                    data = file.read() if max_bytes is None else file.read(max_bytes + 1)
                 except OSError as error:
                     raise self._build_unreadable_error(name, error) from error
-        if most_bytes is not None and len(data) > most_bytes:
-            raise build_too_large_error(name, most_bytes)
+        if max_bytes is not None and len(data) > max_bytes:
+            raise build_too_large_error(name, max_bytes)
         return data
 
     def exists(self, name: str) -> bool:

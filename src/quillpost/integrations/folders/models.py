@@ -40,7 +40,7 @@ class OpenFolder(Protocol):
         """
         ...
 
-    def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
+    def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
         """The bytes, or `FileMissing`, or `FolderFileTooLarge`, or `UnreadableFile`."""
         ...
 
@@ -94,5 +94,5 @@ def check_path(name: str) -> str:
     return name
 
 
-def build_too_large_error(name: str, most_bytes: int) -> FolderFileTooLarge:
-    return FolderFileTooLarge(f"{name} is larger than {most_bytes:,} bytes.")
+def build_too_large_error(name: str, max_bytes: int) -> FolderFileTooLarge:
+    return FolderFileTooLarge(f"{name} is larger than {max_bytes:,} bytes.")

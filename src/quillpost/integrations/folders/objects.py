@@ -26,10 +26,10 @@ class StorageFolder:
     def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:  # noqa: ARG002
         self._store.put(self._key(name), data)
 
-    def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
+    def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
         data = self._store.get(self._key(name))
-        if most_bytes is not None and len(data) > most_bytes:
-            raise build_too_large_error(name, most_bytes)
+        if max_bytes is not None and len(data) > max_bytes:
+            raise build_too_large_error(name, max_bytes)
         return data
 
     def exists(self, name: str) -> bool:

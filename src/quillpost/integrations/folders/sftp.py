@@ -177,19 +177,19 @@ class _SftpVisit:
             else:
                 self._sftp.posix_rename(draft_path, path)
 
-    def get(self, name: str, *, most_bytes: int | None = None) -> bytes:
+    def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
         with self._folder.translate_errors():
             try:
                 with self._sftp.open(self._path(name), "rb") as file:
-                    data = _read_bounded(file, most_bytes)
+                    data = _read_bounded(file, max_bytes)
             except OSError as error:
                 if error.errno in MISSING_ERRORS:
                     raise FileMissing(name) from None
                 if error.errno in PERMISSION_ERRORS:
                     raise UnreadableFile(f"{self._path(name)} cannot be read: {_describe_error(error)}.") from error
                 raise
-        if most_bytes is not None and len(data) > most_bytes:
-            raise build_too_large_error(name, most_bytes)
+        if max_bytes is not None and len(data) > max_bytes:
+            raise build_too_large_error(name, max_bytes)
         return data
 
     def exists(self, name: str) -> bool:
@@ -296,9 +296,9 @@ def _describe_error(error: OSError) -> str:
     return text[:200].rstrip(".")
 
 
-def _read_bounded(file: paramiko.SFTPFile, most_bytes: int | None) -> bytes:
+def _read_bounded(file: paramiko.SFTPFile, max_bytes: int | None) -> bytes:
     """No more than one byte too many."""
-    max_read = most_bytes + 1 if most_bytes is not None else None
+    max_read = max_bytes + 1 if max_bytes is not None else None
     data = bytearray()
     while chunk := file.read(CHUNK_BYTES if max_read is None else min(CHUNK_BYTES, max_read - len(data))):
         data += chunk

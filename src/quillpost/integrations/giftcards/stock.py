@@ -90,7 +90,7 @@ class StockCards:
     name = "stock"
 
     def __init__(self, db: Database, encryptor: Encryptor, *, clock: Clock, mode: str = "live") -> None:
-        self._db, self._sealer, self._clock, self._mode = db, encryptor, clock, mode
+        self._db, self._encryptor, self._clock, self._mode = db, encryptor, clock, mode
 
     def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardSecret | CardNotIssued]:
         card_requests = list({card.reference: card for card in card_requests}.values())
@@ -100,7 +100,7 @@ class StockCards:
             rows = tx.execute(_SELECT_TAKEN, {"references": [card.reference for card in card_requests]}).all()
         cards_by_reference = {
             str(row.taken_by): issuance.decrypt_card(
-                self._sealer, issuance.stock_context(row.id), bytes(row.card_sealed)
+                self._encryptor, issuance.stock_context(row.id), bytes(row.card_sealed)
             )
             for row in rows
         }
@@ -113,7 +113,7 @@ class StockCards:
             good_on = (self._clock() + MIN_VALIDITY).date()
             return int(tx.execute(_COUNT_FREE_CARDS, stock_key | {"good_on": good_on}).scalar_one())
 
-    def give_back(self, reference: str, *, now: datetime) -> bool:
+    def return_card(self, reference: str, *, now: datetime) -> bool:
         """The next piece may have it."""
         del now
         with self._db.system_transaction() as tx:
@@ -147,7 +147,7 @@ class SandboxCards(StockCards):
         del brand, product, cents
         return None
 
-    def give_back(self, reference: str, *, now: datetime) -> bool:
+    def return_card(self, reference: str, *, now: datetime) -> bool:
         del now
         with self._db.system_transaction() as tx:
             tx.execute(_DELETE_CARD, {"reference": reference})
@@ -163,7 +163,8 @@ class SandboxCards(StockCards):
         expires_on = (now + SANDBOX_LIFETIME).date()
         ids = reserve_stock_ids(tx, len(new_cards))
         encrypted_cards = [
-            issuance.encrypt_card(self._sealer, issuance.stock_context(id_), _generate_card(expires_on)) for id_ in ids
+            issuance.encrypt_card(self._encryptor, issuance.stock_context(id_), _generate_card(expires_on))
+            for id_ in ids
         ]
         tx.execute(
             _INSERT_SANDBOX_CARDS,

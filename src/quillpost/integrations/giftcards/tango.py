@@ -72,7 +72,7 @@ class TangoCards:
         del brand, product, cents
         return None
 
-    def give_back(self, reference: str, *, now: datetime) -> bool:
+    def return_card(self, reference: str, *, now: datetime) -> bool:
         del reference, now
         return False
 

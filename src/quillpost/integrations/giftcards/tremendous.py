@@ -63,7 +63,7 @@ class TremendousCards:
         del brand, product, cents
         return None
 
-    def give_back(self, reference: str, *, now: datetime) -> bool:
+    def return_card(self, reference: str, *, now: datetime) -> bool:
         """Their documentation lets only a reward be cancelled whose delivery failed: most are not."""
         del now
         return self._client.run_with_connection(lambda connection: self._cancel_reward(connection, reference))

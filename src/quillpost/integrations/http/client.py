@@ -71,22 +71,22 @@ class GuardedFetcher:
         self._resolver = resolver
         self._tls = tls
 
-    def fetch(self, url: str, *, most_bytes: int) -> FetchedDocument:
+    def fetch(self, url: str, *, max_bytes: int) -> FetchedDocument:
         error = self._guard.check_url(url)
         if error is not None:
             raise FetchFailed(error)
         try:
-            return asyncio.run(self._fetch(url, most_bytes))
+            return asyncio.run(self._fetch(url, max_bytes))
         except REQUEST_FAILURES as failure:
             raise FetchFailed(describe_failure(failure, url, seconds=self._seconds)) from failure
 
-    async def _fetch(self, url: str, most_bytes: int) -> FetchedDocument:
+    async def _fetch(self, url: str, max_bytes: int) -> FetchedDocument:
         async with (
             self._guard.session(seconds=self._seconds, resolver=self._resolver, tls=self._tls) as session,
             session.get(url, allow_redirects=False) as response,
         ):
             _check_status(response)
-            return FetchedDocument(response.content_type, await _read_body(response, most_bytes))
+            return FetchedDocument(response.content_type, await _read_body(response, max_bytes))
 
 
 def _check_status(response: aiohttp.ClientResponse) -> None:
@@ -98,15 +98,15 @@ def _check_status(response: aiohttp.ClientResponse) -> None:
     raise FetchFailed(f"{host} answered with status {status}.")
 
 
-async def _read_body(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
     """The body after decoding: a small answer that unpacks to a large one is too large as well."""
-    too_large = FetchFailed(f"The file is larger than {_format_size(most_bytes)}.")
-    if (response.content_length or 0) > most_bytes:
+    too_large = FetchFailed(f"The file is larger than {_format_size(max_bytes)}.")
+    if (response.content_length or 0) > max_bytes:
         raise too_large
     body = bytearray()
     async for chunk in response.content.iter_chunked(CHUNK_BYTES):
         body += chunk
-        if len(body) > most_bytes:
+        if len(body) > max_bytes:
             raise too_large
     return bytes(body)
 

@@ -61,26 +61,26 @@ class HttpLeadProvider:
         count = min(query.count, MAX_RECORDS)
         body = orjson.dumps(asdict(query) | {"count": count, "record_types": list(query.record_types)})
         max_bytes = BASE_RESPONSE_BYTES + count * MAX_BYTES_PER_RECORD
-        response_body = self._call("search", f"search:{uuid4()}", body, {}, most_bytes=max_bytes, now=self._clock())
+        response_body = self._call("search", f"search:{uuid4()}", body, {}, max_bytes=max_bytes, now=self._clock())
         return _read_records(response_body, f"The answer of {self._base_url}/search", count)
 
     def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
         body = orjson.dumps({"reference": reference, "ids": list(ids)})
         headers = {"Idempotency-Key": reference}
-        self._call("purchases", f"purchase:{reference}", body, headers, most_bytes=BASE_RESPONSE_BYTES, now=now)
+        self._call("purchases", f"purchase:{reference}", body, headers, max_bytes=BASE_RESPONSE_BYTES, now=now)
 
     def _call(
-        self, path: str, message_id: str, body: bytes, headers: Mapping[str, str], *, most_bytes: int, now: datetime
+        self, path: str, message_id: str, body: bytes, headers: Mapping[str, str], *, max_bytes: int, now: datetime
     ) -> bytes:
         signature_headers = signatures.sign(self._secrets, message_id=message_id, at=now, body=body)
         url = f"{self._base_url}/{path}"
         all_headers = {"Content-Type": "application/json", **headers, **signature_headers}
         try:
-            return asyncio.run(self._post(url, all_headers, body, most_bytes))
+            return asyncio.run(self._post(url, all_headers, body, max_bytes))
         except REQUEST_FAILURES as failure:
             raise LeadProviderDown(describe_failure(failure, url, seconds=self._seconds)) from failure
 
-    async def _post(self, url: str, headers: Mapping[str, str], body: bytes, most_bytes: int) -> bytes:
+    async def _post(self, url: str, headers: Mapping[str, str], body: bytes, max_bytes: int) -> bytes:
         async with (
             self._guard.session(seconds=self._seconds, tls=self._tls) as session,
             session.post(url, data=body, headers=headers, allow_redirects=False) as response,
@@ -89,12 +89,12 @@ class HttpLeadProvider:
             if not 200 <= response.status < 300:
                 raise LeadProviderDown(f"{host} answered with status {response.status}.")
             response_body = bytearray()
-            while len(response_body) <= most_bytes and (
-                chunk := await response.content.read(most_bytes + 1 - len(response_body))
+            while len(response_body) <= max_bytes and (
+                chunk := await response.content.read(max_bytes + 1 - len(response_body))
             ):
                 response_body += chunk
-            if len(response_body) > most_bytes:
-                raise LeadProviderDown(f"{host} answered with more than {most_bytes:,} bytes.")
+            if len(response_body) > max_bytes:
+                raise LeadProviderDown(f"{host} answered with more than {max_bytes:,} bytes.")
             return bytes(response_body)
 
 

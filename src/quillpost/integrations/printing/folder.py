@@ -72,7 +72,7 @@ class HotFolder(JobFolders):
     def _publish_job(self, folder: OpenFolder, job: PrintJob, claim: str) -> None:
         """Give the claimed job its name, unless it has it, or had it."""
         try:
-            claim_data = folder.get(f"{claim}/{CLAIM_FILE}", most_bytes=MAX_CLAIM_BYTES)
+            claim_data = folder.get(f"{claim}/{CLAIM_FILE}", max_bytes=MAX_CLAIM_BYTES)
         except FileMissing:
             raise PartnerDown(
                 f"{claim} in {self.label} has been emptied: remove it if {job.reference} was never printed."

@@ -154,7 +154,7 @@ class JobFolders:
 
     def _read_mark(self, folder: OpenFolder, reference: str, name: str) -> dict[str, object] | None:
         try:
-            data = folder.get(f"{reference}/{name}", most_bytes=MAX_MARK_BYTES)
+            data = folder.get(f"{reference}/{name}", max_bytes=MAX_MARK_BYTES)
         except FileMissing:
             return None
         return read_object(data, source=self._describe_file(reference, name))

@@ -147,7 +147,7 @@ class _ObjectStore:
             keys = [meta["path"] for chunk in self._store.list(folder or None, chunk_size=1000) for meta in chunk]
         return iter(sorted(key for key in keys if key.startswith(prefix)))
 
-    def forget_drafts(self, *, before: datetime) -> int:  # noqa: ARG002
+    def delete_unfinished(self, *, before: datetime) -> int:  # noqa: ARG002
         """Here a write that was not finished leaves nothing."""
         return 0
 
@@ -198,7 +198,7 @@ class _FolderStore(_ObjectStore):
             self._check_root()
         return super().keys(prefix)
 
-    def forget_drafts(self, *, before: datetime) -> int:
+    def delete_unfinished(self, *, before: datetime) -> int:
         deleted_count = 0
         with _translate_errors():
             for path in self._root.rglob("*#*"):

@@ -39,8 +39,8 @@ SHUTDOWN_SECONDS = 10.0
 """Less than a process has to end in."""
 SHUTDOWN_TRIES = 5
 ATTEMPT_COUNTERS = {
-    status: WEBHOOK_ATTEMPTS.labels(told)
-    for status, told in (("delivered", "delivered"), ("pending", "retried"), ("failed", "failed"))
+    status: WEBHOOK_ATTEMPTS.labels(outcome)
+    for status, outcome in (("delivered", "delivered"), ("pending", "retried"), ("failed", "failed"))
 }
 MAX_CACHED_SIGNERS = 2_000
 

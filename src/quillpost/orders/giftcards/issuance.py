@@ -16,7 +16,7 @@ from quillpost.core.database import Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.tokens import ULID_PREFIX
 from quillpost.orders.giftcards.ports import CardRequest, CardSecret
-from quillpost.orders.giftcards.returns import GIVE_BACK_TASK, ITEM_FAILED
+from quillpost.orders.giftcards.returns import ITEM_FAILED, RETURN_CARDS_TASK
 from quillpost.orders.giftcards.rules import CLAIM_BYTES, claim_digest, encode_claim
 
 
@@ -226,7 +226,7 @@ def store_cards(tx: Tx, cards: Sequence[EncryptedCard], *, issuer: str, now: dat
         },
     ).one()
     if counts.late:
-        jobs.enqueue_unique(tx, GIVE_BACK_TASK, at=now)
+        jobs.enqueue_unique(tx, RETURN_CARDS_TASK, at=now)
     return int(counts.issued)
 
 

@@ -58,7 +58,7 @@ class GiftcardIssuer(Protocol):
         """How many such cards could be issued now; None: as many as are wanted."""
         ...
 
-    def give_back(self, reference: str, *, now: datetime) -> bool:
+    def return_card(self, reference: str, *, now: datetime) -> bool:
         """The card is void, and nobody has seen its code: whether the issuer has taken it back. It is asked
         once; said twice, it changes nothing."""
         ...

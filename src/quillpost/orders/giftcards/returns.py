@@ -19,7 +19,7 @@ from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.orders.giftcards.ports import GiftcardIssuer, IssuerDown
 
-GIVE_BACK_TASK = "giftcards.return_void_cards"
+RETURN_CARDS_TASK = "giftcards.return_void_cards"
 """The task that tells issuers which cards are void."""
 
 ITEM_FAILED = "The piece failed"
@@ -59,7 +59,7 @@ def void_cards(tx: Tx, item_ids: Sequence[int], *, reason: str | None, now: date
     """How many of the pieces' cards this call made void; those that are claimed stay good."""
     voided_count = int(tx.execute(VOID_CARDS, {"items": list(item_ids), "why": reason, "now": now}).scalar_one())
     if voided_count:
-        jobs.enqueue_unique(tx, GIVE_BACK_TASK, at=now)
+        jobs.enqueue_unique(tx, RETURN_CARDS_TASK, at=now)
     return voided_count
 
 
@@ -84,7 +84,7 @@ VOID_ENDED_ITEMS = sa.text(
     """
 )
 
-SELECT_TO_GIVE_BACK = sa.text(
+SELECT_TO_RETURN = sa.text(
     """
     select item_id, reference, voided_at from giftcards
      where status = 'void' and issuer is not null and given_back_at is null
@@ -104,7 +104,7 @@ COUNT_OTHER_ISSUERS = sa.text(
 
 # A card that came late made its row void once more: that one is told again. What the issuer has taken back is
 # somebody else's card from now on.
-SET_GIVEN_BACK = sa.text(
+SET_RETURNED = sa.text(
     """
     with told as (
         select g.item_id, b.is_taken from giftcards g
@@ -127,29 +127,29 @@ class CardReturns:
         self._logged_issuers: set[tuple[str, str]] = set()
         self._resume_after: dict[str, int] = {}
 
-    def give_back_cards(self, *, now: datetime) -> None:
+    def return_cards(self, *, now: datetime) -> None:
         """Every void card that its issuer has not heard of. One who is down hears of it later."""
         with self._db.system_transaction() as tx:
             tx.execute(VOID_ENDED_ITEMS, {"why": ITEM_FAILED, "now": now})
         for mode, issuer in self._issuers.items():
-            self._give_back_to_issuer(mode, issuer, now=now)
+            self._return_to_issuer(mode, issuer, now=now)
             self._log_other_issuers(mode, issuer)
 
-    def _give_back_to_issuer(self, mode: str, issuer: GiftcardIssuer, *, now: datetime) -> None:
+    def _return_to_issuer(self, mode: str, issuer: GiftcardIssuer, *, now: datetime) -> None:
         """One that fails is passed by; where it ends early, the next run begins behind that, so that cards
         which always fail are in nobody's way."""
         query_params = {"mode": mode, "issuer": issuer.name, "most": CARDS_PER_QUERY}
         last_item_id, failures = self._resume_after.pop(mode, 0), 0
         while failures < MAX_FAILURES:
             with self._db.system_transaction() as tx:
-                rows = tx.execute(SELECT_TO_GIVE_BACK, query_params | {"after": last_item_id}).all()
+                rows = tx.execute(SELECT_TO_RETURN, query_params | {"after": last_item_id}).all()
             if not rows:
                 return
             accepted_by_row: dict[sa.Row[Any], bool] = {}
             for row in rows:
                 last_item_id = row.item_id
                 try:
-                    accepted_by_row[row] = issuer.give_back(str(row.reference), now=now)
+                    accepted_by_row[row] = issuer.return_card(str(row.reference), now=now)
                     failures = 0
                 except IssuerDown as down:
                     log.warning("giftcards.issuer_unavailable", issuer=issuer.name, error=str(down))
@@ -157,9 +157,9 @@ class CardReturns:
                     if failures == MAX_FAILURES:
                         self._resume_after[mode] = last_item_id
                         break
-            self._record_given_back(accepted_by_row, issuer=issuer.name, now=now)
+            self._record_returned(accepted_by_row, issuer=issuer.name, now=now)
 
-    def _record_given_back(self, accepted_by_row: Mapping[sa.Row[Any], bool], *, issuer: str, now: datetime) -> None:
+    def _record_returned(self, accepted_by_row: Mapping[sa.Row[Any], bool], *, issuer: str, now: datetime) -> None:
         if not accepted_by_row:
             return
         values = {
@@ -168,7 +168,7 @@ class CardReturns:
             "taken": list(accepted_by_row.values()),
         }
         with self._db.system_transaction() as tx:
-            tx.execute(SET_GIVEN_BACK, values | {"now": now})
+            tx.execute(SET_RETURNED, values | {"now": now})
         log.info(
             "giftcards.returned", issuer=issuer, cards=len(accepted_by_row), accepted=sum(accepted_by_row.values())
         )

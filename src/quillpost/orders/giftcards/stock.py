@@ -218,7 +218,7 @@ class _CardIndex:
     """Which cards there are, of any brand: 64 bits of each, under a key of our own."""
 
     def __init__(self, tx: Tx, encryptor: Encryptor) -> None:
-        self._tx, self._sealer = tx, encryptor
+        self._tx, self._encryptor = tx, encryptor
         self._key = secrets.token_bytes(32)
 
     @cached_property
@@ -240,7 +240,7 @@ class _CardIndex:
 
     def _decrypt_card(self, row_id: int, encrypted: bytes) -> CardSecret:
         try:
-            return issuance.decrypt_card(self._sealer, issuance.stock_context(row_id), encrypted)
+            return issuance.decrypt_card(self._encryptor, issuance.stock_context(row_id), encrypted)
         except DecryptionFailed:
             raise NotReady(f"Card {row_id} in stock cannot be opened with this key: see `quillpost doctor`.") from None
 

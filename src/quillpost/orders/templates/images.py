@@ -199,7 +199,7 @@ def _fetch_ahead(
 def _fetch(fetcher: Fetcher, file_to_fetch: FileToFetch, *, file_kind: str) -> bytes:
     try:
         with _acquire_slot(_fetch_slots, "fetching images"):
-            return fetcher.fetch(file_to_fetch.url, most_bytes=MAX_FILE_BYTES).body
+            return fetcher.fetch(file_to_fetch.url, max_bytes=MAX_FILE_BYTES).body
     except FetchFailed as failure:
         raise file_to_fetch.build_error(f"The {file_kind} could not be fetched: {failure}") from None
 
@@ -308,7 +308,7 @@ MAX_PREVIEW_CACHE_BYTES: Final = 48_000_000
 FAILED_FETCH_SECONDS: Final = 15.0
 """For so long an address that gave nothing is not asked again."""
 
-Thing = TypeVar("Thing", FetchedPicture, FetchedPages)
+FetchedFile = TypeVar("FetchedFile", FetchedPicture, FetchedPages)
 
 
 class PreviewFetchCache:
@@ -336,15 +336,15 @@ class PreviewFetchCache:
 
     def _fetch_cached(
         self,
-        fetch_cache: LruCache[Hashable, Thing],
+        fetch_cache: LruCache[Hashable, FetchedFile],
         account_id: int,
         file_to_fetch: FileToFetch,
-        fetch: Callable[[], Thing],
-    ) -> Thing:
+        fetch: Callable[[], FetchedFile],
+    ) -> FetchedFile:
         now = self._clock()
         failure_key = account_id, file_to_fetch, int(now // FAILED_FETCH_SECONDS)
 
-        def fetch_and_record() -> Thing:
+        def fetch_and_record() -> FetchedFile:
             try:
                 return fetch()
             except Invalid as invalid:

@@ -41,8 +41,8 @@ def _stream_report(db: Database, source: IO[bytes], import_record: Import) -> It
     writer.writerow(["line", "reason", *map(escape_formula, import_record.layout.names)])
     with source:
         rows = zip(count(), read_records(source, import_record.layout), strict=False)
-        for place, line, reason in _read_rejects(db, import_record.id):
-            cells = next((row.cells for row_number, row in rows if row_number == place), [])
+        for position, line, reason in _read_rejects(db, import_record.id):
+            cells = next((row.cells for row_number, row in rows if row_number == position), [])
             writer.writerow([line, escape_formula(reason), *map(escape_formula, cells)])
             if text.tell() >= CHUNK_BYTES:
                 yield text.getvalue().encode(errors="replace")
@@ -53,17 +53,17 @@ def _stream_report(db: Database, source: IO[bytes], import_record: Import) -> It
 
 def _read_rejects(db: Database, import_id: int) -> Iterator[tuple[int, int, str]]:
     """In the order of the file, a few thousand at a time: a slow reader holds no connection."""
-    last_place = -1
+    last_position = -1
     columns = import_rejects.c
     while True:
         with db.system_transaction() as tx:
             rows = tx.execute(
                 sa.select(columns.place, columns.line, columns.reason)
-                .where(columns.import_id == import_id, columns.place > last_place)
+                .where(columns.import_id == import_id, columns.place > last_position)
                 .order_by(columns.place)
                 .limit(ROWS_PER_QUERY)
             ).all()
         yield from map(tuple, rows)
         if len(rows) < ROWS_PER_QUERY:
             return
-        last_place = rows[-1].place
+        last_position = rows[-1].place

@@ -183,7 +183,7 @@ class ImportContext:
     clock: Clock
 
 
-class ImportOvertaken(Exception):
+class ImportTakenOver(Exception):
     """The import was cancelled, or somebody else goes on with it."""
 
 
@@ -204,7 +204,7 @@ def run_import(context: ImportContext, import_id: int, *, on_progress: ImportPro
         try:
             _stage_rows(context, import_record, on_progress)
             _finish_import(context, import_id)
-        except ImportOvertaken:
+        except ImportTakenOver:
             # Where it has not ended, the next try finds others at work, or goes on from what a crash left.
             if not _drop_finished_staging(context.db, import_id):
                 raise
@@ -246,7 +246,7 @@ def _stage_rows(context: ImportContext, import_record: Import, on_progress: Impo
                     raise ImportInterrupted
                 with context.db.system_transaction() as tx:
                     if not queries.store_chunk(tx, import_record.id, examined_chunk, now=context.clock()):
-                        raise ImportOvertaken
+                        raise ImportTakenOver
                     current = queries.read_import(tx, import_record.id) if on_progress else None
                 if on_progress and current:
                     on_progress(current)
@@ -270,7 +270,7 @@ def _finish_import(context: ImportContext, import_id: int) -> None:
         mailing_list = lock_lists(tx, [list_id]).get(list_id)
         import_record = queries.start_import(tx, import_id, now=context.clock())
         if mailing_list is None or import_record is None:
-            raise ImportOvertaken
+            raise ImportTakenOver
         add_staged_recipients(tx, import_record, mailing_list, clock=context.clock)
         jobs.enqueue_unique(tx, search.INDEX_TASK, at=context.clock())
     log.info("imports.finished", import_id=import_id, rows=import_record.rows_read)

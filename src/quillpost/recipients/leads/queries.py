@@ -212,6 +212,6 @@ def _parse_array(array: bytes | None, kind: str) -> NDArray[Any]:
     return values.astype(np.dtype(kind).newbyteorder("="))
 
 
-def _radius_growth(found_count: int, wanted_count: int) -> float:
+def _radius_growth(match_count: int, requested_count: int) -> float:
     """How much farther to look: as far as should do, but not by leaps, for towns are denser than fields."""
-    return min(max(math.sqrt(wanted_count * SEARCH_MARGIN / max(found_count, 1)), 1.3), 2.0)
+    return min(max(math.sqrt(requested_count * SEARCH_MARGIN / max(match_count, 1)), 1.3), 2.0)

@@ -105,10 +105,12 @@ class LeadSearchResult:
 
     def without(self, keys: AbstractSet[str | None]) -> "LeadSearchResult":
         """Those with other addresses."""
-        kept_indexes = [index for index, person in enumerate(self.people) if person.address_key not in keys]
-        people = [self.people[index] for index in kept_indexes]
-        coordinates = [self.coordinates[index] for index in kept_indexes] if self.coordinates else []
-        return replace(self, people=people, ids=[self.ids[index] for index in kept_indexes], coordinates=coordinates)
+        remaining_indexes = [index for index, person in enumerate(self.people) if person.address_key not in keys]
+        people = [self.people[index] for index in remaining_indexes]
+        coordinates = [self.coordinates[index] for index in remaining_indexes] if self.coordinates else []
+        return replace(
+            self, people=people, ids=[self.ids[index] for index in remaining_indexes], coordinates=coordinates
+        )
 
 
 def search_leads(

@@ -64,7 +64,7 @@ _RENEW_LEASE = sa.text("update address_passes set leased_until = :until where na
 _DELETE_EXPIRED = sa.text("delete from address_verdicts where expires_at <= :now")
 
 VALID_RESULT_CONDITION = (
-    """v.address_key = {key} and v.mover = mover_of({who}.name, {who}.company) and v.expires_at > :now"""
+    """v.address_key = {key} and v.mover = mover_of({alias}.name, {alias}.company) and v.expires_at > :now"""
 )
 """Which verdict is about a row: `key` is its address's, `who` the row."""
 
@@ -165,7 +165,7 @@ def verify_questions(context: VerificationContext, questions: Iterable[Verificat
                 if isinstance(address_question.query, AddressQuery)
             ]
         )
-        _store_results(context, call_questions, [evaluate_verification(answer) for answer in verifications])
+        _store_results(context, call_questions, [evaluate_verification(verification) for verification in verifications])
     for call_questions in _split_into_calls(people):
         addresses_found = context.verifier.append(
             [
@@ -193,11 +193,11 @@ def _store_results(
             {
                 "keys": [question.key for question, _ in pairs],
                 "movers": [question.mover for question, _ in pairs],
-                "dpvs": [verdict.dpv for _, verdict in pairs],
-                "verdicts": [verdict.deliverability for _, verdict in pairs],
-                "standards": [_to_json(verdict.standard) for _, verdict in pairs],
-                "reasons": [_to_json(verdict.reasons) for _, verdict in pairs],
-                "moved": [verdict.moved_key for _, verdict in pairs],
+                "dpvs": [result.dpv for _, result in pairs],
+                "verdicts": [result.deliverability for _, result in pairs],
+                "standards": [_to_json(result.standard) for _, result in pairs],
+                "reasons": [_to_json(result.reasons) for _, result in pairs],
+                "moved": [result.moved_key for _, result in pairs],
                 "now": now,
                 "expires": now + context.valid_for,
                 "asked_again": now + min(NO_RESULT_LIFETIME, context.valid_for),

@@ -30,7 +30,7 @@ _IS_VERIFY_PASS = address_passes.c.name == "verify"
 BATCHES_PER_RUN = 20
 """Portions of so many people before whoever is due has a turn again."""
 
-_HAS_VALID_RESULT = VALID_RESULT_CONDITION.format(key="coalesce(r.address_key, '@' || r.email_key)", who="r")
+_HAS_VALID_RESULT = VALID_RESULT_CONDITION.format(key="coalesce(r.address_key, '@' || r.email_key)", alias="r")
 # Whom nobody mails to nobody need find: entries of suppression lists, and samples, are not asked about.
 _SELECT_RECIPIENTS = f"""
     select r.id, r.mailing_list_id, r.address_key, r.email_key, mover_of(r.name, r.company) as mover,
@@ -38,7 +38,7 @@ _SELECT_RECIPIENTS = f"""
            coalesce(r.country, '{HOME_COUNTRY}') = '{HOME_COUNTRY}' and not l.is_suppression_list and not r.is_sample
            and not exists (select from address_verdicts v
                             where {_HAS_VALID_RESULT})
-           as is_asked
+           as needs_verification
       from recipients r join mailing_lists l on l.id = r.mailing_list_id
 """
 _SELECT_CHANGED = sa.text(
@@ -53,14 +53,14 @@ _APPLY_RESULTS = sa.text(
     update recipients r
        set {APPLY_RESULT_ASSIGNMENTS.format(row="r")}, updated_at = :now
       from address_verdicts v
-     where r.id = any(:ids) and {VALID_RESULT_CONDITION.format(key="r.address_key", who="r")}
+     where r.id = any(:ids) and {VALID_RESULT_CONDITION.format(key="r.address_key", alias="r")}
        and v.deliverability is not null and r.standard is not null and not {MATCHES_RESULT_CONDITION.format(row="r")}
     """
 )
 _SELECT_FOUND_ADDRESSES = sa.text(
     f"""
     select r.id, r.mailing_list_id, r.name, r.email, v.standard
-      from recipients r join address_verdicts v on {VALID_RESULT_CONDITION.format(key="'@' || r.email_key", who="r")}
+      from recipients r join address_verdicts v on {VALID_RESULT_CONDITION.format(key="'@' || r.email_key", alias="r")}
      where r.id = any(:ids) and r.address is null and v.standard is not null
      order by r.id
     """
@@ -153,7 +153,7 @@ def _verify_batch(context: VerificationContext, *, only_changed: bool) -> bool:
 
 
 def _build_question(context: VerificationContext, row: sa.Row[Any]) -> VerificationQuestion | None:
-    if not row.is_asked:
+    if not row.needs_verification:
         return None
     if row.standard is not None:
         return VerificationQuestion(

@@ -130,10 +130,10 @@ def read_person(row: Any, *, is_leaving: bool = False) -> InboundPerson:
     """What a row says of one person; `is_leaving`, that they left."""
     if not isinstance(row, Mapping):
         return InboundPerson(error=NOT_AN_OBJECT)
-    meant_fields, ignored_names = _read_fields(row)
+    matched_fields, ignored_names = _read_fields(row)
     chosen_fields: dict[str, Any] = {}
     address_parts: dict[int, dict[str, Any]] = {}
-    for field_meaning, inbound_field in meant_fields:
+    for field_meaning, inbound_field in matched_fields:
         target = (
             chosen_fields
             if field_meaning.address_index is None
@@ -143,7 +143,7 @@ def read_person(row: Any, *, is_leaving: bool = False) -> InboundPerson:
     address_index = _choose_address(address_parts)
     if address_index is not None:
         chosen_fields |= _complete_address(address_parts, address_index)
-    chosen_fields = _choose_name(chosen_fields, meant_fields, address_index)
+    chosen_fields = _choose_name(chosen_fields, matched_fields, address_index)
     fields: dict[str, str] = {}
     for name, inbound_field in chosen_fields.items():
         text: str | None = to_text(inbound_field.value)
@@ -233,16 +233,16 @@ def _to_list(value: Any) -> list[Any] | None:
 
 def _read_fields(row: Mapping[str, Any]) -> tuple[list[tuple[FieldMeaning, _InboundField]], list[str]]:
     """What in a row is said of the person, that which counts most first, and names that mean nothing."""
-    meant_fields, ignored_names = [], []
+    matched_fields, ignored_names = [], []
     for inbound_field in _walk_fields(row, "", "", MAX_DEPTH, has_priority=False):
         field_meaning = find_field_meaning(inbound_field.name)
         if field_meaning is None or isinstance(inbound_field.value, (bool, Mapping, list)):
             if inbound_field.path not in row or not _is_control_field(inbound_field.path, inbound_field.value):
                 ignored_names.append(_printable_name(inbound_field.path))
         elif to_text(inbound_field.value):
-            meant_fields.append((field_meaning, inbound_field))
-    meant_fields.sort(key=lambda pair: (not pair[1].has_priority, pair[0].rank))
-    return meant_fields, ignored_names
+            matched_fields.append((field_meaning, inbound_field))
+    matched_fields.sort(key=lambda pair: (not pair[1].has_priority, pair[0].rank))
+    return matched_fields, ignored_names
 
 
 def _walk_fields(
@@ -322,7 +322,7 @@ def _choose_address(parts: Mapping[int, dict[str, _InboundField]]) -> int | None
 
 def _choose_name(
     chosen_fields: dict[str, _InboundField],
-    meant_fields: Sequence[tuple[FieldMeaning, _InboundField]],
+    matched_fields: Sequence[tuple[FieldMeaning, _InboundField]],
     address_index: int | None,
 ) -> dict[str, _InboundField]:
     """Whom mail goes to: whoever was named by hand for this call, else whoever has a name at the address that
@@ -333,7 +333,7 @@ def _choose_name(
     }
     names_at_address = {
         field_meaning.field: inbound_field
-        for field_meaning, inbound_field in reversed(meant_fields)
+        for field_meaning, inbound_field in reversed(matched_fields)
         if address_index is not None and field_meaning.name_address_index == address_index
     }
     for names in (priority_names, names_at_address):

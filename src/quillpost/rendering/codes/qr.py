@@ -41,7 +41,7 @@ class QrVersion:
     side: int
     checks_per_block: int
     block_lengths: tuple[int, ...]
-    runtime: int
+    blank_bitmap: int
     """The bitmap of the symbol whose codewords are all zero; see `row_bits` for its shape."""
     bit_positions: tuple[tuple[int, ...], ...]
     """For each codeword, where in the bitmap its eight bits are, the lowest first."""
@@ -81,7 +81,7 @@ def qr_version(version: int) -> QrVersion:
         side=side,
         checks_per_block=_CHECKS_PER_BLOCK[version - 1],
         block_lengths=_block_lengths(version),
-        runtime=sum(1 << _bitmap_position(module, side) for module in dark_modules),
+        blank_bitmap=sum(1 << _bitmap_position(module, side) for module in dark_modules),
         bit_positions=tuple(bit_positions),
     )
 
@@ -254,7 +254,7 @@ class _UrlPrefix:
         text = head.encode("ascii")
         version = qr_version(find_version(len(text) + ending_length))
         self.side = version.side
-        self._bitmap = version.runtime
+        self._bitmap = version.blank_bitmap
         for index, codeword in enumerate(_data_codewords(version, text + bytes(ending_length))):
             self._bitmap ^= _flipped_modules(version.version, index, codeword)
         self._version = version.version

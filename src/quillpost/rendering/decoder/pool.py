@@ -204,7 +204,7 @@ def _run_in_child(
                 set_remaining_timeout()
                 send_message(job, request)
                 send_message(job, {}, data)
-            if not _has_answer_within(job, min(SHORT_SECONDS, seconds)):
+            if not _has_response_within(job, min(SHORT_SECONDS, seconds)):
                 child.lower_priority()
             head, body = receive_message(job, set_remaining_timeout)
     except TimeoutError:
@@ -218,7 +218,7 @@ def _run_in_child(
     raise DecoderTimeout if head[ENDED_KEY] in _TIMEOUT_SIGNALS else DecoderDied
 
 
-def _has_answer_within(job: socket.socket, seconds: float) -> bool:
+def _has_response_within(job: socket.socket, seconds: float) -> bool:
     poller = select.poll()
     poller.register(job, select.POLLIN)
     return bool(poller.poll(1_000 * seconds))

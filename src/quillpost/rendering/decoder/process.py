@@ -132,12 +132,12 @@ def _run_task(job: socket, tasks: Mapping[str, DecoderTask]) -> None:
         send_message(job, head, body)
 
 
-def _close_all_files_but(kept_handle: int) -> None:
+def _close_all_files_but(open_handle: int) -> None:
     dev_null = os.open(os.devnull, os.O_RDWR)
     for standard_handle in (0, 1, 2):
         os.dup2(dev_null, standard_handle)
-    os.closerange(3, kept_handle)
-    os.closerange(kept_handle + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.closerange(3, open_handle)
+    os.closerange(open_handle + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     os.chdir("/")
 
 

@@ -101,7 +101,7 @@ def _make_takes(face: FaceRecipe, glyphs: list[Glyph], on_progress: ProgressCall
         amplitude=face.amplitude,
         joined=face.joined,
         seed=zlib.crc32(face.face.encode()),
-        tell=on_progress,
+        on_progress=on_progress,
     )
     empty_takes: list[Shape] = [[] for _ in range(TAKES_PER_GLYPH)]
     return [takes_by_name.get(glyph.name, empty_takes) for glyph in glyphs]

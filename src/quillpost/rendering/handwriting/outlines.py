@@ -152,7 +152,7 @@ def make_takes(
     amplitude: float,
     joined: bool,
     seed: int,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, list[Shape]]:
     """For each letter `count` shapes, as one person would write it at different times."""
     takes: dict[str, list[Shape]] = {index: [[] for _ in range(count)] for index in glyphs}
@@ -172,8 +172,8 @@ def make_takes(
         moved_points = points.points + _point_moves(points, variation, widths, x_height, freedom)
         for index, contour in points.build_contours(np.rint(moved_points)):
             takes[inked_names[index]][take].append(contour)
-        if tell:
-            tell((take + 1) * len(inked_names), count * len(inked_names))
+        if on_progress:
+            on_progress((take + 1) * len(inked_names), count * len(inked_names))
     return takes
 
 

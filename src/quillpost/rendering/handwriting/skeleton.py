@@ -131,7 +131,7 @@ def trace_paths(pixels: Integers, width: int, size: int) -> list[PixelPath]:
         if not walker.visited[start]:
             paths.append(PixelPath(walker.loop_from(start), True))
     positions = pixels.tolist()
-    return [PixelPath([positions[pixel] for pixel in path_found.pixels], path_found.is_closed) for path_found in paths]
+    return [PixelPath([positions[pixel] for pixel in pixel_path.pixels], pixel_path.is_closed) for pixel_path in paths]
 
 
 class _Walker:

@@ -35,7 +35,7 @@ def make_takes(
     amplitude: float,
     joined: bool,
     seed: int,
-    tell: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, list[Shape]]:
     """`count` takes of every letter as a ballpoint would write it.
 
@@ -57,8 +57,8 @@ def make_takes(
             if strokes.get(name)
             else [glyphs[name]] * count
         )
-        if tell:
-            tell(done_count, len(glyphs))
+        if on_progress:
+            on_progress(done_count, len(glyphs))
     return takes
 
 

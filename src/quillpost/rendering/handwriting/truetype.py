@@ -162,8 +162,13 @@ def _collect_points(shapes: Sequence[Shape]) -> _Points:
     coordinates = np.rint(np.concatenate([np.zeros((0, 2)), *starts_and_controls])).astype(np.int64)
     contour = np.repeat(np.arange(len(contours)), sizes)
     all_points = _Points(coordinates, np.arange(len(coordinates)) % 2 == 0, contour, np.repeat(owners, sizes))
-    is_kept = ~_is_redundant(all_points, sizes)
-    return _Points(coordinates[is_kept], all_points.is_on_curve[is_kept], contour[is_kept], all_points.glyph[is_kept])
+    is_retained = ~_is_redundant(all_points, sizes)
+    return _Points(
+        coordinates[is_retained],
+        all_points.is_on_curve[is_retained],
+        contour[is_retained],
+        all_points.glyph[is_retained],
+    )
 
 
 def _is_redundant(points: _Points, sizes: Integers) -> Flags:

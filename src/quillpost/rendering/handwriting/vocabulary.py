@@ -23,7 +23,7 @@ _TAKE_ORDERS = tuple(
 _ALL_TAKEN = 2**TAKES_PER_GLYPH - 1
 _NEXT_FREE_TAKE = np.array(
     [
-        [next((take for take in turn if not taken >> take & 1), 0) for turn in _TAKE_ORDERS]
+        [next((take for take in order if not taken >> take & 1), 0) for order in _TAKE_ORDERS]
         for taken in range(_ALL_TAKEN + 1)
     ],
     np.uint8,
@@ -126,7 +126,7 @@ class Vocabulary:
         lengths = table.counts[words].max(axis=0, initial=0).tolist()
         for column, max_length in enumerate(lengths):
             word = words[:, column]
-            positions = table.places[:max_length].take(word, axis=1) + row_offsets
+            positions = table.positions[:max_length].take(word, axis=1) + row_offsets
             taken = np.bitwise_or.reduce(flat_takes.take(positions), axis=0, initial=0)
             taken |= table.ruled_out.take(word)
             take = _NEXT_FREE_TAKE[taken, starts[:, column]]
@@ -209,9 +209,9 @@ class Vocabulary:
         is_requested = np.zeros_like(table.is_shown)
         is_requested[words, takes] = True
         for word, take in np.argwhere(is_requested & ~table.is_shown).tolist():
-            table.shown[word, take] = self._show_in_take(word, take)
+            table.take_operators[word, take] = self._show_in_take(word, take)
         table.is_shown |= is_requested
-        operators: Tokens = table.shown[words, takes]
+        operators: Tokens = table.take_operators[words, takes]
         return operators
 
     def _show_in_take(self, word: int, take: int) -> bytes:
@@ -291,11 +291,11 @@ class _WordTables:
         glyph_index = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         bases = chain.from_iterable([word.bases[:_MAX_WORD_GLYPHS] for word in new])
         occurrences = chain.from_iterable([word.occurrences[:_MAX_WORD_GLYPHS] for word in new])
-        self.places[glyph_index, word] = np.fromiter(bases, np.int64, total) + 1
+        self.positions[glyph_index, word] = np.fromiter(bases, np.int64, total) + 1
         self.steps[glyph_index, word] = np.fromiter(occurrences, np.int64, total) * _TAKE_STEP % TAKES_PER_GLYPH
         for row in range(1, _MAX_WORD_GLYPHS):
             is_past_end = counts <= row
-            self.places[row, rows][is_past_end] = self.places[row - 1, rows][is_past_end]
+            self.positions[row, rows][is_past_end] = self.positions[row - 1, rows][is_past_end]
             self.steps[row, rows][is_past_end] = self.steps[row - 1, rows][is_past_end]
 
     def _grow(self, capacity: int) -> None:
@@ -312,14 +312,14 @@ class _WordTables:
             return table
 
         self.measures = grow_rows("measures", (5,), np.float64)
-        self.places = grow_columns("places", np.int64)
+        self.positions = grow_columns("positions", np.int64)
         self.steps = grow_columns("steps", np.uint8)
         self.counts = grow_rows("counts", (), np.uint8)
         self.ruled_out = grow_rows("ruled_out", (), np.uint8)
         self.is_shown = grow_rows("is_shown", (TAKES_PER_GLYPH + 1,), np.bool_)
-        self.shown = grow_rows("shown", (TAKES_PER_GLYPH + 1,), object)
+        self.take_operators = grow_rows("take_operators", (TAKES_PER_GLYPH + 1,), object)
         self.is_shown[-1] = True
-        self.shown[-1] = b""
+        self.take_operators[-1] = b""
 
 
 class _WordNumbers(dict[str, int]):

@@ -40,14 +40,14 @@ class CardColors:
     def __init__(self, accent: Ink) -> None:
         is_visible = contrast_ratio(accent, _WHITE) >= MIN_VISIBLE_CONTRAST
         # White paper is no card: what is as pale is made a little darker, and has an edge.
-        runtime = accent if is_visible else _mix_colors(accent, _FRAME, 0.18)
-        is_dark = contrast_ratio(_mix_colors(runtime, _WHITE, _BRIGHT_GLOW), _WHITE) >= MIN_READABLE_CONTRAST
-        self.ground = _color_operands(runtime)
+        background = accent if is_visible else _mix_colors(accent, _FRAME, 0.18)
+        is_dark = contrast_ratio(_mix_colors(background, _WHITE, _BRIGHT_GLOW), _WHITE) >= MIN_READABLE_CONTRAST
+        self.background = _color_operands(background)
         self.edge = None if is_visible else _color_operands(_FRAME)
         self.ink = _color_operands(_WHITE if is_dark else _DARK)
         # On a light ground it takes more white to be noticed.
         self.glow, self.bright_glow, self.fold, self.ribbon, self.knot = (
-            _color_operands(_mix_colors(runtime, _WHITE, share if is_dark else _LIGHT_CARD_FACTOR * share))
+            _color_operands(_mix_colors(background, _WHITE, share if is_dark else _LIGHT_CARD_FACTOR * share))
             for share in (_GLOW, _BRIGHT_GLOW, _FOLD, _RIBBON, _KNOT)
         )
 
@@ -202,7 +202,7 @@ class _Card:
             for color, across, up, radius in ((colors.glow, 205, 190, 150), (colors.bright_glow, 262, 178, 104))
         )
         edge = b"q %b RG .6 w %b S Q\n" % (colors.edge, outline) if colors.edge else b""
-        return b"q %b rg %b f %b W n %bQ\n%b" % (colors.ground, outline, outline, glow, edge)
+        return b"q %b rg %b f %b W n %bQ\n%b" % (colors.background, outline, outline, glow, edge)
 
     def draw_ribbon(self, colors: CardColors) -> bytes:
         band = b"q %b rg %b f Q\n" % (colors.ribbon, rectangle_path(self.to_page_box(_CARD_RIBBON)))

@@ -164,7 +164,7 @@ def _lay_out_in_groups(
 ) -> Iterator[tuple[list[int], PassageLayout]]:
     """The passages laid out together that are about as long; parts of words stay apart unless it rejoins."""
     groups: list[list[int]] = []
-    for index in sorted(indexes, key=lambda place: len(words[place].word_numbers)):
+    for index in sorted(indexes, key=lambda i: len(words[i].word_numbers)):
         width = max(1, len(words[index].word_numbers))
         if not groups or (len(groups[-1]) + 1) * width > _MAX_GROUP_CELLS:
             groups.append([])

@@ -43,12 +43,12 @@ _ALL_BITS = 2**64 - 1
 # Up to so many passages, as a preview has, walk in plain Python: that is quicker than calls of numpy.
 _MAX_SLOW_ROWS = 4
 
-_QUANTILES = [NormalDist().inv_cdf((place + 0.5) / 256) for place in range(256)]
+_QUANTILES = [NormalDist().inv_cdf((index + 0.5) / 256) for index in range(256)]
 _NORMAL_TABLE = np.array([round(value, 3) for value in _QUANTILES])
 _GAP_TABLE = np.array([round(min(max(math.exp(0.16 * value), 0.82), 1.6) - 1, 3) for value in _QUANTILES])
 _TILT_TABLE = np.array([round(min(max(3 * value, -MAX_TILT_STEPS), MAX_TILT_STEPS)) for value in _QUANTILES])
 _JITTER_TABLE = 0.010 * _NORMAL_TABLE
-_SINE_TABLE = np.array([round(math.sin(math.tau * place / 256), 4) for place in range(256)])
+_SINE_TABLE = np.array([round(math.sin(math.tau * index / 256), 4) for index in range(256)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,11 +46,11 @@ _TomlTable = dict[str, Any]
 
 
 class InvalidProductTemplate(ValueError):
-    """Templates that cannot be printed; `faults` has a sentence for each reason."""
+    """Templates that cannot be printed; `errors` has a sentence for each reason."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__("\n".join(errors))
-        self.faults = errors
+        self.errors = errors
 
 
 def load_products(text: str, overrides: str | None = None) -> dict[str, ProductLayout]:

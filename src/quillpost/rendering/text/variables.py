@@ -33,7 +33,7 @@ _READERS: dict[str, VariableReader] = {
     "POSTAL_CODE": lambda addressee, _: to_one_line(addressee.postal_code),
     "EMAIL": lambda addressee, _: to_one_line(addressee.email),
     "PHONE": lambda addressee, _: to_one_line(addressee.phone),
-    **{f"CUSTOM{place + 1}": _custom_field_reader(place) for place in range(10)},
+    **{f"CUSTOM{index + 1}": _custom_field_reader(index) for index in range(10)},
     "DOB": lambda addressee, _: to_one_line(addressee.dob),
     "ANNIVERSARY": lambda addressee, _: to_one_line(addressee.anniversary),
     "YOUR_NAME": lambda _, sender: to_one_line(sender.name),

@@ -85,7 +85,7 @@ def receive_scans(
 ) -> Response:
     """Scans as JSON, packed with gzip or not; 422 unless one of them at least can be read."""
     if _has_scans(body):
-        container.carrier_inbox.keep(body)
+        container.carrier_inbox.store(body)
         with container.db.system_transaction() as tx:
             jobs.enqueue_unique(tx, POLL_TASK, at=container.clock())
     return json_response({"message": "Accepted"}, status=202)

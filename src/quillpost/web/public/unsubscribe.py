@@ -48,7 +48,7 @@ def change_subscription(
 
 
 def _apply_choice(
-    request: Request, container: Container, subscriber: unsubscribe.NoticeReader, fields: set[tuple[str, str]]
+    request: Request, container: Container, subscriber: unsubscribe.NotificationReader, fields: set[tuple[str, str]]
 ) -> Response:
     if RESUME_FIELD not in fields and not STOP_FIELDS & fields:
         raise Invalid({"do": ["Say stop or resume."]})
@@ -82,7 +82,7 @@ def _broken_link_page(request: Request) -> Response:
 
 
 def _choice_page(
-    request: Request, container: Container, subscriber: unsubscribe.NoticeReader, *, is_changed: bool
+    request: Request, container: Container, subscriber: unsubscribe.NotificationReader, *, is_changed: bool
 ) -> Response:
     with container.db.system_transaction() as tx:
         values = {

@@ -125,15 +125,15 @@ class PostgresCluster:
             os.kill(pid, signal_number)
 
     @contextmanager
-    def start_lock(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    def start_lock(self, is_still_needed: Callable[[], bool] = lambda: True) -> Iterator[None]:
         with (self._folder / "starting.lock").open("w") as lock:
             while not _try_lock(lock):
-                _require_wanted(is_wanted())
+                _require_still_needed(is_still_needed())
                 time.sleep(POLL_SECONDS)
             yield
 
     def adopt_or_launch(
-        self, settings: Mapping[str, str], *, ends_with_thread: bool, is_wanted: Callable[[], bool] = lambda: True
+        self, settings: Mapping[str, str], *, ends_with_thread: bool, is_still_needed: Callable[[], bool] = lambda: True
     ) -> subprocess.Popen[bytes] | None:
         """The process of a server that we started, or None for one that was there already. A server that
         `ends_with_thread` ends with the thread that calls this."""
@@ -144,12 +144,14 @@ class PostgresCluster:
         self._check_version()
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while True:
-            _require_wanted(is_wanted())
+            _require_still_needed(is_still_needed())
             if self.accepts_connections():
                 return None
             release_stale_pid_file(self._data_folder)
             self._write_access_rules()
-            server, error = self._launch(settings, deadline, ends_with_thread=ends_with_thread, is_wanted=is_wanted)
+            server, error = self._launch(
+                settings, deadline, ends_with_thread=ends_with_thread, is_still_needed=is_still_needed
+            )
             if error is None:
                 return server
             if time.monotonic() > deadline or not any(transient_error in error for transient_error in TRANSIENT_ERRORS):
@@ -248,7 +250,12 @@ class PostgresCluster:
             self.account.take_ownership(file)
 
     def _launch(
-        self, settings: Mapping[str, str], deadline: float, *, ends_with_thread: bool, is_wanted: Callable[[], bool]
+        self,
+        settings: Mapping[str, str],
+        deadline: float,
+        *,
+        ends_with_thread: bool,
+        is_still_needed: Callable[[], bool],
     ) -> tuple[subprocess.Popen[bytes], str | None]:
         """A server that answers, or one that has ended and what it said last."""
         options = {**settings, "unix_socket_directories": str(self.socket_folder)}
@@ -272,7 +279,7 @@ class PostgresCluster:
             )
         try:
             while server.poll() is None:
-                _require_wanted(is_wanted())
+                _require_still_needed(is_still_needed())
                 if self.accepts_connections():
                     return server, None
                 if time.monotonic() > deadline:
@@ -294,8 +301,8 @@ def _try_lock(lock: IO[str]) -> bool:
     return True
 
 
-def _require_wanted(is_wanted: bool) -> None:
-    if not is_wanted:
+def _require_still_needed(is_still_needed: bool) -> None:
+    if not is_still_needed:
         raise NotReady("The service stops: the embedded database is not started again.")
 
 

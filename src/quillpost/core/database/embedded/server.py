@@ -108,7 +108,7 @@ class EmbeddedPostgres:
                 self.stop()
                 raise
 
-    def restart(self, *, is_wanted: Callable[[], bool]) -> None:
+    def restart(self, *, is_still_needed: Callable[[], bool]) -> None:
         """Return when a server answers again after the last one ended: a new one of ours, or one that another
         process was faster to start. Call it on a thread that stays until `stop`. When it is not wanted any
         more, or cannot start, it raises `NotReady`, and no server of ours is left."""
@@ -116,8 +116,10 @@ class EmbeddedPostgres:
         if ended_server is not None:
             stop_server(ended_server)
             self._server = None
-        with _explain_os_errors(self._home), cluster.start_lock(is_wanted):
-            self._server = cluster.adopt_or_launch(self._settings, ends_with_thread=True, is_wanted=is_wanted)
+        with _explain_os_errors(self._home), cluster.start_lock(is_still_needed):
+            self._server = cluster.adopt_or_launch(
+                self._settings, ends_with_thread=True, is_still_needed=is_still_needed
+            )
 
     @property
     def has_ended(self) -> bool:

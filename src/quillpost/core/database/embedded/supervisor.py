@@ -107,7 +107,7 @@ class PostgresSupervisor:
         started_at = time.monotonic()
         try:
             with self._restart_lock:
-                self._server.restart(is_wanted=lambda: not self._restarts_disabled.is_set())
+                self._server.restart(is_still_needed=lambda: not self._restarts_disabled.is_set())
                 is_ours = not self._server.is_adopted
         except NotReady as error:
             if self._restarts_disabled.is_set():

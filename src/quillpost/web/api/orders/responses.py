@@ -240,7 +240,7 @@ def serialize_tracking(
         "data": {
             "id": order.id,
             "order": order_content,
-            "stats": serialize_counts(order.tally, scans=order.total_scans, multi_scans=order.multi_scans),
+            "stats": serialize_counts(order.status_counts, scans=order.total_scans, multi_scans=order.multi_scans),
             "errors": [serialize_recipient(item) | {"failure": item.failure} for item in failed],
             "returned": [serialize_recipient(item) | {"failure": item.failure} for item in returned],
         }

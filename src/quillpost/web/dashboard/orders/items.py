@@ -127,7 +127,9 @@ def items_page(
         delivery_days=days,
         is_truncated=is_cut,
         values={"status": item_status.value if item_status else "", "q": name},
-        statuses=[(each.value, labels.item_status_label(order, each)) for each in ItemStatus if order.tally[each]],
+        statuses=[
+            (each.value, labels.item_status_label(order, each)) for each in ItemStatus if order.status_counts[each]
+        ],
         recipient_label=labels.recipient_label,
         status_label=labels.item_status_label,
         entered_address=labels.entered_address,

@@ -50,7 +50,7 @@ def item_status_label(order: Order, status: ItemStatus) -> str:
 
 def count_by_status(order: Order) -> dict[str, int]:
     """How many pieces stand where, in the order of their journey."""
-    return {item_status_label(order, status): order.tally[status] for status in ItemStatus}
+    return {item_status_label(order, status): order.status_counts[status] for status in ItemStatus}
 
 
 def explain_status(order: Order) -> str:

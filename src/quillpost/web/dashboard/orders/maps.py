@@ -318,7 +318,7 @@ def map_page(request: Request, order_id: str, user: CurrentUser, container: Serv
     cache: MapCache = request.app.state.order_map_cache
     with container.db.transaction(build_tenant(user.caller)) as tx:
         order = items.read_order(tx, number)
-        status_counts = tuple(order.tally.values())
+        status_counts = tuple(order.status_counts.values())
         order_map = cache.get(
             (order.id, status_counts), lambda: read_order_map(tx, order.id, item_count=sum(status_counts))
         )

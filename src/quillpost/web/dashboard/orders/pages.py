@@ -180,7 +180,7 @@ class OrderView:
 
     @property
     def delivered(self) -> int:
-        return self.order.tally[ItemStatus.DELIVERED]
+        return self.order.status_counts[ItemStatus.DELIVERED]
 
     @property
     def mailed(self) -> int:
@@ -190,11 +190,11 @@ class OrderView:
     @property
     def _not_failed(self) -> int:
         excluded_statuses = (ItemStatus.PROCESSING, ItemStatus.FAILED)
-        return sum(n for status, n in self.order.tally.items() if status not in excluded_statuses)
+        return sum(n for status, n in self.order.status_counts.items() if status not in excluded_statuses)
 
     @property
     def problem_count(self) -> int:
-        return self.order.tally[ItemStatus.FAILED] + self.order.tally[ItemStatus.RETURNED_TO_SENDER]
+        return self.order.status_counts[ItemStatus.FAILED] + self.order.status_counts[ItemStatus.RETURNED_TO_SENDER]
 
     @property
     def can_resend(self) -> bool:

@@ -193,7 +193,7 @@ def list_alerts(
             )
         )
     alerts += [OperatorAlert(gap, f"{PRINT_ROOM_PATH}/feeds", "See what is set up") for gap in environment.gaps]
-    if stuck_count := sum(each.in_trouble for each in batch_counts.values()):
+    if stuck_count := sum(each.failing for each in batch_counts.values()):
         text = f"{pluralize(stuck_count, 'batch', 'batches')} cannot go on."
         alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/batches?show=trouble", "Look at them"))
     if late_count := sum(each.late for each in batch_counts.values()):
