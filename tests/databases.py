@@ -11,7 +11,7 @@ from psycopg import sql
 from quillpost.core.database import Database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
-SHIPPED = ("prices", "address_passes", "giftcard_brands")
+SHIPPED = ("prices", "giftcard_brands")
 """The tables that a new database has rows in."""
 
 # What a test may have done to the schema, and not only to its rows.

@@ -8,7 +8,7 @@ from placing import balances, end_review, item_rows, open_account, order_row, pl
 from pressing import batch_rows, files_of, pool, sweep
 
 from direct import TestClient
-from makers import Account, Clock, do_due_jobs, guest, make_account, person, postcard
+from makers import Account, Clock, do_due_jobs, make_account, person, postcard
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
@@ -184,14 +184,6 @@ def test_both_modes_are_erased_and_nobody_elses(container: Container, owner: Cal
     assert build_tenant(owner).mode == "test"
     assert forget(container, owner, email="jane@example.com").erased["items"] == 2
     assert [names_of(container, each)[0][0] for each in (tested, mailed, other)] == [None, None, "Jane Doe"]
-
-
-def test_a_door_is_found_under_the_key_of_an_older_release(container: Container, owner: Caller) -> None:
-    order = place(container, owner, [dict(guest(address="12 Main Street"))])
-    with container.db.system_transaction() as tx:
-        older = {"key": "12MAINSTREET||78701|US", "order": order.id}
-        tx.execute(sa.text("update items set address_key = :key where order_id = :order"), older)
-    assert forget(container, owner, address="12 main STREET, Austin, TX 78701").erased["items"] == 1
 
 
 def test_a_reader_bars_the_address_of_a_piece_whose_recipient_is_forgotten(

@@ -24,14 +24,12 @@ from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.giftcards.returns import RETURN_CARDS_TASK, CardReturns
 from quillpost.orders.mailed_items import verify_addresses
 from quillpost.orders.materialization import MATERIALIZE_TASK, enqueue_missing_materializations, materialize_order
-from quillpost.orders.rejudged import restandardize
 from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.privacy import do_not_mail, erasure, retention
 from quillpost.privacy.erasure import FINISH_ERASURES
 from quillpost.recipients.imports import retention as import_retention
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.leads import service as lead_service
-from quillpost.recipients.rejudging import REJUDGE
 from quillpost.recipients.verification.service import delete_expired_results as delete_expired_verifications
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 
@@ -68,7 +66,6 @@ def build_tasks(container: Container) -> list[Task]:
         partial(automation_queries.insert_due_dates, db, zone=container.environments["live"].zone)
     )
     return_giftcards = with_current_time(CardReturns(db, production_context.giftcard_issuers).return_cards)
-    restandardize_old = partial(restandardize, db, container.clock)
     index_search = partial(search.index_backlog, db)
 
     def verify_new_addresses() -> None:
@@ -106,7 +103,6 @@ def build_tasks(container: Container) -> list[Task]:
         ),
         Task(VERIFY_TASK, verify_new_addresses),
         Task(search.INDEX_TASK, index_search),
-        Task(REJUDGE, restandardize_old),
         Task(automation_queries.SEND_TASK, send_automations),
         Task(automation_queries.FIND_DATES_TASK, find_dates),
         Task(FINISH_ERASURES, finish_erasures),
@@ -124,7 +120,6 @@ def build_tasks(container: Container) -> list[Task]:
         Task("giftcards.return_void_cards_periodic", return_giftcards, cron="* * * * *"),
         Task("search.index_backlog_periodic", index_search, cron="* * * * *"),
         Task("verification.verify_addresses_periodic", verify_new_addresses, cron="* * * * *"),
-        Task("audience.rejudge_again", restandardize_old, cron="* * * * *"),
         Task("automations.send_due_periodic", send_automations, cron="* * * * *"),
         Task("do_not_mail.process_requests_periodic", process_do_not_mail, cron="* * * * *"),
         Task("automations.find_due_dates_periodic", find_dates, cron="7 * * * *"),

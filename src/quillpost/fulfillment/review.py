@@ -25,7 +25,6 @@ from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.items import change_status, read_order
 from quillpost.orders.models import Order
-from quillpost.orders.rejudged import standardize_before_mailing
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.status import StatusChange, advance_orders, change_item_statuses
 from quillpost.recipients.rules import SUPPRESSED
@@ -39,7 +38,6 @@ SET_HOLD_REASONS = sa.text("update orders set hold_reasons = :why where id = :he
 
 def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
     """Take every order whose review has ended, and pool what may be. Several sweeps share the work."""
-    standardize_before_mailing(production.db)
     verification_since = None if production.verification_timeout is None else now - production.verification_timeout
     while True:
         stock = giftcard_stock.read_card_stock(production, now=now)

@@ -85,18 +85,16 @@ def lacks_address_parts_sql(table_alias: str) -> str:
                 and ({table_alias}.province is null or {table_alias}.postal_code is null))"""
 
 
-# An address is on a list once, so doubles are met only between lists, or where newer rules found some. Two
-# with the same address have the same country and so the same price, and a suppressed address bars both; but an
-# e-mail bars one person alone, a household one family, and a move is one person's. So of doubles the first
-# who can be mailed to stands for the address.
+# An address is on a list once, so duplicates are met only between lists. Two with the same address have the same
+# country and so the same price, and a suppressed address suppresses both; but an e-mail suppresses one person alone,
+# a household one family, and a move is one person's. So of duplicates the first who can be mailed to stands for the
+# address.
 CLASSIFIED_SQL = f"""
     suppressed as materialized (
         select id from suppressed_recipients(cast(:sub_account_id as bigint), :mode, :lists) as found (id)),
     doubled as (
         select address_key, min(id) as first_id from recipients r
-         where (cardinality(cast(:lists as bigint[])) > 1
-                or exists (select 1 from recipients
-                            where mailing_list_id = any(:lists) and address_rules < 0))
+         where cardinality(cast(:lists as bigint[])) > 1
            and mailing_list_id = any(:lists)
            and account_id = :account_id and address_key is not null and not {lacks_address_parts_sql("r")}
            and deliverability is distinct from '{UNDELIVERABLE}' and not (is_sample and :mode = 'live')

@@ -17,7 +17,6 @@ from quillpost.orders import items as order_items
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria, lacks_address_parts_sql
 from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.recipients.rejudging import is_under_way, judge_lists, judge_suppressions
 from quillpost.recipients.rules import CUSTOM_FIELDS, Person
 
 log = structlog.get_logger(__name__)
@@ -52,8 +51,6 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
     In the modes that need credit an order that has outgrown its account's waits for an operator.
     Two pieces that drew the same short code undo it all: the job is tried again, and draws others.
     """
-    if is_under_way(db):
-        _standardize_lists(db, order_id)
     with db.system_transaction() as tx:
         order = _claim_order(tx, order_id, now=now)
         if order is None:
@@ -80,15 +77,6 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
         jobs.enqueue_unique(tx, SWEEP_TASK, at=max(order.due_at, now))
         jobs.enqueue_unique(tx, search.INDEX_TASK, at=now)
     log.info("orders.materialized", order=order_id, items=inserted.rowcount)
-
-
-def _standardize_lists(db: Database, order_id: int) -> None:
-    """After an upgrade the people of lists are judged anew: those of this order now, and whom it must not
-    reach, so that doors are told by the same keys."""
-    judge_suppressions(db)
-    with db.system_transaction() as tx:
-        lists = tx.execute(sa.select(orders.c.mailing_list_ids).where(orders.c.id == order_id)).scalar()
-    judge_lists(db, lists or [])
 
 
 def enqueue_missing_materializations(db: Database) -> None:

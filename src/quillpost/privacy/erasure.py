@@ -35,7 +35,6 @@ from quillpost.privacy.queries import (
     find_person_rows,
 )
 from quillpost.recipients.lists.queries import lock_lists
-from quillpost.recipients.rejudging import is_under_way
 
 log = structlog.get_logger(__name__)
 
@@ -299,12 +298,8 @@ def erase_mailed_items(db: Database, *, now: datetime) -> int:
 
 
 def run_second_passes(db: Database, encryptor: Encryptor, *, now: datetime) -> None:
-    """The second pass of every erasure whose time has come, each in a transaction of its own.
-
-    After an upgrade people are known by older keys for a while, and the first may not have found them: then
-    it waits until all are judged.
-    """
-    after: int | None = None if is_under_way(db) else 0
+    """The second pass of every erasure whose time has come, each in a transaction of its own."""
+    after: int | None = 0
     while after is not None:
         with db.system_transaction() as tx:
             after = _run_second_pass(tx, encryptor, after=after, now=now)

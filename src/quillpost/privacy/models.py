@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid
-from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX, normalize_for_key
+from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.recipients.rules import ADDRESS_FIELDS, EMAIL_PATTERN, Person, check_recipient
 
@@ -49,21 +49,12 @@ def parse_subject(fields: SubjectFields) -> ErasureSubject:
         if not address_errors and (person.address_key is None or person.address_key.endswith(AMBIGUOUS_KEY_SUFFIX)):
             has_location = person.postal_code is not None and person.country == HOME_COUNTRY
             errors |= {"address": [AMBIGUOUS_ADDRESS]} if has_location else {"postal_code": [POSTAL_CODE_REQUIRED]}
-        keys = tuple(dict.fromkeys([person.address_key or "", build_legacy_address_key(person)]))
+        keys = (person.address_key or "",)
     elif not email:
         errors["address"] = [SUBJECT_REQUIRED]
     if errors:
         raise Invalid(errors)
     return ErasureSubject(keys, email.lower() or None)
-
-
-def build_legacy_address_key(person: Person) -> str:
-    """The door's key as earlier releases wrote it, by the spelling alone: there may be such rows still."""
-    postal_code = normalize_for_key(person.postal_code).replace(" ", "")
-    locality = (
-        postal_code[:ZIP_DIGITS] if person.country == HOME_COUNTRY else postal_code or normalize_for_key(person.city)
-    )
-    return "|".join((normalize_for_key(person.address), normalize_for_key(person.address2), locality, person.country))
 
 
 def encrypt_subject(encryptor: Encryptor, erasure_id: int, subject: ErasureSubject) -> bytes:

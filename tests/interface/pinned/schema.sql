@@ -36,10 +36,8 @@ create table address_passes (
     last_id bigint not null,
     leased_until timestamp with time zone,
     name text not null,
-    rules integer not null,
     trouble text,
-    trouble_at timestamp with time zone,
-    until_id bigint not null
+    trouble_at timestamp with time zone
 );
 create table address_verdicts (
     address_key text not null,
@@ -443,7 +441,6 @@ create table items (
     address text,
     address2 text,
     address_key text,
-    address_rules integer default 1,
     anniversary date,
     background_file_id uuid,
     city text,
@@ -874,7 +871,6 @@ create table recipients (
     address text,
     address2 text,
     address_key text,
-    address_rules integer default 1,
     anniversary date,
     city text,
     company text,
@@ -1120,7 +1116,7 @@ alter table account_credit add constraint account_credit_pkey PRIMARY KEY (accou
 alter table account_spending add constraint account_spending_account_id_fkey FOREIGN KEY (account_id) REFERENCES accounts(id) ON DELETE CASCADE;
 alter table account_spending add constraint account_spending_pkey PRIMARY KEY (account_id, mode, sub_account_id, month, shard);
 alter table accounts add constraint accounts_pkey PRIMARY KEY (id);
-alter table address_passes add constraint address_passes_name_check CHECK ((name = ANY (ARRAY['recipients'::text, 'items'::text, 'verify'::text])));
+alter table address_passes add constraint address_passes_name_check CHECK ((name = 'verify'::text));
 alter table address_passes add constraint address_passes_pkey PRIMARY KEY (name);
 alter table address_verdicts add constraint address_verdicts_deliverability_check CHECK ((deliverability = ANY (ARRAY['deliverable'::text, 'doubtful'::text, 'undeliverable'::text])));
 alter table address_verdicts add constraint address_verdicts_dpv_check CHECK ((dpv = ANY (ARRAY['Y'::text, 'D'::text, 'S'::text, 'N'::text])));
@@ -1539,7 +1535,6 @@ CREATE INDEX recipient_search_words ON public.recipient_search USING gin (words)
 CREATE INDEX recipients_account ON public.recipients USING btree (account_id, id);
 CREATE INDEX recipients_anniversary ON public.recipients USING btree (mailing_list_id, ((((EXTRACT(month FROM anniversary) * (100)::numeric) + EXTRACT(day FROM anniversary)))::integer)) WHERE (anniversary IS NOT NULL);
 CREATE INDEX recipients_dob ON public.recipients USING btree (mailing_list_id, ((((EXTRACT(month FROM dob) * (100)::numeric) + EXTRACT(day FROM dob)))::integer)) WHERE (dob IS NOT NULL);
-CREATE INDEX recipients_doubles ON public.recipients USING btree (mailing_list_id) WHERE (address_rules < 0);
 CREATE INDEX recipients_email ON public.recipients USING btree (account_id, email_key) WHERE (email_key IS NOT NULL);
 CREATE INDEX recipients_key ON public.recipients USING btree (account_id, address_key) WHERE (address_key IS NOT NULL);
 CREATE INDEX recipients_list ON public.recipients USING btree (mailing_list_id, id);
@@ -3123,7 +3118,7 @@ CREATE TRIGGER recipients_changed_list AFTER UPDATE OF mailing_list_id ON public
 CREATE TRIGGER recipients_entered AFTER INSERT ON public.recipients REFERENCING NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION note_list_entry();
 CREATE TRIGGER recipients_found_address AFTER UPDATE OF address, city, province, postal_code, country ON public.recipients FOR EACH ROW WHEN (((NOT is_whole(old.address, old.city, old.province, old.postal_code, old.country)) AND is_whole(new.address, new.city, new.province, new.postal_code, new.country))) EXECUTE FUNCTION note_address();
 CREATE TRIGGER recipients_moved AFTER UPDATE ON public.recipients REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION count_recipients();
-CREATE TRIGGER recipients_readdressed AFTER UPDATE OF address_key ON public.recipients FOR EACH ROW WHEN (((old.address_key IS DISTINCT FROM new.address_key) AND (current_setting('app.rejudging'::text, true) IS DISTINCT FROM 'yes'::text))) EXECUTE FUNCTION note_readdressed();
+CREATE TRIGGER recipients_readdressed AFTER UPDATE OF address_key ON public.recipients FOR EACH ROW WHEN ((old.address_key IS DISTINCT FROM new.address_key)) EXECUTE FUNCTION note_readdressed();
 CREATE TRIGGER recipients_removed AFTER DELETE ON public.recipients REFERENCING OLD TABLE AS before FOR EACH STATEMENT EXECUTE FUNCTION count_recipients();
 CREATE TRIGGER recipients_unmoved BEFORE UPDATE OF standard, address_key ON public.recipients FOR EACH ROW WHEN (((old.moved_key IS NOT NULL) AND (current_setting('app.verifying'::text, true) IS DISTINCT FROM 'yes'::text) AND ((old.standard IS DISTINCT FROM new.standard) OR (old.address_key IS DISTINCT FROM new.address_key)))) EXECUTE FUNCTION forget_move();
 CREATE TRIGGER recipients_words_changed AFTER UPDATE OF mailing_list_id, name, company, email, address, address2, city, province, postal_code ON public.recipients FOR EACH ROW WHEN ((((((((((old.mailing_list_id IS DISTINCT FROM new.mailing_list_id) OR (old.name IS DISTINCT FROM new.name)) OR (old.company IS DISTINCT FROM new.company)) OR (old.email IS DISTINCT FROM new.email)) OR (old.address IS DISTINCT FROM new.address)) OR (old.address2 IS DISTINCT FROM new.address2)) OR (old.city IS DISTINCT FROM new.city)) OR (old.province IS DISTINCT FROM new.province)) OR (old.postal_code IS DISTINCT FROM new.postal_code))) EXECUTE FUNCTION keep_recipient_words();
@@ -3767,6 +3762,5 @@ grant update on column accounts.return_postal_code to quillpost_app;
 grant update on column accounts.return_state to quillpost_app;
 grant update on column accounts.updated_at to quillpost_app;
 grant usage on schema public to public;
--- address_passes has 2 rows
 -- giftcard_brands has 20 rows
 -- prices has 24 rows

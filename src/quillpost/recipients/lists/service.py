@@ -28,7 +28,6 @@ from quillpost.recipients.lists.queries import (
     read_list,
     update_list,
 )
-from quillpost.recipients.rejudging import take_doors
 from quillpost.recipients.rules import BY_ADDRESS, BY_EMAIL
 
 _FIXED_DURING_IMPORT = ("sub_account_id", "is_suppression_list", "suppress_by")
@@ -254,16 +253,14 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
 
 
 def remove_duplicates(tx: Tx, list_id: int) -> int:
-    """How many were removed. Addresses are on a list once anyway: this is about those without one, and about
-    those who turned out, by the rules of a newer release, to live at another's door.
+    """How many were removed. An address is on a list once anyway: this is about those without one.
 
     Of each e-mail the oldest stays, unless the list has an address of someone with that e-mail and name. On a
     suppression list it stays even so: there an e-mail alone stops what an address does not. Where a list bars
     by e-mail, addresses tell nobody apart.
     """
     mailing_list = _lock_list(tx, list_id)
-    removed_count = take_doors(tx, list_id)
-    removed_count += tx.execute(_DELETE_YOUNGER_EMAILS, {"list": list_id, "by": mailing_list.suppress_by}).rowcount
+    removed_count = tx.execute(_DELETE_YOUNGER_EMAILS, {"list": list_id, "by": mailing_list.suppress_by}).rowcount
     if not mailing_list.is_suppression_list:
         removed_count += tx.execute(_DELETE_EMAILS_WITH_ADDRESS, {"list": list_id}).rowcount
     return removed_count

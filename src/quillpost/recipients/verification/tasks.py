@@ -96,8 +96,8 @@ _RESTART_PASS = sa.text(
 )
 _ACQUIRE_LEASE = sa.text(
     """
-    insert into address_passes as pass (name, rules, last_id, until_id, leased_until)
-    values ('verify', 0, 0, 0, :until)
+    insert into address_passes as pass (name, last_id, leased_until)
+    values ('verify', 0, :until)
     on conflict (name) do update set leased_until = :until
      where pass.leased_until is null or pass.leased_until <= :now
     """

@@ -51,11 +51,7 @@ _UPDATED_COLUMNS = (*PERSON_COLUMNS, *CUSTOM_FIELDS, *DERIVED_COLUMNS, "told_apa
 _DATE_COLUMNS = ("dob", "anniversary")
 _ARRAY_COLUMNS = ("standard", "reasons")
 """Arrays of arrays cannot be taken apart as others are: these come as JSON."""
-# A double at its door goes on to be told apart by its id.
-_COLUMN_EXPRESSIONS = {name: f"texts_of(given.{name})" for name in _ARRAY_COLUMNS} | {
-    "told_apart": "case when r.address_rules < 0 and r.address_key = given.address_key then r.told_apart"
-    " else given.told_apart end"
-}
+_COLUMN_EXPRESSIONS = {name: f"texts_of(given.{name})" for name in _ARRAY_COLUMNS}
 _ASSIGNMENTS = [f"{name} = {_COLUMN_EXPRESSIONS.get(name, f'given.{name}')}" for name in _UPDATED_COLUMNS]
 _UPDATE_RECIPIENTS = sa.text(
     f"""

@@ -3,23 +3,13 @@
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA
 
-from quillpost.core.database.tables.base import (
-    BigInt,
-    Integer,
-    Text,
-    Timestamp,
-    metadata,
-    nullable_columns,
-    required_column,
-)
+from quillpost.core.database.tables.base import BigInt, Text, Timestamp, metadata, nullable_columns, required_column
 
 address_passes = sa.Table(
     "address_passes",
     metadata,
     sa.Column("name", Text, primary_key=True),
-    required_column("rules", Integer),
     required_column("last_id", BigInt),
-    required_column("until_id", BigInt),
     *nullable_columns("begun_at", "done_at", "leased_until", type_=Timestamp),
     *nullable_columns("trouble"),
     *nullable_columns("trouble_at", type_=Timestamp),

@@ -125,7 +125,6 @@ recipients = sa.Table(
     *nullable_columns("moved_key"),
     *nullable_columns("absentee_address"),
     sa.Column("is_sample", Boolean, nullable=False, server_default=sa.false()),
-    *nullable_columns("address_rules", type_=Integer),
 )
 
 barred_digests = sa.Table(
@@ -288,7 +287,6 @@ items = sa.Table(
     *nullable_columns("moved_key"),
     *nullable_columns("person_gone_at", type_=Timestamp),
     *nullable_columns("door_digest", type_=BYTEA()),
-    *nullable_columns("address_rules", type_=Integer),
     required_column("gift_cents", Integer),
     *nullable_columns("giftcard_brand"),
     required_column("is_mailed", Boolean),

@@ -159,7 +159,6 @@ create table items (
     deliverability text,
     reasons text[],
     address_key text,
-    address_rules integer default 1,
     moved_key text,
     -- A digest of the address, for a reader who wants no more mail after the recipient was erased.
     door_digest bytea,

@@ -60,9 +60,6 @@ create table recipients (
     address_key text,
     told_apart text not null default '',             -- what else identifies an entry: see told_apart()
     moved_key text,                                  -- the key of the new address of someone who has moved
-    -- The version of the address rules that were applied; below zero where another recipient of the list has the same
-    -- address, and this one is told apart by its id.
-    address_rules integer default 1,
     is_sample boolean not null default false,        -- a sample lead: mailed in test mode only
     created_at timestamptz not null,
     updated_at timestamptz not null
@@ -78,7 +75,6 @@ create index recipients_name on recipients (mailing_list_id, lower(name) text_pa
 create index recipients_key on recipients (account_id, address_key) where address_key is not null;
 create index recipients_email on recipients (account_id, email_key) where email_key is not null;
 create index recipients_moved on recipients (account_id, moved_key) where moved_key is not null;
-create index recipients_doubles on recipients (mailing_list_id) where address_rules < 0;
 -- Birthdays are found by their day in any year: 229 is February 29.
 create index recipients_dob on recipients
     (mailing_list_id, ((extract(month from dob) * 100 + extract(day from dob))::integer)) where dob is not null;
@@ -123,20 +119,16 @@ create table import_rejects (
     primary key (import_id, place)
 );
 
--- How far each pass over all recipients, or all items, has come. Rows after `until_id` need no pass.
+-- How far the pass over all recipients has come that verifies their addresses.
 create table address_passes (
-    name text primary key check (name in ('recipients', 'items', 'verify')),
-    rules integer not null,
+    name text primary key check (name = 'verify'),
     last_id bigint not null,
-    until_id bigint not null,
     begun_at timestamptz,
     done_at timestamptz,
     leased_until timestamptz,                        -- only one worker at a time calls the verifier
     trouble text,
     trouble_at timestamptz
 );
-insert into address_passes (name, rules, last_id, until_id, done_at)
-values ('recipients', 1, 0, 0, now()), ('items', 1, 0, 0, now());
 
 -- The verifier's responses. They are the operator's, no tenant's: an address is checked once, however many lists
 -- have it. A key that begins with @ is an email, and stands for the address that was found for it.
@@ -234,8 +226,7 @@ begin
     return null;
 end $$;
 create trigger recipients_readdressed after update of address_key on recipients
-    for each row when (old.address_key is distinct from new.address_key
-                       and current_setting('app.rejudging', true) is distinct from 'yes')
+    for each row when (old.address_key is distinct from new.address_key)
     execute function note_readdressed();
 
 -- Each import has its own staging table until all its rows go onto the list at once. It is unlogged: after a crash of
