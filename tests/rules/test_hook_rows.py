@@ -94,6 +94,11 @@ def test_whatever_a_known_name_holds_is_read_the_same_twice(row: dict[str, Any])
     assert read_person(row) == read_person(json.loads(json.dumps(row)))
 
 
+def test_a_zip_that_is_a_number_may_stand_in_the_whole_address_too() -> None:
+    said = read_person({"full_address": "12 Main St, Austin, TX 78701", "zip": 78701})
+    assert said.fields == {"address": "12 Main St, Austin, TX 78701"}
+
+
 @given(st.permutations(sorted(PAYLOADS["Zoho contact"].body["data"][0])))
 def test_the_order_of_the_fields_does_not_matter(order: list[str]) -> None:
     row = PAYLOADS["Zoho contact"].body["data"][0]

@@ -362,6 +362,7 @@ def _complete_fields(fields: dict[str, str], chosen_fields: Mapping[str, _Inboun
     postal_code_field = chosen_fields.get("postal_code")
     if (
         postal_code_field is not None
+        and "postal_code" in fields
         and isinstance(postal_code_field.value, int)
         and fields.get("country", HOME_COUNTRY).upper() == HOME_COUNTRY
     ):
