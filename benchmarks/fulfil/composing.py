@@ -9,7 +9,7 @@ from benchmarks.fulfil.office import Office
 from quillpost.core import jobs
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
 from quillpost.fulfillment.rules import MAX_BATCH_ITEMS
-from quillpost.orders.create import SWEEP_TASK
+from quillpost.orders.rules import SWEEP_TASK
 
 BATCHES = 4
 _WORK = ("work", "--queues", "compose", "--concurrency", "1")

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from benchmarks.fulfil.office import Office
 from quillpost.orders.audience import PERSON_COLUMNS
-from quillpost.orders.materialization import MATERIALIZE_TASK
+from quillpost.orders.rules import MATERIALIZE_TASK
 
 _PEOPLE = ", ".join(name for name in PERSON_COLUMNS)
 

@@ -35,7 +35,7 @@ from quillpost.core.settings import Settings
 from quillpost.orders.previews import build_preview_copy
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS
-from quillpost.web.api.send.service import draft_order
+from quillpost.web.api.send.responses import draft_from_body
 from quillpost.web.application import create_app
 from quillpost.web.cookies import SESSION
 
@@ -157,7 +157,7 @@ def _drawn(container: Container, caller: Caller, **more: str) -> float:
     for place in range(WARM_UP + ROUNDS):
         message = MESSAGE + "abcdefghijklmnopqrstuvwxyz"[: place + 1]
         sent = {"message": message, "size": "4x6", "recipients": [person], **more}
-        draft = draft_order(offer.product, offer.body.model_validate(sent), caller, container)
+        draft = draft_from_body(offer.product, offer.body.model_validate(sent), caller, container)
         look = build_preview_copy(
             draft, 0, draft.people[0], qr_base=container.production.qr_base, opt_out=container.production.opt_out
         )

@@ -7,6 +7,7 @@ import pytest
 from makers import Account, make_sub_account, person, rows_of_all
 from quillpost.app.container import Container
 from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
 
 
 def make_list(owner: Account) -> int:
@@ -24,7 +25,7 @@ def test_a_send_to_such_a_list_is_refused_as_if_it_came_later(
     becomes = make_sub_account(container, owner) if change == "sub_account_id" else True
     keep_files, before = order_service.store_files, rows_of_all(container)
 
-    def meanwhile(*what: Any, **how: Any) -> order_service.OrderFiles:
+    def meanwhile(*what: Any, **how: Any) -> OrderFiles:
         changed = owner.put(f"/mailing-lists/{number}", {"description": "Friends", change: becomes})
         assert changed.status_code == 200, changed.text
         return keep_files(*what, **how)

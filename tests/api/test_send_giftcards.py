@@ -13,6 +13,7 @@ from traces import traces
 from makers import GIFT, Account, Build, Clock, carry_on, make_operator, people, person, postcard
 from quillpost.app.container import Container
 from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
 from quillpost.orders.giftcards import brands
 from quillpost.orders.items import read_order
 
@@ -308,7 +309,7 @@ def test_a_brand_that_goes_while_its_send_is_prepared_is_refused(
     """Between the look at the catalogue and the order lies all that is fetched and drawn."""
     keep = order_service.store_files
 
-    def keep_while_an_operator_works(*what: Any, **how: Any) -> order_service.OrderFiles:
+    def keep_while_an_operator_works(*what: Any, **how: Any) -> OrderFiles:
         retire(container, "brindlewick")
         return keep(*what, **how)
 

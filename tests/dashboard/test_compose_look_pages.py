@@ -23,7 +23,7 @@ from quillpost.orders.models import CARD_BUILDER_METHOD
 from quillpost.orders.templates.images import PreviewFetchCache
 from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.samples import shrink_picture
-from quillpost.web.api.send.service import draft_order
+from quillpost.web.api.send.responses import draft_from_body
 from quillpost.web.application import create_app
 from quillpost.web.dashboard.compose import forms as compose_forms
 from quillpost.web.dashboard.compose import previews
@@ -112,7 +112,7 @@ def test_the_picture_is_the_true_one_and_is_kept_nowhere(house: House, container
     assert "HX-Retarget" not in shown.headers
     caller = Caller(account_id=house.account.id, mode="test")
     made = compose_send(form(), container, UTC)
-    drafted = draft_order(made.offer.product, made.body, caller, container)
+    drafted = draft_from_body(made.offer.product, made.body, caller, container)
     production = container.production
     drawn = true_previews.draw_preview(
         container.db,

@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.engine import Tenant
 from quillpost.core.errors import Refused
 from quillpost.fulfillment import review
-from quillpost.orders import create
+from quillpost.orders.cancel import cancel_order
 
 ORDERS, SWEEPS = 24, 4
 
@@ -51,7 +51,7 @@ def test_an_order_is_cancelled_or_processed_and_never_both(owner: Account, conta
     def cancel(order_id: int) -> bool:
         try:
             with container.db.transaction(Tenant(owner.id, None, "test")) as tx:
-                create.cancel_order(tx, order_id, now=clock.now())
+                cancel_order(tx, order_id, now=clock.now())
         except Refused:
             return False
         return True

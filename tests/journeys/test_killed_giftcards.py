@@ -54,7 +54,6 @@ SANDBOX = "quillpost.integrations.printing.sandbox:SandboxPrinter"
 HOT_FOLDER = "quillpost.integrations.printing.folder:HotFolder"
 FILES = "quillpost.integrations.storage.objects:_FolderStore"
 GIVING_BACK = "quillpost.orders.giftcards.returns:CardReturns"
-TAKING_BACK = "quillpost.web.api.giftcards.invalidation"
 PAGES = "quillpost.web.public.giftcards"
 
 
@@ -104,7 +103,7 @@ run."""
 # The files of another order are kept, and nothing else; the card is void, and then the other order is there,
 # too, uncommitted. At last all is committed, and the answer is lost.
 TAKEN_BACK_IN_VAIN = [
-    CrashPoint(f"{TAKING_BACK}:store_files", "after"),
+    CrashPoint("quillpost.orders.service:store_files", "after"),
     CrashPoint("quillpost.orders.giftcards.invalidation:void_card", "after"),
     CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "before"),
 ]

@@ -123,11 +123,11 @@ def test_the_barcode_carries_the_printed_zip_code() -> None:
         postal_code="78702",
         standard=("12 MAIN ST", None, "AUSTIN", "TX", "78701-1234"),
     )
-    copy = designs.build_specimen(person, or_current_resident=False, qr_url=None, opt_out=None)
+    copy = designs.build_specimen(person, qr_url=None, opt_out=None)
     assert copy.routing == "787011234"
-    plain = designs.build_specimen(replace(person, standard=None), or_current_resident=False, qr_url=None, opt_out=None)
+    plain = designs.build_specimen(replace(person, standard=None), qr_url=None, opt_out=None)
     assert plain.routing == "78702"
-    abroad = designs.build_specimen(replace(person, country="CA"), or_current_resident=False, qr_url=None, opt_out=None)
+    abroad = designs.build_specimen(replace(person, country="CA"), qr_url=None, opt_out=None)
     assert (abroad.routing, abroad.tracking) == ("", None)
 
 

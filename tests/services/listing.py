@@ -16,7 +16,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.bulk import insert_rows
 from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
-from quillpost.orders.materialization import MATERIALIZE_TASK
+from quillpost.orders.rules import MATERIALIZE_TASK
 from quillpost.recipients.rules import DERIVED_COLUMNS, validate_recipient
 
 CREATIVE = UUID("5a6f1c52-9d0e-4c57-8f6f-3f6a35b8a001")

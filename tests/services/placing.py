@@ -8,13 +8,17 @@ import sqlalchemy as sa
 
 from makers import person
 from quillpost.accounts import service as account_service
+from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
-from quillpost.orders import create
+from quillpost.orders import create, designs
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.images import Artwork
 from quillpost.orders.items import NewItem, change_status
-from quillpost.orders.models import Order, OrderRequest
+from quillpost.orders.models import Order, ResolvedRequest
+from quillpost.orders.pricing import EMPTY_AUDIENCE_COUNT, Audience
 from quillpost.orders.products import POSTCARD
 from quillpost.orders.rules import OrderStatus
 from quillpost.recipients.rules import validate_recipients
@@ -43,30 +47,34 @@ def place(
     """An order of these people; one of them whom the audience refuses is free."""
     everyone = validate_recipients(people if people is not None else [person()])
     wanted: dict[str, Any] = {
-        "type": POSTCARD.order_type(size),
+        "product": POSTCARD,
         "size": size,
-        "piece": POSTCARD.layout_name(size),
-        "recipients": [],
         "message": "Hi %FIRST_NAME%!",
         "style": 1,
         "handwriting_color": "rgba(0,0,255,1)",
         "handwriting_realism": False,
         "font_size": "medium",
     } | order_request
+    request = ResolvedRequest(**wanted)
+    sender = SenderName("Dana Whitfield", None)
+    address = ReturnAddress(name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702")
+    design = designs.build_design(request, sender=sender, return_address=address, indicia=())
+    draft = OrderDraft(request, everyone, Tariff({}), address, Artwork(), design, None, [])  # type: ignore[arg-type]
     pieces = [NewItem(someone, 0 if someone.refusal else cents) for someone in everyone]
-    ready = create.PreparedOrder(
-        request=OrderRequest(**wanted),
-        items=pieces,
-        estimated_items=sum(not someone.refusal for someone in everyone),
-        authorized_cents=sum(piece.cents for piece in pieces),
-        sender=SenderName("Dana Whitfield", None),
-        return_address=ReturnAddress(
-            name="Dana", address="1 Elm St", city="Austin", province="TX", postal_code="78702"
-        ),
-    )
-    due_at = max(container.clock() + REVIEW, ready.request.schedule_for or container.clock())
+    reached = Audience(everyone, EMPTY_AUDIENCE_COUNT, sum(piece.cents for piece in pieces), [])
+    due_at = max(container.clock() + REVIEW, request.schedule_for or container.clock())
     with container.db.transaction(account_service.build_tenant(caller)) as tx:
-        return create.insert_order(tx, caller, ready, due_at=due_at, needs_credit=needs_credit, now=container.clock())
+        return create.insert_order(
+            tx,
+            caller,
+            draft,
+            reached,
+            pieces,
+            create.OrderFiles(),
+            due_at=due_at,
+            needs_credit=needs_credit,
+            now=container.clock(),
+        )
 
 
 def end_review(container: Container, order: Order) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +22,8 @@ from quillpost.core.database.tables.base import items
 from quillpost.orders import audience
 from quillpost.orders.audience import AudienceCount, AudienceCriteria
 from quillpost.orders.materialization import longest_on_lists
+from quillpost.orders.models import HANDWRITING_DEFAULTS, ResolvedRequest
+from quillpost.orders.products import GIFTCARD, POSTCARD, Product
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, Person, validate_recipients
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 
@@ -204,9 +206,13 @@ def test_repeats_are_taken_where_duplicates_are_allowed(container: Container, ow
     assert refusals(container, owner, [person()], allow_duplicates=True) == [None]
 
 
-def test_a_gift_card_may_follow_another(container: Container) -> None:
-    assert audience.can_repeat("giftcard", allow_duplicates=False)
-    assert not audience.can_repeat("postcard", allow_duplicates=False)
+@pytest.mark.parametrize(("product", "may_repeat"), [(POSTCARD, False), (GIFTCARD, True)])
+def test_a_gift_card_may_follow_another(owner: Caller, product: Product, may_repeat: bool) -> None:
+    request = ResolvedRequest(product=product, message="", **HANDWRITING_DEFAULTS)
+    criteria = audience.AudienceCriteria.for_request(
+        owner, request, creative_key=uuid4(), mails_at=datetime.now(UTC), tariff=Tariff({})
+    )
+    assert criteria.allow_duplicates == may_repeat
 
 
 def test_of_several_reasons_the_first_is_told(container: Container, owner: Caller) -> None:

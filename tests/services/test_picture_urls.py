@@ -7,7 +7,8 @@ import pytest
 from makers import people, person
 from quillpost.core.errors import Invalid
 from quillpost.integrations.http.guard import OutboundGuard
-from quillpost.orders.models import ContentSource, OrderRequest
+from quillpost.orders.models import ContentSource, ResolvedRequest
+from quillpost.orders.products import POSTCARD
 from quillpost.orders.validation import validate_request
 from quillpost.rendering.handwriting.catalog import STYLES
 
@@ -21,10 +22,11 @@ def faults(audience: Any = None, **changes: Any) -> dict[str, list[str]]:
     sources: dict[str, Any] = {
         name: ContentSource(FIELDS[name], value) if name in PICTURES else value for name, value in changes.items()
     }
-    order_request = OrderRequest(
-        type="postcard",
+    if "qrcode_url" in sources:
+        sources["qr_source"] = ContentSource("qrcode_url", sources["qrcode_url"])
+    order_request = ResolvedRequest(
+        product=POSTCARD,
         size="4x6",
-        piece="postcard-4x6",
         recipients=audience or [person()],
         message="Hi!",
         style=1,

@@ -16,6 +16,7 @@ from quillpost.fulfillment.readiness import find_price_gaps
 from quillpost.orders.mailed_items import MailItemsStatement
 from quillpost.orders.materialization import materialize_order
 from quillpost.orders.models import Order
+from quillpost.orders.products import LETTER
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.status import StatusChange, change_item_statuses
 from quillpost.recipients.rules import NO_PRICE
@@ -40,7 +41,7 @@ def gaps(container: Container, *several: Order, on: date | None = None) -> dict[
 
 
 def test_where_every_destination_has_a_price_there_is_no_gap(container: Container, owner: Caller) -> None:
-    letter = place(container, owner, type="letter", size="", piece="letter")
+    letter = place(container, owner, product=LETTER, size="")
     assert gaps(container, place(container, owner, [*people(2), CANADA]), letter) == {}
 
 

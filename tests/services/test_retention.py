@@ -18,7 +18,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import files, items, orders
 from quillpost.core.database.tables.print_room import batch_files, batches
 from quillpost.core.errors import Refused
-from quillpost.orders.models import Order
+from quillpost.orders.models import Order, ReplayRequest
 from quillpost.orders.queries import list_item_steps, read_item
 from quillpost.orders.replay import resolve_replay
 from quillpost.privacy import erasure, retention
@@ -50,18 +50,10 @@ def forget(container: Container, **days: int) -> None:
 
 
 def replay(container: Container, order: Order) -> None:
-    as_it_was: dict[str, Any] = {"recipients": None, "schedule_for": None, "metadata": None}
     caller = Caller(order.account_id, order.mode)
     with container.db.transaction(build_tenant(caller)) as tx:
-        resolve_replay(
-            tx,
-            caller,
-            order.id,
-            **as_it_was,
-            copy_metadata=True,
-            allow_duplicates=True,
-            price_date=container.clock().date(),
-        )
+        again = ReplayRequest(order_id=order.id, copy_metadata=True, allow_duplicates=True)
+        resolve_replay(tx, caller, again, price_date=container.clock().date())
 
 
 def count(container: Container, table: str) -> int:

@@ -49,7 +49,7 @@ from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
-from quillpost.orders import create
+from quillpost.orders import cancel
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
 pytestmark = pytest.mark.costly
@@ -126,7 +126,7 @@ class Life(Ground):
     def cancel(self, which: int) -> None:
         order = self.order(which, *HELD_BACK)
         with _refused(Refused, order.status not in HELD_BACK), self.as_owner() as tx:
-            create.cancel_order(tx, order.id, now=self.now)
+            cancel.cancel_order(tx, order.id, now=self.now)
             order.stop(OrderStatus.CANCELLED)
 
     # The operator

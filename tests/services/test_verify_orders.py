@@ -330,9 +330,7 @@ def test_one_asks_at_a_time_and_a_dead_one_is_waited_for(
     container: Container, clock: Clock, sender: Caller, house: VerifyHouse
 ) -> None:
     place(container, sender, [person(address=MAIN)])
-    taken = sa.text(
-        "insert into address_passes (name, last_id, leased_until) values ('verify', 0, :until)"
-    )
+    taken = sa.text("insert into address_passes (name, last_id, leased_until) values ('verify', 0, :until)")
     with container.db.system_transaction() as tx:
         tx.execute(taken, {"until": clock.now() + timedelta(minutes=1)})
     verified(container)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from quillpost.accounts.users.sign_in import SignInContext
@@ -13,9 +14,12 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.ports import Fetcher
 from quillpost.core.stored_files import FileStorage
 from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.giftcard_stock import count_available_cards
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
+from quillpost.fulfillment.readiness import list_pause_warnings
 from quillpost.fulfillment.tracking.ports import CarrierInbox
+from quillpost.orders.service import OrderContext
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.verification.service import VerificationContext
 from quillpost.rendering.renderer import Renderer
@@ -85,6 +89,25 @@ class Container:
     """By the name of a setting, for how many days something is kept; None: for ever."""
     lead_providers: Mapping[str, LeadProvider]
     """By mode, where addresses for radius searches come from."""
+
+    @property
+    def orders(self) -> OrderContext:
+        """What drafting and creating orders takes."""
+        return OrderContext(
+            db=self.db,
+            renderer=self.renderer,
+            storage=self.storage,
+            fetcher=self.fetcher,
+            encryptor=self.encryptor,
+            environments=self.environments,
+            lead_providers=self.lead_providers,
+            check_url=self.check_url,
+            qr_base=self.production.qr_base,
+            opt_out=self.production.opt_out,
+            clock=self.clock,
+            count_available_cards=partial(count_available_cards, self.production),
+            list_pause_warnings=partial(list_pause_warnings, self.db, self.environments, self.clock),
+        )
 
     @property
     def receiver_keys(self) -> Sequence[str]:

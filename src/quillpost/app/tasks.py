@@ -20,11 +20,11 @@ from quillpost.orders import stored
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations.drafts import AutomationContext, ReadStoredSend
 from quillpost.orders.automations.tasks import send_due
-from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.giftcards.returns import RETURN_CARDS_TASK, CardReturns
 from quillpost.orders.mailed_items import verify_addresses
-from quillpost.orders.materialization import MATERIALIZE_TASK, enqueue_missing_materializations, materialize_order
-from quillpost.orders.requests import FieldErrors, SendRequest
+from quillpost.orders.materialization import enqueue_missing_materializations, materialize_order
+from quillpost.orders.models import FieldErrors, OrderRequest
+from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.privacy import do_not_mail, erasure, retention
 from quillpost.privacy.erasure import FINISH_ERASURES
 from quillpost.recipients.imports import retention as import_retention
@@ -165,17 +165,11 @@ def build_tasks(container: Container) -> list[Task]:
 
 
 def build_automation_context(container: Container) -> AutomationContext:
-    """All that automations send with."""
+    """What automations send with."""
     return AutomationContext(
-        db=container.db,
-        renderer=container.renderer,
-        storage=container.storage,
-        fetcher=container.fetcher,
-        environments=container.environments,
-        check_url=container.check_url,
+        orders=container.orders,
         read_send=_build_send_reader(container.limits),
         zone=container.environments["live"].zone,
-        clock=container.clock,
     )
 
 
@@ -190,7 +184,7 @@ def _build_send_reader(limits: Limits) -> ReadStoredSend:
 
         return automation_schemas.create_send_reader(limits)
 
-    def read(text: str, now: datetime) -> tuple[SendRequest, FieldErrors]:
+    def read(text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
         return load_reader()(text, now)
 
     return read

@@ -6,11 +6,11 @@ from datetime import datetime
 import sqlalchemy as sa
 import structlog
 
-from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Tx
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders.giftcards.brands import find_brands
 from quillpost.orders.giftcards.ports import IssuerDown
+from quillpost.orders.giftcards.rules import shortage_text
 from quillpost.orders.models import GiftcardChoice
 
 log = structlog.get_logger(__name__)
@@ -77,13 +77,6 @@ def count_available_cards(production: ProductionContext, mode: str, gift: Giftca
     return _count_available(production, (mode, gift.brand, gift.cents), issuer_product or gift.brand)
 
 
-def shortage_warnings(gift: GiftcardChoice, cards: int, available: int | None) -> list[str]:
-    """What a sender is told beforehand, where the review would hold the order."""
-    if available is None or cards <= available:
-        return []
-    return [f"{_shortage_text(gift.title, gift.cents, cards, available)}: it will be held until there are more."]
-
-
 def _count_available(production: ProductionContext, kind: CardKind, issuer_product: str) -> int | None:
     mode, brand, cents = kind
     try:
@@ -113,13 +106,7 @@ def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> di
             available[kind] -= row.cards
             continue
         reasons[row.id] = [
-            f"{_shortage_text(row.title, row.cents, row.cards, available[kind])}: have it released when there are"
+            f"{shortage_text(row.title, row.cents, row.cards, available[kind])}: have it released when there are"
             " more, or send it with another card."
         ]
     return reasons
-
-
-def _shortage_text(title: str, cents: int, cards: int, available: int) -> str:
-    noun = "card" if cards == 1 else "cards"
-    availability = f"{available:,} {'is' if available == 1 else 'are'} free"
-    return f"It needs {cards:,} gift {noun} of {title} over {format_dollars(cents)}, and {availability}"

@@ -1,12 +1,15 @@
 """What is missing before live mail may reach paper: of the service, and a price for an order's own pieces."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 import sqlalchemy as sa
 
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE
-from quillpost.core.database import Tx
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
+from quillpost.core.clock import Clock
+from quillpost.core.database import Database, Tx
 from quillpost.fulfillment.environments import Environment, ReadinessGap
 from quillpost.orders.products import DISPLAY_TYPES
 
@@ -55,7 +58,18 @@ def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[Rea
     return missing if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*missing, NO_PRICES_GAP]
 
 
-def pause_warnings(gaps: Sequence[ReadinessGap]) -> list[str]:
+def list_pause_warnings(
+    db: Database, environments: Mapping[str, Environment], clock: Clock, caller: Caller
+) -> list[str]:
+    """What a sender is told whose live order could not be mailed as the service is set up now."""
+    if caller.is_testing:
+        return []
+    with db.transaction(build_tenant(caller)) as tx:
+        gaps = find_service_gaps(tx, environments[caller.mode], on=clock().date())
+    return format_pause_warnings(gaps)
+
+
+def format_pause_warnings(gaps: Sequence[ReadinessGap]) -> list[str]:
     """What a sender is told whose order will wait for these."""
     return [" ".join([PAUSE_WARNING, *(gap.for_sender for gap in gaps)])] if gaps else []
 

@@ -20,12 +20,11 @@ from quillpost.fulfillment.giftcard_stock import CardStock
 from quillpost.fulfillment.models import POOL, ProductionContext
 from quillpost.fulfillment.readiness import find_price_gaps
 from quillpost.fulfillment.rules import UNDELIVERABLE_NAME, next_cutoff
-from quillpost.orders import create
+from quillpost.orders import cancel
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
-from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.items import change_status, read_order
 from quillpost.orders.models import Order
-from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.status import StatusChange, advance_orders, change_item_statuses
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.tasks import VERIFY_TASK
@@ -182,7 +181,7 @@ def _resume_review(tx: Tx, order: Order, *, now: datetime) -> None:
     """
     resumed = change_status(tx, [order.id], expected=[OrderStatus.PAUSED], new_status=OrderStatus.REVIEWING, now=now)
     events.record_order_status_change(tx, resumed, previous=OrderStatus.PAUSED.value, now=now)
-    jobs.enqueue_unique(tx, create.SWEEP_TASK, at=order.due_at)
+    jobs.enqueue_unique(tx, SWEEP_TASK, at=order.due_at)
 
 
 def _missing_price_reasons(tx: Tx, order: Order, *, now: datetime) -> list[str]:
@@ -196,7 +195,7 @@ def refuse_order(
     order = _read_locked_order(tx, environment, order_id)
     if not order.status.is_held_back:
         raise Conflict(f"This order can no longer be refused: it is {order.status.display}.")
-    create.stop_order(tx, order, new_status=OrderStatus.ERROR, reason=f"Order refused: {reason}", now=now)
+    cancel.stop_order(tx, order, new_status=OrderStatus.ERROR, reason=f"Order refused: {reason}", now=now)
     warnings = [*order.warnings, f"An operator refused this order: {reason}"]
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(warnings=warnings))
     _insert_decision(tx, order, "refused", operator_id=operator_id, reason=reason, now=now)

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 import sqlalchemy as sa
 
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Tariff
+from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
+from quillpost.orders.models import Order, ResolvedRequest
 from quillpost.recipients.addresses.service import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.queries import get_derived_fields
 from quillpost.recipients.rules import (
@@ -28,6 +30,7 @@ MAX_DOUBT_REASONS = 3
 """Reasons, of the many that there may be, that a warning names."""
 
 REPEAT_WINDOW = timedelta(hours=36)
+REPEAT_ADVICE = " Set allow_duplicates to mail to them all the same."
 
 PERSON_COLUMNS = (*TEXT_FIELDS, "dob", "anniversary", *DERIVED_COLUMNS, "absentee_address")
 """What an item takes over from a recipient."""
@@ -51,6 +54,40 @@ class AudienceCriteria:
     tariff: Tariff
     inline_keys: Sequence[str] = ()
     order_id: int | None = None
+
+    @classmethod
+    def for_request(
+        cls, caller: Caller, request: ResolvedRequest, *, creative_key: UUID, mails_at: datetime, tariff: Tariff
+    ) -> Self:
+        return cls(
+            account_id=caller.account_id,
+            sub_account_id=request.sub_account_id,
+            mode=caller.mode,
+            list_ids=request.mailing_list_ids,
+            creative_key=creative_key,
+            allow_duplicates=_can_repeat(request),
+            mails_at=mails_at,
+            tariff=tariff,
+        )
+
+    @classmethod
+    def for_order(cls, order: Order | sa.Row[Any], *, tariff: Tariff, inline_keys: Sequence[str] = ()) -> Self:
+        return cls(
+            account_id=order.account_id,
+            sub_account_id=order.sub_account_id,
+            mode=order.mode,
+            list_ids=order.mailing_list_ids,
+            creative_key=order.creative_key,
+            allow_duplicates=_can_repeat(order),
+            mails_at=order.due_at,
+            tariff=tariff,
+            inline_keys=inline_keys,
+            order_id=order.id,
+        )
+
+    def with_repeats(self) -> Self:
+        """The same where nothing is mailed, so that nobody has it too often."""
+        return replace(self, allow_duplicates=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +301,9 @@ def lock_creative(tx: Tx, criteria: AudienceCriteria) -> None:
         tx.execute(LOCK_CREATIVE, {"creative": f"{criteria.account_id}:{criteria.creative_key}"})
 
 
-def can_repeat(order_type: str, *, allow_duplicates: bool) -> bool:
+def _can_repeat(source: ResolvedRequest | Order | sa.Row[Any]) -> bool:
     """Whether one creative may reach an address again at once; a gift card always may."""
-    return allow_duplicates or order_type == "giftcard"
+    return bool(source.allow_duplicates) or source.type == "giftcard"
 
 
 def query_values(criteria: AudienceCriteria) -> dict[str, Any]:

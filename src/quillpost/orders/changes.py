@@ -20,13 +20,12 @@ from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.stored_files import find_order_files
 from quillpost.orders import designs
 from quillpost.orders import items as order_items
-from quillpost.orders.audience import AudienceCriteria, can_repeat, count_repeated_items
-from quillpost.orders.create import SWEEP_TASK
+from quillpost.orders.audience import AudienceCriteria, count_repeated_items
 from quillpost.orders.drafts import WrittenMessage, check_fit, handwriting_warnings
 from quillpost.orders.images import hash_creative
 from quillpost.orders.materialization import longest_in_order, longest_on_lists
 from quillpost.orders.models import Item, Order
-from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
 from quillpost.orders.validation import HARD_TO_READ_WARNING
 from quillpost.recipients.rules import Person
@@ -186,8 +185,7 @@ def _read_inline_addressees(tx: Tx, order: Order) -> list[Addressee]:
         .where(*order_items.inline_item_conditions(order), items.c.status == ItemStatus.PROCESSING.value)
         .order_by(items.c.id)
     )
-    or_current_resident = order.append_or_current_resident
-    return [designs.build_addressee(Item.of(row), or_current_resident=or_current_resident) for row in rows]
+    return [designs.build_addressee(Item.of(row), order) for row in rows]
 
 
 def _longest_people(tx: Tx, order: Order) -> list[Person]:
@@ -202,18 +200,7 @@ def _longest_people(tx: Tx, order: Order) -> list[Person]:
 
 def _require_no_repeats(tx: Tx, order: Order, field: str) -> None:
     """Other words or another time may bring two of the same to one address within 36 hours."""
-    criteria = AudienceCriteria(
-        account_id=order.account_id,
-        sub_account_id=order.sub_account_id,
-        mode=order.mode,
-        list_ids=order.mailing_list_ids,
-        creative_key=order.creative_key,
-        allow_duplicates=can_repeat(order.type, allow_duplicates=order.allow_duplicates),
-        mails_at=order.due_at,
-        tariff=Tariff({}),
-        order_id=order.id,
-    )
-    repeated_count = count_repeated_items(tx, criteria)
+    repeated_count = count_repeated_items(tx, AudienceCriteria.for_order(order, tariff=Tariff({})))
     if repeated_count:
         raise Invalid(
             {field: [f"{repeated_count:,} of its recipients would get the same piece twice within 36 hours."]}

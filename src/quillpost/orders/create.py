@@ -1,154 +1,198 @@
-"""Placing and cancelling."""
+"""Turns a draft into an order: its files, its row, its items and its hold on the account's credit.
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+Files are put away before the transaction opens, for storage may be far, and recorded inside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
-
-import sqlalchemy as sa
 
 from quillpost.accounts.billing import credit, ledger
 from quillpost.accounts.models import Caller
+from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import events, jobs
-from quillpost.core.database import Tx
-from quillpost.core.database.tables.base import items
-from quillpost.core.errors import Refused
+from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.base import orders
+from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Invalid, NoMatch
+from quillpost.core.ports import FetchedDocument
+from quillpost.core.stored_files import FileStorage, PendingFile
+from quillpost.orders import audience, validation
 from quillpost.orders import items as order_items
-from quillpost.orders.models import Order, OrderRequest
-from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.rendering.models import ReturnAddress, SenderName
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.images import PictureSet, RecipientIndex
+from quillpost.orders.items import NewItem, PersonalFiles, new_short_code
+from quillpost.orders.models import FieldErrors, Order, ResolvedRequest
+from quillpost.orders.pricing import Audience, find_audience, find_repeats
+from quillpost.orders.resolution import read_usable_lists
+from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, OrderStatus
+from quillpost.recipients.leads import service as lead_service
+from quillpost.recipients.leads.search import RECENTLY_MAILED_ALL
+from quillpost.recipients.lists.queries import MailingList
+from quillpost.recipients.rules import Person
 
-SWEEP_TASK = "fulfillment.sweep_due_orders"
-"""The task that takes orders whose review has ended; it lives above, so it is known by name alone."""
+REQUEST_COLUMNS = [f.name for f in fields(ResolvedRequest) if f.name in orders.c]
+"""What an order keeps of its request as it is."""
 
-FAIL_PROCESSING_ITEMS = sa.update(items).where(items.c.status == ItemStatus.PROCESSING.value)
 
-STOP_ORDER = sa.text(
+@dataclass(frozen=True, slots=True)
+class OrderFiles:
+    """What an order prints from the shelf; those in `new_files` still wait for their rows."""
+
+    front: UUID | None = None
+    background: UUID | None = None
+    logo: UUID | None = None
+    pages: UUID | None = None
+    new_files: tuple[PendingFile, ...] = ()
+    personal_files: PersonalFiles = field(default_factory=dict)
+
+
+def store_files(db: Database, storage: FileStorage, caller: Caller, draft: OrderDraft, *, now: datetime) -> OrderFiles:
+    """Put the draft's files away, each once; one that the sender has there already is not kept again."""
+    artwork = draft.artwork
+    distinct: dict[bytes, FetchedDocument] = {
+        picture.body: picture
+        for pictures in (artwork.front, artwork.background, artwork.logo)
+        for picture in pictures.distinct_pictures()
+        if pictures.file is None
+    }
+    if artwork.pages is not None and artwork.pages_file is None:
+        distinct[artwork.pages.body] = artwork.pages
+    file_ids, pending_files = _store_missing(
+        db, storage, caller, distinct, sub_account_id=draft.request.sub_account_id, now=now
+    )
+
+    def ids_by_recipient(pictures: PictureSet) -> dict[RecipientIndex, UUID]:
+        if pictures.file is not None:
+            return {None: pictures.file.id}
+        return {recipient_index: file_ids[picture.body] for recipient_index, picture in pictures.by_recipient.items()}
+
+    fronts, backgrounds = ids_by_recipient(artwork.front), ids_by_recipient(artwork.background)
+    pages = artwork.pages_file.id if artwork.pages_file else file_ids[artwork.pages.body] if artwork.pages else None
+    return OrderFiles(
+        fronts.get(None),
+        backgrounds.get(None),
+        ids_by_recipient(artwork.logo).get(None),
+        pages,
+        tuple(pending_files),
+        {
+            recipient_index: (fronts.get(recipient_index), backgrounds.get(recipient_index))
+            for recipient_index in fronts.keys() | backgrounds.keys()
+            if recipient_index is not None
+        },
+    )
+
+
+def _store_missing(
+    db: Database,
+    storage: FileStorage,
+    caller: Caller,
+    contents: Mapping[bytes, FetchedDocument],
+    *,
+    sub_account_id: int | None,
+    now: datetime,
+) -> tuple[dict[bytes, UUID], list[PendingFile]]:
+    """Where each of the contents lies, and those that were put there just now.
+
+    A file of another home is not used: whoever is limited to this one could not see it.
     """
-    update orders
-       set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0, gift_total = 0,
-           hold_reasons = '{}', pool_at = null
-     where id = :order_id
+    if not contents:
+        return {}, []
+    with db.transaction(Tenant(caller.account_id, sub_account_id)) as tx:
+        stored_ids = storage.find_by_content(tx, contents, purpose="creative")
+    new_files = {
+        body: storage.put(body, purpose="creative", content_type=fetched.content_type, now=now)
+        for body, fetched in contents.items()
+        if body not in stored_ids
+    }
+    return stored_ids | {body: pending_file.id for body, pending_file in new_files.items()}, list(new_files.values())
+
+
+def create_order(
+    tx: Tx,
+    caller: Caller,
+    storage: FileStorage,
+    draft: OrderDraft,
+    files: OrderFiles,
+    *,
+    encryptor: Encryptor | None = None,
+    due_at: datetime,
+    needs_credit: bool = False,
+    now: datetime,
+) -> tuple[Order, Audience]:
+    """The order, the rows of its files, and the job that finds the people of its lists: one transaction.
+
+    So is what its radius search has found, on a list of its own, and the fee: neither is without the other. Its work
+    starts when the transaction has committed. Where it `needs_credit` the account's must cover it, or it is `Unpaid`.
     """
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedOrder:
-    """A wish after everything was looked up: nothing left that could refuse it.
-
-    `listed_people` people of its lists become items later; `estimated_items` and `authorized_cents` count them
-    already. The
-    `leads_fee`, where people were bought for it, and `gift_total`, the cards that it brings, are held
-    together with what is `authorized_cents`.
-    """
-
-    request: OrderRequest
-    items: Sequence[order_items.NewItem]
-    estimated_items: int
-    authorized_cents: int
-    sender: SenderName
-    return_address: ReturnAddress
-    listed_people: int = 0
-    front_file_id: UUID | None = None
-    background_file_id: UUID | None = None
-    logo_file_id: UUID | None = None
-    pages_file_id: UUID | None = None
-    creative_key: UUID | None = None
-    warnings: Sequence[str] = ()
-    lowest_dpi: int | None = None
-    lowest_contrast: float | None = None
-    leads_fee: int = 0
-    gift_total: int = 0
-
-    @property
-    def total_cents(self) -> int:
-        return self.authorized_cents + self.leads_fee + self.gift_total
+    _lock_references(tx, draft)
+    draft, lead_list = _buy_leads(tx, caller, encryptor, draft, mails_at=due_at, now=now)
+    reached = find_audience(tx, caller, draft, mails_at=due_at, lock=True)
+    storage.record_files(
+        tx, files.new_files, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
+    )
+    new_items = _build_items(draft, reached.people, files.personal_files)
+    order = insert_order(
+        tx, caller, draft, reached, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now
+    )
+    if lead_list is not None and draft.lead_search_result is not None:
+        lead_service.record_purchase(tx, caller, draft.lead_search_result, lead_list, order_id=order.id, now=now)
+    if draft.request.mailing_list_ids:
+        jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order.id)
+    return order, reached
 
 
 def insert_order(
-    tx: Tx, caller: Caller, prepared: PreparedOrder, *, due_at: datetime, needs_credit: bool = False, now: datetime
+    tx: Tx,
+    caller: Caller,
+    draft: OrderDraft,
+    reached: Audience,
+    new_items: Sequence[NewItem],
+    files: OrderFiles,
+    *,
+    due_at: datetime,
+    needs_credit: bool,
+    now: datetime,
 ) -> Order:
-    """Make it a durable order; its work starts when this transaction has committed.
-
-    Where it `needs_credit` the account's must cover it, or it is `Unpaid`.
-    """
-    request, return_address, gift = prepared.request, prepared.return_address, prepared.request.gift
-    order = order_items.insert_order(
-        tx,
-        {
-            "account_id": caller.account_id,
-            "sub_account_id": request.sub_account_id,
-            "mode": caller.mode,
-            "type": request.type,
-            "size": request.size,
-            "piece": request.piece,
-            "mail_class": request.mail_class,
-            "status": OrderStatus.REVIEWING.value,
-            "method": request.method,
-            "message": request.message,
-            "message_template_id": request.message_template_id,
-            "image_template_id": request.image_template_id,
-            "style": request.style,
-            "handwriting_color": request.handwriting_color,
-            "handwriting_realism": request.handwriting_realism,
-            "font_size": request.font_size,
-            "front_image_url": request.front.url if request.front else None,
-            "front_file_id": prepared.front_file_id,
-            "background_url": request.background.url if request.background else None,
-            "background_file_id": prepared.background_file_id,
-            "pages_url": request.pages.url if request.pages else None,
-            "pages_file_id": prepared.pages_file_id,
-            "pdf_only": request.pdf_only,
-            "branding": asdict(request.brand) if request.brand else None,
-            "logo_file_id": prepared.logo_file_id,
-            "qrcode_url": request.qrcode_url,
-            "return_name": return_address.name,
-            "return_address": return_address.address,
-            "return_address2": return_address.address2,
-            "return_city": return_address.city,
-            "return_province": return_address.province,
-            "return_postal_code": return_address.postal_code,
-            "sender_name": prepared.sender.name,
-            "sender_company": prepared.sender.company,
-            "append_or_current_resident": request.append_or_current_resident,
-            "allow_duplicates": request.allow_duplicates,
-            "mailing_list_ids": list(request.mailing_list_ids),
-            "notification_emails": list(request.notification_emails),
-            "metadata": request.metadata,
-            "creative_key": prepared.creative_key,
-            "audience_pending": bool(request.mailing_list_ids),
-            "total_estimated_recipients": prepared.estimated_items,
-            "recipient_count": len(prepared.items) + prepared.listed_people,
-            **order_items.count_by_status(prepared.items),
-            "authorization_total": prepared.total_cents,
-            "order_total": prepared.authorized_cents,
-            "leads_fee": prepared.leads_fee,
-            "gift_total": prepared.gift_total,
-            "giftcard_brand": gift.brand if gift else None,
-            "giftcard_title": gift.title if gift else None,
-            "giftcard_accent": gift.accent if gift else None,
-            "giftcard_amount": gift.cents if gift else None,
-            "landing_page_url": gift.landing_page_url if gift else None,
-            "warnings": list(prepared.warnings),
-            "lowest_dpi": prepared.lowest_dpi,
-            "lowest_contrast": prepared.lowest_contrast,
-            "schedule_for": request.schedule_for,
-            "due_at": due_at,
-            "created_at": now,
-            "updated_at": now,
-        },
-    )
-    order_items.insert_items(tx, order, prepared.items, now=now)
+    """The order with its items, its hold, its first facts, and the job that ends its review."""
+    leads_fee = draft.lead_search_result.cents if draft.lead_search_result else 0
+    total_cents = reached.total_cents + leads_fee + reached.gift_total
+    values = {
+        **_request_values(draft.request),
+        **_draft_values(draft),
+        "account_id": caller.account_id,
+        "mode": caller.mode,
+        "status": OrderStatus.REVIEWING.value,
+        "front_file_id": files.front,
+        "background_file_id": files.background,
+        "pages_file_id": files.pages,
+        "logo_file_id": files.logo,
+        "audience_pending": bool(draft.request.mailing_list_ids),
+        "total_estimated_recipients": reached.mailed_items,
+        "recipient_count": len(new_items) + reached.listed_people,
+        **order_items.count_by_status(new_items),
+        "authorization_total": total_cents,
+        "order_total": reached.total_cents,
+        "leads_fee": leads_fee,
+        "gift_total": reached.gift_total,
+        "warnings": [*draft.warnings, *reached.warnings],
+        "due_at": due_at,
+        "created_at": now,
+        "updated_at": now,
+    }
+    order = order_items.insert_order(tx, values)
+    order_items.insert_items(tx, order, new_items, now=now)
     if needs_credit:
-        credit.require_credit(tx, caller.account_id, caller.mode, cents=prepared.total_cents)
+        credit.require_credit(tx, caller.account_id, caller.mode, cents=total_cents)
     ledger.authorize_order(
         tx,
         account_id=caller.account_id,
-        sub_account_id=request.sub_account_id,
+        sub_account_id=draft.request.sub_account_id,
         mode=caller.mode,
         order_id=order.id,
-        cents=prepared.total_cents,
+        cents=total_cents,
         now=now,
     )
     events.record_order_status_change(tx, [order.id], previous=None, now=now)
@@ -157,23 +201,90 @@ def insert_order(
     return order
 
 
-def cancel_order(tx: Tx, order_id: int, *, now: datetime) -> Order:
-    """Stop an order before it is made, and give the money back. Against the press, one side wins."""
-    order = order_items.read_order(tx, order_id, locked=True)
-    if not order.is_cancellable:
-        raise Refused(f"This order can no longer be cancelled: it is {order.status.display}.")
-    stop_order(tx, order, new_status=OrderStatus.CANCELLED, reason="Order cancelled", now=now)
-    return order_items.read_order(tx, order_id)
+def _request_values(request: ResolvedRequest) -> dict[str, Any]:
+    gift = request.gift
+    return {
+        **{name: getattr(request, name) for name in REQUEST_COLUMNS},
+        "type": request.type,
+        "piece": request.piece,
+        "mailing_list_ids": list(request.mailing_list_ids),
+        "notification_emails": list(request.notification_emails),
+        "front_image_url": request.front.url if request.front else None,
+        "background_url": request.background.url if request.background else None,
+        "pages_url": request.pages.url if request.pages else None,
+        "branding": asdict(request.brand) if request.brand else None,
+        "giftcard_brand": gift.brand if gift else None,
+        "giftcard_title": gift.title if gift else None,
+        "giftcard_accent": gift.accent if gift else None,
+        "giftcard_amount": gift.cents if gift else None,
+        "landing_page_url": gift.landing_page_url if gift else None,
+    }
 
 
-def stop_order(tx: Tx, order: Order, *, new_status: OrderStatus, reason: str, now: datetime) -> None:
-    """End an order, which is locked, of which nothing is made yet: its pieces fail, and the money goes back.
+def _draft_values(draft: OrderDraft) -> dict[str, Any]:
+    return_address, sender = draft.return_address, draft.design.sender
+    return {
+        "return_name": return_address.name,
+        "return_address": return_address.address,
+        "return_address2": return_address.address2,
+        "return_city": return_address.city,
+        "return_province": return_address.province,
+        "return_postal_code": return_address.postal_code,
+        "sender_name": sender.name,
+        "sender_company": sender.company,
+        "creative_key": draft.creative_key,
+        "lowest_dpi": draft.lowest_dpi,
+        "lowest_contrast": draft.lowest_contrast,
+    }
 
-    One fact of the order tells it for all its pieces.
-    """
-    order_items.change_status(tx, [order.id], expected=[order.status], new_status=new_status, now=now)
-    failed_values = {"status": ItemStatus.FAILED.value, "failure": reason, "updated_at": now}
-    tx.execute(FAIL_PROCESSING_ITEMS.where(items.c.order_id == order.id).values(**failed_values))
-    tx.execute(STOP_ORDER, {"order_id": order.id})
-    ledger.release_order_hold(tx, order.id, now=now)
-    events.record_order_status_change(tx, [order.id], previous=order.status.value, now=now)
+
+def _buy_leads(
+    tx: Tx, caller: Caller, encryptor: Encryptor | None, draft: OrderDraft, *, mails_at: datetime, now: datetime
+) -> tuple[OrderDraft, MailingList | None]:
+    """The draft as one to a list, where it is one to those whom a search has found. Whoever was sent the same
+    while it was prepared is not bought: nobody pays for a record that no piece goes to."""
+    request = draft.request
+    if draft.lead_search_result is None or request.radius_search is None:
+        return draft, None
+    assert encryptor is not None, "whoever buys people for an order has a sealer for their list's key"
+    audience.lock_creative(tx, draft.audience_criteria(caller, mails_at=mails_at))
+    repeated_positions = find_repeats(draft, caller, mails_at=mails_at)(tx, draft.lead_search_result.people)
+    new_leads = draft.lead_search_result.without(
+        {draft.lead_search_result.people[position - 1].address_key for position in repeated_positions}
+    )
+    if not new_leads.people:
+        raise NoMatch(RECENTLY_MAILED_ALL)
+    mailing_list = lead_service.create_lead_list(
+        tx, caller, encryptor, request.radius_search, sub_account_id=request.sub_account_id, now=now
+    )
+    lead_service.add_to_list(tx, mailing_list, new_leads, now=now)
+    return replace(
+        draft, lead_search_result=new_leads, request=replace(request, mailing_list_ids=[mailing_list.id])
+    ), mailing_list
+
+
+def _lock_references(tx: Tx, draft: OrderDraft) -> None:
+    """What was looked up may have gone, or changed hands, meanwhile; from here on it stays."""
+    sub_account_id, errors = draft.request.sub_account_id, FieldErrors()
+    if sub_account_id is not None:
+        require_sub_account(tx, sub_account_id)
+    read_usable_lists(tx, draft.request.mailing_list_ids, sub_account_id, errors, locked=True)
+    if draft.request.gift is not None:
+        errors |= validation.check_giftcard(tx, draft.request.gift)
+    if errors:
+        raise Invalid(errors)
+
+
+def _build_items(draft: OrderDraft, people: Sequence[Person], personal_files: PersonalFiles) -> list[NewItem]:
+    """Each with a price and its short code. The refused are free, and have no paper to put a code on."""
+    no_files = (None, None)
+    return [
+        NewItem(
+            person,
+            0 if person.refusal else draft.tariff.unit_cents(person.country) or 0,
+            None if person.refusal else new_short_code(),
+            *personal_files.get(index, no_files),
+            draft.request.mailing_list_id,
+        )
+        for index, person in enumerate(people)
+    ]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
-from quillpost.orders.models import GiftcardChoice, Item, Order, OrderBranding, OrderRequest
+from quillpost.orders.models import GiftcardChoice, Item, Order, OrderBranding, ResolvedRequest
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.recipients.rules import Person
 from quillpost.rendering import models as rendering_models
@@ -33,7 +33,7 @@ class DesignKey(NamedTuple):
 
 
 def build_design(
-    source: OrderRequest | Order,
+    source: ResolvedRequest | Order,
     *,
     sender: rendering_models.SenderName,
     return_address: rendering_models.ReturnAddress,
@@ -110,7 +110,10 @@ def build_designs(
     }
 
 
-def build_addressee(recipient: Person | Item, *, or_current_resident: bool = False) -> rendering_models.Addressee:
+def build_addressee(
+    recipient: Person | Item, source: ResolvedRequest | Order | None = None
+) -> rendering_models.Addressee:
+    """The recipient as their piece has them; of an order that says so, "or current resident"."""
     return rendering_models.Addressee(
         name=recipient.name,
         company=recipient.company,
@@ -125,7 +128,7 @@ def build_addressee(recipient: Person | Item, *, or_current_resident: bool = Fal
         dob=recipient.dob.isoformat() if recipient.dob else None,
         anniversary=recipient.anniversary.isoformat() if recipient.anniversary else None,
         custom=recipient.custom,
-        or_current_resident=or_current_resident,
+        or_current_resident=source is not None and source.append_or_current_resident,
         standard=recipient.standard,
     )
 
@@ -135,7 +138,7 @@ def build_copy(
 ) -> rendering_models.Copy:
     """The item as one piece of paper; `opt_out` stands before its code on the line about no more mail. A
     `claim` is the way to the card that it brings."""
-    recipient = build_addressee(item, or_current_resident=order.append_or_current_resident)
+    recipient = build_addressee(item, order)
     return rendering_models.Copy(
         item_id=item.id,
         design=DesignKey.for_item(item, order),
@@ -170,14 +173,14 @@ SPECIMEN_TRACKING = "00310999999000000000"
 
 def build_specimen(
     person: Person,
+    source: ResolvedRequest | None = None,
     *,
-    or_current_resident: bool,
     qr_url: str | None,
     opt_out: str | None,
     claim: rendering_models.GiftcardClaim | None = None,
 ) -> rendering_models.Copy:
     """The piece for one person as a preview shows it."""
-    recipient = build_addressee(person, or_current_resident=or_current_resident)
+    recipient = build_addressee(person, source)
     return rendering_models.Copy(
         item_id=0,
         design=0,

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -12,22 +12,21 @@ from quillpost.accounts.service import SenderProfile
 from quillpost.core.errors import Invalid
 from quillpost.core.ports import Fetcher, FileStore
 from quillpost.orders import designs
-from quillpost.orders.audience import AudienceCriteria, can_repeat
+from quillpost.orders.audience import AudienceCriteria
 from quillpost.orders.images import Artwork, PictureSet, compute_creative_key, recipient_label
 from quillpost.orders.images import fetch_artwork as fetch_artwork_uncached
-from quillpost.orders.models import ContentSource, OrderRequest
-from quillpost.orders.request import ResolvedRequest
+from quillpost.orders.models import ContentSource, ResolvedRequest
+from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.validation import InkContrast, check_ink_contrast
-from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.recipients.rules import NO_PRICE, Person
+from quillpost.recipients.rules import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.images.models import MIN_SHARP_DPI, printed_whole_dpi, resolution_note
 from quillpost.rendering.layout.paragraphs import FIXED_SIZES
 from quillpost.rendering.renderer import Renderer
 from quillpost.rendering.text.variables import has_variables
 
-FetchArtwork = Callable[[Fetcher, FileStore, OrderRequest, Sequence[Person], rendering_models.SenderName], Artwork]
+FetchArtwork = Callable[[Fetcher, FileStore, ResolvedRequest, Sequence[Person], rendering_models.SenderName], Artwork]
 
 BLANK_MESSAGE_WARNING = "The message is blank: nothing is written over the custom background."
 
@@ -45,11 +44,11 @@ class OrderDraft:
     of the softest of them, if any looks soft, and `lowest_contrast` that of the ink where it is hard to read.
     `lead_search_result` are the people of its radius search, to be bought.
     `cards_in_stock` is how many of its gift cards there are, where they are not made as they are wanted.
-    `readiness_gaps` is what its sender is told where live mail cannot be printed yet. No order keeps either: both
+    `pause_warnings` is what its sender is told where live mail cannot be printed yet. No order keeps either: both
     may be mended before its review ends, which looks again.
     """
 
-    request: OrderRequest
+    request: ResolvedRequest
     people: list[Person]
     tariff: Tariff
     return_address: rendering_models.ReturnAddress
@@ -61,25 +60,18 @@ class OrderDraft:
     lowest_contrast: float | None = None
     lead_search_result: LeadSearchResult | None = None
     cards_in_stock: int | None = None
-    readiness_gaps: Sequence[str] = ()
+    pause_warnings: Sequence[str] = ()
 
     def audience_criteria(self, caller: Caller, *, mails_at: datetime) -> AudienceCriteria:
         """Whom it would reach, mailed then."""
-        return AudienceCriteria(
-            account_id=caller.account_id,
-            sub_account_id=self.request.sub_account_id,
-            mode=caller.mode,
-            list_ids=self.request.mailing_list_ids,
-            creative_key=self.creative_key,
-            allow_duplicates=can_repeat(self.request.type, allow_duplicates=self.request.allow_duplicates),
-            mails_at=mails_at,
-            tariff=self.tariff,
+        return AudienceCriteria.for_request(
+            caller, self.request, creative_key=self.creative_key, mails_at=mails_at, tariff=self.tariff
         )
 
 
 def prepare_draft(
-    resolved: ResolvedRequest,
-    request: OrderRequest,
+    resolved: ResolvedOrder,
+    request: ResolvedRequest,
     people: list[Person],
     *,
     caller: Caller,
@@ -100,9 +92,7 @@ def prepare_draft(
         return_address=return_address,
         indicia=indicia,
     )
-    addressees = [
-        designs.build_addressee(person, or_current_resident=request.append_or_current_resident) for person in people
-    ]
+    addressees = [designs.build_addressee(person, request) for person in people]
     written_message = check_fit(
         renderer,
         design,
@@ -137,7 +127,7 @@ def prepare_draft(
     )
 
 
-def choose_return_address(request: OrderRequest, sender: SenderProfile) -> rendering_models.ReturnAddress:
+def choose_return_address(request: ResolvedRequest, sender: SenderProfile) -> rendering_models.ReturnAddress:
     """The call's own, whole, or else the sender's."""
     if request.return_address.address is not None:
         return request.return_address
@@ -151,7 +141,7 @@ def choose_return_address(request: OrderRequest, sender: SenderProfile) -> rende
     )
 
 
-def _check_prices(people: list[Person], tariff: Tariff, request: OrderRequest) -> None:
+def _check_prices(people: list[Person], tariff: Tariff, request: ResolvedRequest) -> None:
     errors: dict[str, list[str]] = {}
     for index, person in enumerate(people):
         if tariff.unit_cents(person.country) is None:
@@ -253,7 +243,7 @@ def _field_label(source: ContentSource | None, kind: str) -> str:
 
 
 def _check_ink(
-    renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: OrderRequest
+    renderer: Renderer, design: rendering_models.Design, artwork: Artwork, request: ResolvedRequest
 ) -> InkContrast:
     """How well the handwriting stands out from what lies under it."""
     layout = renderer.products[design.product]
@@ -276,7 +266,7 @@ def _lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Ar
     return min((dpi for dpi in resolutions if dpi < MIN_SHARP_DPI), default=None)
 
 
-def _page_warnings(artwork: Artwork, request: OrderRequest) -> list[str]:
+def _page_warnings(artwork: Artwork, request: ResolvedRequest) -> list[str]:
     notes = artwork.pages.notes if artwork.pages else ()
     warnings = [f"{request.pages.field}: {note}" for note in notes if request.pages]
     if "message" in request.unused_fields:
@@ -328,90 +318,3 @@ def _list_chars(chars: list[str]) -> str:
     labels = [f"{char} ({unicodedata.name(char, 'unnamed').lower()})" for char in chars[:5]]
     more = f" and {len(chars) - 5} more" if len(chars) > 5 else ""
     return ", ".join(labels) + more
-
-
-EMPTY_MESSAGE = "The message is empty for this recipient."
-
-
-def prepare_draft_with_refusals(
-    resolved: ResolvedRequest,
-    request: OrderRequest,
-    people: Sequence[Person],
-    *,
-    caller: Caller,
-    renderer: Renderer,
-    fetcher: Fetcher,
-    store: FileStore,
-    indicia: tuple[str, ...],
-) -> OrderDraft:
-    """As `prepare_draft` does it; those who cannot be mailed come last, each with the reason.
-
-    Its pictures are the same for everyone: no place among the people matters to them.
-    """
-
-    def prepare_for(recipients: list[Person]) -> OrderDraft:
-        return prepare_draft(
-            resolved,
-            request,
-            recipients,
-            caller=caller,
-            renderer=renderer,
-            fetcher=fetcher,
-            store=store,
-            indicia=indicia,
-        )
-
-    checked_people = [replace(person, refusal=_find_refusal(person, resolved.tariff)) for person in people]
-    mailable, refused = _split_by_refusal(checked_people)
-    try:
-        draft = prepare_for(mailable)
-    except Invalid:
-        # Only now is it worth asking whose words or address it is.
-        mailable, misfits = _split_by_refusal(_refuse_misfits(resolved, request, mailable, renderer, indicia))
-        if not misfits:
-            raise
-        draft, refused = prepare_for(mailable), [*misfits, *refused]
-    return replace(draft, people=[*mailable, *refused])
-
-
-def _split_by_refusal(people: Sequence[Person]) -> tuple[list[Person], list[Person]]:
-    return [person for person in people if not person.refusal], [person for person in people if person.refusal]
-
-
-def _find_refusal(person: Person, tariff: Tariff) -> str | None:
-    if person.address is None:
-        return NO_ADDRESS
-    if not person.can_be_mailed:
-        return INCOMPLETE_ADDRESS
-    if person.deliverability == UNDELIVERABLE:
-        return person.reasons[0]
-    return NO_PRICE.format(person.country) if tariff.unit_cents(person.country) is None else None
-
-
-def _refuse_misfits(
-    resolved: ResolvedRequest,
-    request: OrderRequest,
-    people: Sequence[Person],
-    renderer: Renderer,
-    indicia: tuple[str, ...],
-) -> list[Person]:
-    design = designs.build_design(
-        request,
-        sender=rendering_models.SenderName(resolved.sender.name, resolved.sender.company),
-        return_address=choose_return_address(request, resolved.sender),
-        indicia=indicia,
-    )
-    addressees = [
-        designs.build_addressee(candidate, or_current_resident=request.append_or_current_resident)
-        for candidate in people
-    ]
-    texts = [] if design.pdf_only else renderer.fill_messages(design, addressees)
-    hand = renderer.hands.hand(design.hand)
-    misfits = renderer.find_misfits(
-        design, addressees, qr=request.qrcode_url is not None, messages=texts, find_all=True
-    )
-    refusals = {index: too_long.message for index, too_long in misfits.addresses.items()}
-    refusals |= {index: too_long.message for index, too_long in misfits.messages.items()}
-    if request.message.strip() or request.background is None:
-        refusals |= {index: EMPTY_MESSAGE for index, text in enumerate(texts) if not hand.has_visible_text(text)}
-    return [replace(person, refusal=refusals.get(index)) for index, person in enumerate(people)]

@@ -12,7 +12,7 @@ from quillpost.core.errors import Invalid
 from quillpost.core.ports import Fetcher, FileStore
 from quillpost.core.stored_files import StoredFile
 from quillpost.orders import designs
-from quillpost.orders.models import ContentSource, OrderRequest
+from quillpost.orders.models import ContentSource, ResolvedRequest
 from quillpost.orders.templates.images import (
     FetchedPages,
     FetchedPicture,
@@ -75,7 +75,7 @@ FetchPages = Callable[[Fetcher, FileToFetch], FetchedPages]
 def fetch_artwork(
     fetcher: Fetcher,
     store: FileStore,
-    request: OrderRequest,
+    request: ResolvedRequest,
     people: Sequence[Person],
     sender: SenderName,
     *,
@@ -138,7 +138,7 @@ def _load_pages(
     return fetch_pdf(fetcher, FileToFetch(source.url, source.field, source.part))
 
 
-def compute_creative_key(request: OrderRequest, artwork: Artwork) -> UUID:
+def compute_creative_key(request: ResolvedRequest, artwork: Artwork) -> UUID:
     """Which creative it is, by its content: sent again in other ink it is still the same.
 
     Where each recipient has a picture of their own, the address that names them all stands for them.
@@ -169,7 +169,7 @@ def hash_creative(
 
 
 def fill_urls(
-    url: str, request: OrderRequest, people: Sequence[Person], sender: SenderName
+    url: str, request: ResolvedRequest, people: Sequence[Person], sender: SenderName
 ) -> dict[RecipientIndex, str]:
     """The address for everyone, or with its variables filled for each whose piece will be seen.
 
@@ -197,7 +197,7 @@ def recipient_label(recipient_index: RecipientIndex) -> str:
     return "" if recipient_index is None else f"for recipient {recipient_index}"
 
 
-def preview_recipient_index(request: OrderRequest, people: Sequence[Person]) -> RecipientIndex:
+def preview_recipient_index(request: ResolvedRequest, people: Sequence[Person]) -> RecipientIndex:
     """Whose piece a preview shows: the recipient asked for, or the first who can be mailed.
 
     None: nobody of the call itself can be; the lists may hold someone.

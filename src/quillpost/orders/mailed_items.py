@@ -14,8 +14,8 @@ import structlog
 from quillpost.core import jobs
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, orders
-from quillpost.orders.create import SWEEP_TASK
 from quillpost.orders.items import lock_orders_of_items
+from quillpost.orders.rules import SWEEP_TASK
 from quillpost.orders.status import advance_orders, return_to_printing
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.recipients.verification.ports import AddressQuery, VerifierDown

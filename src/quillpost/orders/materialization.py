@@ -15,13 +15,11 @@ from quillpost.core.database.tables.base import items, orders, recipients
 from quillpost.orders import audience
 from quillpost.orders import items as order_items
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria, lacks_address_parts_sql
-from quillpost.orders.create import SWEEP_TASK
-from quillpost.orders.rules import ItemStatus, OrderStatus
+from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.rules import CUSTOM_FIELDS, Person
 
 log = structlog.get_logger(__name__)
 
-MATERIALIZE_TASK = "orders.materialize"
 ORDERS_PER_RUN = 1_000
 
 SET_ACCOUNT = sa.text("select set_config('app.account_id', :account, true)")
@@ -127,20 +125,8 @@ def _audience_criteria(tx: Tx, order: sa.Row[Any]) -> AudienceCriteria:
     inline_keys_query = sa.select(items.c.address_key).where(
         items.c.order_id == order.id, items.c.status != ItemStatus.FAILED.value
     )
-    return AudienceCriteria(
-        account_id=order.account_id,
-        sub_account_id=order.sub_account_id,
-        mode=order.mode,
-        list_ids=order.mailing_list_ids,
-        creative_key=order.creative_key,
-        allow_duplicates=audience.can_repeat(order.type, allow_duplicates=order.allow_duplicates),
-        mails_at=order.due_at,
-        tariff=read_tariff(
-            tx, type=order.type, size=order.size, mail_class=order.mail_class, on=order.created_at.date()
-        ),
-        inline_keys=list(tx.execute(inline_keys_query).scalars()),
-        order_id=order.id,
-    )
+    tariff = read_tariff(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=order.created_at.date())
+    return AudienceCriteria.for_order(order, tariff=tariff, inline_keys=list(tx.execute(inline_keys_query).scalars()))
 
 
 VARIABLE_FIELDS = {

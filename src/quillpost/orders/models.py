@@ -1,7 +1,7 @@
 """Orders, items, and what a caller asks for."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from typing import Any, Self
 from uuid import UUID
@@ -10,9 +10,21 @@ import sqlalchemy as sa
 
 from quillpost.core.database.tables.base import orders
 from quillpost.core.stored_files import StoredFile
+from quillpost.orders.products import Product
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.leads.rules import LeadSearch
 from quillpost.rendering.models import AddressParts, ReturnAddress, SenderName
+
+FieldErrors = dict[str, list[str]]
+"""What is wrong with a call so far, by field."""
+
+FIELD_ATTRIBUTES = {
+    "message_template": "message_template_id",
+    "image_template": "image_template_id",
+    "handwriting_style": "style",
+    "custom_background_image": "background_url",
+}
+"""Of the fields of a call that are called otherwise here."""
 
 API_METHOD = "api"
 """The method of an order that a program has sent."""
@@ -58,38 +70,45 @@ class GiftcardChoice:
     landing_page_url: str | None = None
 
 
+HANDWRITING_DEFAULTS: dict[str, Any] = {
+    "style": 1,
+    "handwriting_color": "blue",
+    "handwriting_realism": True,
+    "font_size": "auto",
+}
+"""What holds where neither the request nor its message template says."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRequest:
-    """`unused_fields` are the fields of the call that this piece has no use for; `template_pdf_ignored` says that its
-    template is made of a PDF alone, and that the call's own message stands for it. `mailing_list_id` is where its
-    people are, where an automation has chosen them from a list."""
+    """An order as its sender asks for it: None where nothing was said.
 
-    type: str
-    size: str | None
-    piece: str
-    message: str
-    style: int
-    handwriting_color: str
-    handwriting_realism: bool
-    font_size: str
-    message_field: str = "message"
+    A field that is called as a column of `orders` is stored there. `mailing_list_id` is where its people are, where
+    an automation has chosen them from a list.
+    """
+
+    product: Product
+    size: str | None = None
     recipients: Sequence[Mapping[str, str | None]] = ()
     mailing_list_ids: Sequence[int] = ()
     radius_search: LeadSearch | None = None
     sub_account_id: int | None = None
+    message: str | None = None
     message_template_id: int | None = None
     image_template_id: int | None = None
-    front: ContentSource | None = None
-    background: ContentSource | None = None
-    pages: ContentSource | None = None
-    pdf_only: bool = False
-    template_pdf_ignored: bool = False
-    unused_fields: Sequence[str] = ()
-    brand: OrderBranding | None = None
-    logo: ContentSource | None = None
+    front_image_url: str | None = None
+    background_url: str | None = None
+    use_custom_background: bool = True
+    additional_pages_url: str | None = None
+    pdf_only_url: str | None = None
+    giftcard_brand: str | None = None
+    giftcard_amount: int | None = None
+    landing_page_url: str | None = None
+    style: int | None = None
+    handwriting_color: str | None = None
+    handwriting_realism: bool | None = None
+    font_size: str | None = None
     qrcode_url: str | None = None
-    qrcode_field: str = "qrcode_url"
-    qrcode_part: str = ""
     return_address: ReturnAddress = field(default_factory=ReturnAddress)
     mail_class: str = "first"
     append_or_current_resident: bool = False
@@ -100,14 +119,88 @@ class OrderRequest:
     preview_recipient: int | None = None
     method: str = API_METHOD
     mailing_list_id: int | None = None
-    gift: GiftcardChoice | None = None
-    landing_source: ContentSource | None = None
-    """Where the address of the gift's landing page comes from."""
 
     @property
-    def qr_source(self) -> ContentSource:
-        """Where the QR code's address comes from."""
-        return ContentSource(self.qrcode_field, self.qrcode_url, part=self.qrcode_part)
+    def type(self) -> str:
+        return self.product.order_type(self.size)
+
+    @property
+    def piece(self) -> str:
+        """The name of its layout."""
+        return self.product.layout_name(self.size)
+
+    @property
+    def own_message(self) -> str | None:
+        return self.message if self.message and self.message.strip() else None
+
+    def handwriting(self) -> dict[str, Any]:
+        """What it says of how it is written."""
+        return {name: value for name in HANDWRITING_DEFAULTS if (value := getattr(self, name)) is not None}
+
+    def without(self, field_names: Sequence[str]) -> tuple[Self, list[str]]:
+        """The request as if it said nothing of these fields of the call, and those of which it said something."""
+        empty_request = OrderRequest(product=self.product)
+        attributes = {name: FIELD_ATTRIBUTES.get(name, name) for name in field_names}
+        normalized = replace(self, message=self.own_message)
+        used_fields = [
+            name
+            for name, attribute in attributes.items()
+            if getattr(normalized, attribute) != getattr(empty_request, attribute)
+        ]
+        empty_values = {attributes[name]: getattr(empty_request, attributes[name]) for name in used_fields}
+        return replace(self, **empty_values), used_fields
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedRequest(OrderRequest):
+    """A request with its templates, lists and sub account looked up: nothing is left to be said.
+
+    `message_field` is the field of the call that its message comes from. `unused_fields` are the fields of the call
+    that this product has no use for; `template_pdf_ignored` says that its template is made of a PDF alone, and that
+    the call's own message stands for it.
+    """
+
+    message: str
+    style: int
+    handwriting_color: str
+    handwriting_realism: bool
+    font_size: str
+    message_field: str = "message"
+    front: ContentSource | None = None
+    background: ContentSource | None = None
+    pages: ContentSource | None = None
+    pdf_only: bool = False
+    template_pdf_ignored: bool = False
+    unused_fields: Sequence[str] = ()
+    brand: OrderBranding | None = None
+    logo: ContentSource | None = None
+    qr_source: ContentSource = ContentSource("qrcode_url")
+    gift: GiftcardChoice | None = None
+    landing_source: ContentSource | None = None
+    """Where the URL of the gift's landing page comes from."""
+
+    @classmethod
+    def of(cls, source: "OrderRequest | Order", **values: Any) -> Self:
+        """All that the source says by the same names, and these."""
+        names = {f.name for f in fields(cls)} & {f.name for f in fields(source)}
+        return cls(**{name: getattr(source, name) for name in names} | values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """An order that is sent again: to these recipients, or else to all whom it went to."""
+
+    order_id: int
+    recipients: Sequence[Mapping[str, str | None]] | None = None
+    schedule_for: datetime | None = None
+    metadata: str | None = None
+    copy_metadata: bool = False
+    allow_duplicates: bool = False
+
+    @classmethod
+    def for_one(cls, order_id: int, recipient: Mapping[str, str | None]) -> Self:
+        """The same once more to somebody who has had it."""
+        return cls(order_id=order_id, recipients=[recipient], copy_metadata=True, allow_duplicates=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

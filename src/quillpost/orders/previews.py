@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.core.database import Database, Tx
+from quillpost.core.database import Database
 from quillpost.core.errors import Invalid
 from quillpost.core.stored_files import FileStorage, PendingFile
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders import audience, designs
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.images import RecipientIndex, preview_recipient_index
-from quillpost.orders.models import OrderRequest
+from quillpost.orders.models import ResolvedRequest
 from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.recipients.rules import Person
 from quillpost.rendering.images.limits import UnprintableArt
@@ -42,7 +42,7 @@ def draw_preview(
 
 
 @contextmanager
-def blame_drawing_on_field(request: OrderRequest) -> Iterator[None]:
+def blame_drawing_on_field(request: ResolvedRequest) -> Iterator[None]:
     """What takes too much to be drawn is refused by the field that brought it: what a PDF draws can be
     anything, and a picture only large."""
     try:
@@ -72,7 +72,7 @@ def build_preview_copy(
     )
     copy = designs.build_specimen(
         person,
-        or_current_resident=request.append_or_current_resident,
+        request,
         qr_url=f"{qr_base}/q/{PREVIEW_CODE}" if request.qrcode_url else None,
         opt_out=f"{opt_out}{PREVIEW_CODE}" if opt_out else None,
         claim=designs.build_specimen_claim(request.gift, qr_base=qr_base),
@@ -89,27 +89,11 @@ def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: 
     }
 
 
-def record_previews(
-    tx: Tx,
-    storage: FileStorage,
-    caller: Caller,
-    draft: OrderDraft,
-    pending_files: Mapping[str, PendingFile],
-    *,
-    now: datetime,
-) -> None:
-    """A preview leaves its pictures, and nothing else."""
-    sub_account_id = draft.request.sub_account_id
-    storage.record_files(
-        tx, list(pending_files.values()), account_id=caller.account_id, sub_account_id=sub_account_id, now=now
-    )
-
-
 def _choose_preview_recipient(
     db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
 ) -> tuple[RecipientIndex, Person]:
     """Whose piece it is. One who had the same lately may be shown it again: nothing is mailed."""
-    criteria = replace(draft.audience_criteria(caller, mails_at=now), allow_duplicates=True)
+    criteria = draft.audience_criteria(caller, mails_at=now).with_repeats()
     with db.transaction(build_tenant(caller)) as tx:
         people = audience.refuse_inline_people(tx, draft.people, criteria, lock=False)
         recipient_index = preview_recipient_index(draft.request, people)

@@ -170,5 +170,10 @@ def check_required_fields(product: Product, supplied: SuppliedFields) -> Mapping
     return messages
 
 
+def find_product(order_type: str) -> Product:
+    """The product of an order of this type."""
+    return next(product for product in PRODUCTS if order_type in (product.name, product.order_type("6x11")))
+
+
 def format_type(type_: str, size: str | None) -> str:
     return DISPLAY_TYPES[type_, size]

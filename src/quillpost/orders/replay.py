@@ -1,7 +1,7 @@
 """Sending an order again: its creative as it was, to the same people or to others."""
 
-from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Mapping
+from datetime import date
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,8 +18,17 @@ from quillpost.orders import items as order_items
 from quillpost.orders import validation
 from quillpost.orders.images import BACKGROUND_FIELD, FRONT_FIELD, PAGES_FIELD
 from quillpost.orders.materialization import longest_on_lists
-from quillpost.orders.models import AUTOMATION_METHOD, ContentSource, Item, Order, OrderRequest
-from quillpost.orders.request import ResolvedRequest
+from quillpost.orders.models import (
+    API_METHOD,
+    AUTOMATION_METHOD,
+    ContentSource,
+    Item,
+    Order,
+    ReplayRequest,
+    ResolvedRequest,
+)
+from quillpost.orders.products import find_product
+from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.recipients.rules import CUSTOM_FIELDS, TEXT_FIELDS
@@ -30,60 +39,34 @@ RecipientRow = Mapping[str, str | None]
 UNMAILED_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 
 
-def resolve_replay(
-    tx: Tx,
-    caller: Caller,
-    order_id: int,
-    *,
-    recipients: Sequence[RecipientRow] | None,
-    schedule_for: datetime | None,
-    metadata: str | None,
-    copy_metadata: bool,
-    allow_duplicates: bool,
-    price_date: date,
-) -> ResolvedRequest:
-    """The wish of an order that was mailed. `recipients` take the place of all whom it went to."""
-    order = order_items.read_order(tx, order_id)
+def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date: date) -> ResolvedOrder:
+    """The request of an order that was mailed."""
+    order = order_items.read_order(tx, replay.order_id)
     _require_mailed(order)
     _require_pictures(tx, order)
     _require_gift(tx, order)
     if order.sub_account_id is not None:
         require_sub_account(tx, order.sub_account_id)
-    lists = [] if recipients is not None else read_lists(tx, order.mailing_list_ids)
+    lists = [] if replay.recipients is not None else read_lists(tx, order.mailing_list_ids)
     list_ids = [mailing_list.id for mailing_list in lists]
-    storage = find_order_files(tx, order.id)
+    files = find_order_files(tx, order.id)
     variables = {slot.name for slot in compile_template(order.message).slots}
-    request = OrderRequest(
-        type=order.type,
-        size=order.size,
-        piece=order.piece,
-        message=order.message,
-        style=order.style,
-        handwriting_color=order.handwriting_color,
-        handwriting_realism=order.handwriting_realism,
-        font_size=order.font_size,
-        recipients=_read_inline_recipients(tx, order) if recipients is None else recipients,
+    request = ResolvedRequest.of(
+        order,
+        product=find_product(order.type),
+        method=API_METHOD,
+        recipients=_read_inline_recipients(tx, order) if replay.recipients is None else replay.recipients,
         mailing_list_ids=list_ids,
-        sub_account_id=order.sub_account_id,
-        message_template_id=order.message_template_id,
-        image_template_id=order.image_template_id,
-        front=_build_source(FRONT_FIELD, order.front_image_url, order.front_file_id, storage),
-        background=_build_source(BACKGROUND_FIELD, order.background_url, order.background_file_id, storage),
-        pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, storage),
-        pdf_only=order.pdf_only,
-        brand=order.brand,
-        logo=_build_source("sub_account_id", None, order.logo_file_id, storage),
-        qrcode_url=order.qrcode_url,
-        return_address=order.return_address,
-        mail_class=order.mail_class,
-        append_or_current_resident=order.append_or_current_resident,
-        allow_duplicates=allow_duplicates,
-        notification_emails=order.notification_emails,
-        metadata=order.metadata if copy_metadata else metadata,
-        schedule_for=schedule_for,
-        gift=order.gift,
+        front=_build_source(FRONT_FIELD, order.front_image_url, order.front_file_id, files),
+        background=_build_source(BACKGROUND_FIELD, order.background_url, order.background_file_id, files),
+        pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, files),
+        logo=_build_source("sub_account_id", None, order.logo_file_id, files),
+        qr_source=ContentSource("qrcode_url", order.qrcode_url),
+        metadata=order.metadata if replay.copy_metadata else replay.metadata,
+        schedule_for=replay.schedule_for,
+        allow_duplicates=replay.allow_duplicates,
     )
-    return ResolvedRequest(
+    return ResolvedOrder(
         request,
         account_service.read_sender(tx, caller, order.sub_account_id),
         read_tariff(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=price_date),
@@ -143,9 +126,9 @@ def recipient_row(item: Item) -> RecipientRow:
 
 
 def _build_source(
-    field: str, url: str | None, file_id: UUID | None, storage: Mapping[UUID, StoredFile]
+    field: str, url: str | None, file_id: UUID | None, files: Mapping[UUID, StoredFile]
 ) -> ContentSource | None:
     """What was printed, from the shelf; only pictures that differ from one to the next are fetched again."""
     if url is not None and has_variables(url):
         return ContentSource(field, url)
-    return None if file_id is None else ContentSource(field, url, storage[file_id])
+    return None if file_id is None else ContentSource(field, url, files[file_id])

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
+SWEEP_TASK, MATERIALIZE_TASK = "fulfillment.sweep_due_orders", "orders.materialize"
+"""The tasks that take orders whose review has ended, and that make items of the people of an order's lists. They live
+above, so they are known by name alone."""
+
 
 class OrderStatus(StrEnum):
     REVIEWING = "reviewing"

@@ -16,9 +16,8 @@ from quillpost.orders.giftcards.rules import (
     unknown_brand_error,
 )
 from quillpost.orders.images import RecipientIndex, recipient_label
-from quillpost.orders.models import ContentSource, GiftcardChoice, OrderRequest
+from quillpost.orders.models import ContentSource, FieldErrors, GiftcardChoice, OrderRequest, ResolvedRequest
 from quillpost.orders.products import GIFTCARD
-from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.orders.templates.rules import (
     MAX_URL_LENGTH,
@@ -41,12 +40,12 @@ MAX_PERSONAL_PICTURES = 50
 
 
 def validate_request(
-    request: OrderRequest,
+    request: ResolvedRequest,
     *,
     styles: Mapping[int, Style],
     check_url: CheckUrl,
     known_errors: Mapping[str, Sequence[str]],
-) -> tuple[OrderRequest, list[Person]]:
+) -> tuple[ResolvedRequest, list[Person]]:
     """The wish in its final form and its people; or `Invalid` with what was known and all that is found."""
     errors = {field: list(messages) for field, messages in known_errors.items()}
     _check_variables(request, errors)
@@ -64,7 +63,7 @@ def validate_request(
     return replace(request, handwriting_color=color), people
 
 
-def _list_sources(request: OrderRequest) -> Iterator[tuple[ContentSource, str, bool]]:
+def _list_sources(request: ResolvedRequest) -> Iterator[tuple[ContentSource, str, bool]]:
     """What the wish names by address: with the address, and whether it is a picture."""
     for source, is_picture in (
         (request.front, True),
@@ -78,7 +77,7 @@ def _list_sources(request: OrderRequest) -> Iterator[tuple[ContentSource, str, b
             yield source, source.url, is_picture
 
 
-def _check_urls(request: OrderRequest, people: Sequence[Person], check_url: CheckUrl, errors: FieldErrors) -> None:
+def _check_urls(request: ResolvedRequest, people: Sequence[Person], check_url: CheckUrl, errors: FieldErrors) -> None:
     """Each URL as it will be used. Where people are at fault, what would be filled with their words waits."""
     for source, url, is_picture in _list_sources(request):
         message = _url_error(url, request, people, check_url, is_picture=is_picture)
@@ -89,7 +88,7 @@ def _check_urls(request: OrderRequest, people: Sequence[Person], check_url: Chec
 
 
 def _url_error(
-    url: str, request: OrderRequest, people: Sequence[Person], check_url: CheckUrl, *, is_picture: bool
+    url: str, request: ResolvedRequest, people: Sequence[Person], check_url: CheckUrl, *, is_picture: bool
 ) -> str | None:
     if not has_variables(url):
         return check_url(url)
@@ -107,7 +106,7 @@ def _url_error(
     return None
 
 
-def _personal_url_error(request: OrderRequest, *, is_picture: bool) -> str | None:
+def _personal_url_error(request: ResolvedRequest, *, is_picture: bool) -> str | None:
     """What a recipient of their own may have is a picture, and it is fetched while the caller waits."""
     if not is_picture:
         return "It is the same for everyone: its URL takes no variables."
@@ -118,7 +117,7 @@ def _personal_url_error(request: OrderRequest, *, is_picture: bool) -> str | Non
     return None
 
 
-def _check_variables(request: OrderRequest, errors: FieldErrors) -> None:
+def _check_variables(request: ResolvedRequest, errors: FieldErrors) -> None:
     checks = [(ContentSource(request.message_field), variables_error(request.message))]
     checks += [(source, url_variables_error(url)) for source, url, _ in _list_sources(request)]
     for source, message in checks:
@@ -215,15 +214,15 @@ BRAND_FIELD, AMOUNT_FIELD, LANDING_PAGE_FIELD, MESSAGE_TEMPLATE_FIELD = (
 
 
 def choose_giftcard(
-    tx: Tx, send_request: SendRequest, message_template: MessageTemplate | None, errors: FieldErrors
+    tx: Tx, request: OrderRequest, message_template: MessageTemplate | None, errors: FieldErrors
 ) -> GiftcardChoice | None:
     """The card as the catalogue has it; whatever is wrong with the choice is one more fault."""
-    if send_request.product != GIFTCARD:
+    if request.product != GIFTCARD:
         return None
     offered_brands = brands.list_offered_brands(tx)
     brand, cents = (
-        _choose_brand(send_request, message_template, offered_brands, errors),
-        _choose_amount(send_request, message_template),
+        _choose_brand(request, message_template, offered_brands, errors),
+        _choose_amount(request, message_template),
     )
     if cents is None:
         message = f"Say what each card is worth, in cents. {amount_choices_text(brand) if brand else ''}".strip()
@@ -231,23 +230,23 @@ def choose_giftcard(
     if brand is None or cents is None:
         return None
     if amount_message := amount_error(cents, brand):
-        is_from_request = send_request.giftcard_amount is not None
+        is_from_request = request.giftcard_amount is not None
         _add_giftcard_error(
             AMOUNT_FIELD if is_from_request else MESSAGE_TEMPLATE_FIELD,
             amount_message,
             "" if is_from_request else AMOUNT_FIELD,
             errors,
         )
-    landing_source = landing_page_source(send_request, message_template)
+    landing_source = landing_page_source(request, message_template)
     return GiftcardChoice(brand.code, brand.title, brand.accent, cents, landing_source.url if landing_source else None)
 
 
-def landing_page_source(send_request: SendRequest, message_template: MessageTemplate | None) -> ContentSource | None:
+def landing_page_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
     """Which page whoever has the piece must visit before they redeem its card."""
-    if send_request.product != GIFTCARD:
+    if request.product != GIFTCARD:
         return None
-    if send_request.landing_page_url:
-        return ContentSource(LANDING_PAGE_FIELD, send_request.landing_page_url)
+    if request.landing_page_url:
+        return ContentSource(LANDING_PAGE_FIELD, request.landing_page_url)
     if message_template is not None and message_template.landing_page_url:
         return ContentSource(
             MESSAGE_TEMPLATE_FIELD, message_template.landing_page_url, part=f"its {LANDING_PAGE_FIELD}"
@@ -266,18 +265,18 @@ def check_giftcard(tx: Tx, gift: GiftcardChoice) -> FieldErrors:
 
 
 def _choose_brand(
-    send_request: SendRequest,
+    request: OrderRequest,
     message_template: MessageTemplate | None,
     offered_brands: list[GiftcardBrand],
     errors: FieldErrors,
 ) -> GiftcardBrand | None:
     template_code = message_template.giftcard_brand_code if message_template is not None else None
-    code = send_request.giftcard_brand or template_code
+    code = request.giftcard_brand or template_code
     if code is None:
         errors.setdefault(BRAND_FIELD, []).append(f"Say whose card it is. {brand_choices_text(offered_brands)}")
         return None
     brand = find_offered_brand(code, offered_brands)
-    if brand is None and send_request.giftcard_brand:
+    if brand is None and request.giftcard_brand:
         _add_giftcard_error(BRAND_FIELD, unknown_brand_error(code, offered_brands), "", errors)
     elif brand is None:
         _add_giftcard_error(
@@ -286,9 +285,9 @@ def _choose_brand(
     return brand
 
 
-def _choose_amount(send_request: SendRequest, message_template: MessageTemplate | None) -> int | None:
-    if send_request.giftcard_amount is not None:
-        return send_request.giftcard_amount
+def _choose_amount(request: OrderRequest, message_template: MessageTemplate | None) -> int | None:
+    if request.giftcard_amount is not None:
+        return request.giftcard_amount
     return message_template.giftcard_amount if message_template is not None else None
 
 

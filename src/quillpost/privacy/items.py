@@ -14,7 +14,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import CUSTOM_COLUMNS, PERSON_COLUMNS, items
 from quillpost.core.database.tables.print_room import prints
 from quillpost.orders.giftcards.returns import ITEM_FAILED
-from quillpost.orders.service import DOUBT_WARNING_TEXT
+from quillpost.orders.pricing import DOUBT_WARNING_TEXT
 from quillpost.privacy import files
 
 PERSONAL_COLUMNS = (

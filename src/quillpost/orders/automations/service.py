@@ -10,8 +10,8 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import Automation
-from quillpost.orders.request import read_usable_lists
-from quillpost.orders.requests import FieldErrors
+from quillpost.orders.models import FieldErrors
+from quillpost.orders.resolution import read_usable_lists
 from quillpost.orders.templates.service import find_image_template, find_message_template
 
 LIST_REQUIRED = "Give the list whose people are mailed: only an automation on scans may go without."

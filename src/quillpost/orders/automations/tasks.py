@@ -19,9 +19,9 @@ from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.drafts import AutomationContext, prepare_draft, resolve_send
 from quillpost.orders.automations.queries import COLUMNS, Automation, DueRecipient, read_automation_row
+from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.materialization import SET_ACCOUNT
-from quillpost.orders.service import OrderFiles
 
 log = structlog.get_logger(__name__)
 
@@ -141,17 +141,17 @@ _HAS_DUE = sa.exists().where(automation_due.c.automation_id == automations.c.id)
 def send_due(context: AutomationContext) -> None:
     """Serve every automation for which somebody waits, the one that waited longest first, until none is
     left. Each time round one sends, or is put off: so this ends."""
-    while (automation := _claim_next(context, now=context.clock())) is not None:
-        now = context.clock()
+    while (automation := _claim_next(context, now=context.orders.clock())) is not None:
+        now = context.orders.clock()
         try:
             _process(context, automation, now=now)
         except Unavailable:
             raise
         except QuillpostError as refusal:
-            record_failure(context.db, automation, error_message(refusal), now=now)
+            record_failure(context.orders.db, automation, error_message(refusal), now=now)
         except Exception as error:  # one account's automation must not stop all the others
             log.exception("automations.send_crashed", automation=automation.id, error=type(error).__name__)
-            record_failure(context.db, automation, INTERNAL_ERROR, now=now)
+            record_failure(context.orders.db, automation, INTERNAL_ERROR, now=now)
 
 
 def _claim_next(context: AutomationContext, *, now: datetime) -> Automation | None:
@@ -165,7 +165,7 @@ def _claim_next(context: AutomationContext, *, now: datetime) -> Automation | No
         .scalar_subquery()
     )
     statement = sa.update(automations).where(automations.c.id == next_id).values(next_at=now + rules.LEASE_DURATION)
-    with context.db.system_transaction() as tx:
+    with context.orders.db.system_transaction() as tx:
         row = tx.execute(statement.returning(*COLUMNS)).first()
     return None if row is None else read_automation_row(row)
 
@@ -173,7 +173,7 @@ def _claim_next(context: AutomationContext, *, now: datetime) -> Automation | No
 def _process(context: AutomationContext, automation: Automation, *, now: datetime) -> None:
     caller = Caller(automation.account_id, automation.mode)
     today = rules.local_date(now, context.zone)
-    with context.db.system_transaction() as tx:
+    with context.orders.db.system_transaction() as tx:
         remaining_limit = automation.daily_limit - queries.count_mailed_since(
             tx, automation.id, rules.start_of_day(today, context.zone)
         )
@@ -192,7 +192,7 @@ def _process(context: AutomationContext, automation: Automation, *, now: datetim
             return
     send_request, errors = context.read_send(automation.send, now)
     send_request = replace(send_request, sub_account_id=automation.sub_account_id)
-    with context.db.transaction(build_tenant(caller)) as tx:
+    with context.orders.db.transaction(build_tenant(caller)) as tx:
         resolved = resolve_send(
             tx,
             caller,
@@ -204,7 +204,7 @@ def _process(context: AutomationContext, automation: Automation, *, now: datetim
         )
     people = [recipient.person for recipient in unmailed_recipients]
     order_draft = prepare_draft(context, caller, resolved, errors, people, mailing_list_id=automation.mailing_list_id)
-    files = order_service.store_files(context.db, context.storage, caller, order_draft, now=now)
+    files = order_service.store_files(context.orders, caller, order_draft)
     _create_order(context, caller, automation, order_draft, files, due_recipients, unmailed_recipients, now=now)
 
 
@@ -221,23 +221,13 @@ def _create_order(
 ) -> None:
     """The order, and that it was made. Whoever finds that another was faster, or that the owner has changed
     his mind meanwhile, leaves it: the files that were put away are swept up."""
-    environment = context.environments[automation.mode]
     due_ids = [recipient.due_id for recipient in due_recipients]
-    with context.db.system_transaction() as tx:
+    with context.orders.db.system_transaction() as tx:
         current = queries.read_automation(tx, automation.id, locked=True)
         if current.plan != automation.plan or not queries.lock_due(tx, due_ids):
             return
         tx.execute(SET_ACCOUNT, {"account": str(automation.account_id)})
-        order, audience = order_service.create_order(
-            tx,
-            caller,
-            context.storage,
-            order_draft,
-            files,
-            review=environment.review_period,
-            needs_credit=environment.needs_credit,
-            now=now,
-        )
+        order, audience = order_service.create_order(context.orders, tx, caller, order_draft, files)
         rows = [
             (automation.id, recipient.person_key, recipient.year, recipient.recipient_id, order.id, now)
             for recipient in unmailed_recipients

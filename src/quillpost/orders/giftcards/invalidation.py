@@ -14,8 +14,8 @@ from quillpost.orders import items, replay
 from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards import returns
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
-from quillpost.orders.models import Item, Order
-from quillpost.orders.request import ResolvedRequest
+from quillpost.orders.models import Item, Order, ReplayRequest
+from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.rules import ItemStatus
 
 NO_CARD = "This piece brings no gift card."
@@ -53,23 +53,14 @@ def find_voidable_card(tx: Tx, item_id: int, *, locked: bool = False) -> Voidabl
     return VoidableCard(card, item, order)
 
 
-def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_date: date) -> ResolvedRequest:
-    """The wish for another card to the same recipient, with the same creative."""
+def resolve_reissue(tx: Tx, caller: Caller, voidable: VoidableCard, *, price_date: date) -> ResolvedOrder:
+    """The request for another card to the same recipient, with the same creative."""
     if voidable.item.address is None:
         raise Refused(RECIPIENT_ERASED)
     if replay.is_unmailed(voidable.order):
         raise Refused(NOT_PRINTED_YET)
-    return replay.resolve_replay(
-        tx,
-        caller,
-        voidable.order.id,
-        recipients=[replay.recipient_row(voidable.item)],
-        schedule_for=None,
-        metadata=None,
-        copy_metadata=True,
-        allow_duplicates=True,
-        price_date=price_date,
-    )
+    reissue = ReplayRequest.for_one(voidable.order.id, replay.recipient_row(voidable.item))
+    return replay.resolve_replay(tx, caller, reissue, price_date=price_date)
 
 
 def void_card(tx: Tx, voidable: VoidableCard, *, reason: str | None, now: datetime) -> bool:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.errors import Invalid
 
 BRAND_GROUPS: Mapping[str, str] = {
@@ -149,3 +150,9 @@ def amount_choices_text(brand: GiftcardBrand) -> str:
 
 def find_offered_brand(code: str, offered_brands: Sequence[GiftcardBrand]) -> GiftcardBrand | None:
     return next((brand for brand in offered_brands if brand.code == code), None)
+
+
+def shortage_text(title: str, cents: int, cards: int, available: int) -> str:
+    noun = "card" if cards == 1 else "cards"
+    availability = f"{available:,} {'is' if available == 1 else 'are'} free"
+    return f"It needs {cards:,} gift {noun} of {title} over {format_dollars(cents)}, and {availability}"

@@ -61,6 +61,16 @@ class MessageTemplateValues:
         """The PDF is the whole mailer: nothing is written."""
         return self.pdf_only_url is not None
 
+    def handwriting(self) -> dict[str, Any]:
+        """How it is written, by the names of an order request; what is not set is not there."""
+        values = {
+            "style": self.handwriting_style_id,
+            "handwriting_color": self.font_color,
+            "handwriting_realism": self.handwriting_realism,
+            "font_size": self.font_size,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
     def with_values(self, values: Mapping[str, Any]) -> "MessageTemplateValues":
         """The draft with other values in these fields."""
         current_values = {f.name: getattr(self, f.name) for f in fields(MessageTemplateValues)}

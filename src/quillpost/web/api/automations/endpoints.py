@@ -21,7 +21,8 @@ from quillpost.orders.automations.drafts import SAMPLE_RECIPIENT, resolve_send
 from quillpost.orders.automations.queries import Automation
 from quillpost.orders.automations.service import AutomationPlan
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.requests import FieldErrors, SendRequest
+from quillpost.orders.models import FieldErrors, OrderRequest
+from quillpost.orders.service import draft_resolved_order
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.recipients.queries import read_recipient
 from quillpost.recipients.rules import Person, person_to_fields, validate_recipient
@@ -50,7 +51,7 @@ from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, page_response, raw_json
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.service import draft_resolved_order, preview_response
+from quillpost.web.api.send.responses import preview_response
 
 PREVIEW_DAYS = 30
 CHECKED_FIELDS = ("send", "trigger", "mailing_list_id")
@@ -155,10 +156,10 @@ def draft_automation_order(
         if person is not None:
             order_request = replace(resolved.request, recipients=(person_to_fields(person),), mailing_list_ids=())
             resolved = replace(resolved, request=order_request)
-        return draft_resolved_order(resolved, errors, caller, container)
+        return draft_resolved_order(container.orders, caller, resolved, errors)
 
 
-def _read_send_request(plan: AutomationPlan, container: Container) -> tuple[SendRequest, FieldErrors]:
+def _read_send_request(plan: AutomationPlan, container: Container) -> tuple[OrderRequest, FieldErrors]:
     send_request, errors = create_send_reader(container.limits)(plan.send, container.clock())
     return replace(send_request, sub_account_id=plan.sub_account_id), errors
 

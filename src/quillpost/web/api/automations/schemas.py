@@ -11,7 +11,7 @@ from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
 from quillpost.orders.automations.drafts import ReadStoredSend
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
-from quillpost.orders.requests import FieldErrors, SendRequest
+from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.web.api.bodies import (
     DIGITS,
     NOT_BLANK,
@@ -179,9 +179,9 @@ def to_stored_text(send: Mapping[str, Any], limits: Limits) -> str:
 def create_send_reader(limits: Limits) -> ReadStoredSend:
     """Reads a send that is kept, as this release understands it."""
 
-    def read_stored_send(text: str, now: datetime) -> tuple[SendRequest, FieldErrors]:
+    def read_stored_send(text: str, now: datetime) -> tuple[OrderRequest, FieldErrors]:
         product, body = read_send(exact_json.parse_json(text.encode()))
-        return body.to_send_request(product.product, limits, now=now)
+        return body.to_order_request(product.product, limits, now=now)
 
     return read_stored_send
 

@@ -12,7 +12,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
-from quillpost.orders.request import read_usable_lists
+from quillpost.orders.resolution import read_usable_lists
 from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, strip_or_none
 from quillpost.web.api.dependencies import RequestTransaction, Services, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses

@@ -12,12 +12,13 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.errors import Refused
 from quillpost.orders import queries as order_queries
+from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import invalidation
 from quillpost.orders.giftcards.invalidation import VoidableCard
 from quillpost.orders.giftcards.queries import record_reissue
-from quillpost.orders.requests import FieldErrors
-from quillpost.orders.service import OrderFiles
+from quillpost.orders.models import FieldErrors
 from quillpost.web.api.bodies import Body, OptionalFlag, Text
 from quillpost.web.api.dependencies import (
     AuditWriter,
@@ -34,7 +35,6 @@ from quillpost.web.api.orders.responses import serialize_item_details
 from quillpost.web.api.orders.schemas import ItemInvalidated
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send.service import create_order, draft_resolved_order, store_files
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
 
@@ -87,8 +87,8 @@ def prepare_reissue(item_id: int, caller: Caller, container: Container) -> tuple
         if invalidated.card.reissued_as is not None:
             return None
         resolved = invalidation.resolve_reissue(tx, caller, invalidated, price_date=container.clock().date())
-    draft = draft_resolved_order(resolved, FieldErrors(), caller, container)
-    return draft, store_files(draft, caller, container)
+    draft = order_service.draft_resolved_order(container.orders, caller, resolved, FieldErrors())
+    return draft, order_service.store_files(container.orders, caller, draft)
 
 
 def void_card(
@@ -132,7 +132,7 @@ def _send_reissue(
     container: Container,
     unit_of_work: UnitOfWork,
 ) -> int:
-    order, audience = create_order(draft, files, caller, container, unit_of_work)
+    order, audience = order_service.create_order(container.orders, unit_of_work.tx, caller, draft, files)
     if not audience.mailed_items:
         refusals = " ".join(person.refusal for person in audience.people if person.refusal)
         raise Refused(f"Another card cannot be sent to this recipient: {refusals}")

@@ -12,7 +12,7 @@ from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
 from quillpost.orders.giftcards import brands
 from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
-from quillpost.orders.request import DEFAULT_COLOR, DEFAULT_FONT_SIZE, DEFAULT_REALISM, DEFAULT_STYLE
+from quillpost.orders.models import HANDWRITING_DEFAULTS
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, find_unused_fields, validate_template
 from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
@@ -70,15 +70,10 @@ def serialize_message_template(request: Request, template: MessageTemplate) -> d
 
 def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
     """How it is written; what the template leaves open is what a send with it would do."""
-    style, color, realism = (
-        template.handwriting_style_id, template.font_color, template.handwriting_realism,
-    )  # fmt: skip
-    return {
-        "handwriting_style_id": DEFAULT_STYLE if style is None else style,
-        "font_size": template.font_size or DEFAULT_FONT_SIZE,
-        "font_color": color or parse_color(DEFAULT_COLOR).rgba_text,
-        "handwriting_realism": DEFAULT_REALISM if realism is None else realism,
-    }
+    handwriting = HANDWRITING_DEFAULTS | template.handwriting()
+    style, color = handwriting.pop("style"), handwriting.pop("handwriting_color")
+    font_color = template.font_color or parse_color(color).rgba_text
+    return {"handwriting_style_id": style, "font_color": font_color, **handwriting}
 
 
 def check_draft(

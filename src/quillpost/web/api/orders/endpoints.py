@@ -12,13 +12,12 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.proofs import draw_proof
-from quillpost.orders import create, items
+from quillpost.orders import cancel, items
 from quillpost.orders import queries as order_queries
+from quillpost.orders import service as order_service
 from quillpost.orders.changes import OrderEdit, check_new_message, edit_order
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.models import GiftcardChoice, Order
-from quillpost.orders.replay import resolve_replay
-from quillpost.orders.requests import FieldErrors
+from quillpost.orders.models import FieldErrors, GiftcardChoice, Order, ReplayRequest
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import sum_orders
 from quillpost.web.api.bodies import Body, OptionalFlag, Text
@@ -53,8 +52,8 @@ from quillpost.web.api.send.requests import (
     parse_schedule,
     to_metadata_text,
 )
+from quillpost.web.api.send.responses import create_and_respond
 from quillpost.web.api.send.schemas import InlineRecipients, SendResponse, find_ignored_in_recipients
-from quillpost.web.api.send.service import create_and_respond, draft_resolved_order
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 
@@ -191,7 +190,7 @@ def _cancel(request: Request, order_id: OrderId, tx: RequestTransaction, contain
 
     Also `PUT /order/{order_id}/cancel`.
     """
-    order = create.cancel_order(tx, parse_path_id(order_id), now=container.clock())
+    order = cancel.cancel_order(tx, parse_path_id(order_id), now=container.clock())
     return json_response({"order": serialize_order(request, container, order)})
 
 
@@ -358,16 +357,12 @@ def draft_replay(order_id: int, body: Replay, caller: Caller, container: Contain
     check_recipients(body.recipients, container.limits, errors)
     if body.recipients is not None and not body.recipients:
         errors["recipients"] = ["Give at least one recipient, or leave the field out."]
-    with container.db.transaction(build_tenant(caller)) as tx:
-        resolved = resolve_replay(
-            tx,
-            caller,
-            order_id,
-            recipients=body.recipients,  # type: ignore[arg-type]
-            schedule_for=parse_schedule(body.schedule_for, errors, now=now),
-            metadata=to_metadata_text(body.metadata, container.limits, errors),
-            copy_metadata="metadata" not in body.provided_fields(),
-            allow_duplicates=body.allow_duplicates,
-            price_date=now.date(),
-        )
-    return draft_resolved_order(resolved, errors, caller, container)
+    replay = ReplayRequest(
+        order_id=order_id,
+        recipients=body.recipients,  # type: ignore[arg-type]
+        schedule_for=parse_schedule(body.schedule_for, errors, now=now),
+        metadata=to_metadata_text(body.metadata, container.limits, errors),
+        copy_metadata="metadata" not in body.provided_fields(),
+        allow_duplicates=body.allow_duplicates,
+    )
+    return order_service.draft_replay(container.orders, caller, replay, errors)

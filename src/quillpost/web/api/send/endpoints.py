@@ -5,27 +5,23 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, Body, Depends, Response
 
-from quillpost.accounts.billing import credit
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import build_tenant
-from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Product
 from quillpost.web.api.dependencies import RequestUnitOfWork, Services, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.radius.endpoints import RadiusPreview
 from quillpost.web.api.requests import ParsedRequest
-from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response
+from quillpost.web.api.responses import add_ignored_header
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.api.send import service as send_service
 from quillpost.web.api.send.requests import SendBody, SendCard, SendGiftcard, SendLetter, SendPostcard
-from quillpost.web.api.send.schemas import EstimateResponse, PreviewResponse, SendResponse
-from quillpost.web.api.send.service import (
+from quillpost.web.api.send.responses import (
     count_response,
     create_and_respond,
-    draft_order,
-    list_warnings,
+    draft_from_body,
+    estimate_response,
     preview_response,
 )
+from quillpost.web.api.send.schemas import EstimateResponse, PreviewResponse, SendResponse
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
@@ -119,7 +115,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         container: Services,
         unit_of_work: RequestUnitOfWork,
     ) -> Response:
-        draft = draft_order(product, body, caller, container)
+        draft = draft_from_body(product, body, caller, container)
         if body.radius_search is not None and body.radius_search.preview:
             count_result = count_response(draft, caller, container)
             return add_ignored_header(count_result, body.as_spelled(draft.request.unused_fields, request.parsed_body))
@@ -132,9 +128,8 @@ def _add_endpoints(sendable: SendableProduct) -> None:
     def estimate(
         request: ParsedRequest, body: Annotated[SendBody, Depends(parse_body)], caller: CanSend, container: Services
     ) -> Response:
-        draft = draft_order(product, body, caller, container)
-        data = build_estimate(draft, caller, container)
-        response = json_response({"message": "OK", "data": data}, headers=build_warning_header(data["warnings"]))
+        draft = draft_from_body(product, body, caller, container)
+        response = estimate_response(draft, caller, container)
         return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))
 
     for path in product.paths:
@@ -165,27 +160,3 @@ def _add_endpoints(sendable: SendableProduct) -> None:
 
 for sendable_product in SENDABLE_PRODUCTS:
     _add_endpoints(sendable_product)
-
-
-def build_estimate(draft: OrderDraft, caller: Caller, container: Services) -> dict[str, Any]:
-    """What an estimate answers with; pages tell the same."""
-    audience, unit_price = send_service.estimate(draft, caller, container)
-    leads_fee = draft.lead_search_result.cents if draft.lead_search_result is not None else 0
-    cents, credit_warnings = audience.total_cents + leads_fee + audience.gift_total, []
-    if container.environments[caller.mode].needs_credit:
-        with container.db.transaction(build_tenant(caller)) as tx:
-            available = credit.read_credit(tx, caller.mode)
-        credit_warnings = [credit.format_insufficient_credit(available, cents)] if 0 < cents > available else []
-    return {
-        "type": draft.request.type,
-        "total_recipients": audience.mailed_items,
-        "suppressed": audience.suppressed,
-        "duplicates": audience.duplicates,
-        "undeliverable": audience.undeliverable,
-        "unit_price": unit_price,
-        "leads_fee": leads_fee,
-        "giftcard_total": audience.gift_total,
-        "authorization_total": cents,
-        "test_mode": caller.is_testing,
-        "warnings": list_warnings(draft, audience) + credit_warnings,
-    }

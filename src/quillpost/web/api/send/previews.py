@@ -18,7 +18,7 @@ from quillpost.web.api.responses import add_ignored_header
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, CanSend, SendableProduct, to_operation_name
 from quillpost.web.api.send.requests import SendBody
-from quillpost.web.api.send.service import draft_order, preview_response
+from quillpost.web.api.send.responses import draft_from_body, preview_response
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
@@ -126,6 +126,6 @@ def _preview_response(
 ) -> Response:
     if not (body.recipients or body.mailing_list_ids or body.radius_search or body.radius_center):
         body = body.model_copy(update={"recipients": [dict(SAMPLE_RECIPIENT)]})
-    draft = draft_order(sendable.product, body, caller, container)
+    draft = draft_from_body(sendable.product, body, caller, container)
     response = preview_response(request, draft, caller, container, unit_of_work)
     return add_ignored_header(response, body.as_spelled(draft.request.unused_fields, request.parsed_body))

@@ -1,6 +1,7 @@
 """The bodies of sends, and the calls they make. A field that a piece does not use is not in its body."""
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -8,8 +9,8 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.app.container import Limits
 from quillpost.core import exact_json
+from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest
 from quillpost.orders.products import Product
-from quillpost.orders.requests import FieldErrors, SendRequest
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, check_recipient
 from quillpost.rendering.models import ReturnAddress
@@ -34,12 +35,7 @@ from quillpost.web.api.giftcards.schemas import (
 )
 from quillpost.web.api.radius.schemas import RadiusCenterFields, RadiusOfSend, find_ignored_in_radius
 from quillpost.web.api.send import schemas
-from quillpost.web.api.send.schemas import (
-    InlineRecipient,
-    InlineRecipients,
-    NotificationAddresses,
-    find_ignored_in_recipients,
-)
+from quillpost.web.api.send.schemas import InlineRecipients, NotificationAddresses, find_ignored_in_recipients
 
 MAX_SCHEDULE_AHEAD = timedelta(days=366)
 MAX_LISTS = 100
@@ -57,6 +53,10 @@ RETURN_ADDRESS_PARTS = {
 }
 """What no return address is without, and what its field's absence is told with."""
 AUDIENCE_CONFLICT = "A {} stands alone: leave out recipients and mailing_list_ids."
+
+
+ORDER_ATTRIBUTES = frozenset(field.name for field in fields(OrderRequest))
+STRIPPED_ATTRIBUTES = frozenset(name for name in ORDER_ATTRIBUTES if name.endswith("_url")) | {"giftcard_brand"}
 
 
 def _require_object(value: object) -> object:
@@ -197,46 +197,32 @@ class SendBody(RadiusCenterFields):
     def ignored_in(cls, payload: Any) -> set[str]:
         return super().ignored_in(payload) | find_ignored_in_recipients(payload) | find_ignored_in_radius(payload)
 
-    def to_send_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[SendRequest, FieldErrors]:
+    def to_order_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[OrderRequest, FieldErrors]:
         """The same in our own terms, and what is wrong with it so far."""
         errors: FieldErrors = {}
-        recipients = self._checked_recipients(limits, errors)
+        self._check_recipients(limits, errors)
         self._check_message(limits, errors)
-        send_request = SendRequest(
-            product=product,
-            recipients=recipients,  # type: ignore[arg-type]
-            mailing_list_ids=self.mailing_list_ids or (),
-            radius_search=self.radius_search.to_search()
-            if self.radius_search is not None
-            else self.center_search(errors),
-            message=self.message,
-            message_template_id=self.message_template,
-            image_template_id=self.image_template,
-            front_image_url=strip_or_none(self.front_image_url),
-            use_custom_background=self.use_custom_background,
-            style=self.handwriting_style,
-            handwriting_color=self.handwriting_color,
-            handwriting_realism=self.handwriting_realism,
-            font_size=self.font_size,
-            qrcode_url=strip_or_none(self.qrcode_url),
-            sub_account_id=self.sub_account_id,
-            return_address=self._return_address(errors),
-            mail_class="standard" if self.send_standard_mail else "first",
-            append_or_current_resident=self.append_or_current_resident,
-            allow_duplicates=self.allow_duplicates,
-            notification_emails=self.notification_emails or (),
-            metadata=to_metadata_text(self.metadata, limits, errors),
-            schedule_for=parse_schedule(self.schedule_for, errors, now=now),
-            preview_recipient=self.preview_recipient,
-            **self.product_fields(),
-        )
-        return send_request, errors
+        search = self.radius_search.to_search() if self.radius_search is not None else self.center_search(errors)
+        values = self._shared_values() | {
+            "radius_search": search,
+            "return_address": self._return_address(errors),
+            "mail_class": "standard" if self.send_standard_mail else "first",
+            "metadata": to_metadata_text(self.metadata, limits, errors),
+            "schedule_for": parse_schedule(self.schedule_for, errors, now=now),
+        }
+        return OrderRequest(product=product, **values), errors
 
-    def product_fields(self) -> dict[str, Any]:
-        """What this piece's body says beyond the others', by the names of a call."""
-        return {}
+    def _shared_values(self) -> dict[str, Any]:
+        """What an order request has as well; what the body leaves open is left open there."""
+        attributes = {name: FIELD_ATTRIBUTES.get(name, name) for name in type(self).model_fields}
+        values = {
+            attribute: strip_or_none(value) if attribute in STRIPPED_ATTRIBUTES else value
+            for name, attribute in attributes.items()
+            if attribute in ORDER_ATTRIBUTES and (value := getattr(self, name)) is not None
+        }
+        return {name: value for name, value in values.items() if value is not None}
 
-    def _checked_recipients(self, limits: Limits, errors: FieldErrors) -> list[InlineRecipient]:
+    def _check_recipients(self, limits: Limits, errors: FieldErrors) -> None:
         recipients = self.recipients or []
         radius_fields = {"radius_search": self.radius_search, "radius_center": self.radius_center}
         if recipients or self.mailing_list_ids:
@@ -246,7 +232,6 @@ class SendBody(RadiusCenterFields):
         check_recipients(recipients, limits, errors)
         if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
             errors["preview_recipient"] = [NO_SUCH_RECIPIENT]
-        return recipients
 
     def _check_message(self, limits: Limits, errors: FieldErrors) -> None:
         if len(self.message or "") > limits.message_characters:
@@ -282,17 +267,11 @@ class SendCard(SendBody):
         examples=["https://example.com/back.png"],
     )
 
-    def product_fields(self) -> dict[str, Any]:
-        return {"background_url": strip_or_none(self.custom_background_image)}
-
 
 class SendPostcard(SendCard):
     """A postcard to everyone in the audience."""
 
     size: Annotated[Literal["4x6", "6x9", "6x11"], NULL_MEANS_DEFAULT] = Field("4x6", description="Inches, finished.")
-
-    def product_fields(self) -> dict[str, Any]:
-        return super().product_fields() | {"size": self.size}
 
 
 class SendLetter(SendBody):
@@ -313,12 +292,6 @@ class SendLetter(SendBody):
         description="A PDF that is the whole letter: it needs no message and no front.",
         examples=["https://example.com/letter.pdf"],
     )
-
-    def product_fields(self) -> dict[str, Any]:
-        return {
-            "additional_pages_url": strip_or_none(self.additional_pages_url),
-            "pdf_only_url": strip_or_none(self.pdf_only_url),
-        }
 
 
 class SendGiftcard(SendBody):
@@ -347,8 +320,8 @@ class SendGiftcard(SendBody):
         examples=["https://example.com/welcome"],
     )
 
-    def to_send_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[SendRequest, FieldErrors]:
-        send_request, errors = super().to_send_request(product, limits, now=now)
+    def to_order_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[OrderRequest, FieldErrors]:
+        send_request, errors = super().to_order_request(product, limits, now=now)
         legacy_amount = self.giftcard_amount_in_cents
         if error := check_legacy_amount(legacy_amount, is_allowed=limits.legacy_fields):
             errors[LEGACY_AMOUNT_FIELD] = [error]
@@ -358,13 +331,12 @@ class SendGiftcard(SendBody):
     def ignored_in(cls, payload: Any) -> set[str]:
         return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
-    def product_fields(self) -> dict[str, Any]:
+    def _shared_values(self) -> dict[str, Any]:
         legacy_amount = self.giftcard_amount_in_cents
-        return {
-            "giftcard_brand": strip_or_none(self.giftcard_brand),
-            "giftcard_amount": legacy_amount if self.giftcard_amount is None else self.giftcard_amount,
-            "landing_page_url": strip_or_none(self.landing_page_url),
-        }
+        amounts = (
+            {} if legacy_amount is None or self.giftcard_amount is not None else {"giftcard_amount": legacy_amount}
+        )
+        return super()._shared_values() | amounts
 
 
 def check_recipients(recipients: Sequence[object] | None, limits: Limits, errors: FieldErrors) -> None:

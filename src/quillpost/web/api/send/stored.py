@@ -12,6 +12,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.errors import NotFound
+from quillpost.orders import service as order_service
 from quillpost.orders import stored
 from quillpost.web.api.bodies import validate_body
 from quillpost.web.api.dependencies import RequestUnitOfWork, Services
@@ -27,19 +28,18 @@ from quillpost.web.api.send.endpoints import (
     SENDABLE_PRODUCTS,
     CanSend,
     SendableProduct,
-    build_estimate,
     describe_other_paths,
     to_operation_name,
 )
 from quillpost.web.api.send.requests import SendBody
-from quillpost.web.api.send.schemas import PreviewResponse, SendResponse, StoredSend
-from quillpost.web.api.send.service import (
+from quillpost.web.api.send.responses import (
     count_response,
-    create_order_and_respond,
-    draft_order,
+    create_and_respond,
+    draft_from_body,
+    list_estimate_warnings,
     preview_response,
-    store_files,
 )
+from quillpost.web.api.send.schemas import PreviewResponse, SendResponse, StoredSend
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 
@@ -63,8 +63,9 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         container: Services,
         unit_of_work: RequestUnitOfWork,
     ) -> Response:
-        draft = draft_order(product, body, caller, container)
-        warnings = build_estimate(draft, caller, container)["warnings"]
+        draft = draft_from_body(product, body, caller, container)
+        estimate = order_service.estimate_order(container.orders, caller, draft)
+        warnings = list_estimate_warnings(estimate, caller, container)
         sub_account_id = draft.request.sub_account_id
         if sub_account_id is not None:
             # It may have gone meanwhile; from here on it stays.
@@ -95,7 +96,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         body = validate_body(sendable.body, parsed_body).model_copy(
             update={"sub_account_id": stored_send.sub_account_id}
         )
-        draft = draft_order(product, body, caller, container)
+        draft = draft_from_body(product, body, caller, container)
         ignored = body.ignored_in(parsed_body) | body.as_spelled(draft.request.unused_fields, parsed_body)
         is_count = body.radius_search is not None and body.radius_search.preview
         if is_count or body.preview:
@@ -107,12 +108,12 @@ def _add_endpoints(sendable: SendableProduct) -> None:
             stored.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
             return add_ignored_header(preview, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
-        files = store_files(draft, caller, container)
+        files = order_service.store_files(container.orders, caller, draft)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
         stored_send = stored.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
         if stored_send.answer_body is not None:
             return _stored_response(stored_send)
-        created = create_order_and_respond(request, draft, files, caller, container, unit_of_work)
+        created = create_and_respond(request, draft, caller, container, unit_of_work, files=files)
         response = add_ignored_header(created, ignored)
         stored.store_response(
             unit_of_work.tx,

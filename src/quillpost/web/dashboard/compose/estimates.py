@@ -13,9 +13,9 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
+from quillpost.orders import service as order_service
+from quillpost.orders.audience import REPEAT_ADVICE
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.service import REPEAT_ADVICE
-from quillpost.web.api.send.endpoints import build_estimate
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.forms import (
     ComposedSend,
@@ -117,29 +117,25 @@ def estimate_form(form: Form, caller: Caller, container: Container, zone: ZoneIn
 
 def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container) -> PriceEstimate:
     """The numbers of an estimate."""
-    data = build_estimate(order_draft, caller, container)
-    excluded_counts = {"on a suppression list": data["suppressed"], "twice or just mailed to": data["duplicates"]}
-    excluded_counts["that mail does not reach"] = data["undeliverable"]
-    available_credit = _read_credit(caller, container)
-    total = data["authorization_total"]
-    hidden_warnings = (
-        {credit.format_insufficient_credit(available_credit, total)}
-        if available_credit is not None and 0 < total > available_credit
-        else set()
-    )
+    order_estimate = order_service.estimate_order(container.orders, caller, order_draft)
+    audience, total = order_estimate.audience, order_estimate.total_cents
+    excluded_counts = {
+        "on a suppression list": audience.suppressed,
+        "twice or just mailed to": audience.duplicates,
+        "that mail does not reach": audience.undeliverable,
+    }
     design_warnings = list_warnings(order_draft, container)
     return PriceEstimate(
-        unit=data["unit_price"],
-        pieces=data["total_recipients"],
-        leads=data["leads_fee"],
-        gifts=data["giftcard_total"],
+        unit=order_estimate.unit_price,
+        pieces=audience.mailed_items,
+        leads=order_estimate.leads_fee,
+        gifts=audience.gift_total,
         total=total,
-        credit=available_credit,
+        credit=_read_credit(caller, container),
         excluded_counts={reason: n for reason, n in excluded_counts.items() if n},
         warnings=tuple(
             each.replace(REPEAT_ADVICE, REPEAT_HINT)
-            for each in dict.fromkeys([*design_warnings, *data["warnings"]])
-            if each not in hidden_warnings
+            for each in dict.fromkeys([*design_warnings, *order_estimate.warnings])
         ),
         design_warnings=tuple(design_warnings),
     )

@@ -17,7 +17,7 @@ from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.bodies import validate_body
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, SendableProduct
 from quillpost.web.api.send.requests import MAX_TEXT_LENGTH, SendBody
-from quillpost.web.api.send.service import draft_order
+from quillpost.web.api.send.responses import draft_from_body
 from quillpost.web.dashboard.compose import recipients
 from quillpost.web.dashboard.forms import parse_moment, send_time_context
 from quillpost.web.dashboard.labels import PRODUCT_NAMES, read_ink
@@ -304,7 +304,7 @@ def validate_send(offer: SendableProduct, payload: dict[str, Any], form: Form | 
 def draft_composed_order(composed_send: ComposedSend, caller: Caller, container: Container) -> OrderDraft:
     """Checked in every respect, by the same rules as a call of the API; faults are the form's."""
     try:
-        return draft_order(
+        return draft_from_body(
             composed_send.offer.product, composed_send.body, caller, container, method=CARD_BUILDER_METHOD
         )
     except (Invalid, Refused) as error:

@@ -12,11 +12,10 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused, Unpaid
 from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import Order
-from quillpost.orders.service import OrderFiles
 from quillpost.web import csrf
-from quillpost.web.api.send.service import store_files
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
 from quillpost.web.dashboard.compose.forms import FORM_ERROR_KEY, compose_send, draft_composed_order, to_form_errors
@@ -51,9 +50,8 @@ def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, conta
         if not user.caller.is_testing and form.text(AGREED_FIELD) != _agreement(estimate):
             return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
         try:
-            order = _create_order(
-                user, form, container, order_draft, store_files(order_draft, user.caller, container), estimate
-            )
+            files = order_service.store_files(container.orders, user.caller, order_draft)
+            order = _create_order(user, form, container, order_draft, files, estimate)
         except AgreementChanged:
             estimate = estimate_draft(order_draft, user.caller, container)
             return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
@@ -91,20 +89,9 @@ def _create_order(
     estimate: PriceEstimate,
 ) -> Order:
     """One form is one order, however often it is sent."""
-    environment = container.environments[user.mode]
     with container.db.transaction(build_tenant(user.caller)) as tx:
         _claim_form(tx, user, form)
-        order, audience = order_service.create_order(
-            tx,
-            user.caller,
-            container.storage,
-            order_draft,
-            files,
-            encryptor=container.encryptor,
-            review=environment.review_period,
-            needs_credit=environment.needs_credit,
-            now=container.clock(),
-        )
+        order, audience = order_service.create_order(container.orders, tx, user.caller, order_draft, files)
         if not user.caller.is_testing and audience.mailed_items != estimate.pieces:
             raise AgreementChanged
     return order
@@ -121,7 +108,7 @@ def _render_confirmation(
 ) -> Response:
     """All that the form holds goes along unseen."""
     now = container.clock()
-    due_at = order_service.compute_due_at(order_draft, review=container.environments[user.mode].review_period, now=now)
+    due_at = order_service.compute_due_at(container.orders, user.caller, order_draft)
     hidden_fields: list[tuple[str, str]] = [
         (name, value)
         for name, values in form.fields.items()

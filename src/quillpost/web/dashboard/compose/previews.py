@@ -24,7 +24,7 @@ from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import OrderDraft, prepare_draft
 from quillpost.orders.images import fetch_artwork
 from quillpost.orders.previews import blame_drawing_on_field, build_preview_copy
-from quillpost.orders.request import resolve_request
+from quillpost.orders.resolution import resolve_request
 from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_work
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.rules import validate_recipients
@@ -205,7 +205,7 @@ def _draft_preview(composed_send: ComposedSend, caller: Caller, container: Conta
     """Checked as a send of this one piece is; only what is fetched is remembered. A picture needs no return
     address, so that one is drawn as in testing."""
     now = container.clock()
-    send_request, errors = composed_send.body.to_send_request(composed_send.offer.product, container.limits, now=now)
+    send_request, errors = composed_send.body.to_order_request(composed_send.offer.product, container.limits, now=now)
     with container.db.transaction(build_tenant(caller)) as tx:
         resolved = resolve_request(tx, caller, send_request, errors, price_date=now.date())
     order_request, order_recipients = validate_request(

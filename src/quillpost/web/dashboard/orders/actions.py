@@ -10,12 +10,12 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
-from quillpost.orders import create, items
+from quillpost.orders import cancel, items
+from quillpost.orders import service as order_service
 from quillpost.orders.models import Order
 from quillpost.web import csrf
 from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
 from quillpost.web.api.orders.endpoints import ChangedOrder, Replay, apply_order_changes, draft_replay
-from quillpost.web.api.send.service import create_order, store_files
 from quillpost.web.cookies import get_zone
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
@@ -57,7 +57,7 @@ def cancel_order(
     number = parse_path_id(order_id)
     try:
         with container.db.transaction(build_tenant(user.caller)) as tx:
-            create.cancel_order(tx, number, now=container.clock())
+            cancel.cancel_order(tx, number, now=container.clock())
     except Refused as error:
         return _render_cancel_page(request, user, _read_order(order_id, user, container), error_message=error.message)
     return redirect(f"/orders/{number}", flash="order_cancelled")
@@ -192,12 +192,12 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
             raise Refused(NO_RECIPIENTS)
         if form.text(AGREED_FIELD) != _agreement(price):
             raise Refused(PRICE_CHANGED)
-        files = store_files(draft, user.caller, container)
+        files = order_service.store_files(container.orders, user.caller, draft)
         with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
             use_one_time_key(
                 unit_of_work.tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
             )
-            new_order, _ = create_order(draft, files, user.caller, container, unit_of_work)
+            new_order, _ = order_service.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
     except (Invalid, Refused, Unpaid) as error:
         return _render_resend_page(
             request,

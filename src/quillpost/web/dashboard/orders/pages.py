@@ -18,14 +18,14 @@ from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
 from quillpost.fulfillment.proofs import draw_proof
-from quillpost.fulfillment.readiness import find_service_gaps, pause_warnings, reasons_for_sender
+from quillpost.fulfillment.readiness import find_service_gaps, format_pause_warnings, reasons_for_sender
 from quillpost.orders import items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order
+from quillpost.orders.pricing import NOT_MAILED_TEXT
 from quillpost.orders.queries import OrderStep
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.search import search_by_recipient
-from quillpost.orders.service import NOT_MAILED_TEXT
 from quillpost.orders.stats import NotMailedCount, count_not_mailed
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.web import rendering
@@ -261,7 +261,7 @@ def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
     environment = container.environments[order.mode]
     not_ready: list[str] = []
     if order.status is OrderStatus.REVIEWING:
-        not_ready = pause_warnings(find_service_gaps(tx, environment, on=container.clock().date()))
+        not_ready = format_pause_warnings(find_service_gaps(tx, environment, on=container.clock().date()))
     hold_reasons = reasons_for_sender(order.hold_reasons, environment)
     not_mailed = count_not_mailed(tx, order)
     return OrderView(order, order_queries.list_order_steps(tx, order.id), not_ready, hold_reasons, not_mailed)

@@ -133,24 +133,14 @@ def _draw_pictures(request: Request, container: Container, order: Order, item: I
 
 def _picture_key(order: Order, item: Item) -> str:
     """By all that the picture is drawn from, and nothing that happens to the piece later."""
+    design = designs.build_design(order, sender=order.sender, return_address=order.return_address, indicia=())
     key_fields = (
-        order.id,
+        design,
         order.mode,
-        order.piece,
         order.mail_class,
-        order.message,
-        order.style,
-        order.handwriting_color,
-        order.handwriting_realism,
-        order.font_size,
-        order.pdf_only,
-        order.brand,
-        order.gift,
-        order.sender,
-        order.return_address,
         order.qrcode_url,
         designs.DesignKey.for_item(item, order),
-        designs.build_addressee(item, or_current_resident=order.append_or_current_resident),
+        designs.build_addressee(item, order),
         item.id,
         item.code,
     )

@@ -1,0 +1,177 @@
+"""Whom a draft reaches and what that costs: people of the call one by one, those of lists counted."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from quillpost.accounts.models import Caller
+from quillpost.core.database import Tx
+from quillpost.orders import audience
+from quillpost.orders.audience import REPEAT_ADVICE, AudienceCount, AudienceCriteria
+from quillpost.orders.drafts import OrderDraft
+from quillpost.recipients import rules as recipient_rules
+from quillpost.recipients.addresses.service import DOUBTFUL
+from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult
+from quillpost.recipients.rules import Person
+
+EMPTY_AUDIENCE_COUNT = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
+
+MAX_REFUSAL_REASONS = 5
+"""Reasons of refusals that are told one by one."""
+
+DOUBT_WARNING_TEXT = " doubtful: "
+"""What comes after it in a warning may name one person's city."""
+
+NOT_MAILED_TEXT = " not mailed to"
+"""In every warning that counts recipients who get no piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """Everyone whom a draft reaches: the call's own people, one by one, and those of its lists, counted."""
+
+    people: list[Person]
+    list_count: AudienceCount
+    inline_cents: int
+    warnings: list[str]
+    gift_cents: int = 0
+    """What is on the card that each piece brings."""
+
+    @property
+    def mailed_items(self) -> int:
+        return sum(not person.refusal for person in self.people) + self.list_count.mailed_items
+
+    @property
+    def total_cents(self) -> int:
+        return self.inline_cents + self.list_count.cents
+
+    @property
+    def gift_total(self) -> int:
+        return self.mailed_items * self.gift_cents
+
+    @property
+    def listed_people(self) -> int:
+        count = self.list_count
+        return count.mailed_items + count.undeliverable + count.duplicates + count.suppressed + count.samples
+
+    @property
+    def suppressed(self) -> int:
+        return self._count_refused(recipient_rules.SUPPRESSED) + self.list_count.suppressed
+
+    @property
+    def duplicates(self) -> int:
+        return (
+            self._count_refused(recipient_rules.SAME_ADDRESS, recipient_rules.RECENTLY_MAILED)
+            + self.list_count.duplicates
+        )
+
+    @property
+    def undeliverable(self) -> int:
+        """Everyone else who is not mailed to: so all who were given are counted once."""
+        everyone = len(self.people) + self.listed_people
+        return everyone - self.mailed_items - self.suppressed - self.duplicates
+
+    def _count_refused(self, *sentences: str) -> int:
+        return sum(person.refusal in sentences for person in self.people)
+
+
+def find_audience(tx: Tx, caller: Caller, draft: OrderDraft, *, mails_at: datetime, lock: bool) -> Audience:
+    """Who is mailed to and who is not; `lock`, nobody else sends this creative until the transaction ends."""
+    criteria = draft.audience_criteria(caller, mails_at=mails_at)
+    people = audience.refuse_inline_people(tx, draft.people, criteria, lock=lock)
+    mailed_keys = [person.address_key for person in people if person.address_key and not person.refusal]
+    list_count = (
+        audience.count_audience(tx, replace(criteria, inline_keys=mailed_keys))
+        if criteria.list_ids
+        else EMPTY_AUDIENCE_COUNT
+    )
+    if draft.lead_search_result is not None and not criteria.list_ids:
+        list_count = _count_leads(tx, draft, draft.lead_search_result, criteria)
+    prices = [draft.tariff.unit_cents(person.country) or 0 for person in people if not person.refusal]
+    gift = draft.request.gift
+    return Audience(
+        people, list_count, sum(prices), _audience_warnings(people, list_count), gift_cents=gift.cents if gift else 0
+    )
+
+
+def _count_leads(
+    tx: Tx, draft: OrderDraft, search_result: LeadSearchResult, criteria: AudienceCriteria
+) -> AudienceCount:
+    """What would become of those whom a search has found, who are on no list yet."""
+    people = audience.refuse_inline_people(tx, search_result.people, criteria, lock=False)
+    prices = [draft.tariff.unit_cents(person.country) for person in people if not person.refusal]
+    available_prices = [cents for cents in prices if cents is not None]
+    refusals = Counter(person.refusal for person in people if person.refusal)
+    return AudienceCount(
+        mailed_items=len(available_prices),
+        cents=sum(available_prices),
+        undeliverable=len(prices) - len(available_prices),
+        duplicates=refusals[recipient_rules.RECENTLY_MAILED] + refusals[recipient_rules.SAME_ADDRESS],
+        suppressed=refusals[recipient_rules.SUPPRESSED],
+    )
+
+
+def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> FindExcluded:
+    """Who of any people would be refused, as they had this creative a short time ago."""
+    criteria = draft.audience_criteria(caller, mails_at=mails_at)
+
+    def repeated_people(tx: Tx, people: Sequence[Person]) -> set[int]:
+        checked_people = audience.refuse_inline_people(tx, people, criteria, lock=False)
+        return {
+            position
+            for position, person in enumerate(checked_people, start=1)
+            if person.refusal == recipient_rules.RECENTLY_MAILED
+        }
+
+    return repeated_people
+
+
+def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[str]:
+    """How many are not mailed to, and why; nobody should find that out from an item. And whom mail may not
+    reach: what is wrong with one address may be wrong with that one alone, so a few reasons stand for all."""
+    reasons = Counter(person.refusal for person in people if person.refusal)
+    listed_reasons = [reason for reason, _ in reasons.most_common(MAX_REFUSAL_REASONS)]
+    warnings = [
+        f"{_recipients_text(reasons[reason])}{NOT_MAILED_TEXT}: {reason}{_advice(reason)}"
+        for reason in reasons
+        if reason in listed_reasons
+    ]
+    if other_count := sum(count for reason, count in reasons.items() if reason not in listed_reasons):
+        warnings.append(f"{_recipients_text(other_count)}{NOT_MAILED_TEXT} for other reasons: their items say which.")
+    warnings += _doubt_warnings(people, list_count)
+    for count, reason in (
+        (list_count.undeliverable, "mail does not reach their addresses, or there is no price for the country."),
+        (list_count.duplicates, "the address is in this order already, or had the same piece within 36 hours."),
+        (list_count.suppressed, recipient_rules.SUPPRESSED),
+        (list_count.samples, recipient_rules.SAMPLE_ADDRESS),
+    ):
+        warnings += [f"On the lists {_recipients_text(count)}{NOT_MAILED_TEXT}: {reason}"] if count else []
+    return warnings
+
+
+def _doubt_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[str]:
+    doubtful = [
+        doubtful_person
+        for doubtful_person in people
+        if doubtful_person.deliverability == DOUBTFUL and not doubtful_person.refusal
+    ]
+    doubtful_count = len(doubtful) + list_count.doubtful
+    if not doubtful_count:
+        return []
+    reasons = dict.fromkeys(
+        [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubt_reasons]
+    )
+    reasons_text = " ".join(list(reasons)[: audience.MAX_DOUBT_REASONS])
+    return [
+        f"{'1 address is' if doubtful_count == 1 else f'{doubtful_count:,} addresses are'}"
+        f"{DOUBT_WARNING_TEXT}{reasons_text}"
+    ]
+
+
+def _recipients_text(count: int) -> str:
+    return "1 recipient is" if count == 1 else f"{count:,} recipients are"
+
+
+def _advice(reason: str) -> str:
+    return REPEAT_ADVICE if reason == recipient_rules.RECENTLY_MAILED else ""

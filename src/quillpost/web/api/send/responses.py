@@ -1,0 +1,122 @@
+"""From a body to a draft, and from a draft to a response: what sends, estimates, previews and stored sends share."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from fastapi import Request, Response
+
+from quillpost.accounts.models import Caller
+from quillpost.accounts.sub_accounts import read_sub_account
+from quillpost.app.container import Container
+from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
+from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.models import API_METHOD
+from quillpost.orders.previews import PREVIEW_LIFETIME
+from quillpost.orders.products import Product
+from quillpost.orders.service import OrderEstimate
+from quillpost.web.api.dependencies import UnitOfWork
+from quillpost.web.api.orders.responses import base_url, serialize_inline_recipient, serialize_send
+from quillpost.web.api.responses import build_warning_header, json_response
+from quillpost.web.api.send.requests import SendBody
+
+
+def draft_from_body(
+    product: Product, body: SendBody, caller: Caller, container: Container, *, method: str = API_METHOD
+) -> OrderDraft:
+    """The body's order, checked in every respect. `method` is how the order says that it came about."""
+    request, errors = body.to_order_request(product, container.limits, now=container.clock())
+    return order_service.draft_order(container.orders, caller, replace(request, method=method), errors)
+
+
+def estimate_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
+    estimate = order_service.estimate_order(container.orders, caller, draft)
+    warnings = list_estimate_warnings(estimate, caller, container)
+    audience = estimate.audience
+    data = {
+        "type": estimate.type,
+        "total_recipients": audience.mailed_items,
+        "suppressed": audience.suppressed,
+        "duplicates": audience.duplicates,
+        "undeliverable": audience.undeliverable,
+        "unit_price": estimate.unit_price,
+        "leads_fee": estimate.leads_fee,
+        "giftcard_total": audience.gift_total,
+        "authorization_total": estimate.total_cents,
+        "test_mode": caller.is_testing,
+        "warnings": warnings,
+    }
+    return json_response({"message": "OK", "data": data}, headers=build_warning_header(warnings))
+
+
+def list_estimate_warnings(estimate: OrderEstimate, caller: Caller, container: Container) -> list[str]:
+    """What deserves a look, and that its sender's credit does not cover it."""
+    return [*estimate.warnings, *order_service.list_credit_warnings(container.orders, caller, estimate.total_cents)]
+
+
+def count_response(draft: OrderDraft, caller: Caller, container: Container) -> Response:
+    """How many a radius search has found, and what it would cost to mail to them."""
+    assert draft.lead_search_result is not None
+    estimate = order_service.estimate_order(container.orders, caller, draft)
+    data = {
+        "count": len(draft.lead_search_result.people),
+        "leads_fee": estimate.leads_fee,
+        "unit_price": estimate.unit_price,
+        "estimated_total": estimate.total_cents,
+        "warnings": estimate.warnings,
+    }
+    content = {"success": True, "code": 200, "message": "OK", "data": data}
+    return json_response(content, headers=build_warning_header(estimate.warnings))
+
+
+def create_and_respond(
+    request: Request,
+    draft: OrderDraft,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
+    *,
+    files: OrderFiles | None = None,
+) -> Response:
+    """Create the order and answer with it; its `files` may be in storage already."""
+    context = container.orders
+    files = files or order_service.store_files(context, caller, draft)
+    order, audience = order_service.create_order(context, unit_of_work.tx, caller, draft, files)
+    content = serialize_send(
+        request,
+        container,
+        order,
+        recipients=[serialize_inline_recipient(person) for person in audience.people],
+        sub_account=read_sub_account(unit_of_work.tx, order.sub_account_id),
+    )
+    warnings = [*draft.pause_warnings, *order.warnings, *order_service.list_stock_warnings(draft, audience)]
+    return json_response(content, headers=build_warning_header(warnings))
+
+
+def preview_response(
+    request: Request,
+    draft: OrderDraft,
+    caller: Caller,
+    container: Container,
+    unit_of_work: UnitOfWork,
+    *,
+    extra_data: Mapping[str, Any] | None = None,
+) -> Response:
+    """Draw the piece and answer with links to the pictures; `extra_data` is in the data as well."""
+    preview = order_service.preview_order(container.orders, caller, draft)
+    order_service.record_preview(container.orders, unit_of_work.tx, caller, draft, preview)
+    expires_at = container.clock() + PREVIEW_LIFETIME
+    urls = {
+        file.id: base_url(request) + container.storage.signed_path(file.id, expires_at=expires_at)
+        for file in preview.files
+    }
+    data: dict[str, Any] = {
+        "previews": [urls[file.id] for file in preview.sides.values()],
+        "sides": list(preview.sides),
+        "warnings": preview.warnings,
+    }
+    if preview.envelope is not None:
+        data["envelope"] = urls[preview.envelope.id]
+    content = {"success": True, "code": 200, "message": "OK", "data": data | dict(extra_data or {})}
+    return json_response(content, headers=build_warning_header(preview.warnings))
