@@ -5,7 +5,7 @@ from starlette.types import ASGIApp
 from quillpost.app.container import Container
 from quillpost.web.middleware.admission import Admission
 from quillpost.web.middleware.auth import AuthMiddleware, IdentityCache
-from quillpost.web.middleware.load_shedding import LoadSheddingMiddleware
+from quillpost.web.middleware.load_shedder import LoadSheddingMiddleware
 
 
 def guarded(app: ASGIApp, container: Container, admission: Admission | None = None) -> LoadSheddingMiddleware:

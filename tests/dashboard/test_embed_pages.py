@@ -15,7 +15,7 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Clock, make_live, make_sub_account
-from quillpost.accounts.embedding import normalize_origin
+from quillpost.accounts.embeds import normalize_origin
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, stored_sends, tokens
 from quillpost.web.dashboard.embed import pages as embed_pages

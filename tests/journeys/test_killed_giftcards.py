@@ -32,7 +32,7 @@ from verdict import ITEM_WAY, assert_everyone_was_told
 from makers import make_account, people
 from quillpost.fulfillment import queries as fulfillment_queries
 from quillpost.fulfillment import review
-from quillpost.fulfillment.drawing import PRINT_FILE, redraw_batch_files
+from quillpost.fulfillment.batch_files import PRINT_FILE, redraw_batch_files
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardSecret
 

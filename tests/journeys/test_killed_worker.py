@@ -48,8 +48,8 @@ TO_THE_PRINTER = [
     CrashPoint(f"{FULFILMENT}.review:_end_reviews", "after"),
     # Pooling: nothing is batched yet; the batch is there, uncommitted; committed.
     CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.batching:pool_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.batching:pool_orders", "after"),
+    CrashPoint(f"{FULFILMENT}.batch_creation:pool_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.batch_creation:pool_orders", "after"),
     CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "after"),
     # Composing: four files are written, then the batch moves on and its files are written down.
     CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "before"),

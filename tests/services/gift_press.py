@@ -16,7 +16,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
 from quillpost.fulfillment import production, review
-from quillpost.fulfillment.drawing import PRINT_FILE
+from quillpost.fulfillment.batch_files import PRINT_FILE
 from quillpost.fulfillment.files import BatchFileStorage
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.integrations.giftcards.stock import StockCards

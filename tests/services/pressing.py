@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import batches, prints
-from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import batch_creation, production, review
 from quillpost.orders.models import Order
 
 READY = {
@@ -73,6 +73,6 @@ def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
 def pool(container: Container, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
     """Pool these orders as they stand; the new batches."""
     ids = [order.id for order in several]
-    return batching.pool_orders(
+    return batch_creation.pool_orders(
         tx, container.production.stock_by_product, container.environments[mode], ids, now=container.clock(), **how
     )

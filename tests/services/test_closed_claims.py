@@ -25,7 +25,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
 from quillpost.core.errors import Unavailable
-from quillpost.fulfillment import drawing, production
+from quillpost.fulfillment import batch_files, production
 from quillpost.fulfillment import giftcard_stock as gift_stock
 from quillpost.fulfillment import queries as fulfillment_queries
 from quillpost.fulfillment.ports import PrintProgress
@@ -74,9 +74,11 @@ def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Cl
     assert trouble is not None
     assert claims_on_paper(container, batch).keys() == {good}
     with container.db.system_transaction() as tx:
-        contents = drawing.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
+        contents = batch_files.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
     with pytest.raises(Unavailable, match=f"Item {bare} has no claim"):
-        drawing.draw_batch_files(container.production, contents, indicia=[], qr_base="https://x.example", opt_out=None)
+        batch_files.draw_batch_files(
+            container.production, contents, indicia=[], qr_base="https://x.example", opt_out=None
+        )
 
 
 def test_pieces_that_end_apart_leave_no_warning(container: Container, clock: Clock, owner: Account) -> None:

@@ -14,7 +14,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.privacy import erasing_files, erasing_pieces
-from quillpost.fulfillment import drawing, production
+from quillpost.fulfillment import batch_files, production
 from quillpost.fulfillment.print_room import marks
 from quillpost.fulfillment.print_room.marks import BatchSelection
 from quillpost.orders.models import Order
@@ -104,7 +104,7 @@ def test_whoever_is_erased_while_their_batch_is_drawn_is_not_printed(
     drawn: list[int] = []
 
     def draw(production: Any, contents: Any, **how: Any) -> dict[str, bytes]:
-        files = drawing.draw_batch_files(production, contents, **how)
+        files = batch_files.draw_batch_files(production, contents, **how)
         drawn.append(len(contents.items))
         if len(drawn) == 1:
             forget(container, owner, email="jane@example.com")

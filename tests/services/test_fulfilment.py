@@ -20,7 +20,7 @@ from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import Refused
 from quillpost.fulfillment import production, review
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import NOT_COMPOSABLE
+from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
 from quillpost.fulfillment.ports import PrintJob, PrintProgress
 from quillpost.fulfillment.print_room.service import SPOILED_REASON
 from quillpost.fulfillment.rules import UNDELIVERABLE_NAME

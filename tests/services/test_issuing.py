@@ -38,7 +38,7 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Conflict, Unavailable
 from quillpost.fulfillment import production
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import redraw_batch_files
+from quillpost.fulfillment.batch_files import redraw_batch_files
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardRequest, CardSecret, IssuerDown

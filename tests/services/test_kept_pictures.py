@@ -18,7 +18,7 @@ from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument, FetchFailed
 from quillpost.fulfillment import production, review
-from quillpost.fulfillment.drawing import NOT_COMPOSABLE
+from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
 from quillpost.orders.models import Order
 from quillpost.orders.templates import images
 from quillpost.orders.templates.images import MAX_FETCHES_PER_CALL, FileToFetch, fetch_images

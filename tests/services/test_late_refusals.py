@@ -16,9 +16,9 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, orders
 from quillpost.core.database.tables.print_room import batches
-from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import batch_creation, production, review
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import NOT_COMPOSABLE
+from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
 from quillpost.fulfillment.print_room.service import pool_orders_now
 from quillpost.fulfillment.review import release_order
 from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
@@ -53,7 +53,7 @@ def sweep_and_release(container: Container, clock: Clock, operator: Caller) -> N
         for order_id in tx.execute(sa.select(orders.c.id).where(orders.c.status == "paused")).scalars().all():
             release_order(tx, environment, order_id, operator_id=operator.account_id, now=clock.now())
     pool_orders_now(container.db, "test", now=clock.now())
-    batching.pool_due_orders(production, now=clock.now())
+    batch_creation.pool_due_orders(production, now=clock.now())
 
 
 def listed_order(container: Container, caller: Caller, whom: list[dict[str, Any]], **values: Any) -> int:

@@ -17,7 +17,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import batch_files, batches
 from quillpost.core.settings import Settings
 from quillpost.fulfillment import production
-from quillpost.fulfillment.drawing import PRINT_FILE
+from quillpost.fulfillment.batch_files import PRINT_FILE
 from quillpost.fulfillment.proofs import draw_proof
 from quillpost.orders import designs
 from quillpost.orders.items import read_order

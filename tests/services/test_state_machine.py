@@ -41,7 +41,7 @@ from quillpost.core.errors import Conflict, Refused
 from quillpost.core.settings import Settings
 from quillpost.core.stored_files import FileStorage
 from quillpost.core.tokens import LinkSigner
-from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import batch_creation, production, review
 from quillpost.fulfillment import review as verdicts
 from quillpost.fulfillment.models import NEXT_STEP
 from quillpost.fulfillment.ports import PrintProgress
@@ -185,7 +185,7 @@ class Life(Ground):
             for order in self.model.orders.values():
                 order.pool_at = order.pool_at and min(order.pool_at, self.now)
         for _ in range(2):
-            batching.pool_due_orders(self.press(), now=self.now)
+            batch_creation.pool_due_orders(self.press(), now=self.now)
         self.take_in_new_batches()
 
     @for_batches("new")

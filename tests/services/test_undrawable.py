@@ -13,7 +13,7 @@ from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment import production
 from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.drawing import NOT_COMPOSABLE
+from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
 from quillpost.rendering.renderer import PrintFiles
 
 

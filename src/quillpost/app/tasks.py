@@ -10,7 +10,7 @@ from quillpost.app.container import Container, Limits
 from quillpost.core.database import search
 from quillpost.core.jobs import Task
 from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
-from quillpost.fulfillment import batching, production, review
+from quillpost.fulfillment import batch_creation, production, review
 from quillpost.fulfillment import models as fulfillment_models
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
@@ -52,7 +52,7 @@ def build_tasks(container: Container) -> list[Task]:
 
     modes_that_need_credit = {mode for mode, environment in container.environments.items() if environment.needs_credit}
     sweep = with_current_time(review.sweep_due_orders, production_context)
-    pool = with_current_time(batching.pool_due_orders, production_context)
+    pool = with_current_time(batch_creation.pool_due_orders, production_context)
     poll_tracking = with_current_time(tracking_service.poll_carriers, db, container.environments)
     close_tracking = with_current_time(tracking_tasks.close_items, db, container.environments)
     send_automations = partial(send_due, build_automation_context(container))

@@ -27,7 +27,7 @@ from quillpost.core.clock import format_iso
 from quillpost.core.errors import Refused, Unavailable
 from quillpost.core.paging import PageRequest
 from quillpost.fulfillment import production
-from quillpost.fulfillment.batching import WaitingOrders, list_waiting_orders
+from quillpost.fulfillment.batch_creation import WaitingOrders, list_waiting_orders
 from quillpost.fulfillment.print_room import marks
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.marks import BatchSelection, MarkResult, SpoiledItem

@@ -17,7 +17,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.print_room import batch_files
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
-from quillpost.fulfillment.drawing import PRINT_FILE
+from quillpost.fulfillment.batch_files import PRINT_FILE
 from quillpost.rendering.layout.products import ProductLayout
 
 CHUNK_BYTES = 4_000_000

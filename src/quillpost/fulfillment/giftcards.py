@@ -17,7 +17,7 @@ from quillpost.core.database.tables.print_room import prints
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment import queries
-from quillpost.fulfillment.batching import split_batch
+from quillpost.fulfillment.batch_creation import split_batch
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.fulfillment.rules import batch_reference
 from quillpost.orders import designs

@@ -11,7 +11,7 @@ from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
 from quillpost.fulfillment import queries, rules
-from quillpost.fulfillment.drawing import (
+from quillpost.fulfillment.batch_files import (
     BatchContents,
     draw_batch_files,
     fail_undrawable_items,

@@ -14,7 +14,7 @@ from quillpost.core.database.tables.print_room import order_verdicts
 from quillpost.core.errors import Conflict, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page, PageRequest, select_page_ids
 from quillpost.fulfillment import checks, giftcard_stock, queries
-from quillpost.fulfillment.batching import pool_due_orders
+from quillpost.fulfillment.batch_creation import pool_due_orders
 from quillpost.fulfillment.environments import Environment
 from quillpost.fulfillment.giftcard_stock import CardStock
 from quillpost.fulfillment.models import POOL, ProductionContext

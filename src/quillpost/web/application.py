@@ -27,7 +27,7 @@ from quillpost.web.live_updates import LiveUpdates
 from quillpost.web.middleware.admission import Admission
 from quillpost.web.middleware.auth import AuthMiddleware, IdentityCache
 from quillpost.web.middleware.cors import PreflightMiddleware
-from quillpost.web.middleware.load_shedding import LoadSheddingMiddleware
+from quillpost.web.middleware.load_shedder import LoadSheddingMiddleware
 from quillpost.web.middleware.methods import MethodMiddleware
 from quillpost.web.middleware.processor_load import ProcessorLoad
 from quillpost.web.middleware.requests import RequestMiddleware

@@ -22,7 +22,7 @@ from quillpost.rendering.layout.plain_text import (
 from quillpost.rendering.models import Addressee, AddressParts, ReturnAddress
 from quillpost.rendering.pdf.barcode_font import BARCODE_FONT_SIZE
 from quillpost.rendering.text.addresses import format_address_lines, normalize_country_code
-from quillpost.rendering.text.casing import to_mixed_case
+from quillpost.rendering.text.capitalization import to_mixed_case
 from quillpost.rendering.text.countries import POSTAL_COUNTRY_NAMES
 from quillpost.rendering.text.variables import remove_variables
 

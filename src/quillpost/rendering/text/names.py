@@ -4,7 +4,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quillpost.rendering.text.casing import comparison_key, is_joiner, normalize_name_case, normalize_ordinary_word
+from quillpost.rendering.text.capitalization import (
+    comparison_key,
+    is_joiner,
+    normalize_name_case,
+    normalize_ordinary_word,
+)
 from quillpost.rendering.text.characters import to_one_line
 from quillpost.rendering.text.titles import (
     BUSINESS_WORDS,

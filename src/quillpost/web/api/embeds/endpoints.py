@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from quillpost.accounts.embedding import EmbedToken, issue_embed_token, normalize_origin, read_embed_origins
+from quillpost.accounts.embeds import EmbedToken, issue_embed_token, normalize_origin, read_embed_origins
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.clock import format_iso

@@ -10,7 +10,7 @@ from uuid import UUID
 import orjson
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.accounts.embedding import (
+from quillpost.accounts.embeds import (
     KEY_PURPOSE,
     MAX_ORIGINS,
     EmbedToken,

@@ -14,7 +14,7 @@ from quillpost.core import jobs
 from quillpost.core.clock import format_time_ago
 from quillpost.core.database import Tx
 from quillpost.core.errors import Forbidden, Invalid, Refused
-from quillpost.fulfillment.batching import read_pooling_backlog
+from quillpost.fulfillment.batch_creation import read_pooling_backlog
 from quillpost.fulfillment.print_room import counts
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.counts import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
