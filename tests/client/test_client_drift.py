@@ -145,7 +145,7 @@ def taken(found: Operation[Any, Any] | Listing[Any, Any]) -> set[str]:
 
 
 def answered(found: Operation[Any, Any] | Listing[Any, Any]) -> Any:
-    """The T of the Ask[T] that the declaration returns."""
+    """The T of the Request[T] that the declaration returns."""
     [kind] = get_args(get_type_hints(found.declared)["return"])
     return kind
 

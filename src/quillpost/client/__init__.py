@@ -18,10 +18,9 @@ from quillpost.client.errors import (
 )
 from quillpost.client.events import Event, verify_webhook
 from quillpost.client.paging import AsyncPages, Pages
-from quillpost.client.responses import Answer, Rows, Told, about
+from quillpost.client.responses import ResponseArray, ResponseInfo, ResponseObject, about
 
 __all__ = [
-    "Answer",
     "AsyncPages",
     "AsyncQuillpost",
     "Conflict",
@@ -33,9 +32,10 @@ __all__ = [
     "QuillpostError",
     "RateLimited",
     "Refused",
-    "Rows",
+    "ResponseArray",
+    "ResponseInfo",
+    "ResponseObject",
     "ServiceFailed",
-    "Told",
     "Unauthenticated",
     "Unavailable",
     "Unpaid",

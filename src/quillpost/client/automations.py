@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 from quillpost.client.send import PieceName, PieceSend
 
@@ -84,11 +84,11 @@ class AutomationChanges(AutomationFields, total=False):
     send: AutomatedSend
 
 
-class Automations(Resource[How]):
+class Automations(Resource[Kind]):
     @listing("/automations")
-    def list(self, **only: Unpack[AutomationFilter]) -> Ask[Automation]:
+    def list(self, **only: Unpack[AutomationFilter]) -> Request[Automation]:
         """Automations, newest first."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /automations")
     def create(
@@ -99,27 +99,27 @@ class Automations(Resource[How]):
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[AutomationFields],
-    ) -> Ask[Automation]:
+    ) -> Request[Automation]:
         """A new one, switched off unless `enabled` is true."""
         body = {"name": name, "trigger": trigger, "send": send, **fields}
-        return Ask(body=body, idempotency_key=idempotency_key)
+        return Request(body=body, idempotency_key=idempotency_key)
 
     @operation("GET /automations/{automation_id}")
-    def read(self, automation_id: Id) -> Ask[Automation]:
+    def read(self, automation_id: Id) -> Request[Automation]:
         """One automation: what it does, and how it fares."""
-        return Ask(automation_id)
+        return Request(automation_id)
 
     @operation("PUT /automations/{automation_id}")
-    def update(self, automation_id: Id, **changes: Unpack[AutomationChanges]) -> Ask[Automation]:
+    def update(self, automation_id: Id, **changes: Unpack[AutomationChanges]) -> Request[Automation]:
         """Change what is named, or switch it on or off with `enabled`; the rest stays."""
-        return Ask(automation_id, body=changes)
+        return Request(automation_id, body=changes)
 
     @operation("DELETE /automations/{automation_id}")
-    def delete(self, automation_id: Id) -> Ask[Message]:
+    def delete(self, automation_id: Id) -> Request[Message]:
         """Delete it; orders that it has made stay."""
-        return Ask(automation_id)
+        return Request(automation_id)
 
     @operation("POST /automations/{automation_id}/preview")
-    def preview(self, automation_id: Id, *, idempotency_key: str | None = None) -> Ask[AutomationPreview]:
+    def preview(self, automation_id: Id, *, idempotency_key: str | None = None) -> Request[AutomationPreview]:
         """Pictures of its piece, and who is mailed next; no order is made."""
-        return Ask(automation_id, idempotency_key=idempotency_key)
+        return Request(automation_id, idempotency_key=idempotency_key)

@@ -7,7 +7,7 @@ from typing import Self
 
 import httpx2
 
-from quillpost.client.requests import Awaited, Blocking
+from quillpost.client.requests import Async, Sync
 from quillpost.client.retries import Patience
 from quillpost.client.service import Service
 from quillpost.client.transport import AwaitedWire, BlockingWire, Writer
@@ -18,7 +18,7 @@ RETRIES = 12
 HERE = "http://127.0.0.1:8025"
 
 
-class Quillpost(Service[Blocking]):
+class Quillpost(Service[Sync]):
     """A connection to Quillpost, for use by several threads; close it, or use it with `with`.
 
     `timeout` is how many seconds the service may be silent; `deadline` how many one call may take with
@@ -54,7 +54,7 @@ class Quillpost(Service[Blocking]):
         self.close()
 
 
-class AsyncQuillpost(Service[Awaited]):
+class AsyncQuillpost(Service[Async]):
     """The same to be awaited: `await client.ping()`, `async for order in client.orders.list()`."""
 
     def __init__(

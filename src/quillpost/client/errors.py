@@ -107,16 +107,16 @@ BY_STATUS: Mapping[int, type[QuillpostError]] = {
 
 def error_of(response: httpx2.Response) -> QuillpostError:
     """The failure that an answer tells of."""
-    status, said = response.status_code, _said(response)
+    status, body = response.status_code, _read_body(response)
     kind = BY_STATUS.get(status, ServiceFailed if status >= 500 else QuillpostError)
     error = kind(
-        str(said.get("message") or response.reason_phrase or "The call failed."),
+        str(body.get("message") or response.reason_phrase or "The call failed."),
         status=status,
         request_id=response.headers.get("x-request-id"),
         retry_after=retry_after(status, response.headers, now=datetime.now(UTC)),
     )
     if isinstance(error, ValidationFailed):
-        error.errors = said.get("errors") or {}
+        error.errors = body.get("errors") or {}
         error.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
     return error
 
@@ -126,26 +126,26 @@ def listed(header: str | None, separator: str) -> tuple[str, ...]:
     return tuple(header.split(separator)) if header else ()
 
 
-def _said(response: httpx2.Response) -> Mapping[str, Any]:
+def _read_body(response: httpx2.Response) -> Mapping[str, Any]:
     """A proxy in between may answer with anything."""
     try:
-        said = response.json()
+        body = response.json()
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return body if isinstance(body, dict) else {}
 
 
 def retry_after(status: int, headers: Mapping[str, str], *, now: datetime) -> float | None:
     """The seconds that these headers ask for: a number, or a date. When the rate limit
     is reset matters only to a call that has reached it."""
     reset = headers.get("ratelimit-reset") if status == TOO_MANY else None
-    for told in (headers.get("retry-after"), reset):
-        if told is None:
+    for value in (headers.get("retry-after"), reset):
+        if value is None:
             continue
-        if told.strip().isascii() and told.strip().isdigit():
-            return float(told)
+        if value.strip().isascii() and value.strip().isdigit():
+            return float(value)
         try:
-            until = parsedate_to_datetime(told)
+            until = parsedate_to_datetime(value)
         except ValueError:
             continue
         # "-0000" is read as a time without a zone, and means UTC.

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
 from quillpost.client.orders import OrderItemRead
-from quillpost.client.requests import Ask, How, Id, Resource, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, operation
 from quillpost.client.responses import Message
 
 BrandGroupName = Literal["main", "food", "entertainment", "gifts", "travel", "big_box", "other"]
@@ -72,28 +72,28 @@ class Invalidation(TypedDict, total=False):
     reason: str
 
 
-class Giftcards(Resource[How]):
+class Giftcards(Resource[Kind]):
     @operation("GET /giftcard-brands")
-    def brands(self) -> Ask[BrandGroups]:
+    def brands(self) -> Request[BrandGroups]:
         """The brands in their groups."""
-        return Ask()
+        return Request()
 
     @operation("GET /giftcard-brands-list")
-    def brand_list(self) -> Ask[BrandList]:
+    def brand_list(self) -> Request[BrandList]:
         """The brands in one list."""
-        return Ask()
+        return Request()
 
     @operation("PUT /giftcard-brands/{brand_code}")
-    def put_brand(self, brand_code: str, **fields: Unpack[BrandFields]) -> Ask[ManagedBrand]:
+    def put_brand(self, brand_code: str, **fields: Unpack[BrandFields]) -> Request[ManagedBrand]:
         """Make a brand, or change what is named. For operators."""
-        return Ask(brand_code, body=fields)
+        return Request(brand_code, body=fields)
 
     @operation("DELETE /giftcard-brands/{brand_code}")
-    def delete_brand(self, brand_code: str) -> Ask[Message]:
+    def delete_brand(self, brand_code: str) -> Request[Message]:
         """Offer a brand no more; what was sent goes on. For operators."""
-        return Ask(brand_code)
+        return Request(brand_code)
 
     @operation("PUT /order-items/{item_id}/invalidate-giftcard")
-    def invalidate(self, item_id: Id, **how: Unpack[Invalidation]) -> Ask[InvalidatedItem]:
+    def invalidate(self, item_id: Id, **how: Unpack[Invalidation]) -> Request[InvalidatedItem]:
         """Take a card back that nobody has claimed, its value with it; `reissue`: send another instead."""
-        return Ask(item_id, body=how)
+        return Request(item_id, body=how)

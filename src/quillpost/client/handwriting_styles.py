@@ -2,7 +2,7 @@
 
 from typing import Literal, TypedDict
 
-from quillpost.client.requests import Ask, How, Resource, listing
+from quillpost.client.requests import Kind, Request, Resource, listing
 
 
 class HandwritingStyle(TypedDict):
@@ -12,8 +12,8 @@ class HandwritingStyle(TypedDict):
     type: Literal["Realistic", "Bold", "International", "AI"]
 
 
-class HandwritingStyles(Resource[How]):
+class HandwritingStyles(Resource[Kind]):
     @listing("/handwriting-styles")
-    def list(self) -> Ask[HandwritingStyle]:
+    def list(self) -> Request[HandwritingStyle]:
         """Every hand, with a picture of one line."""
-        return Ask()
+        return Request()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack
 
-from quillpost.client.requests import Ask, Files, How, Id, Resource, listing, operation
+from quillpost.client.requests import Files, Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 
 ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
@@ -43,11 +43,11 @@ class ImageTemplateChanges(ImageTemplateFields, total=False):
     image: Image
 
 
-class ImageTemplates(Resource[How]):
+class ImageTemplates(Resource[Kind]):
     @listing("/image-templates")
-    def list(self, **only: Unpack[ImageTemplateFilter]) -> Ask[ImageTemplate]:
+    def list(self, **only: Unpack[ImageTemplateFilter]) -> Request[ImageTemplate]:
         """Templates, newest first."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /image-templates")
     def create(
@@ -58,26 +58,26 @@ class ImageTemplates(Resource[How]):
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[ImageTemplateFields],
-    ) -> Ask[ImageTemplate]:
+    ) -> Request[ImageTemplate]:
         """Save a PNG or JPEG: from a URL (str), from a file (Path), or from memory (bytes)."""
         body, files = _split({"type": type, "name": name, "image": image, **fields})
-        return Ask(body=body, files=files, idempotency_key=idempotency_key)
+        return Request(body=body, files=files, idempotency_key=idempotency_key)
 
     @operation("GET /image-templates/{image_template_id}")
-    def read(self, image_template_id: Id) -> Ask[ImageTemplate]:
+    def read(self, image_template_id: Id) -> Request[ImageTemplate]:
         """One template."""
-        return Ask(image_template_id)
+        return Request(image_template_id)
 
     @operation("PUT /image-templates/{image_template_id}")
-    def update(self, image_template_id: Id, **changes: Unpack[ImageTemplateChanges]) -> Ask[ImageTemplate]:
+    def update(self, image_template_id: Id, **changes: Unpack[ImageTemplateChanges]) -> Request[ImageTemplate]:
         """Change what is named; the rest stays."""
         body, files = _split(changes)
-        return Ask(image_template_id, body=body, files=files)
+        return Request(image_template_id, body=body, files=files)
 
     @operation("DELETE /image-templates/{image_template_id}")
-    def delete(self, image_template_id: Id) -> Ask[Message]:
+    def delete(self, image_template_id: Id) -> Request[Message]:
         """Delete a template that nothing waits for."""
-        return Ask(image_template_id)
+        return Request(image_template_id)
 
 
 def _split(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Files | None]:

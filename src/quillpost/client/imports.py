@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-from quillpost.client.requests import Ask, Files, How, Id, Resource, operation
+from quillpost.client.requests import Files, Id, Kind, Request, Resource, operation
 
 People = str | bytes | Path
 """A file of people: what is in it, or its path."""
@@ -52,7 +52,7 @@ class ImportPreview(TypedDict):
     error: str | None
 
 
-class Imports(Resource[How]):
+class Imports(Resource[Kind]):
     @operation("POST /mailing-lists/{mailing_list_id}/import")
     def create(
         self,
@@ -63,11 +63,11 @@ class Imports(Resource[How]):
         header: bool | None = None,
         file_name: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Ask[Import]:
+    ) -> Request[Import]:
         """Fill a list from a CSV, TSV or .xlsx file: from its path (Path), or from memory. `mapping` says
         what a column holds, by its name or its number from 0; the others are guessed."""
         body, files = _form(file, mapping, header, file_name)
-        return Ask(mailing_list_id, body=body, files=files, idempotency_key=idempotency_key)
+        return Request(mailing_list_id, body=body, files=files, idempotency_key=idempotency_key)
 
     @operation("POST /imports/preview")
     def preview(
@@ -78,30 +78,30 @@ class Imports(Resource[How]):
         header: bool | None = None,
         file_name: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Ask[ImportPreview]:
+    ) -> Request[ImportPreview]:
         """What would be read of the file; nothing is kept."""
         body, files = _form(file, mapping, header, file_name)
-        return Ask(body=body, files=files, idempotency_key=idempotency_key)
+        return Request(body=body, files=files, idempotency_key=idempotency_key)
 
     @operation("GET /imports/{import_id}")
-    def read(self, import_id: Id) -> Ask[Import]:
+    def read(self, import_id: Id) -> Request[Import]:
         """How far it is, and in the end how many were taken."""
-        return Ask(import_id)
+        return Request(import_id)
 
     @operation("GET /mailing-lists/{mailing_list_id}/imports")
-    def of_list(self, mailing_list_id: Id) -> Ask[ImportList]:
+    def of_list(self, mailing_list_id: Id) -> Request[ImportList]:
         """The last imports into a list, newest first."""
-        return Ask(mailing_list_id)
+        return Request(mailing_list_id)
 
     @operation("POST /imports/{import_id}/cancel")
-    def cancel(self, import_id: Id, *, idempotency_key: str | None = None) -> Ask[Import]:
+    def cancel(self, import_id: Id, *, idempotency_key: str | None = None) -> Request[Import]:
         """Nobody of the file comes onto the list, while it waits or runs."""
-        return Ask(import_id, idempotency_key=idempotency_key)
+        return Request(import_id, idempotency_key=idempotency_key)
 
     @operation("GET /imports/{import_id}/rejected.csv", is_file=True)
-    def rejected(self, import_id: Id) -> Ask[bytes]:
+    def rejected(self, import_id: Id) -> Request[bytes]:
         """The rows that were not taken, with the reasons, as a CSV file."""
-        return Ask(import_id)
+        return Request(import_id)
 
 
 def _form(

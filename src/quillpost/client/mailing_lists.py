@@ -5,7 +5,7 @@ from typing import TypedDict, Unpack
 
 from quillpost.client.audience import MailingList, Recipient
 from quillpost.client.radius import RadiusBought, RadiusCall, RadiusCount
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 
 
@@ -42,67 +42,67 @@ class ListChanges(ListFields, total=False):
     description: str
 
 
-class MailingLists(Resource[How]):
+class MailingLists(Resource[Kind]):
     @listing("/mailing-lists")
-    def list(self, **only: Unpack[ListFilter]) -> Ask[MailingList]:
+    def list(self, **only: Unpack[ListFilter]) -> Request[MailingList]:
         """Lists, newest first; `query` looks into their names."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /mailing-lists")
     def create(
         self, description: str, *, idempotency_key: str | None = None, **fields: Unpack[ListFields]
-    ) -> Ask[MailingList]:
+    ) -> Request[MailingList]:
         """A new list; `description` is its name."""
-        return Ask(body={"description": description, **fields}, idempotency_key=idempotency_key)
+        return Request(body={"description": description, **fields}, idempotency_key=idempotency_key)
 
     @operation("POST /mailing-lists-utils/count-radius-search")
-    def count_radius_search(self, **search: Unpack[RadiusCall]) -> Ask[RadiusCount]:
+    def count_radius_search(self, **search: Unpack[RadiusCall]) -> Request[RadiusCount]:
         """How many addresses there are around one, and what they would cost; asking is free."""
-        return Ask(body=search)
+        return Request(body=search)
 
     @operation("POST /mailing-lists-utils/buy-radius-search")
     def buy_radius_search(
         self, *, idempotency_key: str | None = None, **search: Unpack[RadiusCall]
-    ) -> Ask[RadiusBought]:
+    ) -> Request[RadiusBought]:
         """Buy the addresses around one, onto a new list or onto `mailing_list_id`."""
-        return Ask(body=search, idempotency_key=idempotency_key)
+        return Request(body=search, idempotency_key=idempotency_key)
 
     @operation("GET /mailing-lists/{mailing_list_id}")
-    def read(self, mailing_list_id: Id) -> Ask[MailingList]:
+    def read(self, mailing_list_id: Id) -> Request[MailingList]:
         """One list."""
-        return Ask(mailing_list_id)
+        return Request(mailing_list_id)
 
     @operation("PUT /mailing-lists/{mailing_list_id}")
-    def update(self, mailing_list_id: Id, **changes: Unpack[ListChanges]) -> Ask[MailingList]:
+    def update(self, mailing_list_id: Id, **changes: Unpack[ListChanges]) -> Request[MailingList]:
         """Change what is named; the rest stays."""
-        return Ask(mailing_list_id, body=changes)
+        return Request(mailing_list_id, body=changes)
 
     @operation("DELETE /mailing-lists/{mailing_list_id}")
-    def delete(self, mailing_list_id: Id) -> Ask[Message]:
+    def delete(self, mailing_list_id: Id) -> Request[Message]:
         """Delete the list and everyone on it."""
-        return Ask(mailing_list_id)
+        return Request(mailing_list_id)
 
     @operation("POST /mailing-lists/{mailing_list_id}/merge")
-    def merge(self, mailing_list_id: Id, *, into: Id, idempotency_key: str | None = None) -> Ask[MailingList]:
+    def merge(self, mailing_list_id: Id, *, into: Id, idempotency_key: str | None = None) -> Request[MailingList]:
         """Move everyone to another list, which is answered."""
-        return Ask(mailing_list_id, body={"into": into}, idempotency_key=idempotency_key)
+        return Request(mailing_list_id, body={"into": into}, idempotency_key=idempotency_key)
 
     @operation("POST /mailing-lists/{mailing_list_id}/dedupe")
-    def dedupe(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Ask[Deduplicated]:
+    def dedupe(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Request[Deduplicated]:
         """Remove those who are on the list twice."""
-        return Ask(mailing_list_id, idempotency_key=idempotency_key)
+        return Request(mailing_list_id, idempotency_key=idempotency_key)
 
     @operation("POST /mailing-lists/{mailing_list_id}/rotate-key")
-    def rotate_key(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Ask[MailingList]:
+    def rotate_key(self, mailing_list_id: Id, *, idempotency_key: str | None = None) -> Request[MailingList]:
         """A new `api_key`; the old one ends."""
-        return Ask(mailing_list_id, idempotency_key=idempotency_key)
+        return Request(mailing_list_id, idempotency_key=idempotency_key)
 
     @operation("GET /mailing-lists/{mailing_list_id}/export", is_file=True)
-    def export(self, mailing_list_id: Id) -> Ask[bytes]:
+    def export(self, mailing_list_id: Id) -> Request[bytes]:
         """Everyone on the list, as a CSV file."""
-        return Ask(mailing_list_id)
+        return Request(mailing_list_id)
 
     @listing("/mailing-lists-utils/recipients/{mailing_list_id}")
-    def recipients(self, mailing_list_id: Id, **only: Unpack[RecipientsFilter]) -> Ask[Recipient]:
+    def recipients(self, mailing_list_id: Id, **only: Unpack[RecipientsFilter]) -> Request[Recipient]:
         """Everyone on the list, or those who have changed since a time, or have the words of `search`."""
-        return Ask(mailing_list_id, query=only)
+        return Request(mailing_list_id, query=only)

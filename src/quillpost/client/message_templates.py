@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 from quillpost.client.send import FontSize
 
@@ -67,11 +67,11 @@ class MessageTemplateChanges(MessageTemplateFields, total=False):
     type: MessageTemplateType
 
 
-class MessageTemplates(Resource[How]):
+class MessageTemplates(Resource[Kind]):
     @listing("/message-templates")
-    def list(self, **only: Unpack[MessageTemplateFilter]) -> Ask[MessageTemplate]:
+    def list(self, **only: Unpack[MessageTemplateFilter]) -> Request[MessageTemplate]:
         """Templates, newest first."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /message-templates")
     def create(
@@ -81,21 +81,21 @@ class MessageTemplates(Resource[How]):
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[MessageTemplateFields],
-    ) -> Ask[MessageTemplate]:
+    ) -> Request[MessageTemplate]:
         """Save a message with its hand, its QR code and its background."""
-        return Ask(body={"type": type, "name": name, **fields}, idempotency_key=idempotency_key)
+        return Request(body={"type": type, "name": name, **fields}, idempotency_key=idempotency_key)
 
     @operation("GET /message-templates/{message_template_id}")
-    def read(self, message_template_id: Id) -> Ask[MessageTemplate]:
+    def read(self, message_template_id: Id) -> Request[MessageTemplate]:
         """One template."""
-        return Ask(message_template_id)
+        return Request(message_template_id)
 
     @operation("PUT /message-templates/{message_template_id}")
-    def update(self, message_template_id: Id, **changes: Unpack[MessageTemplateChanges]) -> Ask[MessageTemplate]:
+    def update(self, message_template_id: Id, **changes: Unpack[MessageTemplateChanges]) -> Request[MessageTemplate]:
         """Change what is named; the rest stays."""
-        return Ask(message_template_id, body=changes)
+        return Request(message_template_id, body=changes)
 
     @operation("DELETE /message-templates/{message_template_id}")
-    def delete(self, message_template_id: Id) -> Ask[Message]:
+    def delete(self, message_template_id: Id) -> Request[Message]:
         """Delete a template that nothing waits for."""
-        return Ask(message_template_id)
+        return Request(message_template_id)

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from quillpost.client.audience import InlineRecipient, MailedRecipient
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.send import Sent
 
 ItemStatus = Literal[
@@ -178,70 +178,72 @@ class Search(TypedDict, total=False):
     sub_account_id: Id
 
 
-class Orders(Resource[How]):
+class Orders(Resource[Kind]):
     @listing("/orders/list")
-    def list(self, **only: Unpack[OrderFilter]) -> Ask[Order]:
+    def list(self, **only: Unpack[OrderFilter]) -> Request[Order]:
         """Orders, newest first; `metadata` keeps those whose metadata has these values, `search` those that
         go to someone who has its words."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("GET /orders/{order_id}")
-    def read(self, order_id: Id) -> Ask[OrderRead]:
+    def read(self, order_id: Id) -> Request[OrderRead]:
         """One order, with its warnings."""
-        return Ask(order_id)
+        return Request(order_id)
 
     @operation("PUT /orders/{order_id}")
-    def update(self, order_id: Id, **changes: Unpack[OrderChanges]) -> Ask[OrderRead]:
+    def update(self, order_id: Id, **changes: Unpack[OrderChanges]) -> Request[OrderRead]:
         """Change an order while it is cancellable; it is checked and priced again."""
-        return Ask(order_id, body=changes)
+        return Request(order_id, body=changes)
 
     @operation("GET /orders/{order_id}/track")
-    def track(self, order_id: Id) -> Ask[Track]:
+    def track(self, order_id: Id) -> Request[Track]:
         """How many pieces stand where, and those that failed or came back."""
-        return Ask(order_id)
+        return Request(order_id)
 
     @listing("/orders/{order_id}/items")
-    def items(self, order_id: Id, **only: Unpack[ItemFilter]) -> Ask[OrderItem]:
+    def items(self, order_id: Id, **only: Unpack[ItemFilter]) -> Request[OrderItem]:
         """An order's pieces."""
-        return Ask(order_id, query=only)
+        return Request(order_id, query=only)
 
     @operation("GET /order-items/{item_id}")
-    def item(self, item_id: Id) -> Ask[OrderItemRead]:
+    def item(self, item_id: Id) -> Request[OrderItemRead]:
         """One piece, with its history."""
-        return Ask(item_id)
+        return Request(item_id)
 
     # Of the three methods that cancel, POST takes a key: made again, it gives the first answer.
     @operation("POST /orders/{order_id}/cancel")
-    def cancel(self, order_id: Id, *, idempotency_key: str | None = None) -> Ask[Cancelled]:
+    def cancel(self, order_id: Id, *, idempotency_key: str | None = None) -> Request[Cancelled]:
         """Cancel an order while it is cancellable; what was authorised is given back."""
-        return Ask(order_id, idempotency_key=idempotency_key)
+        return Request(order_id, idempotency_key=idempotency_key)
 
     @operation("POST /orders/{order_id}/replay")
-    def replay(self, order_id: Id, *, idempotency_key: str | None = None, **changes: Unpack[Replay]) -> Ask[Sent]:
+    def replay(self, order_id: Id, *, idempotency_key: str | None = None, **changes: Unpack[Replay]) -> Request[Sent]:
         """The same once more, as a new order."""
-        return Ask(order_id, body=changes, idempotency_key=idempotency_key)
+        return Request(order_id, body=changes, idempotency_key=idempotency_key)
 
     @operation("POST /orders/{order_id}/release")
-    def release(self, order_id: Id, *, reason: str | None = None, idempotency_key: str | None = None) -> Ask[OrderRead]:
+    def release(
+        self, order_id: Id, *, reason: str | None = None, idempotency_key: str | None = None
+    ) -> Request[OrderRead]:
         """For operators: a paused order goes to the press after all."""
-        return Ask(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
+        return Request(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
 
     @operation("POST /orders/{order_id}/refuse")
-    def refuse(self, order_id: Id, *, reason: str, idempotency_key: str | None = None) -> Ask[OrderRead]:
+    def refuse(self, order_id: Id, *, reason: str, idempotency_key: str | None = None) -> Request[OrderRead]:
         """For operators: an order that is held or under review ends; the sender reads the reason."""
-        return Ask(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
+        return Request(order_id, body={"reason": reason}, idempotency_key=idempotency_key)
 
     @operation("GET /orders/stats")
-    def stats(self, **only: Unpack[StatsFilter]) -> Ask[Stats]:
+    def stats(self, **only: Unpack[StatsFilter]) -> Request[Stats]:
         """Counts over all orders of a time."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("GET /orders/search")
-    def search(self, **wanted: Unpack[Search]) -> Ask[Found]:
+    def search(self, **filters: Unpack[Search]) -> Request[Found]:
         """The pieces and orders that went to an address, an e-mail or a name."""
-        return Ask(query=wanted)
+        return Request(query=filters)
 
     @operation("GET /orders/{order_id}/proof", is_file=True)
-    def proof(self, order_id: Id) -> Ask[bytes]:
+    def proof(self, order_id: Id) -> Request[bytes]:
         """The print-ready PDF of the order's first pieces."""
-        return Ask(order_id)
+        return Request(order_id)

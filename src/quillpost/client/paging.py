@@ -5,12 +5,12 @@ from typing import Any, Generic, TypeVar
 
 import httpx2
 
-from quillpost.client.responses import Answer
+from quillpost.client.responses import ResponseObject
 
 T = TypeVar("T")
 
 
-def next_query(page: Answer) -> str | None:
+def next_query(page: ResponseObject) -> str | None:
     """The query of the page after this one, in either envelope.
 
     Only the query: the next page is asked for where this one was, so the token goes nowhere else, and a
@@ -23,7 +23,7 @@ def next_query(page: Answer) -> str | None:
 class Pages(Generic[T]):
     """Every row of a list. Each `for` starts anew from the first page."""
 
-    def __init__(self, fetch: Callable[[str | None], Answer]) -> None:
+    def __init__(self, fetch: Callable[[str | None], ResponseObject]) -> None:
         self._fetch = fetch
 
     def __iter__(self) -> Iterator[T]:
@@ -42,7 +42,7 @@ class Pages(Generic[T]):
 class AsyncPages(Generic[T]):
     """Every row of a list. Each `async for` starts anew from the first page."""
 
-    def __init__(self, fetch: Callable[[str | None], Awaitable[Answer]]) -> None:
+    def __init__(self, fetch: Callable[[str | None], Awaitable[ResponseObject]]) -> None:
         self._fetch = fetch
 
     async def __aiter__(self) -> AsyncIterator[T]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 
 BatchStatus = Literal["new", "composed", "handed", "printed", "mailed"]
 
@@ -153,21 +153,21 @@ Pieces = TypedDict(
 )
 
 
-class PrintRoom(Resource[How]):
+class PrintRoom(Resource[Kind]):
     @listing("/print/batches")
-    def batches(self, **only: Unpack[BatchFilter]) -> Ask[Batch]:
+    def batches(self, **only: Unpack[BatchFilter]) -> Request[Batch]:
         """Production batches, newest first; `open`: not in the mail yet."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("GET /print/batches/{batch_id}")
-    def batch(self, batch_id: Id) -> Ask[BatchRead]:
+    def batch(self, batch_id: Id) -> Request[BatchRead]:
         """One batch, with links to its files."""
-        return Ask(batch_id)
+        return Request(batch_id)
 
     @operation("GET /print/batches/{batch_id}/files/{name}", is_file=True)
-    def file(self, batch_id: Id, name: str) -> Ask[bytes]:
+    def file(self, batch_id: Id, name: str) -> Request[bytes]:
         """One of the batch's files, also a secret one. It is noted in the audit log."""
-        return Ask(batch_id, name)
+        return Request(batch_id, name)
 
     @operation("POST /print/batches/{batch_id}/mark")
     def mark(
@@ -177,33 +177,33 @@ class PrintRoom(Resource[How]):
         *,
         idempotency_key: str | None = None,
         **progress: Unpack[Progress],
-    ) -> Ask[BatchRead]:
+    ) -> Request[BatchRead]:
         """How far the batch is, and which of its pieces are spoiled."""
-        return Ask(batch_id, body={"status": status, **progress}, idempotency_key=idempotency_key)
+        return Request(batch_id, body={"status": status, **progress}, idempotency_key=idempotency_key)
 
     @operation("POST /print/batches/{batch_id}/reprint")
     def reprint(
         self, batch_id: Id, *, reason: str, idempotency_key: str | None = None, **pieces: Unpack[Pieces]
-    ) -> Ask[Reprinted]:
+    ) -> Request[Reprinted]:
         """Pieces of the batch once more, in a new batch under new barcodes; those that still can."""
-        return Ask(batch_id, body={"reason": reason, **pieces}, idempotency_key=idempotency_key)
+        return Request(batch_id, body={"reason": reason, **pieces}, idempotency_key=idempotency_key)
 
     @operation("POST /print/batches/{batch_id}/retry")
-    def retry(self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None) -> Ask[BatchRead]:
+    def retry(self, batch_id: Id, *, anew: bool = False, idempotency_key: str | None = None) -> Request[BatchRead]:
         """Take the batch's present step again, now; `anew`: whom it was offered to does not have it."""
-        return Ask(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
+        return Request(batch_id, body={"anew": anew}, idempotency_key=idempotency_key)
 
     @listing("/print/held")
-    def held(self, **only: Unpack[HeldFilter]) -> Ask[HeldOrder]:
+    def held(self, **only: Unpack[HeldFilter]) -> Request[HeldOrder]:
         """Every account's paused orders, oldest first."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /print/rush")
-    def rush(self, order_ids: Sequence[Id], *, idempotency_key: str | None = None) -> Ask[Rushed]:
+    def rush(self, order_ids: Sequence[Id], *, idempotency_key: str | None = None) -> Request[Rushed]:
         """Let these orders go before the others."""
-        return Ask(body={"order_ids": list(order_ids)}, idempotency_key=idempotency_key)
+        return Request(body={"order_ids": list(order_ids)}, idempotency_key=idempotency_key)
 
     @operation("POST /print/pool")
-    def pool(self, *, idempotency_key: str | None = None) -> Ask[Pooled]:
+    def pool(self, *, idempotency_key: str | None = None) -> Request[Pooled]:
         """Make batches of what waits, without waiting for the cut-off."""
-        return Ask(idempotency_key=idempotency_key)
+        return Request(idempotency_key=idempotency_key)

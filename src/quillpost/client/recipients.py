@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 from quillpost.client.audience import InlineRecipient, Recipient, RefusedRecipient
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 
 
@@ -25,7 +25,7 @@ class RecipientFilter(TypedDict, total=False):
     sub_account_id: Id
 
 
-class Whereabouts(TypedDict, total=False):
+class AddressQuery(TypedDict, total=False):
     """An address, in parts or whole on one line, or an e-mail."""
 
     address: str
@@ -49,52 +49,52 @@ class Erased(TypedDict):
     waiting: int
 
 
-class Recipients(Resource[How]):
+class Recipients(Resource[Kind]):
     @listing("/recipients")
-    def list(self, **only: Unpack[RecipientFilter]) -> Ask[Recipient]:
+    def list(self, **only: Unpack[RecipientFilter]) -> Request[Recipient]:
         """Everyone on any list; `search` keeps those whose name, company, e-mail or address has its words."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /recipients")
-    def create(self, *, idempotency_key: str | None = None, **fields: Unpack[NewRecipient]) -> Ask[Recipient]:
+    def create(self, *, idempotency_key: str | None = None, **fields: Unpack[NewRecipient]) -> Request[Recipient]:
         """Put someone on a list: an address or an e-mail is needed."""
-        return Ask(body=fields, idempotency_key=idempotency_key)
+        return Request(body=fields, idempotency_key=idempotency_key)
 
     @operation("GET /recipients/{recipient_id}")
-    def read(self, recipient_id: Id) -> Ask[Recipient]:
+    def read(self, recipient_id: Id) -> Request[Recipient]:
         """One person on one list."""
-        return Ask(recipient_id)
+        return Request(recipient_id)
 
     @operation("PUT /recipients/{recipient_id}")
-    def update(self, recipient_id: Id, **changes: Unpack[RecipientChanges]) -> Ask[Recipient]:
+    def update(self, recipient_id: Id, **changes: Unpack[RecipientChanges]) -> Request[Recipient]:
         """Change what is named; the rest stays, and None clears."""
-        return Ask(recipient_id, body=changes)
+        return Request(recipient_id, body=changes)
 
     @operation("DELETE /recipients/{recipient_id}")
-    def delete(self, recipient_id: Id) -> Ask[Message]:
+    def delete(self, recipient_id: Id) -> Request[Message]:
         """Take someone off their list."""
-        return Ask(recipient_id)
+        return Request(recipient_id)
 
     @operation("POST /recipients-utils/create-multiple")
     def create_multiple(
         self, recipients: Sequence[NewRecipient], *, idempotency_key: str | None = None
-    ) -> Ask[Sequence[Recipient | RefusedRecipient]]:
+    ) -> Request[Sequence[Recipient | RefusedRecipient]]:
         """Put many on lists: one result for each, in order; those that are refused stop nobody."""
-        return Ask(body=recipients, idempotency_key=idempotency_key)
+        return Request(body=recipients, idempotency_key=idempotency_key)
 
     @operation("POST /recipients-utils/delete-by-address")
     def delete_by_address(
-        self, mailing_list_id: Id, *, idempotency_key: str | None = None, **whom: Unpack[Whereabouts]
-    ) -> Ask[Deleted]:
+        self, mailing_list_id: Id, *, idempotency_key: str | None = None, **whom: Unpack[AddressQuery]
+    ) -> Request[Deleted]:
         """Take whoever has this address, or this e-mail, off a list."""
-        return Ask(body={"mailing_list_id": mailing_list_id, **whom}, idempotency_key=idempotency_key)
+        return Request(body={"mailing_list_id": mailing_list_id, **whom}, idempotency_key=idempotency_key)
 
     @operation("POST /recipients/lookup")
-    def lookup(self, email: str, *, idempotency_key: str | None = None) -> Ask[Recipient]:
+    def lookup(self, email: str, *, idempotency_key: str | None = None) -> Request[Recipient]:
         """Whoever has this e-mail; `NotFound` where nobody has."""
-        return Ask(body={"email": email}, idempotency_key=idempotency_key)
+        return Request(body={"email": email}, idempotency_key=idempotency_key)
 
     @operation("POST /recipients/erase")
-    def erase(self, *, idempotency_key: str | None = None, **whom: Unpack[Whereabouts]) -> Ask[Erased]:
+    def erase(self, *, idempotency_key: str | None = None, **whom: Unpack[AddressQuery]) -> Request[Erased]:
         """Forget whoever lives at this address or has this e-mail, for good; counts and money stay."""
-        return Ask(body=whom, idempotency_key=idempotency_key)
+        return Request(body=whom, idempotency_key=idempotency_key)

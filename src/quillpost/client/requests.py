@@ -1,6 +1,6 @@
 """Calls, told once: a blocking client makes them, an awaited one makes the very same.
 
-An operation is declared in its resource's class as a function from typed arguments to an `Ask`. Read from a
+An operation is declared in its resource's class as a function from typed arguments to an `Request`. Read from a
 `Resource[Blocking]` it is a method that returns the answer; from a `Resource[Awaited]` one that is awaited.
 """
 
@@ -14,7 +14,7 @@ from quillpost.client.paging import AsyncPages, Pages
 
 P = ParamSpec("P")
 T = TypeVar("T")
-How = TypeVar("How")
+Kind = TypeVar("Kind")
 
 Id = int | str
 """A number, or its digits."""
@@ -23,11 +23,11 @@ Files = Mapping[str, tuple[str, bytes]]
 """By field: a file's name and what is in it."""
 
 
-class Blocking:
+class Sync:
     """Of a resource: its methods return answers."""
 
 
-class Awaited:
+class Async:
     """Of a resource: its methods are awaited."""
 
 
@@ -39,7 +39,7 @@ class Route:
     """The answer is a file, given as bytes."""
 
 
-class Ask(Generic[T]):
+class Request(Generic[T]):
     """What one call says: the ids in its path, its query, its body. `T` is what it is answered with."""
 
     __slots__ = ("body", "files", "idempotency_key", "ids", "query")
@@ -62,17 +62,17 @@ class Ask(Generic[T]):
 class Wire(Protocol):
     """Carries calls out: at once, or when awaited."""
 
-    def run(self, route: Route, ask: Ask[Any]) -> Any: ...
+    def run(self, route: Route, request: Request[Any]) -> Any: ...
 
-    def pages(self, route: Route, ask: Ask[Any]) -> Any: ...
+    def pages(self, route: Route, request: Request[Any]) -> Any: ...
 
 
-class Resource(Generic[How]):
+class Resource(Generic[Kind]):
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
 
-Declared = Callable[Concatenate[Any, P], Ask[T]]
+Declared = Callable[Concatenate[Any, P], Request[T]]
 
 
 class Operation(Generic[P, T]):
@@ -90,9 +90,9 @@ class Operation(Generic[P, T]):
     @overload
     def __get__(self, resource: None, kind: type) -> Self: ...
     @overload
-    def __get__(self, resource: Resource[Blocking], kind: type) -> Callable[P, T]: ...
+    def __get__(self, resource: Resource[Sync], kind: type) -> Callable[P, T]: ...
     @overload
-    def __get__(self, resource: Resource[Awaited], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Async], kind: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, resource: Resource[Any] | None, kind: type) -> Any:
         return self if resource is None else MethodType(self._call, resource)
 
@@ -112,15 +112,15 @@ class Listing(Generic[P, T]):
     @overload
     def __get__(self, resource: None, kind: type) -> Self: ...
     @overload
-    def __get__(self, resource: Resource[Blocking], kind: type) -> Callable[P, Pages[T]]: ...
+    def __get__(self, resource: Resource[Sync], kind: type) -> Callable[P, Pages[T]]: ...
     @overload
-    def __get__(self, resource: Resource[Awaited], kind: type) -> Callable[P, AsyncPages[T]]: ...
+    def __get__(self, resource: Resource[Async], kind: type) -> Callable[P, AsyncPages[T]]: ...
     def __get__(self, resource: Resource[Any] | None, kind: type) -> Any:
         return self if resource is None else MethodType(self._call, resource)
 
 
 def operation(route: str, *, is_file: bool = False) -> Callable[[Declared[P, T]], Operation[P, T]]:
-    """Declares `"GET /orders/{order_id}"`: the ids of the `Ask` take the places in the path, in order."""
+    """Declares `"GET /orders/{order_id}"`: the ids of the `Request` take the places in the path, in order."""
     method, path = route.split()
     return lambda declared: Operation(Route(method, path, is_file), declared)
 

@@ -14,7 +14,7 @@ class Message(TypedDict):
     message: str
 
 
-class Told:
+class ResponseInfo:
     """What the headers of an answer said of the call."""
 
     warnings: tuple[str, ...] = ()
@@ -26,22 +26,22 @@ class Told:
     request_id: str | None = None
 
 
-class Answer(Told, dict[str, Any]):
+class ResponseObject(ResponseInfo, dict[str, Any]):
     """A JSON object. Metadata is as it was sent: integers of any length, key order, 1.0 a float."""
 
 
-class Rows(Told, list[Any]):
+class ResponseArray(ResponseInfo, list[Any]):
     """A JSON array."""
 
 
-def about(answer: object) -> Told:
+def about(answer: object) -> ResponseInfo:
     """What was said beside the answer, for type checkers, to whom an answer is a TypedDict and no more."""
-    if not isinstance(answer, Told):
+    if not isinstance(answer, ResponseInfo):
         raise TypeError("This is not the answer to a call, or it is only a part of one.")
     return answer
 
 
-def read_answer(response: httpx2.Response) -> Answer | Rows:
+def read_response(response: httpx2.Response) -> ResponseObject | ResponseArray:
     try:
         found = json.loads(response.content)
     except ValueError:
@@ -52,7 +52,7 @@ def read_answer(response: httpx2.Response) -> Answer | Rows:
             status=response.status_code,
             request_id=response.headers.get("x-request-id"),
         )
-    answer = Answer(found) if isinstance(found, dict) else Rows(found)
+    answer = ResponseObject(found) if isinstance(found, dict) else ResponseArray(found)
     answer.warnings = _warnings(response.headers.get("x-warnings"))
     answer.ignored_fields = listed(response.headers.get("x-ignored-fields"), ", ")
     answer.request_id = response.headers.get("x-request-id")

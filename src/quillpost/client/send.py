@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from quillpost.client.audience import InlineRecipient
 from quillpost.client.radius import RadiusSearch
-from quillpost.client.requests import Ask, How, Id, Resource, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, operation
 
 PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
@@ -114,40 +114,42 @@ class Sent(TypedDict):
     recipients: list[dict[str, str | None]]
 
 
-class Send(Resource[How]):
+class Send(Resource[Kind]):
     """Each makes an order of everyone in the audience and answers with it."""
 
     @operation("POST /send/{piece}")
-    def piece(self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]) -> Ask[Sent]:
+    def piece(
+        self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]
+    ) -> Request[Sent]:
         """Send a piece whose kind is known only when the program runs."""
-        return Ask(piece, body=body, idempotency_key=idempotency_key)
+        return Request(piece, body=body, idempotency_key=idempotency_key)
 
     @operation("POST /send/postcard")
-    def postcard(self, *, idempotency_key: str | None = None, **piece: Unpack[PostcardSend]) -> Ask[Sent]:
+    def postcard(self, *, idempotency_key: str | None = None, **piece: Unpack[PostcardSend]) -> Request[Sent]:
         """Send a postcard."""
-        return Ask(body=piece, idempotency_key=idempotency_key)
+        return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/windowed-letter")
-    def windowed_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Ask[Sent]:
+    def windowed_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Request[Sent]:
         """Send a letter whose envelope has a window."""
-        return Ask(body=piece, idempotency_key=idempotency_key)
+        return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/windowless-letter")
-    def windowless_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Ask[Sent]:
+    def windowless_letter(self, *, idempotency_key: str | None = None, **piece: Unpack[LetterSend]) -> Request[Sent]:
         """Send a letter whose envelope is addressed by hand."""
-        return Ask(body=piece, idempotency_key=idempotency_key)
+        return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/notecard")
-    def notecard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Ask[Sent]:
+    def notecard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Request[Sent]:
         """Send a folded notecard in an envelope."""
-        return Ask(body=piece, idempotency_key=idempotency_key)
+        return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/giftcard")
-    def giftcard(self, *, idempotency_key: str | None = None, **piece: Unpack[GiftcardSend]) -> Ask[Sent]:
+    def giftcard(self, *, idempotency_key: str | None = None, **piece: Unpack[GiftcardSend]) -> Request[Sent]:
         """Send a folded card with a gift card inside."""
-        return Ask(body=piece, idempotency_key=idempotency_key)
+        return Request(body=piece, idempotency_key=idempotency_key)
 
     @operation("POST /send/magnacard")
-    def magnacard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Ask[Sent]:
+    def magnacard(self, *, idempotency_key: str | None = None, **piece: Unpack[CardSend]) -> Request[Sent]:
         """Send a card with a magnet."""
-        return Ask(body=piece, idempotency_key=idempotency_key)
+        return Request(body=piece, idempotency_key=idempotency_key)

@@ -13,7 +13,7 @@ from quillpost.client.message_templates import MessageTemplates
 from quillpost.client.orders import Orders
 from quillpost.client.print_room import PrintRoom
 from quillpost.client.recipients import Recipients
-from quillpost.client.requests import Ask, How, Resource, Wire, operation
+from quillpost.client.requests import Kind, Request, Resource, Wire, operation
 from quillpost.client.send import PieceName, PieceSend, Send, Sent
 from quillpost.client.sub_accounts import SubAccounts
 from quillpost.client.webhooks import Webhooks
@@ -94,57 +94,57 @@ class Embed(TypedDict):
     expires_at: str
 
 
-class Service(Resource[How]):
+class Service(Resource[Kind]):
     def __init__(self, wire: Wire) -> None:
         super().__init__(wire)
-        self.send: Send[How] = Send(wire)
-        self.orders: Orders[How] = Orders(wire)
-        self.mailing_lists: MailingLists[How] = MailingLists(wire)
-        self.imports: Imports[How] = Imports(wire)
-        self.recipients: Recipients[How] = Recipients(wire)
-        self.image_templates: ImageTemplates[How] = ImageTemplates(wire)
-        self.message_templates: MessageTemplates[How] = MessageTemplates(wire)
-        self.sub_accounts: SubAccounts[How] = SubAccounts(wire)
-        self.webhooks: Webhooks[How] = Webhooks(wire)
-        self.automations: Automations[How] = Automations(wire)
-        self.giftcards: Giftcards[How] = Giftcards(wire)
-        self.handwriting_styles: HandwritingStyles[How] = HandwritingStyles(wire)
-        self.print_room: PrintRoom[How] = PrintRoom(wire)
+        self.send: Send[Kind] = Send(wire)
+        self.orders: Orders[Kind] = Orders(wire)
+        self.mailing_lists: MailingLists[Kind] = MailingLists(wire)
+        self.imports: Imports[Kind] = Imports(wire)
+        self.recipients: Recipients[Kind] = Recipients(wire)
+        self.image_templates: ImageTemplates[Kind] = ImageTemplates(wire)
+        self.message_templates: MessageTemplates[Kind] = MessageTemplates(wire)
+        self.sub_accounts: SubAccounts[Kind] = SubAccounts(wire)
+        self.webhooks: Webhooks[Kind] = Webhooks(wire)
+        self.automations: Automations[Kind] = Automations(wire)
+        self.giftcards: Giftcards[Kind] = Giftcards(wire)
+        self.handwriting_styles: HandwritingStyles[Kind] = HandwritingStyles(wire)
+        self.print_room: PrintRoom[Kind] = PrintRoom(wire)
 
     @operation("GET /ping")
-    def ping(self) -> Ask[Pong]:
+    def ping(self) -> Request[Pong]:
         """Is the token good, and is it one of testing mode?"""
-        return Ask()
+        return Request()
 
     @operation("GET /account")
-    def account(self) -> Ask[Account]:
+    def account(self) -> Request[Account]:
         """The account: its name, its mode, its credit, its use this month."""
-        return Ask()
+        return Request()
 
     @operation("POST /send/{piece}")
-    def preview(self, piece: PieceName, **body: Unpack[PieceSend]) -> Ask[Preview]:
+    def preview(self, piece: PieceName, **body: Unpack[PieceSend]) -> Request[Preview]:
         """Pictures of the piece, as links that need no token; no order is made."""
-        return Ask(piece, body={**body, "preview": True})
+        return Request(piece, body={**body, "preview": True})
 
     @operation("POST /estimate/{piece}")
-    def estimate(self, piece: PieceName, **body: Unpack[PieceSend]) -> Ask[Estimate]:
+    def estimate(self, piece: PieceName, **body: Unpack[PieceSend]) -> Request[Estimate]:
         """What a send would cost and whom it would reach; nothing is stored."""
-        return Ask(piece, body=body)
+        return Request(piece, body=body)
 
     @operation("POST /stored_send/{piece}")
     def stored_send(
         self, piece: PieceName, *, idempotency_key: str | None = None, **body: Unpack[PieceSend]
-    ) -> Ask[StoredSend]:
+    ) -> Request[StoredSend]:
         """Keep a send for later: `send_stored` takes the URL that this answers."""
-        return Ask(piece, body=body, idempotency_key=idempotency_key)
+        return Request(piece, body=body, idempotency_key=idempotency_key)
 
     @operation("POST /stored_send/{piece}/{stored_id}")
-    def send_stored(self, stored_send_url: str) -> Ask[Sent]:
+    def send_stored(self, stored_send_url: str) -> Request[Sent]:
         """Send what was kept. A second call gives the first one's answer."""
         *_, piece, stored_id = stored_send_url.rstrip("/").split("/")
-        return Ask(piece, stored_id)
+        return Request(piece, stored_id)
 
     @operation("POST /embeds")
-    def embed(self, origin: str, **body: Unpack[EmbedOptions]) -> Ask[Embed]:
+    def embed(self, origin: str, **body: Unpack[EmbedOptions]) -> Request[Embed]:
         """The composer for a frame in a page of this site; what is written there is a stored send."""
-        return Ask(body={**body, "origin": origin})
+        return Request(body={**body, "origin": origin})

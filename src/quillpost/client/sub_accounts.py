@@ -2,7 +2,7 @@
 
 from typing import TypedDict, Unpack
 
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 
 
@@ -63,30 +63,30 @@ class SubAccountChanges(SubAccountFields, total=False):
     title: str
 
 
-class SubAccounts(Resource[How]):
+class SubAccounts(Resource[Kind]):
     @listing("/sub-accounts")
-    def list(self, *, search: str | None = None) -> Ask[SubAccount]:
+    def list(self, *, search: str | None = None) -> Request[SubAccount]:
         """Every sub account, or those whose title, name or return address has the words of `search`."""
-        return Ask(query={"search": search})
+        return Request(query={"search": search})
 
     @operation("POST /sub-accounts")
     def create(
         self, title: str, *, idempotency_key: str | None = None, **fields: Unpack[SubAccountFields]
-    ) -> Ask[SubAccount]:
+    ) -> Request[SubAccount]:
         """A new sub account."""
-        return Ask(body={"title": title, **fields}, idempotency_key=idempotency_key)
+        return Request(body={"title": title, **fields}, idempotency_key=idempotency_key)
 
     @operation("GET /sub-accounts/{sub_account_id}")
-    def read(self, sub_account_id: Id) -> Ask[SubAccount]:
+    def read(self, sub_account_id: Id) -> Request[SubAccount]:
         """One sub account, with its branding and its backgrounds."""
-        return Ask(sub_account_id)
+        return Request(sub_account_id)
 
     @operation("PUT /sub-accounts/{sub_account_id}")
-    def update(self, sub_account_id: Id, **changes: Unpack[SubAccountChanges]) -> Ask[SubAccount]:
+    def update(self, sub_account_id: Id, **changes: Unpack[SubAccountChanges]) -> Request[SubAccount]:
         """Change what is named; the rest stays, and None clears."""
-        return Ask(sub_account_id, body=changes)
+        return Request(sub_account_id, body=changes)
 
     @operation("DELETE /sub-accounts/{sub_account_id}")
-    def delete(self, sub_account_id: Id) -> Ask[Message]:
+    def delete(self, sub_account_id: Id) -> Request[Message]:
         """Delete a sub account that nothing belongs to."""
-        return Ask(sub_account_id)
+        return Request(sub_account_id)

@@ -12,8 +12,8 @@ from uuid import uuid4
 import httpx2
 
 from quillpost.client.paging import AsyncPages, Pages
-from quillpost.client.requests import Ask, Route
-from quillpost.client.responses import Answer, Rows, read_answer
+from quillpost.client.requests import Request, Route
+from quillpost.client.responses import ResponseArray, ResponseObject, read_response
 from quillpost.client.retries import Attempts, Patience
 
 PREFIX = "/api/v2"
@@ -21,7 +21,7 @@ PLACE = re.compile(r"\{\w+\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class HttpRequest:
     """A request to the last byte, so that a second attempt is the same as the first."""
 
     method: str
@@ -46,19 +46,19 @@ class Writer:
         self._api = base_url.rstrip("/").removesuffix(PREFIX) + PREFIX
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "*/*", "User-Agent": "quillpost-python"}
 
-    def write(self, route: Route, ask: Ask[Any], query: str | None = None) -> Written:
+    def write(self, route: Route, request: Request[Any], query: str | None = None) -> HttpRequest:
         """The request of a call; a `query` of its own stands in for the call's."""
-        chosen = str(httpx2.QueryParams(list(_pairs(ask.query or {})))) if query is None else query
-        url = self._api + _filled(route.path, ask) + (f"?{chosen}" if chosen else "")
-        kind, content = _body(ask)
+        chosen = str(httpx2.QueryParams(list(_pairs(request.query or {})))) if query is None else query
+        url = self._api + _filled(route.path, request) + (f"?{chosen}" if chosen else "")
+        kind, content = _body(request)
         headers = self._headers | kind
         if route.method == "POST":
-            headers["Idempotency-Key"] = ask.idempotency_key or str(uuid4())
-        return Written(route.method, url, headers, content)
+            headers["Idempotency-Key"] = request.idempotency_key or str(uuid4())
+        return HttpRequest(route.method, url, headers, content)
 
 
-def _filled(path: str, ask: Ask[Any]) -> str:
-    ids = iter(ask.ids)
+def _filled(path: str, request: Request[Any]) -> str:
+    ids = iter(request.ids)
 
     def place(_: re.Match[str]) -> str:
         text = quote(str(next(ids)), safe="")
@@ -80,15 +80,15 @@ def _pairs(query: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _body(ask: Ask[Any]) -> tuple[dict[str, str], bytes]:
+def _body(request: Request[Any]) -> tuple[dict[str, str], bytes]:
     """The headers that tell the body's type, and the body."""
-    if ask.files is not None:
-        fields = dict(_pairs(ask.body if isinstance(ask.body, Mapping) else {}))
-        form = httpx2.Request("POST", "http://form", data=fields, files=ask.files)
+    if request.files is not None:
+        fields = dict(_pairs(request.body if isinstance(request.body, Mapping) else {}))
+        form = httpx2.Request("POST", "http://form", data=fields, files=request.files)
         return {"Content-Type": form.headers["Content-Type"]}, form.read()
-    if ask.body is None:
+    if request.body is None:
         return {}, b""
-    return {"Content-Type": "application/json"}, json.dumps(ask.body, allow_nan=False, default=_moment).encode()
+    return {"Content-Type": "application/json"}, json.dumps(request.body, allow_nan=False, default=_moment).encode()
 
 
 def _moment(value: object) -> str:
@@ -104,20 +104,20 @@ class BlockingWire:
         self._patience = patience
         self._sleep = sleep
 
-    def run(self, route: Route, ask: Ask[Any]) -> Any:
-        response = self._exchange(self._writer.write(route, ask))
-        return response.content if route.is_file else read_answer(response)
+    def run(self, route: Route, request: Request[Any]) -> Any:
+        response = self._exchange(self._writer.write(route, request))
+        return response.content if route.is_file else read_response(response)
 
-    def pages(self, route: Route, ask: Ask[Any]) -> Pages[Any]:
-        return Pages(lambda query: _page(self._exchange(self._writer.write(route, ask, query))))
+    def pages(self, route: Route, request: Request[Any]) -> Pages[Any]:
+        return Pages(lambda query: _page(self._exchange(self._writer.write(route, request, query))))
 
     def download(self, url: str) -> bytes:
-        return self._exchange(Written("GET", url, {})).content
+        return self._exchange(HttpRequest("GET", url, {})).content
 
     def close(self) -> None:
         self._http.close()
 
-    def _exchange(self, written: Written) -> httpx2.Response:
+    def _exchange(self, written: HttpRequest) -> httpx2.Response:
         attempts = Attempts(self._patience)
         while True:
             outcome: httpx2.Response | httpx2.RequestError
@@ -139,23 +139,23 @@ class AwaitedWire:
         self._patience = patience
         self._sleep = sleep
 
-    async def run(self, route: Route, ask: Ask[Any]) -> Any:
-        response = await self._exchange(self._writer.write(route, ask))
-        return response.content if route.is_file else read_answer(response)
+    async def run(self, route: Route, request: Request[Any]) -> Any:
+        response = await self._exchange(self._writer.write(route, request))
+        return response.content if route.is_file else read_response(response)
 
-    def pages(self, route: Route, ask: Ask[Any]) -> AsyncPages[Any]:
-        async def fetch(query: str | None) -> Answer:
-            return _page(await self._exchange(self._writer.write(route, ask, query)))
+    def pages(self, route: Route, request: Request[Any]) -> AsyncPages[Any]:
+        async def fetch(query: str | None) -> ResponseObject:
+            return _page(await self._exchange(self._writer.write(route, request, query)))
 
         return AsyncPages(fetch)
 
     async def download(self, url: str) -> bytes:
-        return (await self._exchange(Written("GET", url, {}))).content
+        return (await self._exchange(HttpRequest("GET", url, {}))).content
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _exchange(self, written: Written) -> httpx2.Response:
+    async def _exchange(self, written: HttpRequest) -> httpx2.Response:
         attempts = Attempts(self._patience)
         while True:
             outcome: httpx2.Response | httpx2.RequestError
@@ -168,6 +168,6 @@ class AwaitedWire:
             await self._sleep(attempts.pause_after(outcome))
 
 
-def _page(response: httpx2.Response) -> Answer:
-    found = read_answer(response)
-    return Answer(data=found) if isinstance(found, Rows) else found
+def _page(response: httpx2.Response) -> ResponseObject:
+    found = read_response(response)
+    return ResponseObject(data=found) if isinstance(found, ResponseArray) else found

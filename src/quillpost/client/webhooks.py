@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Literal, TypedDict, Unpack
 
 from quillpost.client.events import EventType
-from quillpost.client.requests import Ask, How, Id, Resource, listing, operation
+from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
 
-Wanted = EventType | Literal["*"]
+EventFilter = EventType | Literal["*"]
 
 
 class Webhook(TypedDict):
@@ -88,64 +88,64 @@ class WebhookFields(TypedDict, total=False):
 
 class WebhookChanges(WebhookFields, total=False):
     url: str
-    type: Wanted
+    type: EventFilter
 
 
-class Webhooks(Resource[How]):
+class Webhooks(Resource[Kind]):
     @listing("/webhooks")
-    def list(self, **only: Unpack[WebhookFilter]) -> Ask[Webhook]:
+    def list(self, **only: Unpack[WebhookFilter]) -> Request[Webhook]:
         """Subscriptions, newest first, without their secrets."""
-        return Ask(query=only)
+        return Request(query=only)
 
     @operation("POST /webhooks")
     def create(
         self,
         url: str,
-        type: Wanted = "*",  # noqa: A002
+        type: EventFilter = "*",  # noqa: A002
         *,
         idempotency_key: str | None = None,
         **fields: Unpack[WebhookFields],
-    ) -> Ask[WebhookCreated]:
+    ) -> Request[WebhookCreated]:
         """Be told of events of this type, or of all. Keep the `secret`: it is shown this once."""
-        return Ask(body={"url": url, "type": type, **fields}, idempotency_key=idempotency_key)
+        return Request(body={"url": url, "type": type, **fields}, idempotency_key=idempotency_key)
 
     @operation("GET /webhooks/{webhook_id}")
-    def read(self, webhook_id: Id) -> Ask[Webhook]:
+    def read(self, webhook_id: Id) -> Request[Webhook]:
         """One subscription."""
-        return Ask(webhook_id)
+        return Request(webhook_id)
 
     @operation("PUT /webhooks/{webhook_id}")
-    def update(self, webhook_id: Id, **changes: Unpack[WebhookChanges]) -> Ask[Webhook]:
+    def update(self, webhook_id: Id, **changes: Unpack[WebhookChanges]) -> Request[Webhook]:
         """Change what is named; the rest stays."""
-        return Ask(webhook_id, body=changes)
+        return Request(webhook_id, body=changes)
 
     @operation("DELETE /webhooks/{webhook_id}")
-    def delete(self, webhook_id: Id) -> Ask[Message]:
+    def delete(self, webhook_id: Id) -> Request[Message]:
         """Unsubscribe."""
-        return Ask(webhook_id)
+        return Request(webhook_id)
 
     @operation("POST /webhooks/{webhook_id}/test")
     def test(
         self, webhook_id: Id, *, event_type: str | None = None, idempotency_key: str | None = None
-    ) -> Ask[WebhookTried]:
+    ) -> Request[WebhookTried]:
         """Have an example event delivered; of a subscription to all, of whichever type you like."""
         body = None if event_type is None else {"event_type": event_type}
-        return Ask(webhook_id, body=body, idempotency_key=idempotency_key)
+        return Request(webhook_id, body=body, idempotency_key=idempotency_key)
 
     @operation("POST /webhooks/{webhook_id}/pause")
-    def pause(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[Webhook]:
+    def pause(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Request[Webhook]:
         """Hold deliveries back."""
-        return Ask(webhook_id, idempotency_key=idempotency_key)
+        return Request(webhook_id, idempotency_key=idempotency_key)
 
     @operation("POST /webhooks/{webhook_id}/resume")
-    def resume(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[Webhook]:
+    def resume(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Request[Webhook]:
         """Deliver again, what was held back included."""
-        return Ask(webhook_id, idempotency_key=idempotency_key)
+        return Request(webhook_id, idempotency_key=idempotency_key)
 
     @operation("POST /webhooks/{webhook_id}/rotate-secret")
-    def rotate_secret(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Ask[WebhookRotated]:
+    def rotate_secret(self, webhook_id: Id, *, idempotency_key: str | None = None) -> Request[WebhookRotated]:
         """Change the secret. Keep the new one: it is shown this once. The old one signs too for a day."""
-        return Ask(webhook_id, idempotency_key=idempotency_key)
+        return Request(webhook_id, idempotency_key=idempotency_key)
 
     @operation("POST /webhooks/{webhook_id}/replay")
     def replay(
@@ -155,21 +155,21 @@ class Webhooks(Resource[How]):
         to: datetime | str | None = None,
         *,
         idempotency_key: str | None = None,
-    ) -> Ask[ReplayAccepted]:
+    ) -> Request[ReplayAccepted]:
         """Have everything that happened from then until `to`, or until now, delivered again."""
-        return Ask(webhook_id, body={"from": from_, "to": to}, idempotency_key=idempotency_key)
+        return Request(webhook_id, body={"from": from_, "to": to}, idempotency_key=idempotency_key)
 
     @listing("/webhooks/{webhook_id}/deliveries")
-    def deliveries(self, webhook_id: Id, **only: Unpack[DeliveryFilter]) -> Ask[Delivery]:
+    def deliveries(self, webhook_id: Id, **only: Unpack[DeliveryFilter]) -> Request[Delivery]:
         """What the subscription was told, and what waits, newest first."""
-        return Ask(webhook_id, query=only)
+        return Request(webhook_id, query=only)
 
     @operation("GET /webhooks/{webhook_id}/deliveries/{delivery_id}")
-    def delivery(self, webhook_id: Id, delivery_id: Id) -> Ask[Delivery]:
+    def delivery(self, webhook_id: Id, delivery_id: Id) -> Request[Delivery]:
         """One delivery: what was sent, and what the receiver said."""
-        return Ask(webhook_id, delivery_id)
+        return Request(webhook_id, delivery_id)
 
     @operation("POST /webhooks/{webhook_id}/deliveries/{delivery_id}/retry")
-    def retry(self, webhook_id: Id, delivery_id: Id, *, idempotency_key: str | None = None) -> Ask[Delivery]:
+    def retry(self, webhook_id: Id, delivery_id: Id, *, idempotency_key: str | None = None) -> Request[Delivery]:
         """Have it sent now; one that arrived goes again, as another delivery of the same event."""
-        return Ask(webhook_id, delivery_id, idempotency_key=idempotency_key)
+        return Request(webhook_id, delivery_id, idempotency_key=idempotency_key)
