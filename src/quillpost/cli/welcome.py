@@ -171,10 +171,10 @@ def _is_valid_token(container: Container, token: str) -> bool:
 def _subscribe_receiver(container: Container, token: str, url: str) -> None:
     """One subscription of the receiver page, to where it is now: of earlier ones, for another port or under
     another key, the first that still can be signed for moves along, and the others end."""
-    who, _ = account_service.authenticate(
+    caller, _ = account_service.authenticate(
         container.db, token, limit=container.limits.calls_a_minute, now=container.clock()
     )
-    with container.db.transaction(account_service.build_tenant(who)) as tx:
+    with container.db.transaction(account_service.build_tenant(caller)) as tx:
         rows = tx.execute(sa.select(webhooks_table).where(webhooks_table.c.description == WEBHOOK_DESCRIPTION))
         receiver_rows = sorted(
             (row for row in rows if RECEIVER_URL_PATTERN.search(row.url)), key=lambda row: row.url != url
@@ -185,10 +185,16 @@ def _subscribe_receiver(container: Container, token: str, url: str) -> None:
                 webhook_queries.delete_webhook(tx, row.id)
         if current_row is None:
             webhook_service.create_webhook(
-                tx, who, container.encryptor, url=url, type="*", description=WEBHOOK_DESCRIPTION, now=container.clock()
+                tx,
+                caller,
+                container.encryptor,
+                url=url,
+                type="*",
+                description=WEBHOOK_DESCRIPTION,
+                now=container.clock(),
             )
         elif current_row.url != url:
-            webhook_service.update_webhook(tx, who, current_row.id, {"url": url}, now=container.clock())
+            webhook_service.update_webhook(tx, caller, current_row.id, {"url": url}, now=container.clock())
             webhook_service.resume_webhook(tx, current_row.id, now=container.clock())
 
 

@@ -222,12 +222,12 @@ def build_email_text(news: ScanNews, *, zone: tzinfo) -> str:
 
 
 def build_text_message(news: ScanNews) -> str:
-    who = ", ".join(filter(None, (news.items[0].display_name, news.items[0].location.replace(",", ""))))
+    first_name = ", ".join(filter(None, (news.items[0].display_name, news.items[0].location.replace(",", ""))))
     order_text = f"your {news.product_label} (order {news.order_id})"
     if news.scans == 1:
-        return f"{who}, scanned {order_text}. {_total_scans_text(news.items[0])}"
+        return f"{first_name}, scanned {order_text}. {_total_scans_text(news.items[0])}"
     others_text = f" and {news.item_count - 1:,} more" if news.item_count > 1 else ""
-    return f"{news.scans:,} scans of {order_text}: {who}{others_text}. {news.order_scans:,} in all."
+    return f"{news.scans:,} scans of {order_text}: {first_name}{others_text}. {news.order_scans:,} in all."
 
 
 def _single_scan_text(news: ScanNews, zone: tzinfo) -> str:

@@ -125,7 +125,9 @@ def validate_recipients(rows: Sequence[RecipientFields]) -> list[Person]:
             person = replace(person, refusal=person.reasons[0])
         if (key := person.address_key) is not None:
             seen_people = seen_by_key.setdefault(key, set())
-            if any((who, email) in seen_people for who in (None, person.surname) for email in (None, person.email)):
+            if any(
+                (surname, email) in seen_people for surname in (None, person.surname) for email in (None, person.email)
+            ):
                 person = replace(person, refusal=SAME_ADDRESS)
             seen_people.add((person.surname, person.email))
         people.append(person)

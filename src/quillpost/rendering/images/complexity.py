@@ -40,20 +40,20 @@ class DrawingCost:
     """The parts of a page and how often each draws the others; the sum of it all, for any of them."""
 
     def __init__(self) -> None:
-        self._parts: dict[Node, _CostNode] = {}
+        self._nodes: dict[Node, _CostNode] = {}
         self._totals: dict[tuple[Node, int], int] = {}
 
     def record(self, part: Node, own_cost: int, uses: Mapping[Node, int], *, repeats: int = 1) -> None:
         """What a part paints by itself, and how often it draws others, `repeats` over."""
-        self._parts[part] = _CostNode(own_cost, uses, repeats)
+        self._nodes[part] = _CostNode(own_cost, uses, repeats)
 
     def record_font_glyphs(self, font: Node, glyphs: Sequence[Node]) -> None:
         """Any letter of such a font may be the one that draws most."""
-        self._parts[font] = _CostNode(0, dict.fromkeys(glyphs, 1), 1, is_choice=True)
+        self._nodes[font] = _CostNode(0, dict.fromkeys(glyphs, 1), 1, is_choice=True)
 
     def total_cost(self, part: Node, level: int = 0) -> int:
         """A part inside itself is drawn until the reader tires of it."""
-        cost_node = self._parts.get(part)
+        cost_node = self._nodes.get(part)
         if cost_node is None or level > _MAX_DRAWING_DEPTH:
             return 0
         if (part, level) not in self._totals:

@@ -40,10 +40,10 @@ class BodyReadQueue:
         self._free = MAX_CONCURRENT_READS
         self._waiting: OrderedDict[Hashable, deque[asyncio.Future[None]]] = OrderedDict()
 
-    async def run(self, who: Hashable, work: Callable[[ShouldStop], Result]) -> Result:
+    async def run(self, queue_key: Hashable, work: Callable[[ShouldStop], Result]) -> Result:
         """What the work gives when its turn has come. Cancelled before, it is not begun; cancelled later, it
         is asked to stop, and the next turn begins when it has."""
-        await self._wait_for_slot(who)
+        await self._wait_for_slot(queue_key)
         stop = threading.Event()
         result = asyncio.get_running_loop().run_in_executor(_READERS, work, stop.is_set)
         result.add_done_callback(self._on_done)
@@ -52,12 +52,12 @@ class BodyReadQueue:
         finally:
             stop.set()
 
-    async def _wait_for_slot(self, who: Hashable) -> None:
+    async def _wait_for_slot(self, queue_key: Hashable) -> None:
         if self._free:
             self._free -= 1
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(who, deque()).append(waiter)
+        self._waiting.setdefault(queue_key, deque()).append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
@@ -73,10 +73,10 @@ class BodyReadQueue:
     def _release_slot(self) -> None:
         """The turn, to the first of the caller who has waited longest since having had one."""
         while self._waiting:
-            who, waiters = self._waiting.popitem(last=False)
+            queue_key, waiters = self._waiting.popitem(last=False)
             waiter = waiters.popleft()
             if waiters:
-                self._waiting[who] = waiters
+                self._waiting[queue_key] = waiters
             if not waiter.done():
                 waiter.set_result(None)
                 return
@@ -135,7 +135,7 @@ class BodyReadOptions:
     bounds: BodyLimits = DEFAULT_BODY_LIMITS
     max_rows: int = 5_000
     queue: BodyReadQueue = field(default_factory=BodyReadQueue)
-    who: Hashable = None
+    queue_key: Hashable = None
 
 
 async def parse_request(request: Request, options: BodyReadOptions | None = None) -> Request:
@@ -150,7 +150,7 @@ async def parse_request(request: Request, options: BodyReadOptions | None = None
         def work(should_stop: ShouldStop) -> ParsedRequest | None:
             return _parse_body(request, body, options, should_stop)
 
-        parsed = await run_while_connected(request.receive, options.queue.run(options.who, work))
+        parsed = await run_while_connected(request.receive, options.queue.run(options.queue_key, work))
     if parsed is None:
         request._body = b""
         return request

@@ -67,7 +67,7 @@ class V2Route(APIRoute):
             bounds=limits.bounds,
             max_rows=limits.inline_recipients,
             queue=request.app.state.body_queue,
-            who=get_caller(request).account_id,
+            queue_key=get_caller(request).account_id,
         )
 
     def _body_type(self) -> type[Body] | None:
@@ -113,10 +113,10 @@ def _find_unknown_parameters(request: Request, known_names: frozenset[str]) -> s
 
 async def _run_once(run: Handler, request: Request, key: str) -> Response:
     """The first call's answer, whether this is the first call or not."""
-    container, who = get_container(request), get_caller(request)
+    container, caller = get_container(request), get_caller(request)
     upload = get_upload(request)
     digest_body = await get_digest_body(request) if upload is None else await run_in_threadpool(upload.get_digest_body)
-    claim = await run_in_threadpool(idempotency.create_claim, who, request.url.path, key, digest_body)
+    claim = await run_in_threadpool(idempotency.create_claim, caller, request.url.path, key, digest_body)
     lock = idempotency.IdempotencyLock(container.db, claim)
     try:
         stored_response = await run_in_threadpool(lock.acquire, container.encryptor, now=container.clock())

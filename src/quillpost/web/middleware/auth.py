@@ -107,7 +107,7 @@ class AuthMiddleware:
     ) -> None:
         """`refuse` answers who may be a person."""
         self._app = app
-        self._parts = container
+        self._container = container
         self._refuse = refuse
         self._identities = identities
         limits = container.limits
@@ -162,24 +162,24 @@ class AuthMiddleware:
         if is_upload(scope):
             scope["state"]["upload"] = await self._upload_receiver.receive_upload(scope, receive)
             return b""
-        max_bytes = self._parts.limits.body_bytes
+        max_bytes = self._container.limits.body_bytes
         return await read_whole_body(
             scope, receive, max_bytes=max_bytes, report_size=report_size, throttle=self._read_throttle
         )
 
     async def _authenticate(self, scope: Scope) -> RateLimitStatus:
         state = scope.setdefault("state", {})
-        limit = self._parts.limits.calls_a_minute
+        limit = self._container.limits.calls_a_minute
         try:
             if (token := get_bearer_token(Headers(scope=scope))) is None:
                 raise Unauthenticated
             caller, allowance = await run_in_threadpool(
-                account_service.authenticate, self._parts.db, token, limit=limit, now=self._parts.clock()
+                account_service.authenticate, self._container.db, token, limit=limit, now=self._container.clock()
             )
         except Unauthenticated:
             self._identities.remember(scope, None)
             allowance = await run_in_threadpool(
-                account_service.count_anonymous_call, self._parts.db, get_client_address(scope), limit=limit
+                account_service.count_anonymous_call, self._container.db, get_client_address(scope), limit=limit
             )
             state["allowance"] = allowance
             if allowance.is_exceeded:

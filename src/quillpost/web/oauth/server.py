@@ -92,7 +92,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
     def __init__(self, tx: Tx, container: Container, *, address: str | None, now: datetime) -> None:
         super().__init__()
         self.tx, self.address, self.now = tx, address, now
-        self._parts, self.lifetimes = container, _build_lifetimes(container.limits)
+        self._container, self.lifetimes = container, _build_lifetimes(container.limits)
         self.register_grant(CodeGrant, [PkceExtension(required=True)])
         self.register_grant(RefreshGrant)
 
@@ -142,7 +142,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
         headers_by_name = dict(headers)
         if "Location" in headers_by_name:
             headers_by_name["Location"] = add_params_to_uri(
-                headers_by_name["Location"], [("iss", self._parts.base_url)]
+                headers_by_name["Location"], [("iss", self._container.base_url)]
             )
         return ServerResponse(status, dict(body) if not isinstance(body, str) else body, headers_by_name)
 
@@ -155,7 +155,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
             incident = INCIDENTS[ended.reason].format(app=client.name)
             notify_person(
                 self.tx,
-                self._parts.encryptor,
+                self._container.encryptor,
                 ended.notify_person_id,
                 key=f"connection-{ended.grant_id}-{ended.reason}",
                 subject=f"“{client.name}” was disconnected",

@@ -64,13 +64,13 @@ class ListWebhookCall:
     """Names that mean nothing to us, in the rows and around them."""
 
 
-async def read_call(request: Request, who: Hashable, limits: Limits) -> ListWebhookCall:
+async def read_call(request: Request, queue_key: Hashable, limits: Limits) -> ListWebhookCall:
     """The people of a call. A heavy one is read when it is its turn, and only while its sender is there."""
     body = await limit_body(min(limits.body_bytes, MAX_BODY_BYTES))(request)
     if len(body) <= LARGE_BODY_BYTES:
         return parse_call(request, body, limits, lambda: False)
     queue: BodyReadQueue = request.app.state.body_queue
-    work = queue.run(who, lambda stops: parse_call(request, body, limits, stops))
+    work = queue.run(queue_key, lambda stops: parse_call(request, body, limits, stops))
     return await run_while_connected(request.receive, work)
 
 
@@ -86,7 +86,7 @@ def parse_call(request: Request, body: bytes, limits: Limits, should_stop: Shoul
         [] if should_stop() else [webhook_rules.read_person(row, is_leaving=people.is_leaving) for row in people.rows]
     )
     return ListWebhookCall(
-        rows, people.source, {*people.ignored_names, *(name for row_said in rows for name in row_said.ignored_names)}
+        rows, people.source, {*people.ignored_names, *(name for row in rows for name in row.ignored_names)}
     )
 
 

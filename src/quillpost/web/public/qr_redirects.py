@@ -79,7 +79,7 @@ class ScanMiddleware:
 
     def __init__(self, app: ASGIApp, container: Container) -> None:
         self._app = app
-        self._parts = container
+        self._container = container
         self._recorder = container.scan_recorder
         self._blocked_until: dict[str, float] = {}
         self._counts = {method: REQUESTS.labels(method, ROUTE_PATTERN, "302") for method in ("GET", "HEAD")}
@@ -130,9 +130,9 @@ class ScanMiddleware:
             try:
                 allowance = await run_in_threadpool(
                     account_service.count_anonymous_call,
-                    self._parts.db,
+                    self._container.db,
                     _client_address(scope),
-                    limit=self._parts.limits.calls_a_minute,
+                    limit=self._container.limits.calls_a_minute,
                 )
             except Unavailable:
                 return UNAVAILABLE_FAILURE

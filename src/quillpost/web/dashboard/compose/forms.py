@@ -193,11 +193,11 @@ def reveal_return_address(form: Form, errors: Mapping[str, Sequence[str]]) -> tu
     return_fields = {f"return_{part}" for part in RETURN_ADDRESS_PARTS} & errors.keys()
     if not return_fields or form.text(RETURN_CHOICE_FIELD) == "other":
         return form, errors
-    other_errors = {name: told for name, told in errors.items() if name not in return_fields}
-    told = dict.fromkeys(sentence for name in sorted(return_fields) for sentence in errors[name])
+    other_errors = {name: messages for name, messages in errors.items() if name not in return_fields}
+    messages = dict.fromkeys(sentence for name in sorted(return_fields) for sentence in errors[name])
     return replace(form, fields={**form.fields, RETURN_CHOICE_FIELD: ["other"]}), {
         **other_errors,
-        RETURN_CHOICE_FIELD: list(told),
+        RETURN_CHOICE_FIELD: list(messages),
     }
 
 

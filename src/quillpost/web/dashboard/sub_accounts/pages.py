@@ -133,7 +133,7 @@ def draw_form_front(form: Form, user: SignedInUser, container: Container) -> tup
     try:
         branding = _drop_none(read_body(Branding, read_branding(form)).provided_fields())
     except Invalid as error:
-        return None, [sentence for told in to_form_errors(error).fields.values() for sentence in told]
+        return None, [sentence for messages in to_form_errors(error).fields.values() for sentence in messages]
     with container.db.transaction(build_tenant(user.caller)) as tx:
         account = read_sender(tx, user.caller, None)
     sender = rendering_models.SenderName(
@@ -143,7 +143,7 @@ def draw_form_front(form: Form, user: SignedInUser, container: Container) -> tup
     try:
         logo = _fetch_logo(branding, user, container)
     except Invalid as error:
-        logo, error_messages = None, [sentence for told in error.fields.values() for sentence in told]
+        logo, error_messages = None, [sentence for messages in error.fields.values() for sentence in messages]
     return b64encode(draw_front(container, branding, sender, logo)).decode(), error_messages
 
 
