@@ -14,7 +14,8 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.database.engine import driver_connection
 from quillpost.orders.items import new_short_code
-from quillpost.web.api.dependencies import Services, get_caller
+from quillpost.web.api.dependencies import get_caller
+from quillpost.web.dependencies import Services
 
 PATH = "/bench/bare"
 

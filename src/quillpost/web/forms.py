@@ -14,10 +14,10 @@ from quillpost.core.body_limits import BodyLimits, parse_form
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.bodies import MAX_ID, parse_digits
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
 from quillpost.web.cookies import require_own_site
 from quillpost.web.csrf import NO_CONTEXT, PageContext, verify_csrf_token
+from quillpost.web.dependencies import get_container
 from quillpost.web.sessions import OptionalUser
 
 MAX_FORM_BYTES = 50_000

@@ -11,10 +11,10 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.accounts.users.sign_in import SignInVisitor
 from quillpost.app.container import Container
 from quillpost.core.errors import Forbidden, NotFound, QuillpostError, Unavailable
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.errors import RoutePaths
 from quillpost.web.api.responses import json_response
 from quillpost.web.cookies import KNOWN_BROWSER, SESSION, own_origins, read_cookie
+from quillpost.web.dependencies import get_container
 from quillpost.web.rendering import own_path, path_with_next, redirect, safe_next, sign_in_path
 
 OWNERS_ONLY = "Only an owner of this account may do this. Ask one of them."
@@ -104,7 +104,6 @@ def require_confirmed_operator(
     return _require_confirmed(user, container)
 
 
-Services = Annotated[Container, Depends(get_container)]
 OptionalUser = Annotated[SignedInUser | None, Depends(find_user)]
 CurrentUser = Annotated[SignedInUser, Depends(require_user)]
 CurrentOwner = Annotated[SignedInUser, Depends(require_owner)]

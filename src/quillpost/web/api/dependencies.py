@@ -18,6 +18,7 @@ from quillpost.core.database.search import MAX_QUERY_LENGTH, MAX_QUERY_WORDS
 from quillpost.core.errors import Forbidden, Invalid, Unauthenticated
 from quillpost.core.paging import PageRequest
 from quillpost.web.api.bodies import ABOVE_MAX_ID, MAX_ID, QueryText, parse_digits, parse_integer, strip_or_none
+from quillpost.web.dependencies import Services, get_container
 
 
 class UnitOfWork:
@@ -51,11 +52,6 @@ class UnitOfWork:
 
     def __exit__(self, *failure: object) -> None:
         self._open_contexts.__exit__(*failure)  # type: ignore[arg-type]
-
-
-def get_container(request: Request) -> Container:
-    container: Container = request.app.state.container
-    return container
 
 
 def get_caller(request: Request) -> Caller:
@@ -93,7 +89,6 @@ def get_transaction(unit_of_work: RequestUnitOfWork) -> Tx:
     return unit_of_work.tx
 
 
-Services = Annotated[Container, Depends(get_container)]
 RequestTransaction = Annotated[Tx, Depends(get_transaction, scope="function")]
 
 

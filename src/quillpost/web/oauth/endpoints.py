@@ -20,6 +20,7 @@ from quillpost.app.container import Container
 from quillpost.core.body_limits import BodyLimits
 from quillpost.core.errors import Invalid
 from quillpost.web.api.responses import json_response
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import WRONG_TYPE, AccountSwitched, Form, FormOfAnyAccount, has_form_body, read_form_body
 from quillpost.web.oauth.authorization import InvalidAuthorizationRequest, get_grant
 from quillpost.web.oauth.consent import Consent, ConsentOffer, build_offer, find_membership, read_decision
@@ -34,7 +35,7 @@ from quillpost.web.oauth.requests import (
 )
 from quillpost.web.oauth.server import AppClient, OAuthServer, ServerResponse
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, NotSignedIn, OptionalUser, Services, get_client_address, is_for_browser
+from quillpost.web.sessions import CurrentUser, NotSignedIn, OptionalUser, get_client_address, is_for_browser
 
 router = APIRouter(include_in_schema=False)
 

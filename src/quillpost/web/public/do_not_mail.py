@@ -6,15 +6,15 @@ address, is known: for every code the page, its words and the work behind it are
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from quillpost.accounts.service import count_public_call
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.privacy import do_not_mail
 from quillpost.web import rendering
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.responses import json_response
+from quillpost.web.dependencies import Services
 
 router = APIRouter(include_in_schema=False)
 
@@ -28,8 +28,6 @@ DONE_MESSAGE = "If this code is on mail that was sent with this service, its sen
 TOO_MANY_MESSAGE = "Too many requests came at once. Try again in a minute."
 CONFIRM_MESSAGE = "POST to this address asks for no more mail to the address of the piece with this code."
 USAGE_MESSAGE = "POST to /stop/{code} with the code that is printed on the mail."
-
-Services = Annotated[Container, Depends(get_container)]
 
 
 @router.get("/stop")

@@ -23,8 +23,9 @@ from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.rendering.models import parse_color
 from quillpost.rendering.renderer import Renderer
 from quillpost.rendering.samples import render_brand_picture, render_sample, sample_version
-from quillpost.web.api.dependencies import get_container, parse_path_id
+from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.responses import without_length
+from quillpost.web.dependencies import Services, get_container
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -60,8 +61,6 @@ PROOF_SUBJECT, FRONT_SUBJECT = re.compile(r"proof-(\d{1,18})"), re.compile(r"fro
 BATCH_FILE_SUBJECT = re.compile(r"batch-(\d{1,18})/(.+)")
 FRONT_DPI = 100
 WEEK_CACHE = "private, max-age=604800, immutable"
-
-Services = Annotated[Container, Depends(get_container)]
 
 
 def create_front_cache(renderer: Renderer) -> ImageCache[str]:

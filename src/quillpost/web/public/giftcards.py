@@ -23,7 +23,7 @@ from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimS
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim, parse_claim
 from quillpost.web import rendering
-from quillpost.web.api.dependencies import get_container
+from quillpost.web.dependencies import Services, get_container
 from quillpost.web.public.claim_limits import ClaimRateLimit
 from quillpost.web.public.partner_webhooks import limit_body
 
@@ -38,7 +38,6 @@ BRIGHT_LUMINANCE = 0.2
 """From this share of white's light on, dark letters are read more easily than white ones."""
 
 Result = TypeVar("Result")
-Services = Annotated[Container, Depends(get_container)]
 PostedBody = Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 
 

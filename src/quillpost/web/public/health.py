@@ -4,7 +4,7 @@ import secrets
 from typing import Annotated, Any
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 
 from quillpost.accounts.service import is_operator_token
@@ -14,8 +14,8 @@ from quillpost.core.database.schema import read_schema_state
 from quillpost.core.errors import Unauthenticated, Unavailable
 from quillpost.core.metrics import REGISTRY
 from quillpost.fulfillment.readiness import find_service_gaps
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.responses import json_response
+from quillpost.web.dependencies import Services
 
 router = APIRouter(tags=["Service"])
 
@@ -50,8 +50,6 @@ BACKLOG_GAUGES = {
 MAX_SILENCE_SECONDS = 60.0
 """Seconds in which our own database comes back after a crash: it is being restarted meanwhile, and to start
 us again would only begin that anew. A database that is not ours comes back without us."""
-
-Services = Annotated[Container, Depends(get_container)]
 
 
 @router.get("/health", summary="Alive", include_in_schema=False)

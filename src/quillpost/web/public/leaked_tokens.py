@@ -15,8 +15,8 @@ from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.body_limits import MAX_REPORTED_ERRORS, BodyLimits
 from quillpost.core.errors import Invalid, Throttled
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.responses import json_response
+from quillpost.web.dependencies import get_container
 from quillpost.web.public.partner_webhooks import limit_body
 
 router = APIRouter(include_in_schema=False)

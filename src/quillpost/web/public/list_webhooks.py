@@ -20,7 +20,6 @@ from quillpost.recipients.webhooks import rules as webhook_rules
 from quillpost.recipients.webhooks.rules import SOURCES, InboundPerson
 from quillpost.recipients.webhooks.service import ListKeyOwner, UpsertOutcome, find_key_owner, upsert_recipients
 from quillpost.web.api.bodies import MULTIPART, FormFile
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.errors import UnreadableBody
 from quillpost.web.api.requests import (
     LARGE_BODY_BYTES,
@@ -31,6 +30,7 @@ from quillpost.web.api.requests import (
     run_while_connected,
 )
 from quillpost.web.api.responses import add_ignored_header, json_response
+from quillpost.web.dependencies import get_container
 from quillpost.web.public.partner_webhooks import limit_body
 
 MAX_BODY_BYTES = 5_000_000

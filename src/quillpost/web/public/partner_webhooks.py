@@ -28,10 +28,10 @@ from quillpost.fulfillment.tracking.files import BadScanRow, InvalidScanFile, re
 from quillpost.fulfillment.tracking.service import POLL_TASK
 from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.bodies import STOP_AT_ERROR_LIMIT, Body, Id, Text, validate_body
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.errors import RequestAborted
 from quillpost.web.api.requests import read_json
 from quillpost.web.api.responses import json_response
+from quillpost.web.dependencies import get_container
 
 
 def limit_body(max_bytes: int) -> Callable[[Request], Awaitable[bytes]]:

@@ -22,10 +22,10 @@ from quillpost.core.database.tables.notifications import received_events, webhoo
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.notifications.webhooks.service import decrypt_secret
-from quillpost.web.api.dependencies import get_container
 from quillpost.web.api.errors import UnreadableBody
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.send.endpoints import EXAMPLE
+from quillpost.web.dependencies import get_container
 from quillpost.web.public.api_reference import format_curl
 from quillpost.web.rendering import render_page
 from quillpost.web.sessions import OptionalUser

@@ -13,7 +13,7 @@ from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.notifications import unsubscribe
 from quillpost.web import rendering
-from quillpost.web.api.dependencies import get_container
+from quillpost.web.dependencies import Services
 from quillpost.web.public.partner_webhooks import limit_body
 
 router = APIRouter(include_in_schema=False)
@@ -22,8 +22,6 @@ MAX_BODY_BYTES = 2_000
 MAX_FIELDS = 10
 STOP_FIELDS = {("List-Unsubscribe", "One-Click"), ("do", "stop")}
 RESUME_FIELD = ("do", "resume")
-
-Services = Annotated[Container, Depends(get_container)]
 
 
 @router.get("/unsubscribe/{token}")

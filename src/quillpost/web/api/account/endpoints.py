@@ -9,10 +9,11 @@ from quillpost.accounts.queries import read_account_usage
 from quillpost.accounts.service import read_sender
 from quillpost.fulfillment.readiness import NO_RETURN_ADDRESS_GAP, find_service_gaps
 from quillpost.web.api.account.schemas import AccountShape
-from quillpost.web.api.dependencies import RequestTransaction, Services, require_scope
+from quillpost.web.api.dependencies import RequestTransaction, require_scope
 from quillpost.web.api.errors import error_responses
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Account"])
 

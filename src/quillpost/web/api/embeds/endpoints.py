@@ -14,12 +14,13 @@ from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
 from quillpost.orders.resolution import read_usable_lists
 from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, strip_or_none
-from quillpost.web.api.dependencies import RequestTransaction, Services, require_scope
+from quillpost.web.api.dependencies import RequestTransaction, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS
+from quillpost.web.dependencies import Services
 
 
 class Embed(BaseModel):

@@ -11,12 +11,13 @@ from quillpost.privacy.erasure import COUNTED_TABLES, erase_subject
 from quillpost.privacy.models import parse_subject
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
 from quillpost.web.api.bodies import Body, Text
-from quillpost.web.api.dependencies import RequestAuditWriter, Services, require_scope
+from quillpost.web.api.dependencies import RequestAuditWriter, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.requirements import require_one_text
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.schemas import STATE_DESCRIPTION, STATE_NAMES, ZIP_DESCRIPTION, ZIP_NAMES
+from quillpost.web.dependencies import Services
 
 EXAMPLE: dict[str, Any] = {
     "message": "success",

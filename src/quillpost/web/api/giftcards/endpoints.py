@@ -21,7 +21,6 @@ from quillpost.web.api.bodies import DIGITS, Body, Text, strip_or_none
 from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
-    Services,
     ServiceTransaction,
     require_live_operator,
     require_scope,
@@ -33,6 +32,7 @@ from quillpost.web.api.orders.responses import base_url, brand_image_url
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Gift cards"])
 

@@ -24,7 +24,6 @@ from quillpost.web.api.dependencies import (
     AuditWriter,
     RequestAuditWriter,
     RequestUnitOfWork,
-    Services,
     UnitOfWork,
     parse_path_id,
     require_scope,
@@ -35,6 +34,7 @@ from quillpost.web.api.orders.responses import serialize_item_details
 from quillpost.web.api.orders.schemas import ItemInvalidated
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
 

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.rendering.samples import sample_version
-from quillpost.web.api.dependencies import Services, require_scope
+from quillpost.web.api.dependencies import require_scope
 from quillpost.web.api.errors import error_responses
 from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 
 class HandwritingStyle(BaseModel):

@@ -30,7 +30,6 @@ from quillpost.web.api.dependencies import (
     RequestTransaction,
     RequestUnitOfWork,
     SearchQuery,
-    Services,
     SubAccountFilter,
     UnitOfWork,
     parse_path_id,
@@ -44,6 +43,7 @@ from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import build_warning_header, json_response, page_response
 from quillpost.web.api.routes import PREFIX, UploadRoute
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
 

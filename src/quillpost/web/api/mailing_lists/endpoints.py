@@ -38,7 +38,6 @@ from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
     SearchQuery,
-    Services,
     SubAccountFilter,
     parse_path_id,
     require_scope,
@@ -49,6 +48,7 @@ from quillpost.web.api.mailing_lists import schemas
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 JsonObject = dict[str, Any]
 

@@ -21,7 +21,6 @@ from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
     SearchQuery,
-    Services,
     SubAccountFilter,
     parse_path_id,
     require_scope,
@@ -35,6 +34,7 @@ from quillpost.web.api.orders.responses import base_url, brand_image_url
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import IGNORED_HEADER, build_warning_header, json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
 

@@ -21,7 +21,6 @@ from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
     SearchQuery,
-    Services,
     SubAccountFilter,
     parse_path_id,
     parse_query_count,
@@ -34,6 +33,7 @@ from quillpost.web.api.orders.filters import StatusFilterQuery
 from quillpost.web.api.orders.responses import serialize_item, serialize_item_details
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
 

@@ -25,7 +25,6 @@ from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
     RequestUnitOfWork,
-    Services,
     SubAccountFilter,
     UnitOfWork,
     parse_path_id,
@@ -54,6 +53,7 @@ from quillpost.web.api.send.requests import (
 )
 from quillpost.web.api.send.responses import create_and_respond
 from quillpost.web.api.send.schemas import InlineRecipients, SendResponse, find_ignored_in_recipients
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 

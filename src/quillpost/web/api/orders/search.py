@@ -12,12 +12,13 @@ from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.recipients.addresses.keys import normalize_for_key
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
 from quillpost.web.api.bodies import Text, strip_or_none
-from quillpost.web.api.dependencies import RequestTransaction, Services, SubAccountFilter, require_scope
+from quillpost.web.api.dependencies import RequestTransaction, SubAccountFilter, require_scope
 from quillpost.web.api.errors import error_responses
 from quillpost.web.api.orders import schemas
 from quillpost.web.api.orders.responses import serialize_search
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 

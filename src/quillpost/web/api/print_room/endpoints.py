@@ -32,7 +32,6 @@ from quillpost.web.api.dependencies import (
     OperatorCanWrite,
     PageQuery,
     RequestAuditWriter,
-    Services,
     ServiceTransaction,
     parse_path_id,
 )
@@ -43,6 +42,7 @@ from quillpost.web.api.print_room import schemas
 from quillpost.web.api.print_room.requests import Mark, Reprint, Retry, Rush
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 

@@ -14,7 +14,6 @@ from quillpost.web.api.dependencies import (
     OperatorCanWrite,
     PageQuery,
     RequestAuditWriter,
-    Services,
     ServiceTransaction,
     parse_path_id,
 )
@@ -25,6 +24,7 @@ from quillpost.web.api.orders.schemas import OrderRead
 from quillpost.web.api.print_room.schemas import HeldPage
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 

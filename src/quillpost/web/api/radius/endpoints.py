@@ -14,12 +14,13 @@ from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.search import LeadSearchResult, search_leads
 from quillpost.recipients.lists.queries import read_lists
 from quillpost.web.api.bodies import strip_or_none
-from quillpost.web.api.dependencies import RequestUnitOfWork, Services, require_scope
+from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.schemas import Money
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 
 class RadiusCount(BaseModel):

@@ -24,7 +24,6 @@ from quillpost.web.api.dependencies import (
     RecipientPageQuery,
     RequestTransaction,
     SearchQuery,
-    Services,
     SubAccountFilter,
     parse_path_id,
     parse_query_id,
@@ -47,6 +46,7 @@ from quillpost.web.api.recipients.schemas import (
 )
 from quillpost.web.api.responses import json_response, numbered_page_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
 

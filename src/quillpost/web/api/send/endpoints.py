@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Depends, Response
 
 from quillpost.accounts.models import Caller
 from quillpost.orders.products import GIFTCARD, LETTER, MAGNACARD, NOTECARD, POSTCARD, WINDOWLESS_LETTER, Product
-from quillpost.web.api.dependencies import RequestUnitOfWork, Services, require_scope
+from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.radius.endpoints import RadiusPreview
 from quillpost.web.api.requests import ParsedRequest
@@ -22,6 +22,7 @@ from quillpost.web.api.send.responses import (
     preview_response,
 )
 from quillpost.web.api.send.schemas import EstimateResponse, PreviewResponse, SendResponse
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 

@@ -12,13 +12,14 @@ from quillpost.core.errors import Invalid
 from quillpost.orders.automations.drafts import SAMPLE_RECIPIENT
 from quillpost.orders.products import POSTCARD, PRODUCT_FAMILIES
 from quillpost.web.api.bodies import Body, Text, validate_body
-from quillpost.web.api.dependencies import RequestUnitOfWork, Services, UnitOfWork
+from quillpost.web.api.dependencies import RequestUnitOfWork, UnitOfWork
 from quillpost.web.api.requests import ParsedRequest
 from quillpost.web.api.responses import add_ignored_header
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS, CanSend, SendableProduct, to_operation_name
 from quillpost.web.api.send.requests import SendBody
 from quillpost.web.api.send.responses import draft_from_body, preview_response
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 

@@ -15,7 +15,7 @@ from quillpost.core.errors import NotFound
 from quillpost.orders import service as order_service
 from quillpost.orders import stored
 from quillpost.web.api.bodies import validate_body
-from quillpost.web.api.dependencies import RequestUnitOfWork, Services
+from quillpost.web.api.dependencies import RequestUnitOfWork
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import STORED_HEADERS
 from quillpost.web.api.orders.responses import base_url
@@ -40,6 +40,7 @@ from quillpost.web.api.send.responses import (
     preview_response,
 )
 from quillpost.web.api.send.schemas import PreviewResponse, SendResponse, StoredSend
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 

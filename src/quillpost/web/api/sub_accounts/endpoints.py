@@ -14,7 +14,6 @@ from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
     SearchQuery,
-    Services,
     parse_path_id,
     require_scope,
 )
@@ -24,6 +23,7 @@ from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.sub_accounts import schemas
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Sub accounts"])
 

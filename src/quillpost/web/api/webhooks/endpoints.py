@@ -21,7 +21,6 @@ from quillpost.web.api.dependencies import (
     PageQuery,
     RequestAuditWriter,
     RequestTransaction,
-    Services,
     SubAccountFilter,
     parse_path_id,
     require_scope,
@@ -32,6 +31,7 @@ from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.webhooks import schemas
+from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
 

@@ -47,9 +47,10 @@ from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOIC
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
 from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
 from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 PAGE_PATH: Final = "/automations"
 

@@ -23,8 +23,9 @@ from quillpost.web.dashboard.billing.labels import KIND_LABELS, csv_lines, descr
 from quillpost.web.dashboard.forms import FormState, parse_day, render_form_page, start_of_day
 from quillpost.web.dashboard.labels import product_name
 from quillpost.web.dashboard.lists_common import CSV_CHUNK_LINES, csv_response
+from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -26,9 +26,10 @@ from quillpost.web.dashboard.compose.forms import (
     validate_send,
 )
 from quillpost.web.dashboard.forms import parse_zone
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

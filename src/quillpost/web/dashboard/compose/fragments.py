@@ -16,9 +16,10 @@ from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.dashboard.compose.people import RadiusMap, draw_radius_map
 from quillpost.web.dashboard.compose.recipients import find_list_choices, people_context, radius_fields
 from quillpost.web.dashboard.forms import FormState
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
 from quillpost.web.rendering import render_page, to_plain_language
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -21,9 +21,10 @@ from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_dr
 from quillpost.web.dashboard.compose.forms import FORM_ERROR_KEY, compose_send, draft_composed_order, to_form_errors
 from quillpost.web.dashboard.compose.pages import render_composer
 from quillpost.web.dashboard.forms import parse_zone
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -33,8 +33,9 @@ from quillpost.web.dashboard.compose.previews import ComposePreview, preview_or_
 from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 FIND_FIELD: Final = "find"
 """The button that somebody without scripts has pressed to see more of the page: lists, radius or price."""

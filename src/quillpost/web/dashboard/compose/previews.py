@@ -42,8 +42,9 @@ from quillpost.web.dashboard.compose.forms import (
 )
 from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
 from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -40,9 +40,10 @@ from quillpost.web.dashboard.compose.previews import REFUSED_FIELD, ComposePrevi
 from quillpost.web.dashboard.forms import FormState, render_form_page
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.settings.pages import render_settings_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, read_form_with_key
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import ConfirmedOwner, Services
+from quillpost.web.sessions import ConfirmedOwner
 
 MAX_CALLS_PER_MINUTE: Final = 3_000
 """Of all frames that one token has opened: each key that is pressed is one."""

@@ -26,16 +26,10 @@ from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.home.queries import SenderAlert, has_return_address, list_alerts, list_first_steps
 from quillpost.web.dashboard.lists_common import OtherMode, find_in_other_mode
 from quillpost.web.dashboard.orders.labels import count_by_status, item_count_label, product_label
+from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import (
-    CurrentUser,
-    OptionalUser,
-    Services,
-    find_user_if_available,
-    is_for_browser,
-    is_fragment,
-)
+from quillpost.web.sessions import CurrentUser, OptionalUser, find_user_if_available, is_for_browser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 

@@ -42,10 +42,11 @@ from quillpost.web.dashboard.lists.pages import (
     reason_label,
     render_list_page,
 )
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

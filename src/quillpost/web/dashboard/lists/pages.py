@@ -32,9 +32,10 @@ from quillpost.web.api.recipients.schemas import PersonFields
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page
 from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 SOURCE_LABELS: Final[Mapping[str, str]] = {
     "csv": "From a file",

@@ -23,9 +23,10 @@ from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_query_list, list_path, list_sub_account_titles, render_list_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

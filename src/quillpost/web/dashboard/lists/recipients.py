@@ -24,9 +24,10 @@ from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation
 from quillpost.web.dashboard.lists.pages import find_list, list_path, read_texts, render_list_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -26,9 +26,10 @@ from quillpost.web.dashboard.lists.pages import (
     read_list_fields,
     render_list_page,
 )
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -31,9 +31,10 @@ from quillpost.web.dashboard.forms import (
     send_time_context,
 )
 from quillpost.web.dashboard.orders.labels import product_label
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -33,10 +33,11 @@ from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.actions import GENERAL_ERROR_FIELD
 from quillpost.web.dashboard.orders.labels import recipient_label
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 STATUS_FACTS_SQL = sa.text(
     """

@@ -27,8 +27,9 @@ from quillpost.orders.status import WAS_MAILED_SQL
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_zip_area
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 MAP_WIDTH: Final = 975
 MAP_HEIGHT: Final = 610

@@ -36,9 +36,10 @@ from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.filters import OrderListFilters
 from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, count_by_status, product_label
+from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 

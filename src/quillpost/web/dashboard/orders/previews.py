@@ -22,8 +22,9 @@ from quillpost.orders.models import Item, Order
 from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.orders.labels import product_label, recipient_label
+from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 

@@ -27,9 +27,10 @@ from quillpost.web.dashboard.print_room.pages import (
     require_live,
     write_audit_entry,
 )
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
-from quillpost.web.sessions import ConfirmedOperator, CurrentOperator, Services
+from quillpost.web.sessions import ConfirmedOperator, CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 

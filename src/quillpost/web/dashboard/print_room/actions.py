@@ -21,9 +21,10 @@ from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, r
 from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page
 from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
 from quillpost.web.dashboard.print_room.pages import audit_writer, regroup_errors, render_room_page, write_audit_entry
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import pluralize, redirect
-from quillpost.web.sessions import CurrentOperator, Services
+from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 

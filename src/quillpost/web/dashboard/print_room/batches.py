@@ -33,9 +33,10 @@ from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page, write_audit_entry
+from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_template
-from quillpost.web.sessions import CurrentOperator, Services
+from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 

@@ -18,9 +18,10 @@ from quillpost.notifications.webhooks.queries import read_webhook
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentOperator, Services
+from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 

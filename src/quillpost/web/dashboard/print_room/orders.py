@@ -19,9 +19,10 @@ from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, ReasonField, re
 from quillpost.web.dashboard.labels import TYPE_NAMES
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, pluralize, redirect
-from quillpost.web.sessions import CurrentOperator, Services
+from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 

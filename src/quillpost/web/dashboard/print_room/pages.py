@@ -27,9 +27,10 @@ from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS, parse_numbers
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import pluralize, redirect
-from quillpost.web.sessions import CurrentOperator, Services, is_fragment
+from quillpost.web.sessions import CurrentOperator, is_fragment
 
 PRINT_ROOM_PATH = "/print-room"
 LIVE_MODE_ONLY = (

@@ -16,9 +16,10 @@ from quillpost.web.dashboard.forms import FormState, parse_day, render_confirmat
 from quillpost.web.dashboard.labels import product_name
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, parse_cents
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, require_live
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
-from quillpost.web.sessions import ConfirmedOperator, CurrentOperator, Services
+from quillpost.web.sessions import ConfirmedOperator, CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 

@@ -14,9 +14,10 @@ from quillpost.core.errors import NotFound
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import render_confirmation
 from quillpost.web.dashboard.settings.pages import render_settings_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -15,9 +15,10 @@ from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, render_confirmation
 from quillpost.web.dashboard.settings.pages import read_scopes, render_settings_page
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import ConfirmedOwner, CurrentOwner, Services
+from quillpost.web.sessions import ConfirmedOwner, CurrentOwner
 
 router = APIRouter(include_in_schema=False)
 

@@ -18,9 +18,10 @@ from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.send.requests import RETURN_ADDRESS_PARTS
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, render_form_page
 from quillpost.web.dashboard.lists_common import CSV_CHUNK_LINES, csv_response
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentOwner, Services
+from quillpost.web.sessions import CurrentOwner
 
 SCOPES_AMBIGUOUS = "You chose everything, but had ticked some as well: choose again."
 SCOPES_MISSING = "Choose everything, or some of it."

@@ -13,9 +13,10 @@ from quillpost.core.errors import Invalid, NotFound
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState, render_form_page
 from quillpost.web.dashboard.sign_in.pages import read_new_password, require_password, set_session_cookie
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 # The first that is found counts: most of them say that they are each other.
 BROWSERS = (

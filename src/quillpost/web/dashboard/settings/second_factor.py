@@ -15,9 +15,10 @@ from quillpost.web import csrf
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, render_form_page
 from quillpost.web.dashboard.sign_in.pages import require_password
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import ConfirmedUser, CurrentUser, Services
+from quillpost.web.sessions import ConfirmedUser, CurrentUser
 
 QUIET_ZONE_MODULES = 4
 """Modules of white around a symbol, without which cameras do not find it."""

@@ -17,9 +17,10 @@ from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, render_confirmation
 from quillpost.web.dashboard.settings.pages import render_settings_page, sub_account_titles
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import ConfirmedOwner, CurrentOwner, Services
+from quillpost.web.sessions import ConfirmedOwner, CurrentOwner
 
 router = APIRouter(include_in_schema=False)
 

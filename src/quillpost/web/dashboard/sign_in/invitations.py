@@ -16,9 +16,10 @@ from quillpost.core.tokens import is_of_kind
 from quillpost.web.cookies import SESSION, delete_cookie
 from quillpost.web.dashboard.forms import FormState, render_form_page
 from quillpost.web.dashboard.sign_in.pages import EMAIL_MISSING, complete_sign_in, read_new_password
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page, sign_in_path
-from quillpost.web.sessions import OptionalUser, Services, get_client_address, get_visitor
+from quillpost.web.sessions import OptionalUser, get_client_address, get_visitor
 
 router = APIRouter(include_in_schema=False)
 

@@ -48,9 +48,10 @@ from quillpost.web.dashboard.sub_accounts.forms import (
     sub_account_form_fields,
     to_form_errors,
 )
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import CurrentOwner, CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentOwner, CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 

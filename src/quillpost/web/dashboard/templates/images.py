@@ -24,9 +24,10 @@ from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, read_body, render_form_page
 from quillpost.web.dashboard.templates.forms import IMAGE_TYPES
 from quillpost.web.dashboard.templates.pages import IMAGES_PATH
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -36,9 +36,10 @@ from quillpost.web.dashboard.templates.forms import (
     template_form_fields,
     to_form_errors,
 )
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 

@@ -38,9 +38,10 @@ from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.templates.forms import read_template_fields, to_form_errors
 from quillpost.web.dashboard.templates.pages import render_message_form
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
 from quillpost.web.rendering import render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 THUMBNAIL_WIDTH, PREVIEW_WIDTH = 480, 900
 """How many pixels wide a picture in a list is, and one to look at."""

@@ -26,9 +26,10 @@ from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_moment, p
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dashboard.webhooks.pages import PAGE_PATH, render_webhook_page, webhook_path
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
-from quillpost.web.sessions import CurrentUser, Services, is_fragment
+from quillpost.web.sessions import CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 

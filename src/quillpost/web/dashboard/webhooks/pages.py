@@ -32,9 +32,10 @@ from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.webhooks import labels
+from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser, Services
+from quillpost.web.sessions import CurrentUser
 
 PAGE_PATH: Final = "/webhooks"
 
