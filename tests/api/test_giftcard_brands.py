@@ -36,7 +36,7 @@ def test_brands_are_shown_in_their_groups_and_in_one_list(owner: Account) -> Non
         "title": "Brindlewick Coffee",
         "image": "http://quillpost.test/giftcards/brindlewick.png",
         "available_amounts": [500, 1_000, 1_500, 2_500, 5_000],
-        "group": "Favourites",
+        "group": "Favorites",
     }
 
 

@@ -162,7 +162,7 @@ def test_what_the_type_has_no_use_for_is_ignored_and_named(writer: Account, kind
         ({"handwriting_style_id": 999}, "handwriting_style_id", "There is no handwriting style 999. Known:"),
         ({"handwriting_style_id": 10**30}, "handwriting_style_id", "There is no handwriting style"),
         ({"font_size": "huge"}, "font_size", "Input should be"),
-        ({"font_color": "mauve"}, "font_color", "is not a colour that we know"),
+        ({"font_color": "mauve"}, "font_color", "is not a color that we know"),
         ({"handwriting_realism": "yes"}, "handwriting_realism", "true or false"),
         ({"type": "letter", "additional_pages": "a.pdf"}, "additional_pages", "http"),
         ({"type": "letter", "additional_pages": URL + "/~CITY~"}, "additional_pages", "same for everyone"),

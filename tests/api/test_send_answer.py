@@ -317,7 +317,7 @@ def test_letters_that_the_hand_lacks_are_warned_of_by_name(owner: Account) -> No
     warned = sent.headers["X-Warnings"]
     assert warned.isascii()
     assert "has no \\u0416 (cyrillic capital letter zhe), " in warned
-    assert "No face has \\u1200 (ethiopic syllable ha): it is spelt in Latin letters, or left out." in warned
+    assert "No face has \\u1200 (ethiopic syllable ha): it is spelled in Latin letters, or left out." in warned
     kept = owner.get(f"/orders/{sent.json()['id']}").json()["warnings"]
     assert [warning.split(" (")[0] for warning in kept] == ["The hand Zeyada has no Ж", "No face has ሀ"]
     assert "X-Warnings" not in owner.send().headers

@@ -56,7 +56,7 @@ def test_a_gift_card_is_chosen_sent_and_taken_back(
     client: Quillpost, http: TestClient, container: Container, clock: Clock
 ) -> None:
     brand = client.giftcards.brands()["main"]["brands"][1]
-    assert {**brand, "group": "Favourites"} in client.giftcards.brand_list()["brands"]
+    assert {**brand, "group": "Favorites"} in client.giftcards.brand_list()["brands"]
     card: GiftcardSend = {
         "recipients": [guest()],
         "message": "Hi!",

@@ -179,7 +179,7 @@ def test_the_same_picture_gives_the_same_bytes() -> None:
 
 def test_cmyk_becomes_rgb_by_the_plain_formula() -> None:
     made = make_printable_picture(plain("JPEG", "CMYK", colour=(255, 0, 0, 0)))
-    assert made.notes == ("The image was converted from CMYK to RGB without a colour profile.",)
+    assert made.notes == ("The image was converted from CMYK to RGB without a color profile.",)
     assert is_near(middle(made.data), (0, 255, 255))
     assert read_picture(made.data).components == 3
 
@@ -197,7 +197,7 @@ def test_cmyk_that_no_adobe_program_wrote_is_not_inverted() -> None:
 def test_cmyk_is_converted_by_its_own_profile() -> None:
     grey = cmyk_profile([(255, 128, 128)] * 8 + [(136, 128, 128)] * 8)
     made = make_printable_picture(saved(Image.new("CMYK", (60, 40), (255, 0, 0, 0)), "JPEG", icc_profile=grey))
-    assert made.notes == ("The image was converted from CMYK to RGB by its own colour profile.",)
+    assert made.notes == ("The image was converted from CMYK to RGB by its own color profile.",)
     red, green, blue = middle(made.data)
     assert red == green == blue
     assert 100 < red < 155
@@ -258,7 +258,7 @@ def test_a_profile_that_fits_is_kept_and_used(file_format: str, mode: str) -> No
 def test_a_profile_that_is_packed_in_an_unknown_way_is_left_out() -> None:
     packed = b"icc\0\1" + zlib.compress(srgb_profile())
     made = make_printable_picture(with_chunk(plain("PNG"), b"iCCP", packed))
-    assert made.notes == ("The image's colour profile was left out: it is damaged.",)
+    assert made.notes == ("The image's color profile was left out: it is damaged.",)
     with Image.open(io.BytesIO(made.data)) as picture:
         assert picture.size == (60, 40)
 
@@ -274,7 +274,7 @@ def test_a_long_profile_is_put_together_from_its_segments() -> None:
 @pytest.mark.parametrize(
     ("profile", "error"),
     [
-        (cmyk_profile([(255, 128, 128)] * 16), "meant for other colours"),
+        (cmyk_profile([(255, 128, 128)] * 16), "meant for other colors"),
         (b"no profile at all" * 20, "damaged"),
         (srgb_profile()[:-1], "damaged"),
         (
@@ -288,7 +288,7 @@ def test_a_long_profile_is_put_together_from_its_segments() -> None:
 def test_a_profile_that_does_not_fit_is_left_out(file_format: str, profile: bytes, error: str) -> None:
     made = make_printable_picture(saved(QUARTERS, file_format, icc_profile=profile))
     (note,) = made.notes
-    assert note.startswith("The image's colour profile was left out: ")
+    assert note.startswith("The image's color profile was left out: ")
     assert error in note
     assert read_picture(made.data).profile is None
     assert profile[:200] not in made.data
@@ -436,7 +436,7 @@ def test_a_file_over_40_megabytes_is_refused() -> None:
         (0xC0, bytes((12, 0, 40, 0, 60, 1, 1, 17, 0)), "12 bits a sample"),
         (0xC3, bytes((8, 0, 40, 0, 60, 1, 1, 17, 0)), "rare kind"),
         (0xC9, bytes((8, 0, 40, 0, 60, 1, 1, 17, 0)), "rare kind"),
-        (0xC0, bytes((8, 0, 40, 0, 60, 2, 1, 17, 0, 2, 17, 0)), "2 colour channels"),
+        (0xC0, bytes((8, 0, 40, 0, 60, 2, 1, 17, 0, 2, 17, 0)), "2 color channels"),
         (0xC0, bytes((8, 0, 0, 0, 60, 1, 1, 17, 0)), "no pixels"),
         (0xC0, bytes((8, 0, 40)), "header is incomplete"),
     ],

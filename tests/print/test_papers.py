@@ -341,7 +341,7 @@ SEPARATION = Array([Name.Separation, Name.Gold, Name.DeviceCMYK, Dictionary(Func
 )
 def test_cmyk_makes_a_picture_of_its_page(content: bytes, resources: dict[str, Any]) -> None:
     made = make_printable_pages(paper(content, change=with_resources(**resources)))
-    assert made.notes == (REDRAWN + "CMYK colours.",)
+    assert made.notes == (REDRAWN + "CMYK colors.",)
 
 
 def test_black_ink_alone_is_grey_and_no_reason() -> None:
@@ -369,7 +369,7 @@ def test_a_redrawn_page_has_its_place_and_size(turned: int) -> None:
     change = entries(Rotate=turned, CropBox=Array([50, 60, 662, 852]))
     data = paper(content, (800, 1000), change)
     made = make_printable_pages(data)
-    assert made.notes[-1] == REDRAWN + "CMYK colours."
+    assert made.notes[-1] == REDRAWN + "CMYK colors."
     plain = paper(content.replace(b"0 1 0 0 k 0 0 0 1 k", b"0 g"), (800, 1000), change)
     assert difference(shown(data), shown(plain)) < 0.5
 

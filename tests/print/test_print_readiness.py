@@ -296,7 +296,7 @@ def test_an_operators_profile_is_read() -> None:
         (SRGB.profile[:-1], "cut off"),
         (_profile(b"RGB ", b"link"), "class link"),
         (make_display_profile(), "class mntr"),
-        (_profile(b"Lab "), "colours are Lab"),
+        (_profile(b"Lab "), "colors are Lab"),
         (SRGB.profile[:20] + b"????" + SRGB.profile[24:], r"connects to \?"),
         (SRGB.profile[:128] + b"\xff\xff\xff\xff" + SRGB.profile[132:], "list of tags"),
         (SRGB.profile[:136] + b"\xff\xff\xff\xff" + SRGB.profile[140:], "tag desc runs past"),

@@ -27,7 +27,7 @@ def test_every_spelling_has_one_rgba_form(text: str, rgba: str) -> None:
     ],
 )
 def test_what_is_no_colour_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a colour that we know"):
+    with pytest.raises(ValueError, match="is not a color that we know"):
         parse_color(text)
 
 

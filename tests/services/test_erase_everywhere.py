@@ -79,7 +79,7 @@ NOBODY = {
     "lead_files": "the operator's",
     "leads": "the operator's",
     "lead_purchases": "counters and ids",
-    "giftcard_brands": "the operator's catalogue",
+    "giftcard_brands": "the operator's catalog",
     "giftcard_stock": "the operator's cards: sealed, and whose they became only by a number",
     "address_passes": "how far a job has come",
     "do_not_mail_inbox": "short codes and digests",

@@ -207,7 +207,7 @@ def read_qr_lifetime(settings: Settings) -> timedelta | None:
 
 
 def build_renderer(settings: Settings) -> Renderer:
-    """All that it takes to draw, with the operator's own templates and colours."""
+    """All that it takes to draw, with the operator's own templates and colors."""
     return Renderer(
         build_hands(settings), load_product_layouts(settings), load_output_intent(settings), sandbox=DecoderSandbox()
     )

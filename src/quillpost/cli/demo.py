@@ -56,7 +56,7 @@ DEMO_PRODUCTS = (
         {
             "size": "6x11",
             "qrcode_url": "https://example.com/spring",
-            "message": "Hi %FIRST_NAME%,\n\nspring is here, and so is our new catalogue. Scan the code and "
+            "message": "Hi %FIRST_NAME%,\n\nspring is here, and so is our new catalog. Scan the code and "
             "have a look: the first ten orders from %CITY% are on us.\n\nWarmly, Dana",
         },
     ),

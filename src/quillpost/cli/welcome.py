@@ -92,7 +92,7 @@ class Welcome:
         out.print()
         out.print(self.send_command, markup=False)
         out.print()
-        out.print("Or count the made-up neighbours of an address, as a radius search finds them:")
+        out.print("Or count the made-up neighbors of an address, as a radius search finds them:")
         out.print()
         out.print(self.radius_command, markup=False)
         out.print()

@@ -293,7 +293,7 @@ def handwriting_warnings(
             f"The hand {hand.style.name} has no {_list_chars(substituted_chars)}: another face is used instead."
         )
     if missing_chars:
-        warnings.append(f"No face has {_list_chars(missing_chars)}: it is spelt in Latin letters, or left out.")
+        warnings.append(f"No face has {_list_chars(missing_chars)}: it is spelled in Latin letters, or left out.")
     warnings += _shrunk_warnings(renderer, design, written_message.smallest_points)
     if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
         warnings.append(

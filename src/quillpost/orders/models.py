@@ -61,7 +61,7 @@ class OrderBranding:
 
 @dataclass(frozen=True, slots=True)
 class GiftcardChoice:
-    """The card that every piece brings: of a brand as the catalogue had it, and where it first leads."""
+    """The card that every piece brings: of a brand as the catalog had it, and where it first leads."""
 
     brand: str
     title: str

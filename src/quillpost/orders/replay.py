@@ -97,7 +97,7 @@ def _require_pictures(tx: Tx, order: Order) -> None:
 
 
 def _require_gift(tx: Tx, order: Order) -> None:
-    """A card is bought anew for each piece, as the catalogue has it today."""
+    """A card is bought anew for each piece, as the catalog has it today."""
     if order.gift is not None and (errors := validation.check_giftcard(tx, order.gift)):
         [message] = next(iter(errors.values()))
         raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")

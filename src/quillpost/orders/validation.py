@@ -216,7 +216,7 @@ BRAND_FIELD, AMOUNT_FIELD, LANDING_PAGE_FIELD, MESSAGE_TEMPLATE_FIELD = (
 def choose_giftcard(
     tx: Tx, request: OrderRequest, message_template: MessageTemplate | None, errors: FieldErrors
 ) -> GiftcardChoice | None:
-    """The card as the catalogue has it; whatever is wrong with the choice is one more fault."""
+    """The card as the catalog has it; whatever is wrong with the choice is one more fault."""
     if request.product != GIFTCARD:
         return None
     offered_brands = brands.list_offered_brands(tx)
@@ -255,7 +255,7 @@ def landing_page_source(request: OrderRequest, message_template: MessageTemplate
 
 
 def check_giftcard(tx: Tx, gift: GiftcardChoice) -> FieldErrors:
-    """What the catalogue, as it is now, has against a card that was chosen before."""
+    """What the catalog, as it is now, has against a card that was chosen before."""
     offered_brands = brands.list_offered_brands(tx)
     brand = find_offered_brand(gift.brand, offered_brands)
     if brand is None:

@@ -271,7 +271,7 @@ TABLES_WITHOUT_SETTING: Mapping[str, str] = {
     "leads": "the operator's addresses that can be bought, until they are replaced",
     "lead_density": "counters",
     "lead_purchases": "the books: what was bought",
-    "giftcard_brands": "the operator's catalogue",
+    "giftcard_brands": "the operator's catalog",
     "giftcard_stock": "the operator's cards, sealed: which piece has which",
     "merged_lists": "what became of merged lists: ids",
     "idempotency_keys": "24 hours, by the interface; those with a secret ten minutes",

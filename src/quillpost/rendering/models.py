@@ -139,7 +139,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Color:
-    """A colour as a caller spells it: 0 to 255 a channel, alpha from 0 to 1."""
+    """A color as a caller spells it: 0 to 255 a channel, alpha from 0 to 1."""
 
     red: int
     green: int
@@ -174,7 +174,7 @@ _RGB_COLOR = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
 
 
 def parse_color(text: str) -> Color:
-    """The colour that the text names, or a ValueError that says what is understood."""
+    """The color that the text names, or a ValueError that says what is understood."""
     name = text.strip().lower()
     if name in PEN_COLORS:
         return PEN_COLORS[name]
@@ -203,6 +203,6 @@ def _color_from_channels(text: str, form: str, channels: list[str]) -> Color:
 def _unknown_color_message(text: str) -> str:
     names = ", ".join(PEN_COLORS)
     return (
-        f'"{text}" is not a colour that we know: give one of {names},'
+        f'"{text}" is not a color that we know: give one of {names},'
         " or a form such as #1a2b3c, rgb(26,43,60) or rgba(26,43,60,0.9)."
     )

@@ -59,7 +59,7 @@ class PreviewImages:
 
 
 class Renderer:
-    """Everything that it takes to draw: the hands, the pieces' templates, the press's colours."""
+    """Everything that it takes to draw: the hands, the pieces' templates, the press's colors."""
 
     def __init__(
         self, hands: Hands, products: Mapping[str, ProductLayout], intent: OutputIntent = SRGB, *, sandbox: Sandbox

@@ -143,7 +143,7 @@ class IssuerClient:
         self._guard = OutboundGuard(allow_private=True)
 
     def explain_no_card(self, card: CardRequest, response: IssuerResponse) -> CardNotIssued:
-        """What a refusal means of which no order is found there. The catalogue is the operator's, who can
+        """What a refusal means of which no order is found there. The catalog is the operator's, who can
         mend it, so nobody's piece fails for it."""
         if response.status == NO_FUNDS_STATUS:
             return CardNotIssued(

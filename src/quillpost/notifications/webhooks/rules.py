@@ -130,7 +130,7 @@ def build_query(event: WebhookEvent) -> str:
 
 def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after: int | None) -> datetime | None:
     """When to try again after this many failures, or None: give up. `jitter` is between 0 and 1;
-    `retry_after` is the receiver's own Retry-After in seconds, honoured when it is later."""
+    `retry_after` is the receiver's own Retry-After in seconds, honored when it is later."""
     if attempts > len(RETRY_DELAYS):
         return None
     delay = RETRY_DELAYS[attempts - 1] * (1 + RETRY_JITTER * jitter)

@@ -9,7 +9,7 @@ from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.errors import Invalid
 
 BRAND_GROUPS: Mapping[str, str] = {
-    "main": "Favourites",
+    "main": "Favorites",
     "food": "Food and drink",
     "entertainment": "Entertainment",
     "gifts": "Gifts and flowers",
@@ -60,7 +60,7 @@ def claim_digest(code: str) -> bytes:
 
 
 DEFAULT_ACCENT = "#213669"
-"""The colour of a brand that has none of its own."""
+"""The color of a brand that has none of its own."""
 
 MAX_AMOUNTS, MAX_AMOUNT_CENTS = 50, 1_000_000
 MAX_TITLE_LENGTH, MAX_ISSUER_CODE_LENGTH = 60, 200
@@ -71,7 +71,7 @@ _ACCENT = re.compile(r"#[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class GiftcardBrand:
-    """`section` is the group that it is shown in; `accent` is its colour, as #rrggbb; `issuer_code` is what a
+    """`section` is the group that it is shown in; `accent` is its color, as #rrggbb; `issuer_code` is what a
     live issuer calls it, where that is not our code."""
 
     code: str

@@ -1,7 +1,7 @@
 """Importing addresses: every file of an import in one transaction, each judged by several processes at once.
 
 The rows go to a table of the transaction's own first. From there they are put into the table in the order of
-the grid, so that neighbours lie together on the disk, and each address once.
+the grid, so that neighbors lie together on the disk, and each address once.
 """
 
 import hashlib

@@ -211,6 +211,6 @@ def _to_json(texts: Sequence[str | None] | None) -> str | None:
 
 
 def delete_expired_results(db: Database, *, now: datetime) -> None:
-    """What a licence lets us keep for some time alone."""
+    """What a license lets us keep for some time alone."""
     with db.system_transaction() as tx:
         tx.execute(_DELETE_EXPIRED, {"now": now})

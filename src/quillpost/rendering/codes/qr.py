@@ -156,7 +156,7 @@ def _fixed_modules(version: int, side: int) -> dict[Module, bool]:
 
 
 def _ring_modules(row: int, column: int, radius: int, dark_distances: set[int], side: int) -> dict[Module, bool]:
-    """Squares round a centre, dark at these distances; what lies outside the symbol is cut off."""
+    """Squares round a center, dark at these distances; what lies outside the symbol is cut off."""
     return {
         (row + down, column + across): max(abs(down), abs(across)) in dark_distances
         for down in range(-radius, radius + 1)

@@ -1,4 +1,4 @@
-"""A hand at work: words spelt in its letters, measured, and shown in any of their takes."""
+"""A hand at work: words spelled in its letters, measured, and shown in any of their takes."""
 
 from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
@@ -121,7 +121,7 @@ class Hand:
         return plain.find_missing_chars(text, self._faces[:1])
 
     def find_missing_chars(self, text: str) -> list[str]:
-        """Letters that no face has, and that are spelt in Latin letters instead."""
+        """Letters that no face has, and that are spelled in Latin letters instead."""
         return plain.find_missing_chars(text, self._faces)
 
     def char_width(self, char: str) -> float:

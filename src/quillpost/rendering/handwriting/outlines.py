@@ -121,7 +121,7 @@ def _ink_depths(points: Floats, inward: Floats, shape: Shape) -> Floats:
 
 
 def _smooth_depths(depths: Floats) -> Floats:
-    """Neighbours agree on the middle, or the outline would show the steps."""
+    """Neighbors agree on the middle, or the outline would show the steps."""
     for _ in range(2):
         depths = (np.roll(depths, 1) + 2 * depths + np.roll(depths, -1)) / 4
     return depths
@@ -324,7 +324,7 @@ def _posture_moves(glyph_points: _GlyphPoints, variation: _TakeVariation, widths
 
 
 def _point_freedom(points: Floats, widths: Floats, x_height: float) -> Floats:
-    """How free each point is: not at all where a neighbour is joined, fully inside the letter."""
+    """How free each point is: not at all where a neighbor is joined, fully inside the letter."""
     x, y = points[:, 0], points[:, 1]
     distance_inside = np.minimum(x, widths - x) - _JOIN_DEPTH
     inside = _ease(distance_inside / (_JOIN_WIDTH_SHARE * np.maximum(widths, 120.0)))

@@ -13,7 +13,7 @@ _INVISIBLE_CATEGORIES = frozenset({"Cf", "Cc", "Mn", "Me", "Cs", "Co", "Cn"})
 
 
 def make_legible(text: str, faces: Sequence[Container[str]]) -> str:
-    """The text in letters that one of the faces has: accents are composed, the rest spelt in Latin."""
+    """The text in letters that one of the faces has: accents are composed, the rest spelled in Latin."""
     composed = unicodedata.normalize("NFC", text)
     if all(map(faces[0].__contains__, composed)):
         return composed

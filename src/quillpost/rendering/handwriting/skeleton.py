@@ -10,7 +10,7 @@ from quillpost.rendering.handwriting.outlines import Floats
 
 Integers = npt.NDArray[np.int64]
 
-# Clear pixels around each letter: its neighbours are never taken for a part of it.
+# Clear pixels around each letter: its neighbors are never taken for a part of it.
 _CELL_MARGIN = 3
 
 
@@ -137,7 +137,7 @@ def trace_paths(pixels: Integers, width: int, size: int) -> list[PixelPath]:
 class _Walker:
     """Follows links between pixels, each stretch once.
 
-    The neighbours of a pixel are those between its own and the next one's place in `neighbor_starts`.
+    The neighbors of a pixel are those between its own and the next one's place in `neighbor_starts`.
     """
 
     def __init__(self, neighbors: list[int], neighbor_starts: list[int]) -> None:
@@ -179,7 +179,7 @@ def _neighbor_steps(width: int) -> Integers:
 
 
 def _neighbor_codes(flat: npt.NDArray[np.uint8], pixels: Integers, steps: Integers) -> npt.NDArray[np.uint8]:
-    """One bit for each inked neighbour."""
+    """One bit for each inked neighbor."""
     code = np.zeros(len(pixels), np.uint8)
     for bit, step in enumerate(steps):
         code |= flat[pixels + step] << np.uint8(bit)
@@ -187,7 +187,7 @@ def _neighbor_codes(flat: npt.NDArray[np.uint8], pixels: Integers, steps: Intege
 
 
 def _removable_table(is_second_half: bool) -> LookupTable:
-    """For every neighbourhood: may the pixel go in this half of a round?"""
+    """For every neighborhood: may the pixel go in this half of a round?"""
     n, ne, e, se, s, sw, w, nw = ((np.arange(256) >> bit & 1).astype(bool) for bit in range(8))
     crossings = (~n & (ne | e)).astype(int) + (~e & (se | s)) + (~s & (sw | w)) + (~w & (nw | n))
     clockwise_pairs = (nw | n).astype(int) + (ne | e) + (se | s) + (sw | w)
@@ -198,7 +198,7 @@ def _removable_table(is_second_half: bool) -> LookupTable:
 
 
 def _link_table() -> LookupTable:
-    """For every neighbourhood: which neighbours the line goes on to.
+    """For every neighborhood: which neighbors the line goes on to.
 
     Round a corner it takes the straight steps, not the diagonal one besides.
     """

@@ -205,7 +205,7 @@ def _hold_together(strokes: Sequence[Stroke], parts: list[Floats]) -> list[Float
 
 
 def _freedom_at_edges(points: Floats, advance: float, x_height: float) -> Floats:
-    """Nothing at the letter's edges, where its neighbours join it, to one inside; limbs are freer."""
+    """Nothing at the letter's edges, where its neighbors join it, to one inside; limbs are freer."""
     x, y = points.T
     inside = np.clip(np.minimum(x, advance - x) / (0.26 * max(advance, 120.0)), 0, 1)
     inside = inside * inside * (3 - 2 * inside)

@@ -99,7 +99,7 @@ class PageRedrawer:
         self._document.close()
 
     def draw(self, index: int, placement: PagePlacement) -> bytes:
-        """The page as a JPEG file, grey if it has no colour."""
+        """The page as a JPEG file, gray if it has no color."""
         page = self._document[index]
         scale = placement.placed_box.width / page.get_width() * REDRAW_DPI / INCH
         bitmap = page.render(scale=scale, draw_annots=False, may_draw_forms=False, optimize_mode="print")

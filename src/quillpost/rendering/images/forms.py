@@ -16,7 +16,7 @@ def copy_page_forms(pdf: CopyTarget, pages: bytes, *, default_spaces: bytes = b"
     """Numbers of forms of 612 x 792 points, one a page; what pages share is copied once.
 
     `pages` is what `printable_pages` made. `default_spaces`, such as `/DefaultRGB 5 0 R`,
-    join the colour spaces of everything that is drawn.
+    join the color spaces of everything that is drawn.
     """
     with pikepdf.open(io.BytesIO(pages)) as source:
         copier = _ObjectCopier(pdf, default_spaces)

@@ -43,7 +43,7 @@ _COLOR_OPERATORS = frozenset({"sc", "SC", "scn", "SCN"})
 _DECODABLE_FILTERS = frozenset({"/FlateDecode", "/Fl", "/LZWDecode", "/LZW", "/RunLengthDecode", "/RL"})
 _FONT_FILES = ("/FontFile", "/FontFile2", "/FontFile3")
 
-CMYK_REASON = "CMYK colours"
+CMYK_REASON = "CMYK colors"
 LAYERS_REASON = "layers that are switched off"
 
 
@@ -122,7 +122,7 @@ class PageInspection:
             elif operator == "INLINE IMAGE":
                 self._inspect_inline_image(operands[0], resources, depth)
             elif name is None or operator not in RESOURCE_CATEGORIES:
-                # Four numbers after a CMYK colour are another one.
+                # Four numbers after a CMYK color are another one.
                 inks += [operands] if inks and operator in _COLOR_OPERATORS and len(operands) == 4 else []
             else:
                 self._record_use(operator, name, operands, resources, used_resources, depth)
@@ -357,7 +357,7 @@ class PageInspection:
         return node
 
     def _inspect_color_space(self, space: PdfObject, depth: int) -> None:
-        """A colour space, and those on which it rests."""
+        """A color space, and those on which it rests."""
         if depth > _MAX_DEPTH:
             raise UnprintablePdf(f"Page {self.number} of the PDF is nested too deeply.")
         if isinstance(space, pikepdf.Name):

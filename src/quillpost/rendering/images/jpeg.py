@@ -71,7 +71,7 @@ _MAX_SCANS = 100
 
 @dataclass(frozen=True, slots=True)
 class JpegHeader:
-    """`width` and `height` are as stored, before any rotation; `adobe_transform` is Adobe's colour transform."""
+    """`width` and `height` are as stored, before any rotation; `adobe_transform` is Adobe's color transform."""
 
     width: int
     height: int
@@ -84,7 +84,7 @@ class JpegHeader:
 
     @property
     def is_plain(self) -> bool:
-        """Grey, or colour coded in the one way on which every reader agrees."""
+        """Gray, or color coded in the one way on which every reader agrees."""
         if self.components == 1:
             return True
         is_stored_as_rgb = self.adobe_transform == 0 or (
@@ -130,7 +130,7 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
     if precision != 8:
         raise UnprintableImage(f"The JPEG file has {precision} bits a sample; save it with 8.")
     if components not in (1, 3, 4):
-        raise UnprintableImage(f"The JPEG file has {components} colour channels; grey, RGB or CMYK can be printed.")
+        raise UnprintableImage(f"The JPEG file has {components} color channels; gray, RGB or CMYK can be printed.")
     ids = frame[6 : 6 + 3 * components : 3]
     return JpegHeader(width, height, components, ids, has_jfif, adobe, orientation, _join_profile(icc) if icc else None)
 

@@ -18,8 +18,8 @@ _PNG_ENTRIES = (
 class Picture:
     """`data` is compressed as the `/Filter` in its `entries` says, which lack only the `/ColorSpace`.
 
-    That is the ICC profile's if there is one, else grey for one component and RGB for three.
-    `width` and `height` are as stored, before the `orientation` is honoured.
+    That is the ICC profile's if there is one, else gray for one component and RGB for three.
+    `width` and `height` are as stored, before the `orientation` is honored.
     """
 
     width: int
@@ -46,7 +46,7 @@ def read_picture(data: bytes) -> Picture:
 
 
 def cover_operator(width: int, height: int, orientation: int, area: Box) -> bytes:
-    """The operator that stands a stored picture upright and lays it over the whole area, centred."""
+    """The operator that stands a stored picture upright and lays it over the whole area, centered."""
     a, b, c, d, e, f = ORIENTATION_MATRICES[orientation]
     across, up = (height, width) if swaps_sides(orientation) else (width, height)
     scale = max(area.width / across, area.height / up)

@@ -57,12 +57,12 @@ _GRAY_OPERATORS = {"k": pikepdf.Operator("g"), "K": pikepdf.Operator("G")}
 
 
 def is_black_only(inks: Sequence[PdfObject]) -> bool:
-    """Whether a CMYK colour has no cyan, magenta or yellow in it."""
+    """Whether a CMYK color has no cyan, magenta or yellow in it."""
     return len(inks) == 4 and all(isinstance(ink, int | Decimal) for ink in inks) and not any(inks[:3])
 
 
 def black_to_gray(stream: pikepdf.Stream) -> None:
-    """Rewrite a drawing whose CMYK colours are all black alone."""
+    """Rewrite a drawing whose CMYK colors are all black alone."""
     instructions: list[PdfObject] = []
     for instruction in pikepdf.parse_content_stream(stream):
         gray_operator = _GRAY_OPERATORS.get(str(instruction.operator))

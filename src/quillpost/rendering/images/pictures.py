@@ -42,7 +42,7 @@ def find_profile_error(profile: bytes, components: int) -> str | None:
     if len(profile) < _HEADER_BYTES + 4 or profile[36:40] != b"acsp" or not _are_tags_inside(profile):
         return "it is damaged"
     if profile[16:20] != _COLOR_SPACES[components]:
-        return "it is meant for other colours"
+        return "it is meant for other colors"
     if profile[8] > _MAX_PROFILE_VERSION or profile[12:16] not in _PROFILE_CLASSES:
         return "it is of a kind that printers do not know"
     try:
@@ -140,7 +140,7 @@ def _cmyk_to_rgb(image: Image.Image, profile: bytes | None, *, is_inverted: bool
             strip = strip.point(lambda ink: 255 - ink)
         converted = strip.convert("RGB") if transform is None else transform.apply(strip)
         rgb.paste(converted, (0, top))
-    return rgb, "without a colour profile" if transform is None else "by its own colour profile"
+    return rgb, "without a color profile" if transform is None else "by its own color profile"
 
 
 def _srgb_transform(profile: bytes | None) -> ImageCms.ImageCmsTransform | None:
@@ -223,7 +223,7 @@ def _flatten_on_white(image: Image.Image) -> Image.Image:
         return image
     if (
         isinstance(transparent_color, tuple) and max(transparent_color) > 255
-    ):  # one clear colour of 16 bits, in 8 as the rest
+    ):  # one clear color of 16 bits, in 8 as the rest
         image.info["transparency"] = tuple(sample >> 8 for sample in transparent_color)
     layer = image.convert("RGBA")
     return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
@@ -264,4 +264,4 @@ def _upright_size(width: int, height: int, orientation: int) -> tuple[int, int]:
 
 
 def _profile_dropped_note(error: str) -> str:
-    return f"The image's colour profile was left out: {error}."
+    return f"The image's color profile was left out: {error}."

@@ -46,7 +46,7 @@ class PngHeader:
 
     @property
     def components(self) -> int:
-        """How many colour channels there are without the alpha channel."""
+        """How many color channels there are without the alpha channel."""
         return 1 if self.color_type in (GRAY, GRAY_ALPHA) else 3
 
     @property

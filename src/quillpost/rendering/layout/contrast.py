@@ -1,4 +1,4 @@
-"""Whether a colour can be seen on a paper: contrast as WCAG reckons it."""
+"""Whether a color can be seen on a paper: contrast as WCAG reckons it."""
 
 from quillpost.rendering.geometry import Box
 from quillpost.rendering.images.tones import PictureTones

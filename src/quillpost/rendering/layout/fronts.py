@@ -32,14 +32,14 @@ class PlacedPicture:
         return (self.height, self.width) if swaps_sides(self.orientation) else (self.width, self.height)
 
     def draw_over(self, area: Box) -> bytes:
-        """Operators that lay it over the whole area, centred; they leave the coordinates changed."""
+        """Operators that lay it over the whole area, centered; they leave the coordinates changed."""
         return b"%b /P%d Do" % (cover_operator(self.width, self.height, self.orientation, area), self.number)
 
 
 GREETING = "a note for you"
 GREETING_SIZE = 40
 
-# The house's colours, as operands.
+# The house's colors, as operands.
 PAPER_COLOR = b".984 .972 .945"
 FRAME_COLOR = b".78 .72 .62"
 INK_COLOR = b".13 .20 .42"
@@ -245,7 +245,7 @@ class _BrandedFront:
         )
 
     def _accent_or_default(self, min_contrast: float, default_color: bytes) -> bytes:
-        """The accent, or the house's colour where it has less than that contrast to the paper."""
+        """The accent, or the house's color where it has less than that contrast to the paper."""
         accent = self._brand.branding.accent
         if accent is None or contrast_ratio(accent, _PAPER_INKS[self._paper]) < min_contrast:
             return default_color

@@ -161,7 +161,7 @@ def return_address_box(sender: ReturnAddress, box: Box, face: CachedFace) -> Box
 
 
 def draw_indicia(lines: Sequence[str], box: Box, face: CachedFace) -> bytes:
-    """The permit imprint: a frame on white with its lines centred."""
+    """The permit imprint: a frame on white with its lines centered."""
     frame = b"q 1 g 0 G .5 w %b B Q\n" % rectangle_path(box)
     texts = [clean_line(line, face) for line in lines if line.strip()]
     if not texts:
@@ -210,7 +210,7 @@ def _barcode_prefix(box: Box) -> bytes:
 
 
 def draw_opt_out(text: str, box: Box, face: CachedFace) -> bytes:
-    """How to get no more mail, small and grey, on white so that it can be read over any art.
+    """How to get no more mail, small and gray, on white so that it can be read over any art.
 
     Where the whole line is too long, its last word says enough.
     """

@@ -35,7 +35,7 @@ _BOW_PATH = (
 
 
 class CardColors:
-    """What is readable and what is pretty on a card of a brand's colour, as operands."""
+    """What is readable and what is pretty on a card of a brand's color, as operands."""
 
     def __init__(self, accent: Ink) -> None:
         is_visible = contrast_ratio(accent, _WHITE) >= MIN_VISIBLE_CONTRAST
@@ -141,7 +141,7 @@ def draw_card(panel: Box, giftcard: Giftcard, face: CachedFace) -> bytes:
 
 
 def draw_brand(panel: Box, brand: str, accent: Ink, face: CachedFace) -> bytes:
-    """How a catalogue shows a brand: its card without amount or claim, square to the corners."""
+    """How a catalog shows a brand: its card without amount or claim, square to the corners."""
     card, colors = _Card(panel, face), CardColors(accent)
     return b"".join(
         [
@@ -195,7 +195,7 @@ class _Card:
         return Box(*self.to_page(box.left, box.bottom), box.width * self.unit, box.height * self.unit)
 
     def draw_background(self, colors: CardColors, corner: float) -> bytes:
-        """The brand's colour with a glow at its right; only a pale card needs an edge."""
+        """The brand's color with a glow at its right; only a pale card needs an edge."""
         outline = rounded_rectangle_path(self.to_page_box(Box(0, 0, CARD_WIDTH, CARD_HEIGHT)), corner * self.unit)
         glow = b"".join(
             b"%b rg %b f " % (color, circle_path(*self.to_page(across, up), radius * self.unit))

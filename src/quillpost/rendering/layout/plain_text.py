@@ -42,7 +42,7 @@ def clean_line(text: str, face: CachedFace) -> str:
 
 
 def clean_capitals(text: str, face: CachedFace) -> str:
-    """The same in capitals; one that the face lacks is spelt as other letters are."""
+    """The same in capitals; one that the face lacks is spelled as other letters are."""
     upper_text = clean_line(text, face).upper()
     return upper_text if upper_text.isascii() else clean_line(upper_text, face)
 

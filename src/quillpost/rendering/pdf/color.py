@@ -23,7 +23,7 @@ _CHANNELS = 3
 
 
 def make_display_profile() -> bytes:
-    """sRGB as the colour space of content."""
+    """sRGB as the color space of content."""
     curve = _expanding_curve()
     tags = _common_tags()
     for index, channel in enumerate((b"r", b"g", b"b")):
@@ -81,12 +81,12 @@ def _text_tag(text: str) -> bytes:
 
 
 def _expanding_curve() -> bytes:
-    """From a colour value to light."""
+    """From a color value to light."""
     return struct.pack(">4s4xH2x", b"para", 3) + _fixed_point((2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045))
 
 
 def _compressing_curve() -> bytes:
-    """From light to a colour value."""
+    """From light to a color value."""
     parameters = (1 / 2.4, 1.055**2.4, 0, 12.92, 0.0031308, -0.055, 0)
     return struct.pack(">4s4xH2x", b"para", 4) + _fixed_point(parameters)
 
@@ -96,7 +96,7 @@ def _identity_curve() -> bytes:
 
 
 def _device_to_pcs_tag(black: float) -> bytes:
-    """Colour values to the connection space, where black is that part of white."""
+    """Color values to the connection space, where black is that part of white."""
     matrix = [value * (1 - black) / _PCS_RANGE for value in _RGB_TO_PCS]
     offsets = [value * black / _PCS_RANGE for value in _D50]
     return _transform_tag(b"mAB ", matrix, offsets, _expanding_curve())
@@ -120,7 +120,7 @@ def _transform_tag(kind: bytes, matrix: Sequence[float], offsets: Sequence[float
 
 
 def _full_gamut_tag() -> bytes:
-    """Every colour counts as printable: colours are fitted into the gamut by who rasterises."""
+    """Every color counts as printable: colors are fitted into the gamut by who rasterises."""
     first = 32
     outer = _identity_curve() * _CHANNELS
     table_at = first + len(outer)
@@ -140,7 +140,7 @@ _RGB_COMPONENTS = 3
 
 @dataclass(frozen=True, slots=True)
 class OutputIntent:
-    """A printing condition: its profile, that profile's colour components, and its name."""
+    """A printing condition: its profile, that profile's color components, and its name."""
 
     profile: bytes
     components: int
@@ -163,7 +163,7 @@ def read_output_intent(data: bytes) -> OutputIntent:
             f"The ICC profile is of class {_signature_text(device_class)}; PDF/X-4 needs a printer's (prtr)."
         )
     if space not in _COMPONENT_COUNTS:
-        raise ValueError(f"The ICC profile's colours are {_signature_text(space)}; they must be RGB, CMYK or GRAY.")
+        raise ValueError(f"The ICC profile's colors are {_signature_text(space)}; they must be RGB, CMYK or GRAY.")
     if connection not in _CONNECTION_SPACES:
         raise ValueError(f"The ICC profile connects to {_signature_text(connection)}; it must connect to XYZ or Lab.")
     tags = dict(_read_tags(data[:size]))
@@ -184,7 +184,7 @@ def output_intent_entry(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
 
 
 def default_color_spaces(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
-    """What the colour spaces of pages and forms have to hold to keep our RGB colours legal and exact.
+    """What the color spaces of pages and forms have to hold to keep our RGB colors legal and exact.
 
     Nothing for an RGB intent: there, RGB is the press's own.
     """
@@ -194,7 +194,7 @@ def default_color_spaces(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
 
 
 def icc_color_space(pdf: ObjectWriter, profile: bytes, components: int) -> bytes:
-    """A colour space by its profile, which the file holds once."""
+    """A color space by its profile, which the file holds once."""
     return b"[/ICCBased %d 0 R]" % _add_profile(pdf, profile, components)
 
 

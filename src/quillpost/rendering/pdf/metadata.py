@@ -43,7 +43,7 @@ _XMP_TEMPLATE = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 
 @dataclass(frozen=True, slots=True)
 class PrintMetadata:
-    """What a file for the press has to know: its title, its moment and the colours it is made for.
+    """What a file for the press has to know: its title, its moment and the colors it is made for.
 
     `made_at` knows its time zone; it is written in UTC.
     """

@@ -1,4 +1,4 @@
-"""PDF objects: what the parts of a file ask of its writer, and how texts are spelt in it."""
+"""PDF objects: what the parts of a file ask of its writer, and how texts are spelled in it."""
 
 from typing import Protocol
 

@@ -45,7 +45,7 @@ _INCHES_PER_METER = 1 / 0.0254
 
 
 def encode_png(pixels: Pixels, *, dpi: float) -> bytes:
-    """Rows of grey values, or rows of red, green and blue, as a PNG that knows its resolution."""
+    """Rows of gray values, or rows of red, green and blue, as a PNG that knows its resolution."""
     height, width = pixels.shape[:2]
     color_type = _GRAY if pixels.ndim == 2 else _RGB
     pixels_per_meter = round(dpi * _INCHES_PER_METER)
@@ -69,8 +69,8 @@ def build_png(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def drop_color_if_gray(pixels: Pixels) -> Pixels:
-    """The picture without its colours if it has none: a third of the bytes."""
-    # A few rows tell most coloured pictures; only one that seems grey is looked at in full.
+    """The picture without its colors if it has none: a third of the bytes."""
+    # A few rows tell most colored pictures; only one that seems gray is looked at in full.
     return pixels[:, :, 0] if _is_gray(pixels[::_SAMPLE_STEP]) and _is_gray(pixels) else pixels
 
 

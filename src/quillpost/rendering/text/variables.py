@@ -47,7 +47,7 @@ _VARIABLE = re.compile(
     rf"|~[ ]?(?P<tilde>{_NAME_PATTERN})[ ]?(?:\|(?P<tilde_fallback>[^~\n]*))?~",
     re.IGNORECASE,
 )
-# What looks like a misspelt variable: a word between signs, capitals, or a known name beside a sign that
+# What looks like a misspelled variable: a word between signs, capitals, or a known name beside a sign that
 # was left over. "5% off, 10% more" is prose, and so is "~hugs~".
 _MISSPELLED_VARIABLE = re.compile(
     r"%([A-Za-z][A-Za-z0-9_]*|[A-Z][A-Z0-9_]*(?: [A-Z][A-Z0-9_]*)+) ?(?:\|[^%\n]*)?%"

@@ -3,7 +3,7 @@
 Only wrong claims count, by network and in all, in windows that all servers share. Whoever is beyond a limit
 draws on what each server has to spare for all of them: so many looks a second, for whoever comes when there
 is one left. The others are refused before the database is asked. So guesses cost no more than that, however
-many networks they come from; and whoever holds a piece is let in after a few tries, though a neighbour behind
+many networks they come from; and whoever holds a piece is let in after a few tries, though a neighbor behind
 the same address guesses all day: to shut everybody out would be worse than any guess.
 """
 

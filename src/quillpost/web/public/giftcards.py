@@ -261,7 +261,7 @@ def _format_short_dollars(cents: int) -> str:
 
 
 def _luminance(accent: str) -> float:
-    """How much of white's light a colour has to the eye, from 0 to 1 (WCAG's relative luminance)."""
+    """How much of white's light a color has to the eye, from 0 to 1 (WCAG's relative luminance)."""
     parts = (int(accent[start : start + 2], 16) / 255 for start in (1, 3, 5))
     red, green, blue = (
         channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in parts

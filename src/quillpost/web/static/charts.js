@@ -1,12 +1,12 @@
 // Charts above tables. `data-chart` names the element that holds the table: a row for each day, a column for each
-// line, with a `data-colour` in its head and a `data-n` in its cells. When the table changes, so does the chart.
+// line, with a `data-color` in its head and a `data-n` in its cells. When the table changes, so does the chart.
 
 const HEIGHT = 260;
 const NIGHT = matchMedia("(prefers-color-scheme: dark)");
 const counted = new Intl.NumberFormat("en-US");
 const rough = new Intl.NumberFormat("en-US", { notation: "compact" });
 
-function colour(name) {
+function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
@@ -17,7 +17,7 @@ function read(table) {
     days: rows.map((row) => row.cells[0].textContent.trim()),
     lines: heads.map((head, column) => ({
       name: head.textContent.trim(),
-      colour: head.dataset.colour,
+      color: head.dataset.color,
       values: rows.map((row) => Number(row.cells[column + 1].dataset.n)),
     })),
   };
@@ -56,8 +56,8 @@ class Chart {
     // New numbers do not take away the day that somebody is reading.
     const here = days.indexOf(readDay);
     const most = Math.max(4, ...lines.flatMap((line) => line.values));
-    const ink = { stroke: colour("faded"), font: "12px system-ui, sans-serif" };
-    const grid = { stroke: colour("line"), width: 1 };
+    const ink = { stroke: color("faded"), font: "12px system-ui, sans-serif" };
+    const grid = { stroke: color("line"), width: 1 };
     const options = {
       width: this.width(),
       height: HEIGHT,
@@ -86,11 +86,11 @@ class Chart {
         {},
         ...lines.map((line, place) => ({
           label: line.name,
-          stroke: colour(line.colour),
+          stroke: color(line.color),
           width: 2,
-          // Told apart by more than their colours.
+          // Told apart by more than their colors.
           dash: [[], [8, 4], [2, 4]][place] ?? [],
-          points: { show: days.length <= 31, size: 5, fill: colour(line.colour) },
+          points: { show: days.length <= 31, size: 5, fill: color(line.color) },
         })),
       ],
       hooks: {
@@ -136,7 +136,7 @@ class Chart {
     const said = lines.map((line) => {
       const words = document.createElement("span");
       words.className = "key";
-      words.dataset.colour = line.colour;
+      words.dataset.color = line.color;
       words.textContent = place == null ? line.name : `${line.name} ${counted.format(line.values[place])}`;
       return words;
     });

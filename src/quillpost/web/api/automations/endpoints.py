@@ -331,7 +331,7 @@ def change_automation(
     summary="Delete an automation",
 )
 def delete_automation(automation_id: AutomationId, tx: RequestTransaction) -> Response:
-    """Whoever is due gets nothing; orders that it has made stay, and can be cancelled by themselves."""
+    """Whoever is due gets nothing; orders that it has made stay, and can be canceled by themselves."""
     automation_queries.delete_automation(tx, parse_path_id(automation_id))
     return json_response({"message": "success"})
 

@@ -71,7 +71,7 @@ class BrandFields(Body):
         NOT_NULL,
     ] = Field(default_factory=list, description="In cents, the smallest first.")
     color: Annotated[Text, Field(max_length=7), NOT_NULL] = Field(
-        default_factory=lambda: DEFAULT_ACCENT, description="The card's colour, as #rrggbb."
+        default_factory=lambda: DEFAULT_ACCENT, description="The card's color, as #rrggbb."
     )
     issuer_code: Text | None = Field(
         None, max_length=MAX_ISSUER_CODE_LENGTH, description="What a live issuer calls it; null where that is its code."

@@ -104,7 +104,7 @@ def check_draft(
 
 
 def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
-    """What the catalogue has against the card that a template brings."""
+    """What the catalog has against the card that a template brings."""
     if draft.type not in GIFTCARD_TYPES or draft.giftcard_brand_code is None:
         return {}
     offered = brands.list_offered_brands(tx)

@@ -135,7 +135,7 @@ def serialize_gift(base: str, gift: GiftcardChoice | None) -> dict[str, Any]:
 
 
 def brand_image_url(base: str, code: str) -> str:
-    """Where the catalogue's picture of a brand is."""
+    """Where the catalog's picture of a brand is."""
     return f"{base}/giftcards/{quote(code, safe='')}.png"
 
 

@@ -144,7 +144,7 @@ class Branding(Body):
     """What sets the sub account's mail apart. In a change, a key that is not named stays."""
 
     accentColor: Annotated[OptionalText, AfterValidator(_check_color)] = Field(  # noqa: N815
-        None, max_length=MAX_LENGTH, description="A colour's name, #rrggbb, rgb() or rgba()."
+        None, max_length=MAX_LENGTH, description="A color's name, #rrggbb, rgb() or rgba()."
     )
     symbol: OptionalText = Field(None, max_length=MAX_URL_LENGTH, description="A symbol, or the URL of one.")
     logo: OptionalText = Field(None, max_length=MAX_URL_LENGTH, description="The URL of a picture, or a word.")

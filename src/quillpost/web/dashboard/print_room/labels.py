@@ -22,7 +22,7 @@ STATUS_TINTS: Final[Mapping[str, str]] = {
     "printed": "printed",
     "mailed": "mailed",
 }
-"""The colour of a batch's status, by the name that the style sheet has for it."""
+"""The color of a batch's status, by the name that the style sheet has for it."""
 
 RANGE_PATTERN = re.compile(r"(\d{1,18})(?:\s*(?:-|–|to)\s*(\d{1,18}))?", re.ASCII)
 SEPARATOR_PATTERN = re.compile(r"[\s,;]+")
