@@ -26,6 +26,7 @@ from quillpost.rendering.images.pdf_objects import PdfObject, black_to_gray, is_
 from quillpost.rendering.images.resources import (
     DEFAULT_SPACES,
     RESOURCE_CATEGORIES,
+    SeenObjects,
     find_resource,
     int_or_zero,
     resource_name,
@@ -35,8 +36,6 @@ from quillpost.rendering.images.resources import (
 )
 
 _MAX_IMAGE_PIXELS = 100_000_000
-_MAX_OBJECTS = 20_000
-_MAX_DEPTH = 24
 
 _PARSED_OPERATORS = f"Tf Do gs cs CS sc SC scn SCN sh k K BDC DP BI ID EI {complexity.COUNTED_OPERATORS}"
 _COLOR_OPERATORS = frozenset({"sc", "SC", "scn", "SCN"})
@@ -56,11 +55,12 @@ class PageInspection:
     size: tuple[float, float]
     redraw_reasons: dict[str, None] = field(default_factory=dict)
     _kept_entries: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
-    _seen_objects: set[tuple[int, int]] = field(default_factory=set)
     _drawing_cost: DrawingCost = field(default_factory=DrawingCost)
     _content_bytes: int = 0
-    _object_count: int = 0
-    _direct_count: int = 0
+    _objects: SeenObjects = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._objects = SeenObjects(self.number)
 
     def inspect_page(self, form: pikepdf.Stream) -> None:
         """A page made into a form; BadPdf when it draws more than one page may."""
@@ -73,7 +73,7 @@ class PageInspection:
     def _inspect_form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> Node:
         """A form, a tiling pattern or a page made into one."""
         node: Node = form.objgen
-        if self._is_already_seen(form, depth):
+        if self._objects.is_already_seen(form, depth):
             return node
         kept_entries = pdf_objects.PATTERN_ENTRIES if "/PatternType" in form else pdf_objects.FORM_ENTRIES
         if form.get("/Subtype2") == "/PS" or "/PS" in form:
@@ -228,7 +228,7 @@ class PageInspection:
 
     def _inspect_image(self, image: pikepdf.Stream, depth: int) -> Node:
         node: Node = image.objgen
-        if self._is_already_seen(image, depth):
+        if self._objects.is_already_seen(image, depth):
             return node
         if "/OC" in image:
             self._note_layer()
@@ -266,8 +266,8 @@ class PageInspection:
         """Of a font whose letters are drawings, what they draw."""
         if not isinstance(font, pikepdf.Dictionary):
             return None
-        node = self._node_of(font)
-        if self._is_already_seen(font, depth):
+        node = self._objects.node_of(font)
+        if self._objects.is_already_seen(font, depth):
             return node
         self._keep_entries(font, pdf_objects.FONT_ENTRIES)
         if font.get("/Subtype") == "/Type3":
@@ -302,7 +302,7 @@ class PageInspection:
             if not isinstance(char_proc, pikepdf.Stream):
                 continue
             glyph_nodes.append(char_proc.objgen)
-            if not self._is_already_seen(char_proc, depth):
+            if not self._objects.is_already_seen(char_proc, depth):
                 for category, named_objects in self._inspect_content(
                     char_proc, resources, depth + 1, char_proc.objgen
                 ).items():
@@ -319,7 +319,7 @@ class PageInspection:
         """Its mask, if it has one that is drawn."""
         if not isinstance(state, pikepdf.Dictionary):
             return None
-        if self._is_already_seen(state, depth):
+        if self._objects.is_already_seen(state, depth):
             return soft_mask_node(state)
         self._keep_entries(state, pdf_objects.GRAPHICS_STATE_ENTRIES)
         font = state.get("/Font")
@@ -338,8 +338,8 @@ class PageInspection:
             return self._inspect_form(pattern, inherited, depth)
         if not isinstance(pattern, pikepdf.Dictionary):
             return None
-        node = self._node_of(pattern)
-        if not self._is_already_seen(pattern, depth):
+        node = self._objects.node_of(pattern)
+        if not self._objects.is_already_seen(pattern, depth):
             self._keep_entries(pattern, pdf_objects.PATTERN_ENTRIES)
             shading = self._inspect_shading(pattern.get("/Shading"), depth + 1)
             self._inspect_graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
@@ -349,8 +349,8 @@ class PageInspection:
     def _inspect_shading(self, shading: PdfObject, depth: int) -> Node | None:
         if not isinstance(shading, pikepdf.Dictionary | pikepdf.Stream):
             return None
-        node = self._node_of(shading)
-        if not self._is_already_seen(shading, depth):
+        node = self._objects.node_of(shading)
+        if not self._objects.is_already_seen(shading, depth):
             self._keep_entries(shading, pdf_objects.SHADING_ENTRIES)
             self._inspect_color_space(shading.get("/ColorSpace"), depth)
             self._drawing_cost.record(node, complexity.shading_cost(shading), {})
@@ -358,8 +358,7 @@ class PageInspection:
 
     def _inspect_color_space(self, space: PdfObject, depth: int) -> None:
         """A color space, and those on which it rests."""
-        if depth > _MAX_DEPTH:
-            raise UnprintablePdf(f"Page {self.number} of the PDF is nested too deeply.")
+        self._objects.check_depth(depth)
         if isinstance(space, pikepdf.Name):
             if space in ("/DeviceCMYK", "/CMYK"):
                 self._add_reason(CMYK_REASON)
@@ -386,23 +385,3 @@ class PageInspection:
 
     def _add_reason(self, reason: str) -> None:
         self.redraw_reasons[reason] = None
-
-    def _node_of(self, pdf_object: PdfObject) -> Node:
-        """What the count knows it by. One that is written where it is used is met once."""
-        if pdf_object.is_indirect:
-            return pdf_object.objgen
-        self._direct_count += 1
-        return ("direct", self._direct_count)
-
-    def _is_already_seen(self, pdf_object: PdfObject, depth: int) -> bool:
-        """Whether it has been here before; every thing counts towards what one page may hold."""
-        if depth > _MAX_DEPTH:
-            raise UnprintablePdf(f"Page {self.number} of the PDF is nested too deeply.")
-        self._object_count += 1
-        if self._object_count > _MAX_OBJECTS:
-            raise UnprintablePdf(f"Page {self.number} of the PDF is too complex to be printed.")
-        if not pdf_object.is_indirect:
-            return False
-        is_seen = pdf_object.objgen in self._seen_objects
-        self._seen_objects.add(pdf_object.objgen)
-        return is_seen

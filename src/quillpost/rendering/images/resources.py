@@ -1,4 +1,4 @@
-"""What a drawing's instructions name, and where that is found."""
+"""What a drawing's instructions name, where that is found, and how much of it one page may hold."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pikepdf
 
 from quillpost.rendering.images.complexity import Node
-from quillpost.rendering.images.limits import MAX_CONTENT_BYTES
+from quillpost.rendering.images.limits import MAX_CONTENT_BYTES, UnprintablePdf
 from quillpost.rendering.images.pdf_objects import PdfObject
 
 RESOURCE_CATEGORIES = {
@@ -24,6 +24,9 @@ RESOURCE_CATEGORIES = {
 """The kind of resource that an operator names."""
 DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")
 """In force without being named."""
+
+_MAX_OBJECTS = 20_000
+_MAX_DEPTH = 24
 
 # A packed drawing may be a thousand times as large when it is unpacked.
 _QPDF_LIMITS: dict[str, Any] = {
@@ -74,3 +77,34 @@ def unpack_content(stream: pikepdf.Stream) -> bytes:
         return content
     finally:
         pikepdf.settings.set_qpdf_limits(**previous_limits)
+
+
+class SeenObjects:
+    """The objects that a page was found to use, each counted towards what one page may hold."""
+
+    def __init__(self, page_number: int) -> None:
+        self._page_number = page_number
+        self._seen: set[tuple[int, int]] = set()
+        self._count = self._direct_count = 0
+
+    def node_of(self, pdf_object: PdfObject) -> Node:
+        """What the drawing cost knows it by. One that is written where it is used is met once."""
+        if pdf_object.is_indirect:
+            return pdf_object.objgen
+        self._direct_count += 1
+        return ("direct", self._direct_count)
+
+    def is_already_seen(self, pdf_object: PdfObject, depth: int) -> bool:
+        self.check_depth(depth)
+        self._count += 1
+        if self._count > _MAX_OBJECTS:
+            raise UnprintablePdf(f"Page {self._page_number} of the PDF is too complex to be printed.")
+        if not pdf_object.is_indirect:
+            return False
+        is_seen = pdf_object.objgen in self._seen
+        self._seen.add(pdf_object.objgen)
+        return is_seen
+
+    def check_depth(self, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise UnprintablePdf(f"Page {self._page_number} of the PDF is nested too deeply.")
