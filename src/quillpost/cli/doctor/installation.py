@@ -6,17 +6,12 @@ import secrets
 import shutil
 import socket
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from quillpost.accounts.billing.prices import read_tariff
 from quillpost.app import bootstrap, runtime
 from quillpost.app.environments import (
     build_live_carrier,
     ping_print_partner,
-    read_partner_name,
     read_print_webhook_secrets,
     read_time_zone,
 )
@@ -24,55 +19,24 @@ from quillpost.app.outbound import read_allowed_addresses
 from quillpost.app.readiness import check_live_readiness
 from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import (
-    check_addresses,
-    check_clock,
     check_giftcard_issuer,
-    check_giftcards,
-    check_key,
     check_mail_server,
-    check_notifications,
     check_sign_in,
     check_text_messages,
-    check_users,
     check_verifier,
 )
 from quillpost.cli.progress import DIRECT_OPENER
-from quillpost.core.database import Tx
-from quillpost.core.database.embedded.binaries import MIN_MAJOR_VERSION
-from quillpost.core.database.engine import create_admin_engine
-from quillpost.core.database.schema import WORKER_ROLE, read_schema_state
-from quillpost.core.database.tables.base import orders
-from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotReady, QuillpostError
-from quillpost.core.paging import PageRequest
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.partners import is_other_partner
 from quillpost.fulfillment.ports import PartnerDown
-from quillpost.fulfillment.print_room.queries import BatchQuery, list_batches
-from quillpost.fulfillment.queries import ProductionBatch
-from quillpost.fulfillment.rules import batch_reference
 from quillpost.fulfillment.tracking.ports import CarrierDown
-from quillpost.orders.products import DISPLAY_TYPES
-from quillpost.orders.rules import OrderStatus
 from quillpost.rendering.renderer import Renderer
 from quillpost.web.assets import missing_packages
 
 GIGABYTE = 10**9
 LOW_DISK_BYTES, MIN_DISK_BYTES = 2 * GIGABYTE, GIGABYTE // 5
-LATE_JOB_MINUTES = 5
 MAX_NAMED = 5
 HTTP_SECONDS = 3
-
-COUNT_JOBS = sa.text(
-    """select count(*) filter (where status = 'failed') as failed,
-              count(*) filter (where status = 'todo' and coalesce(scheduled_at, now())
-                               < now() - make_interval(mins => :minutes)) as late,
-              string_agg(distinct task_name, ', ') filter (where status = 'failed') as failed_names
-         from procrastinate_jobs"""
-)
-COUNT_LIVE_WORKERS = sa.text(
-    "select count(*) from procrastinate_workers where last_heartbeat > now() - make_interval(secs => :s)"
-)
 
 
 def is_new_installation(settings: Settings) -> bool:
@@ -269,134 +233,3 @@ def check_carrier(settings: Settings) -> Iterator[DoctorFinding]:
         examples = "; ".join(f"{file.name}: {file.reason}" for file in refused_files[:MAX_NAMED])
         advice = "Look at them in the folder `refused`, and remove them."
         yield DoctorFinding("carrier", "warning", f"{len(refused_files)} files set aside. {examples}", advice)
-
-
-def check_with_database(settings: Settings, conninfo: str, *, now: datetime) -> Iterator[DoctorFinding]:
-    """All that the database can tell; of one at another schema no more than that."""
-    engine = create_admin_engine(conninfo)
-    try:
-        with engine.connect() as tx:
-            yield check_version(tx)
-            schema = check_schema(tx)
-            yield schema
-            if schema.status != "ok":
-                return
-            tx.execute(sa.text(f"set local role {WORKER_ROLE}"))
-            yield from check_key(settings, tx)
-            yield check_clock(tx, now=runtime.now())
-            yield check_prices(tx, now=now)
-            yield check_workers(tx, settings)
-            yield check_jobs(tx)
-            yield check_batches(tx, settings)
-            yield check_paused_orders(tx)
-            yield check_webhooks(tx)
-            yield check_notifications(tx, now=now)
-            yield check_users(tx, settings, now=now)
-            yield check_addresses(tx)
-            yield from check_giftcards(tx, settings, now=now)
-    except sa.exc.DBAPIError as error:
-        reason = str(error.orig).strip().splitlines()[0]
-        yield DoctorFinding("database", "broken", f"it refused an answer: {reason}", "Read PostgreSQL's log.")
-    finally:
-        engine.dispose()
-
-
-def check_version(tx: Tx) -> DoctorFinding:
-    version = str(tx.execute(sa.text("show server_version")).scalar_one())
-    version_text = f"PostgreSQL {version} answers"
-    if int(version.partition(".")[0]) < MIN_MAJOR_VERSION:
-        return DoctorFinding(
-            "database", "warning", version_text, f"Quillpost is tested on {MIN_MAJOR_VERSION} and newer."
-        )
-    return DoctorFinding("database", "ok", version_text)
-
-
-def check_schema(tx: Tx) -> DoctorFinding:
-    schema = read_schema_state(tx)
-    match schema.status:
-        case "current":
-            return DoctorFinding("schema", "ok", f"{schema.revision}, as this release needs it")
-        case "empty":
-            return DoctorFinding("schema", "warning", "the database is empty", "`quillpost serve` fills it.")
-        case "older":
-            message = f"{schema.revision} is older than {schema.required_revision}"
-            return DoctorFinding("schema", "broken", message, "Take a backup, then run `quillpost migrate`.")
-        case "newer":
-            message = f"{schema.revision} is newer than {schema.required_revision}"
-            return DoctorFinding("schema", "broken", message, "Run the release that wrote it, or a later one.")
-
-
-def check_prices(tx: Tx, *, now: datetime) -> DoctorFinding:
-    unpriced = [
-        label
-        for (kind, size), label in DISPLAY_TYPES.items()
-        if read_tariff(tx, type=kind, size=size, mail_class="first", on=now.date()).unit_cents("US") is None
-    ]
-    if unpriced:
-        advice = "Run `quillpost migrate`, which loads the shipped prices, or enter your own."
-        return DoctorFinding("prices", "broken", f"none in force for {', '.join(unpriced)}", advice)
-    return DoctorFinding("prices", "ok", f"in force today for {', '.join(DISPLAY_TYPES.values())}")
-
-
-def check_workers(tx: Tx, settings: Settings) -> DoctorFinding:
-    alive = tx.execute(COUNT_LIVE_WORKERS, {"s": settings.job_stall_seconds}).scalar_one()
-    if alive:
-        return DoctorFinding("workers", "ok", "they are at work")
-    if is_service_running(settings):
-        return DoctorFinding("workers", "broken", "the service runs, its work does not", "Start `quillpost work`.")
-    return DoctorFinding("workers", "warning", "none at work", "Start `quillpost serve`, or `quillpost work`.")
-
-
-def check_jobs(tx: Tx) -> DoctorFinding:
-    counts = tx.execute(COUNT_JOBS, {"minutes": LATE_JOB_MINUTES}).one()
-    problems = []
-    if counts.failed:
-        problems.append(f"{counts.failed} failed ({counts.failed_names})")
-    if counts.late:
-        problems.append(f"{counts.late} wait for more than {LATE_JOB_MINUTES} minutes")
-    if problems:
-        advice = "Read the service's log for the reason; see that workers run."
-        return DoctorFinding("jobs", "warning", "; ".join(problems), advice)
-    return DoctorFinding("jobs", "ok", "none failed, none late")
-
-
-def check_batches(tx: Tx, settings: Settings) -> DoctorFinding:
-    page = list_batches(tx, PageRequest(per_page=MAX_NAMED), BatchQuery(is_open=True, has_error=True))
-    if page.total:
-        examples = "; ".join(f"{batch_reference(batch.id)}: {batch.trouble}" for batch in page.rows)
-        advice = "`quillpost print list --trouble` shows them"
-        if page.total > (former_partner_count := sum(_is_with_former_partner(batch, settings) for batch in page.rows)):
-            retry_target = "the others again" if former_partner_count else "again"
-            advice += f", `quillpost print retry BATCH` tries {retry_target}"
-        return DoctorFinding("batches", "warning", f"{page.total} in trouble. {examples}", f"{advice}.")
-    return DoctorFinding("batches", "ok", "none in trouble")
-
-
-def _is_with_former_partner(batch: ProductionBatch, settings: Settings) -> bool:
-    """With a former partner, or offered to one: its trouble says what to do, and trying again is in vain."""
-    return batch.mode == "live" and is_other_partner(batch.partner, read_partner_name(settings))
-
-
-def check_paused_orders(tx: Tx) -> DoctorFinding:
-    is_paused = orders.c.status == OrderStatus.PAUSED.value
-    by_mode = sa.select(orders.c.mode, sa.func.count().label("held")).where(is_paused).group_by(orders.c.mode)
-    rows = tx.execute(by_mode.order_by(orders.c.mode)).all()
-    if rows:
-        message = ", ".join(f"{row.held} {row.mode}" for row in rows)
-        oldest = tx.execute(sa.select(orders.c.id).where(is_paused).order_by(orders.c.id).limit(MAX_NAMED))
-        examples = ", ".join(map(str, oldest.scalars()))
-        advice = "`quillpost print held` says why (`--mode test`: of test orders); release or refuse each."
-        return DoctorFinding("paused", "warning", f"{message} orders wait for an operator, first {examples}", advice)
-    return DoctorFinding("paused", "ok", "no order waits for an operator")
-
-
-def check_webhooks(tx: Tx) -> DoctorFinding:
-    """By number, not by address: an address may hold a secret."""
-    rows = tx.execute(
-        sa.select(webhooks.c.id).where(webhooks.c.status.in_(("failing", "disabled"))).order_by(webhooks.c.id)
-    )
-    failing = [str(number) for number in rows.scalars()]
-    if failing:
-        message = f"{len(failing)} cannot be reached: {', '.join(failing[:10])}"
-        return DoctorFinding("webhooks", "warning", message, "Tell their owners, who can see why in the deliveries.")
-    return DoctorFinding("webhooks", "ok", "every endpoint answers")
