@@ -19,7 +19,7 @@ PRIVATE_WORDS = {
 }  # fmt: skip
 """Words that meant several things each, or something that the field has a word for: see `CONTRIBUTING.md`."""
 
-NOUNS_IN_ING = frozenset({"handwriting", "logging", "paging", "ping", "pricing", "rendering", "tracking"})
+NOUNS_IN_ING = frozenset({"handwriting", "logging", "paging", "pricing", "rendering", "tracking"})
 """Nouns of the field, not doings."""
 
 

@@ -3,7 +3,6 @@
 from starlette.routing import BaseRoute
 
 from quillpost.web.api.account import endpoints as account_endpoints
-from quillpost.web.api.account import ping
 from quillpost.web.api.automations import endpoints as automation_endpoints
 from quillpost.web.api.embeds import endpoints as embed_endpoints
 from quillpost.web.api.erasures import endpoints as erasure_endpoints
@@ -27,35 +26,34 @@ from quillpost.web.api.sub_accounts import endpoints as sub_account_endpoints
 from quillpost.web.api.webhooks import deliveries
 from quillpost.web.api.webhooks import endpoints as webhook_endpoints
 
-# One router within another would be worked out anew for every application.
+RESOURCES = (
+    send_endpoints,
+    previews,
+    stored,
+    embed_endpoints,
+    search,
+    order_endpoints,
+    held_orders,
+    order_item_endpoints,
+    invalidation,
+    radius_endpoints,
+    mailing_list_endpoints,
+    import_endpoints,
+    erasure_endpoints,
+    recipient_endpoints,
+    handwriting_style_endpoints,
+    giftcard_endpoints,
+    image_template_endpoints,
+    message_template_endpoints,
+    webhook_endpoints,
+    deliveries,
+    automation_endpoints,
+    sub_account_endpoints,
+    account_endpoints,
+    print_room_endpoints,
+)
+# One router within another would be built again for every application.
 routes: list[BaseRoute] = [
-    route
-    for resource in (
-        ping,
-        send_endpoints,
-        previews,
-        stored,
-        embed_endpoints,
-        search,
-        order_endpoints,
-        held_orders,
-        order_item_endpoints,
-        invalidation,
-        radius_endpoints,
-        mailing_list_endpoints,
-        import_endpoints,
-        erasure_endpoints,
-        recipient_endpoints,
-        handwriting_style_endpoints,
-        giftcard_endpoints,
-        image_template_endpoints,
-        message_template_endpoints,
-        webhook_endpoints,
-        deliveries,
-        automation_endpoints,
-        sub_account_endpoints,
-        account_endpoints,
-        print_room_endpoints,
-    )
-    for route in resource.router.routes
+    *account_endpoints.service_router.routes,
+    *(route for resource in RESOURCES for route in resource.router.routes),
 ]

@@ -8,14 +8,21 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import read_account_usage
 from quillpost.accounts.service import read_sender
 from quillpost.fulfillment.readiness import NO_RETURN_ADDRESS_GAP, find_service_gaps
-from quillpost.web.api.account.schemas import AccountShape
-from quillpost.web.api.dependencies import RequestTransaction, require_scope
+from quillpost.web.api.account.schemas import AccountShape, Pong
+from quillpost.web.api.dependencies import RequestTransaction, get_caller, require_scope
 from quillpost.web.api.errors import error_responses
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Account"])
+service_router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Service"])
+
+
+@service_router.get("/ping", response_model=Pong, responses=error_responses(), summary="Check the token and its mode")
+def ping(caller: Annotated[Caller, Depends(get_caller)]) -> Response:
+    """Answers `pong`, and whether the token is one of testing mode."""
+    return json_response({"message": "pong", "test_mode": caller.is_testing})
 
 
 @router.get(

@@ -42,3 +42,10 @@ class AccountShape(BaseModel):
     live_readiness: list[str] = Field(
         description="What is missing before that, a sentence each; live orders are paused until then."
     )
+
+
+class Pong(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "pong", "test_mode": True}]})
+
+    message: str
+    test_mode: bool
