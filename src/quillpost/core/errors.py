@@ -1,4 +1,4 @@
-"""The ways a wish can fail. Raised anywhere; only `web/api/errors.py` knows their HTTP form."""
+"""The ways a request can fail. Raised anywhere; only `web/api/errors.py` knows their HTTP form."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ class QuillpostError(Exception):
 
 
 class Invalid(QuillpostError):
-    """The wish itself is wrong; `fields` names each fault by its dotted path."""
+    """The request itself is wrong; `fields` names each fault by its dotted path."""
 
     def __init__(self, fields: Mapping[str, Sequence[str]], message: str | None = None) -> None:
         self.fields = {name: list(errors) for name, errors in fields.items()}

@@ -1,4 +1,4 @@
-"""The shelf: bytes in the file store, a row that says whose they are, a signed link for whoever may look."""
+"""Stored files: bytes in the file store, a row that says whose they are, a signed link for whoever may look."""
 
 import hashlib
 from collections.abc import Iterable

@@ -39,7 +39,7 @@ REQUEST_COLUMNS = [f.name for f in fields(ResolvedRequest) if f.name in orders.c
 
 @dataclass(frozen=True, slots=True)
 class OrderFiles:
-    """What an order prints from the shelf; those in `new_files` still wait for their rows."""
+    """What an order prints from storage; those in `new_files` still wait for their rows."""
 
     front: UUID | None = None
     background: UUID | None = None

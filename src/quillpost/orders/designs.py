@@ -1,4 +1,4 @@
-"""From an order or a wish to what composition draws."""
+"""From an order or a request to what composition draws."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple

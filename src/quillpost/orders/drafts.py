@@ -1,4 +1,4 @@
-"""Everything that can still refuse a sound wish: what has to be fetched or laid out."""
+"""Everything that can still refuse a sound request: what has to be fetched or laid out."""
 
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ _LONGEST_VALUES_NOTE = " (with the longest values on the lists)"
 
 @dataclass(frozen=True, slots=True)
 class OrderDraft:
-    """A wish that will not be refused any more, with its pictures in hand and nothing stored.
+    """A request that will not be refused any more, with its pictures in hand and nothing stored.
 
     The design is without pictures, as they may differ from one recipient to the next. `lowest_dpi` is that
     of the softest of them, if any looks soft, and `lowest_contrast` that of the ink where it is hard to read.

@@ -1,4 +1,4 @@
-"""The pictures and PDFs of a wish: one for everyone or, where a picture's address holds variables, one for
+"""The pictures and PDFs of a request: one for everyone or, where a picture's address holds variables, one for
 each recipient."""
 
 import hashlib
@@ -38,7 +38,7 @@ RecipientIndex = int | None
 
 @dataclass(frozen=True, slots=True)
 class PictureSet:
-    """All pictures that one part of a wish names; `file`, it is one that lies on the shelf already."""
+    """All pictures that one part of a request names; `file`, it is one that is stored already."""
 
     by_recipient: Mapping[RecipientIndex, FetchedPicture]
     file: StoredFile | None = None
@@ -59,7 +59,7 @@ NO_PICTURES = PictureSet({})
 
 @dataclass(frozen=True, slots=True)
 class Artwork:
-    """Everything of a wish that was drawn elsewhere, in hand and printable."""
+    """Everything of a request that was drawn elsewhere, in hand and printable."""
 
     front: PictureSet = NO_PICTURES
     background: PictureSet = NO_PICTURES
@@ -82,7 +82,7 @@ def fetch_artwork(
     fetch_pictures: FetchImages = fetch_images,
     fetch_pdf: FetchPages = fetch_pages,
 ) -> Artwork:
-    """Fetch what the wish names by address, every distinct one once, and read the rest from the shelf.
+    """Fetch what the request names by address, every distinct one once, and read the rest from storage.
     Whoever shows a piece while it is still changed fetches in ways of their own, which remember."""
     sources = {"front": request.front, "background": request.background, "logo": request.logo}
     urls = {

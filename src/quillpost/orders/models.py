@@ -38,7 +38,7 @@ CARD_BUILDER_METHOD = "Card Builder"
 
 @dataclass(frozen=True, slots=True)
 class ContentSource:
-    """Where a picture, a PDF or a QR code comes from: a file on the shelf, or else its address.
+    """Where a picture, a PDF or a QR code comes from: a file in storage, or else its address.
 
     `field` is what the caller would have to change; `part` says which part of it, where it is a reference.
     """

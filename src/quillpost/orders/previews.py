@@ -1,4 +1,4 @@
-"""Previews: how a draft will look, on the shelf for a week."""
+"""Previews: how a draft will look, in storage for a week."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -81,7 +81,7 @@ def build_preview_copy(
 
 
 def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, PendingFile]:
-    """Each picture on the shelf under its name, for a week."""
+    """Each picture in storage under its name, for a week."""
     expires_at = now + PREVIEW_LIFETIME
     return {
         name: storage.put(picture, purpose="preview", content_type="image/png", expires_at=expires_at, now=now)

@@ -128,7 +128,7 @@ def recipient_row(item: Item) -> RecipientRow:
 def _build_source(
     field: str, url: str | None, file_id: UUID | None, files: Mapping[UUID, StoredFile]
 ) -> ContentSource | None:
-    """What was printed, from the shelf; only pictures that differ from one to the next are fetched again."""
+    """What was printed, from storage; only pictures that differ from one to the next are fetched again."""
     if url is not None and has_variables(url):
         return ContentSource(field, url)
     return None if file_id is None else ContentSource(field, url, files[file_id])

@@ -46,7 +46,7 @@ def validate_request(
     check_url: CheckUrl,
     known_errors: Mapping[str, Sequence[str]],
 ) -> tuple[ResolvedRequest, list[Person]]:
-    """The wish in its final form and its people; or `Invalid` with what was known and all that is found."""
+    """The request in its final form and its people; or `Invalid` with what was known and all that is found."""
     errors = {field: list(messages) for field, messages in known_errors.items()}
     _check_variables(request, errors)
     if style_message := style_error(request.style, styles):
@@ -64,7 +64,7 @@ def validate_request(
 
 
 def _list_sources(request: ResolvedRequest) -> Iterator[tuple[ContentSource, str, bool]]:
-    """What the wish names by address: with the address, and whether it is a picture."""
+    """What the request names by address: with the address, and whether it is a picture."""
     for source, is_picture in (
         (request.front, True),
         (request.background, True),

@@ -58,7 +58,7 @@ def parse_subject(fields: SubjectFields) -> ErasureSubject:
 
 
 def encrypt_subject(encryptor: Encryptor, erasure_id: int, subject: ErasureSubject) -> bytes:
-    """Whom a wish is about, for the second pass: nobody who reads the database learns it."""
+    """Whom a request is about, for the second pass: nobody who reads the database learns it."""
     plaintext = json.dumps({"keys": subject.keys, "email": subject.email}).encode()
     return encryptor.encrypt(plaintext, context=subject_encryption_context(erasure_id))
 

@@ -216,7 +216,7 @@ def count_connections(tx: Tx, client_row_id: int, *, now: datetime) -> int:
 
 
 def _validate_registration(request: ClientRegistration) -> dict[str, Any]:
-    """The columns that the wish fills in, or all of its faults at once."""
+    """The columns that the request fills in, or all of its faults at once."""
     name, website = request.name.strip(), (request.website or "").strip() or None
     redirect_uris = list(dict.fromkeys(uri.strip() for uri in request.redirect_uris if uri.strip()))
     errors = {

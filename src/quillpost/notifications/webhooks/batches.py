@@ -36,7 +36,7 @@ class LeaseManager:
         self.is_busy = True
 
     def add_outcome(self, outcome: DeliveryOutcome) -> int:
-        """To be told with the next wish; how many there are to tell."""
+        """To be told with the next step; how many there are to tell."""
         self._unrecorded_outcomes.append(outcome)
         return len(self._unrecorded_outcomes)
 

@@ -151,7 +151,7 @@ def fetch_pages(fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPages:
 
 
 def load_picture(store: FileStore, key: str) -> FetchedPicture:
-    """A picture on the shelf, as if it had just been fetched."""
+    """A picture in storage, as if it had just been fetched."""
 
     def read() -> FetchedPicture:
         data = store.get(key)
@@ -249,7 +249,7 @@ def _acquire_slot(slots: BoundedSemaphore, activity: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ImageFile:
-    """An image on the shelf; where it is `pending_file`, it still waits for its row."""
+    """An image in storage; where it is `pending_file`, it still waits for its row."""
 
     id: UUID
     tenant: Tenant
@@ -278,7 +278,7 @@ def record_image(tx: Tx, storage: FileStorage, image: ImageFile, *, now: datetim
 
 
 def read_image(db: Database, storage: FileStorage, tenant: Tenant, file_id: UUID) -> FetchedDocument:
-    """An image as it lies on the shelf."""
+    """An image as it is stored."""
     with db.transaction(tenant) as tx:
         row = tx.execute(sa.select(files.c.key, files.c.content_type).where(files.c.id == file_id)).one()
     return FetchedDocument(row.content_type, storage.store.get(row.key))
