@@ -20,7 +20,7 @@ from quillpost.web.api.openapi import serve_description
 from quillpost.web.api.requests import BodyReadQueue
 from quillpost.web.cookies import SESSION
 from quillpost.web.dashboard.home import pages as home_pages
-from quillpost.web.dashboard.orders import maps, previews
+from quillpost.web.dashboard.orders import items, maps
 from quillpost.web.dashboard.routes import ROUTERS
 from quillpost.web.font_warmup import prepare_in_background
 from quillpost.web.live_updates import LiveUpdates
@@ -95,7 +95,7 @@ def create_app(container: Container, background: BackgroundRunner | None = None)
     app.state.brand_cache = files.create_brand_cache(container.renderer)
     app.state.live_updates = live_updates
     app.state.database_monitor = database_watch
-    app.state.order_preview_cache = previews.new_picture_cache()
+    app.state.order_preview_cache = items.new_picture_cache()
     app.state.order_map_cache = maps.new_map_cache()
     app.state.claim_rate_limit = ClaimRateLimit(container.db)
     assets.load_packages(container.npm_packages)

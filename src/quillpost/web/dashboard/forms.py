@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from fastapi import Request, Response
 
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.core.errors import Invalid, Refused
+from quillpost.core.errors import Invalid, QuillpostError
 from quillpost.web.api import bodies
 from quillpost.web.api.bodies import Body
 from quillpost.web.cookies import find_zone, get_zone
@@ -25,7 +25,7 @@ class FormState:
     errors: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def from_error(cls, form: Form, error: Invalid | Refused, *, default_field: str) -> "FormState":
+    def from_error(cls, form: Form, error: QuillpostError, *, default_field: str) -> "FormState":
         """As it was sent, for another try. What is refused as a whole is told `default_field` a field."""
         errors = error.fields if isinstance(error, Invalid) else {default_field: [error.message]}
         return cls(form.fields, errors)

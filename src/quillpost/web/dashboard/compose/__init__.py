@@ -1,5 +1,5 @@
 """The composer: from a message to an order, with the true picture of it all the while."""
 
-from quillpost.web.dashboard.compose import estimates, fragments, orders, pages, previews
+from quillpost.web.dashboard.compose import estimates, pages, previews, recipients
 
-ROUTERS = (pages.router, previews.router, fragments.router, estimates.router, orders.router)
+ROUTERS = (pages.router, previews.router, recipients.router, estimates.router)

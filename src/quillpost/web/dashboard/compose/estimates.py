@@ -1,4 +1,4 @@
-"""What a send would cost, as far as the composer's form is filled in: the numbers of an estimate."""
+"""What a send would cost, as far as the composer's form is filled in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

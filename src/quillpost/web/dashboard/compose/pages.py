@@ -1,7 +1,9 @@
 """The composer: one page with one form, and beside it the picture of what would be sent."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 
@@ -10,13 +12,14 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
-from quillpost.core.errors import NotFound
+from quillpost.core.errors import Invalid, NotFound, Refused, Unpaid
+from quillpost.orders import service as order_service
+from quillpost.orders.create import OrderFiles
+from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.giftcards import brands as brand_catalog
 from quillpost.orders.items import read_order
 from quillpost.orders.models import Order
 from quillpost.orders.templates.service import (
-    ImageTemplate,
-    MessageTemplate,
     list_newest_image_templates,
     list_newest_message_templates,
     read_image_template,
@@ -24,17 +27,27 @@ from quillpost.orders.templates.service import (
 )
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.samples import sample_version
+from quillpost.web import csrf
 from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.compose import forms, recipients
-from quillpost.web.dashboard.compose.estimates import estimate_form
-from quillpost.web.dashboard.compose.forms import FORM_FIELDS, PRODUCT_CHOICES
-from quillpost.web.dashboard.compose.fragments import search_radius
+from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form
+from quillpost.web.dashboard.compose.forms import (
+    FORM_ERROR_KEY,
+    FORM_FIELDS,
+    PRODUCT_CHOICES,
+    compose_send,
+    draft_composed_order,
+    to_form_errors,
+)
 from quillpost.web.dashboard.compose.previews import ComposePreview, preview_or_errors
+from quillpost.web.dashboard.compose.recipients import search_radius
 from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dependencies import Services
-from quillpost.web.forms import Form, PostedLargeForm
+from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
+from quillpost.web.rendering import redirect, render_page
 from quillpost.web.sessions import CurrentUser
 
 FIND_FIELD: Final = "find"
@@ -42,8 +55,7 @@ FIND_FIELD: Final = "find"
 
 
 def page_context(request: Request, user: SignedInUser, container: Container, form: Form) -> dict[str, Any]:
-    """Values for the templates `compose/audience.html`, `compose/price.html` and `compose/schedule.html`.
-    The page itself gives them `values`, `is_selected`, `errors`, `now`, `user`, `csrf`, `one_time_key` and `zone`."""
+    """Values for the templates `compose/audience.html`, `compose/price.html` and `compose/schedule.html`."""
     caller, zone, requested_sections = (user.caller, parse_zone(request, form.fields), form.fields.get(FIND_FIELD, ()))
     return {
         **recipients.audience_context(form, caller, container),
@@ -71,7 +83,6 @@ VARIABLES: Final = (
     ("YOUR_COMPANY", "Your company"),
     *((f"CUSTOM{n}", f"Custom field {n}") for n in range(1, 11)),
 )
-"""What a message may say of whoever reads it, in the order of a menu."""
 
 
 def design_context(caller: Caller, container: Container) -> dict[str, Any]:
@@ -89,7 +100,7 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
         "inks": INK_NAMES,
         "sizes": FONT_SIZES,
         "variables": VARIABLES,
-        "images": [(each, _image_url(each, container)) for each in images],
+        "images": [(each, container.storage.permanent_path(each.image_file_id)) for each in images],
         "messages": [(each.id, f"{each.name} ({TYPE_NAMES.get(each.type, each.type)})") for each in messages],
         "brands": brands,
         "amounts": sorted({cents for brand in brands for cents in brand.amounts}),
@@ -97,11 +108,8 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
     }
 
 
-def _image_url(image: ImageTemplate, container: Container) -> str:
-    return container.storage.permanent_path(image.image_file_id)
-
-
 FormFields = dict[str, list[str]]
+FormErrors = Mapping[str, Sequence[str]]
 
 DESIGN_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
     "piece": [forms.DEFAULT_PRODUCT],
@@ -122,19 +130,12 @@ def default_fields() -> FormFields:
     }
 
 
-def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
-    """With a saved message and what it says of its look."""
-    return fields | template_fields(read_message_template(tx, template_id), fields)
-
-
 def start_from_image(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
     """With a saved image on the front, of a piece that it suits."""
     image = read_image_template(tx, template_id)
-    return fields | {
-        "image": ["template"],
-        "image_template_id": [str(image.id)],
-        **_product_field_for_image(image, fields),
-    }
+    matching = [name for name, each in PRODUCT_CHOICES.items() if each.image_type == image.type]
+    image_fields = {"image": ["template"], "image_template_id": [str(image.id)]}
+    return fields | image_fields | _choose_product(matching, fields)
 
 
 def start_from_list(tx: Tx, list_id: int, fields: FormFields) -> FormFields:
@@ -144,12 +145,9 @@ def start_from_list(tx: Tx, list_id: int, fields: FormFields) -> FormFields:
     return fields | {"audience": [recipients.LISTS], "mailing_list_ids": [str(list_id)]}
 
 
-def start_from_order(tx: Tx, order_id: int, fields: FormFields) -> FormFields:
-    """As a former order looked. Whom it went to is chosen anew."""
-    return fields | order_fields(read_order(tx, order_id))
-
-
-def template_fields(template: MessageTemplate, fields: FormFields) -> FormFields:
+def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFields:
+    """With a saved message and its design settings."""
+    template = read_message_template(tx, template_id)
     settings = {
         "style": template.handwriting_style_id,
         "font_size": template.font_size,
@@ -164,10 +162,16 @@ def template_fields(template: MessageTemplate, fields: FormFields) -> FormFields
         values["realism"] = ["on"] if template.handwriting_realism else []
     if template.font_color is not None:
         values |= ink_fields("color", template.font_color)
-    return values | _product_field(template.type, fields)
+    return (
+        fields
+        | values
+        | _choose_product([n for n, each in PRODUCT_CHOICES.items() if each.type == template.type], fields)
+    )
 
 
-def order_fields(order: Order) -> FormFields:
+def start_from_order(tx: Tx, order_id: int, fields: FormFields) -> FormFields:
+    """With the design of an earlier order. Its recipients are not taken over."""
+    order = read_order(tx, order_id)
     texts = {
         "message": order.message,
         "style": order.style,
@@ -183,11 +187,9 @@ def order_fields(order: Order) -> FormFields:
         "landing_page_url": order.gift and order.gift.landing_page_url,
     }
     values = {name: [str(value)] for name, value in texts.items() if value not in (None, "")}
-    name = next(
-        name for name, each in forms.PRODUCT_CHOICES.items() if (each.type, each.size) == (order.type, order.size)
-    )
+    name = next(name for name, each in PRODUCT_CHOICES.items() if (each.type, each.size) == (order.type, order.size))
     front = "url" if order.front_image_url else "template" if order.image_template_id else "none"
-    return values | ink_fields("color", order.handwriting_color) | {
+    return fields | values | ink_fields("color", order.handwriting_color) | {
         "piece": [name],
         "image": [front],
         "realism": ["on"] if order.handwriting_realism else [],
@@ -195,28 +197,13 @@ def order_fields(order: Order) -> FormFields:
     }  # fmt: skip
 
 
-def _product_field(type_: str, fields: FormFields) -> FormFields:
-    """A piece of this type: the one that is chosen already, where it is one."""
-    matching = [name for name, each in forms.PRODUCT_CHOICES.items() if each.type == type_]
-    return _choose_product(matching, fields)
-
-
-def _product_field_for_image(image: ImageTemplate, fields: FormFields) -> FormFields:
-    return _choose_product(
-        [name for name, each in forms.PRODUCT_CHOICES.items() if each.image_type == image.type], fields
-    )
-
-
 def _choose_product(matching: Sequence[str], fields: FormFields) -> FormFields:
+    """The first that matches, unless the form has chosen one of them already."""
     chosen = fields.get("piece", [])
     return {} if not matching or set(chosen) & set(matching) else {"piece": [matching[0]]}
 
 
 router = APIRouter(include_in_schema=False)
-
-PAGE_PATH: Final = "/compose"
-
-FormErrors = Mapping[str, Sequence[str]]
 
 STARTING_POINTS: Final[Mapping[str, Callable[[Tx, int, FormFields], FormFields]]] = {
     "order": start_from_order,
@@ -227,10 +214,10 @@ STARTING_POINTS: Final[Mapping[str, Callable[[Tx, int, FormFields], FormFields]]
 """What the page's address may name to start from; each wins over those before it."""
 
 TEMPLATE_BUTTON = "template"
-"""The button that was pressed to see more of the page, and the one that takes over a saved message."""
+"""Takes over a saved message."""
 
 
-@router.get(PAGE_PATH)
+@router.get("/compose")
 def compose_page(request: Request, user: CurrentUser, container: Services) -> Response:
     fields = default_fields()
     with container.db.transaction(build_tenant(user.caller)) as tx:
@@ -240,7 +227,7 @@ def compose_page(request: Request, user: CurrentUser, container: Services) -> Re
     return render_composer(request, user, container, Form(fields))
 
 
-@router.post(PAGE_PATH)
+@router.post("/compose")
 def refresh_composer(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
     """The page with what stands in its form, and the picture of it: nothing is sent."""
     if form.text(FIND_FIELD) == TEMPLATE_BUTTON and (number := form.number("message_template_id")) is not None:
@@ -288,8 +275,7 @@ def composer_context(
     *,
     fields: Iterable[str] = (*FORM_FIELDS.values(), forms.RETURN_CHOICE_FIELD),
 ) -> dict[str, Any]:
-    """What the form has to choose from, the picture beside it, and the errors above it: whatever is wrong
-    with none of its fields."""
+    """The choices of the form, the picture beside it, and the errors above it, which belong to no field."""
     return {
         **design_context(caller, container),
         "general_errors": list_general_errors(errors or {}, fields),
@@ -307,3 +293,108 @@ def list_general_errors(errors: FormErrors, fields: Iterable[str]) -> list[str]:
         if name not in known_fields and not name.startswith(("to_", "radius_"))
         for message in messages
     ]
+
+
+AGREED_FIELD: Final = "agreed"
+"""What a sender has seen on the page that asks whether they are sure: pieces and cents."""
+ALREADY_SENT: Final = "Your order is there: see it under Orders."
+NO_CREDIT: Final = "{} Nothing was sent. Credit is added under Money."
+NO_RECIPIENTS: Final = "There is nobody left to mail to: see beside the price why."
+
+
+class AgreementChanged(Exception):
+    """What would be sent is not what its sender has agreed to."""
+
+
+@router.post("/compose/send")
+def send_order(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    zone = parse_zone(request, form.fields)
+    _require_unsent(user, form, container)
+    try:
+        order_draft = draft_composed_order(compose_send(form, container, zone), user.caller, container)
+        estimate = estimate_draft(order_draft, user.caller, container)
+        if estimate.pieces == 0:
+            raise Invalid({FORM_ERROR_KEY: [NO_RECIPIENTS]})
+        if not user.caller.is_testing and form.text(AGREED_FIELD) != _agreement(estimate):
+            return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
+        try:
+            files = order_service.store_files(container.orders, user.caller, order_draft)
+            order = _create_order(user, form, container, order_draft, files, estimate)
+        except AgreementChanged:
+            estimate = estimate_draft(order_draft, user.caller, container)
+            return _render_confirmation(request, user, form, container, order_draft, estimate, zone)
+    except (Invalid, Refused) as error:
+        form_error = error if isinstance(error, Invalid) else to_form_errors(error)
+        return render_composer(request, user, container, form, errors=form_error.fields)
+    except Unpaid as payment_error:
+        errors = {FORM_ERROR_KEY: [NO_CREDIT.format(payment_error.message)]}
+        return render_composer(request, user, container, form, errors=errors, status=402)
+    action = "scheduled" if order_draft.request.schedule_for is not None else "sent"
+    return redirect(f"/orders/{order.id}", flash=f"composer_{action}_{user.mode}")
+
+
+class _CheckOnly(Exception):
+    """Ends a transaction that was only to look."""
+
+
+def _require_unsent(user: SignedInUser, form: Form, container: Container) -> None:
+    """`DoneAlready` for a form that has made its order: all whom it is to have had it just now, and that
+    would be told instead."""
+    with suppress(_CheckOnly), container.db.transaction(build_tenant(user.caller)) as tx:
+        _claim_form(tx, user, form)
+        raise _CheckOnly
+
+
+def _claim_form(tx: Tx, user: SignedInUser, form: Form) -> None:
+    use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders")
+
+
+def _create_order(
+    user: SignedInUser,
+    form: Form,
+    container: Container,
+    order_draft: OrderDraft,
+    files: OrderFiles,
+    estimate: PriceEstimate,
+) -> Order:
+    """One form is one order, however often it is sent."""
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        _claim_form(tx, user, form)
+        order, audience = order_service.create_order(container.orders, tx, user.caller, order_draft, files)
+        if not user.caller.is_testing and audience.mailed_items != estimate.pieces:
+            raise AgreementChanged
+    return order
+
+
+def _render_confirmation(
+    request: Request,
+    user: SignedInUser,
+    form: Form,
+    container: Container,
+    order_draft: OrderDraft,
+    estimate: PriceEstimate,
+    zone: ZoneInfo,
+) -> Response:
+    """All that the form holds goes along unseen."""
+    hidden_fields: list[tuple[str, str]] = [
+        (name, value)
+        for name, values in form.fields.items()
+        if name not in (AGREED_FIELD, CSRF_FIELD, "find")
+        for value in values
+    ]
+    return render_page(
+        request,
+        "compose/confirm.html",
+        user=user,
+        price=estimate,
+        agreement=_agreement(estimate),
+        hidden_fields=hidden_fields,
+        due_at=order_service.compute_due_at(container.orders, user.caller, order_draft),
+        is_scheduled=order_draft.request.schedule_for is not None,
+        zone=zone,
+        now=container.clock(),
+    )
+
+
+def _agreement(estimate: PriceEstimate) -> str:
+    return f"{estimate.pieces}:{estimate.total}"

@@ -1,27 +1,42 @@
-"""Whom a piece goes to, as the composer's form says it: one person, several that are pasted, saved lists, or
-whoever lives around an address."""
+"""Who gets the mail: one person, pasted people, saved lists, or those around an address."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import sqlalchemy as sa
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
 
 from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.leads.rules import ALL_RECORDS, HOME_RECORD_TYPES, NEW_BUSINESS, ONLY_BUSINESSES
 from quillpost.recipients.lists.queries import MailingList, find_lists
 from quillpost.recipients.queries import read_list_page
 from quillpost.recipients.rules import person_to_fields, validate_recipients
 from quillpost.web.api.bodies import MAX_ID, parse_digits
-from quillpost.web.dashboard.compose.people import PastedPeople, describe_errors, parse_people
-from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form
+from quillpost.web.api.errors import to_invalid
+from quillpost.web.api.radius.endpoints import find_leads
+from quillpost.web.api.radius.schemas import RadiusCall
+from quillpost.web.dashboard.compose.people import (
+    PastedPeople,
+    RadiusMap,
+    describe_errors,
+    draw_radius_map,
+    parse_people,
+)
+from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dependencies import Services
+from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form, PostedLargeForm
+from quillpost.web.rendering import to_plain_language
+from quillpost.web.sessions import CurrentUser
 
 PERSON, PEOPLE, LISTS, RADIUS = AUDIENCE_KINDS = ("person", "people", "lists", "radius")
 AUDIENCE_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
@@ -30,7 +45,6 @@ AUDIENCE_DEFAULTS: Final[Mapping[str, Sequence[str]]] = {
     "radius_condos": ["on"],
     "radius_businesses": ["on"],
 }
-"""As the form is before anybody has touched it."""
 
 PERSON_FIELDS: Final = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
 """Of one person; in the form with `to_` before them."""
@@ -128,13 +142,16 @@ def find_preview_person(form: Form, caller: Caller, container: Container) -> Map
             case "person":
                 return _read_person(form)
             case "people":
-                rows = parse_people(form.text("people", max_length=MAX_LARGE_FORM_BYTES), limit=MAX_PEOPLE_SHOWN).rows
-                return rows[index] if index < len(rows) else next(iter(rows), None)
+                rows: Sequence[Mapping[str, str | None]] = parse_people(
+                    form.text("people", max_length=MAX_LARGE_FORM_BYTES), limit=MAX_PEOPLE_SHOWN
+                ).rows
             case "lists":
-                return _person_on_list(form, caller, container, index)
+                rows = _first_people_on_list(form, caller, container)
+            case _:
+                return None
     except Invalid:
         return None
-    return None
+    return rows[index] if index < len(rows) else next(iter(rows), None)
 
 
 def list_first_names(form: Form, caller: Caller, container: Container) -> list[str]:
@@ -289,11 +306,6 @@ def _require_pasted(form: Form, container: Container) -> PastedPeople:
     return pasted
 
 
-def _person_on_list(form: Form, caller: Caller, container: Container, index: int) -> Mapping[str, str | None] | None:
-    rows = _first_people_on_list(form, caller, container)
-    return rows[index] if index < len(rows) else next(iter(rows), None)
-
-
 def _first_people_on_list(form: Form, caller: Caller, container: Container) -> list[Mapping[str, str | None]]:
     """The first few of the first list that is ticked."""
     try:
@@ -323,3 +335,62 @@ def _newest_lists(tx: Tx, search_text: str, allowed_ids: Sequence[int] | None) -
         sa.select(mailing_lists.c.id).where(*conditions).order_by(mailing_lists.c.id.desc()).limit(MAX_LISTS_SHOWN + 1)
     ).scalars()
     return sorted(find_lists(tx, ids).values(), key=lambda mailing_list: -mailing_list.id)
+
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RadiusSearchView:
+    """Whom a radius search finds; or why nobody."""
+
+    address: str = ""
+    count: int = 0
+    requested_count: int = 0
+    cents: int = 0
+    is_testing: bool = False
+    map: RadiusMap | None = None
+    error: str | None = None
+
+
+@router.post("/compose/people")
+def people_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    context = people_context(form, user.caller, container)
+    return _render_fragment(request, "compose/people.html", user, form, people=context)
+
+
+@router.post("/compose/lists")
+def lists_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    choices = find_list_choices(form, user.caller, container)
+    return _render_fragment(request, "compose/lists.html", user, form, list_choices=choices)
+
+
+@router.post("/compose/radius")
+def radius_fragment(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+    result = search_radius(form, user.caller, container)
+    return _render_fragment(request, "compose/radius.html", user, form, radius_search=result)
+
+
+def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSearchView:
+    """Whom the search of the form finds now. Asking is free."""
+    try:
+        fields = radius_fields(form)
+        body = RadiusCall.model_validate(fields | {"sub_account_id": form.number("sub_account_id")})
+        leads, _ = find_leads(body, caller, container)
+    except ValidationError as error:
+        return RadiusSearchView(error=to_plain_language(to_invalid(error.errors()).message))
+    except (Invalid, Refused) as error:
+        return RadiusSearchView(error=to_plain_language(error.message))
+    radius_map = draw_radius_map(leads.center, leads.coordinates) if leads.center is not None else None
+    return RadiusSearchView(
+        address=fields["address"],
+        count=len(leads.people),
+        requested_count=fields["record_count"],
+        cents=leads.cents,
+        is_testing=leads.are_samples,
+        map=radius_map,
+    )
+
+
+def _render_fragment(request: Request, template: str, user: SignedInUser, form: Form, **values: Any) -> Response:
+    return render_form_page(request, template, user, FormState(form.fields), base_path="/compose", **values)

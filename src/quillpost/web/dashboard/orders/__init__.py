@@ -1,5 +1,5 @@
 """Orders and their pieces: all that was sent, where it is, and what can still be done about it."""
 
-from quillpost.web.dashboard.orders import actions, items, maps, pages, previews
+from quillpost.web.dashboard.orders import actions, items, maps, pages
 
-ROUTERS = (pages.router, previews.router, maps.router, actions.router, items.router)
+ROUTERS = (pages.router, items.router, maps.router, actions.router)

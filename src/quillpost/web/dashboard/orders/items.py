@@ -1,8 +1,6 @@
-"""The items of an order, and one of them.
+"""The items of an order, one of them, and their pictures."""
 
-What is stored is the day of the carrier's own clock, or of UTC where nobody saw the delivery.
-"""
-
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Any, Final
@@ -15,16 +13,21 @@ from fastapi.responses import StreamingResponse
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
+from quillpost.core.cache import LruCache
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import items
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused, Unpaid
 from quillpost.core.paging import Page, PageRequest
-from quillpost.orders import items
+from quillpost.fulfillment.proofs import draw_item
+from quillpost.orders import designs
+from quillpost.orders import items as order_items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
-from quillpost.orders.models import Item
+from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.web import rendering
+from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.dependencies import AuditWriter, UnitOfWork, parse_path_id
 from quillpost.web.api.giftcards.invalidation import MAX_REASON_LENGTH, prepare_reissue, void_card
 from quillpost.web.cookies import get_zone
@@ -32,7 +35,7 @@ from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, render_form_pag
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.actions import GENERAL_ERROR_FIELD
-from quillpost.web.dashboard.orders.labels import recipient_label
+from quillpost.web.dashboard.orders.labels import product_label, recipient_label
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.live_updates import stream_response
@@ -109,7 +112,7 @@ def items_page(
     item_status = _parse_status(status)
     page_request, is_cut = parse_page(page, per_page=PAGE_SIZE), False
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = items.read_order(tx, number)
+        order = order_items.read_order(tx, number)
         if name:
             query = ItemQuery(name=name, order_id=order.id)
             result = search_by_recipient(container.db, tx, build_tenant(user.caller), query, limit=MAX_RESULTS)
@@ -131,7 +134,7 @@ def items_page(
         statuses=[
             (each.value, labels.item_status_label(order, each)) for each in ItemStatus if order.status_counts[each]
         ],
-        recipient_label=labels.recipient_label,
+        recipient_label=recipient_label,
         status_label=labels.item_status_label,
         entered_address=labels.entered_address,
     )
@@ -147,8 +150,8 @@ def item_page(request: Request, order_id: str, item_id: str, user: CurrentUser, 
         user=user,
         **live_values,
         now=container.clock(),
-        product=labels.product_label(order),
-        recipient_name=labels.recipient_label(item),
+        product=product_label(order),
+        recipient_name=recipient_label(item),
         entered_address=labels.entered_address(item),
         printed_address=labels.printed_address(item),
         extra_fields=_extra_fields(item),
@@ -161,7 +164,7 @@ def stream_item(
 ) -> StreamingResponse:
     number, item_number, zone = parse_path_id(order_id), parse_path_id(item_id), get_zone(request)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        _require_of_order(order_queries.read_item(tx, item_number), number)
+        _read_item(tx, number, item_number)
 
     def draw() -> Mapping[str, str]:
         live_values = _live_context(user, container, number, item_number, zone)
@@ -178,10 +181,10 @@ def _live_context(
 ) -> dict[str, Any]:
     """What the parts of a piece's page show that change. `NotFound` where it is not the reader's."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        item = _require_of_order(order_queries.read_item(tx, item_id), order_id)
+        item = _read_item(tx, order_id, item_id)
         card = read_card(tx, item.id)
         return {
-            "order": items.read_order(tx, order_id),
+            "order": order_items.read_order(tx, order_id),
             "item": item,
             "card": card,
             "can_void_card": _can_take_back(card),
@@ -193,7 +196,8 @@ def _live_context(
         }
 
 
-def _require_of_order(item: Item, order_id: int) -> Item:
+def _read_item(tx: Tx, order_id: int, item_id: int) -> Item:
+    item = order_queries.read_item(tx, item_id)
     if item.order_id != order_id:
         raise NotFound
     return item
@@ -235,7 +239,8 @@ def take_back(
 ) -> Response:
     """Sent twice, it is done once: a void card stays void, and one that is sent anew is sent once."""
     number, item_number = parse_path_id(order_id), parse_path_id(item_id)
-    _require_item(user, container, number, item_number)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        _read_item(tx, number, item_number)
     is_reissued = form.text("reissue") == "on"
     audit_log = AuditWriter(user.caller, user.address, container.clock, user.actor)
     try:
@@ -245,34 +250,12 @@ def take_back(
             new_order_id = void_card(
                 item_number, user.caller, container, unit_of_work, audit_log, reason=reason, reissue=replacement
             )
-    except Invalid as invalid:
-        return _render_take_back_page(
-            request,
-            user,
-            container,
-            number,
-            item_number,
-            FormState.from_error(form, invalid, default_field=GENERAL_ERROR_FIELD),
-        )
-    except (Refused, Unpaid, Conflict) as error:
-        form_error = Invalid({GENERAL_ERROR_FIELD: [error.message]})
-        return _render_take_back_page(
-            request,
-            user,
-            container,
-            number,
-            item_number,
-            FormState.from_error(form, form_error, default_field=GENERAL_ERROR_FIELD),
-        )
+    except (Invalid, Refused, Unpaid, Conflict) as error:
+        state = FormState.from_error(form, error, default_field=GENERAL_ERROR_FIELD)
+        return _render_take_back_page(request, user, container, number, item_number, state)
     if is_reissued and new_order_id is not None:
         return redirect(f"/orders/{new_order_id}", flash="giftcard_sent_anew")
     return redirect(f"/orders/{number}/items/{item_number}", flash="giftcard_taken_back")
-
-
-def _require_item(user: SignedInUser, container: Container, order_id: int, item_id: int) -> None:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        if order_queries.read_item(tx, item_id).order_id != order_id:
-            raise NotFound
 
 
 def _render_take_back_page(
@@ -283,9 +266,8 @@ def _render_take_back_page(
     item_id: int,
     form: FormState = EMPTY_FORM,
 ) -> Response:
-    _require_item(user, container, order_id, item_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        order, item = items.read_order(tx, order_id), order_queries.read_item(tx, item_id)
+        item, order = _read_item(tx, order_id, item_id), order_items.read_order(tx, order_id)
         card = read_card(tx, item_id)
     if card is None or card.issued_at is None or card.voided_at is not None:
         return redirect(f"/orders/{order_id}/items/{item_id}", flash="giftcard_not_there")
@@ -300,3 +282,112 @@ def _render_take_back_page(
         recipient_name=recipient_label(item),
         general_errors=form.list_errors_outside(("reason",)),
     )
+
+
+CACHE_BYTES: Final = 24_000_000
+
+SidePicture = tuple[str, bytes]
+"""What a picture shows, and the PNG."""
+PictureCache = LruCache[str, Sequence[SidePicture]]
+
+
+def new_picture_cache() -> PictureCache:
+    """Pictures that were drawn lately. Each is known by all that it is drawn from, so that none is stale."""
+    return LruCache(max_bytes=CACHE_BYTES, size_of=lambda pictures: sum(len(png) for _, png in pictures))
+
+
+@router.get("/orders/{order_id}/looks")
+def pictures_fragment(
+    request: Request, order_id: str, user: CurrentUser, container: Services, item: str = "", alone: str = ""
+) -> Response:
+    """A part of the order's page, or a page by itself. `alone`: of one piece, without a way to the next."""
+    number = parse_path_id(order_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        order = order_items.read_order(tx, number)
+        shown_item = _find_item(tx, order, item)
+        previous_id, next_id = _neighbor_ids(tx, order, shown_item) if shown_item else (None, None)
+    pictures: Sequence[SidePicture] = ()
+    error_message = (
+        "There are no pieces yet. They are drawn as soon as the order has some." if shown_item is None else None
+    )
+    if shown_item is not None:
+        try:
+            pictures = _draw_pictures(request, container, order, shown_item)
+        except Refused as error:
+            error_message = error.message
+    return render_page(
+        request,
+        "orders/previews_fragment.html" if is_fragment(request) else "orders/previews.html",
+        user=user,
+        order=order,
+        product=product_label(order),
+        item=shown_item,
+        recipient_label=recipient_label,
+        side_names=[name for name, _ in pictures],
+        previous_id=previous_id,
+        next_id=next_id,
+        error_message=error_message,
+        is_single=bool(alone),
+        etag=_picture_key(order, shown_item)[:12] if shown_item else "",
+    )
+
+
+@router.get("/orders/{order_id}/looks/{item_id}/{place}.png")
+def item_picture(
+    request: Request, order_id: str, item_id: str, place: str, user: CurrentUser, container: Services
+) -> Response:
+    """One of a piece's pictures. Browsers keep it, and ask whether it is still the same: what it is drawn
+    from says so."""
+    number = parse_path_id(order_id)
+    with container.db.transaction(build_tenant(user.caller)) as tx:
+        item, order = _read_item(tx, number, parse_path_id(item_id)), order_items.read_order(tx, number)
+    etag = f'"{_picture_key(order, item)}-{parse_digits(place) or 0}"'
+    headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    pictures, position = _draw_pictures(request, container, order, item), parse_digits(place) or 0
+    if not 1 <= position <= len(pictures):
+        raise NotFound
+    return Response(pictures[position - 1][1], media_type="image/png", headers=headers)
+
+
+def _find_item(tx: Tx, order: Order, item_id: str) -> Item | None:
+    """The piece that was asked for, or the first."""
+    if item_id.strip() and (number := parse_path_id(item_id.strip())):
+        return _read_item(tx, order.id, number)
+    return next(iter(order_queries.list_first_items(tx, order.id, limit=1)), None)
+
+
+def _neighbor_ids(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | None]:
+    """The pieces before and after this one."""
+    of_order = items.c.order_id == order.id
+    previous_item = sa.select(items.c.id).where(of_order, items.c.id < item.id).order_by(items.c.id.desc())
+    next_item = sa.select(items.c.id).where(of_order, items.c.id > item.id).order_by(items.c.id)
+    return tx.scalar(previous_item.limit(1)), tx.scalar(next_item.limit(1))
+
+
+def _draw_pictures(request: Request, container: Container, order: Order, item: Item) -> Sequence[SidePicture]:
+    cache: PictureCache = request.app.state.order_preview_cache
+
+    def draw() -> Sequence[SidePicture]:
+        preview = draw_item(container.production, order, item)
+        envelope = [] if preview.envelope is None else [("envelope", preview.envelope)]
+        return [*preview.sides.items(), *envelope]
+
+    return cache.get(_picture_key(order, item), draw)
+
+
+def _picture_key(order: Order, item: Item) -> str:
+    """By all that the picture is drawn from, and nothing that happens to the piece later."""
+    design = designs.build_design(order, sender=order.sender, return_address=order.return_address, indicia=())
+    key_fields = (
+        design,
+        order.mode,
+        order.mail_class,
+        order.qrcode_url,
+        designs.DesignKey.for_item(item, order),
+        designs.build_addressee(item, order),
+        item.id,
+        item.code,
+    )
+    return hashlib.sha256(repr(key_fields).encode()).hexdigest()[:32]

@@ -1,10 +1,8 @@
 """All orders, and one of them."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
@@ -14,9 +12,7 @@ from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_account
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core import exact_json
-from quillpost.core.database import Tenant, Tx
-from quillpost.core.errors import NotFound
-from quillpost.core.paging import Page, PageRequest
+from quillpost.core.database import Tx
 from quillpost.fulfillment.proofs import draw_proof
 from quillpost.fulfillment.readiness import find_service_gaps, format_pause_warnings, reasons_for_sender
 from quillpost.orders import items
@@ -25,7 +21,6 @@ from quillpost.orders.models import Order
 from quillpost.orders.pricing import NOT_MAILED_TEXT
 from quillpost.orders.queries import OrderStep
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.search import search_by_recipient
 from quillpost.orders.stats import NotMailedCount, count_not_mailed
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.web import rendering
@@ -34,8 +29,8 @@ from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.labels import Ink
 from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.orders import labels
-from quillpost.web.dashboard.orders.filters import OrderListFilters
 from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, count_by_status, product_label
+from quillpost.web.dashboard.orders.queries import OrderListFilters, list_orders
 from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import render_page
@@ -43,25 +38,17 @@ from quillpost.web.sessions import CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
 
-MAX_ORDERS_COUNTED = 10_000
-MAX_ITEMS_SEARCHED = 500
-"""Of those that a search finds: who has more types more."""
-MAX_ORDERS_LISTED = 100
-
-
-@dataclass(frozen=True, slots=True)
-class OrderListing:
-    """Orders to show. `is_cut`: there are more than are counted, or than a search looks at."""
-
-    page: Page[Order]
-    is_cut: bool
+PDF_CONTENT_TYPE = "application/pdf"
+LIVE_FRAGMENTS = ("state", "numbers", "history")
+"""What changes while one looks on: each is a template."""
+MAX_LISTS_SHOWN = 20
 
 
 @router.get("/orders")
 def orders_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
     filters, zone = OrderListFilters.parse(request.query_params), get_zone(request)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        listing = _list_orders(container, tx, user, filters, parse_page(page), zone)
+        listing = list_orders(container, tx, user, filters, parse_page(page), zone)
         titles = label_sub_accounts(list_sub_accounts(tx)) if user.here.sub_account_id is None else {}
     return render_page(
         request,
@@ -78,63 +65,6 @@ def orders_page(request: Request, user: CurrentUser, container: Services, page: 
         count_by_status=count_by_status,
         product_label=product_label,
     )
-
-
-def _list_orders(
-    container: Container,
-    tx: Tx,
-    user: SignedInUser,
-    filters: OrderListFilters,
-    page_request: PageRequest,
-    zone: ZoneInfo,
-) -> OrderListing:
-    if filters.q and not filters.metadata:
-        return _search_orders(container, tx, build_tenant(user.caller), filters, zone)
-    page = order_queries.list_orders(
-        container.db,
-        tx,
-        build_tenant(user.caller),
-        page_request,
-        filters.to_order_filter(zone),
-        count_limit=MAX_ORDERS_COUNTED,
-    )
-    is_counted = not filters.to_order_filter(zone).has_stored_count
-    return OrderListing(page, is_cut=is_counted and page.total > MAX_ORDERS_COUNTED)
-
-
-def _search_orders(
-    container: Container, tx: Tx, tenant: Tenant, filters: OrderListFilters, zone: ZoneInfo
-) -> OrderListing:
-    """Orders with this number, or with pieces to somebody of this name, street or e-mail."""
-    orders, is_cut = _find_by_number(tx, filters.number), False
-    for query in filters.item_searches if not orders else ():
-        result = search_by_recipient(container.db, tx, tenant, query, limit=MAX_ITEMS_SEARCHED)
-        orders, is_cut = result.orders, result.is_cut
-        if orders:
-            break
-    matching_orders = [order for order in orders if filters.matches(order, filters.to_order_filter(zone))]
-    listed_orders = matching_orders[:MAX_ORDERS_LISTED]
-    return OrderListing(
-        Page(listed_orders, len(listed_orders), PageRequest(1, MAX_ORDERS_LISTED)),
-        is_cut=is_cut or len(matching_orders) > MAX_ORDERS_LISTED,
-    )
-
-
-def _find_by_number(tx: Tx, number: int | None) -> Sequence[Order]:
-    """The order of this number, or the one with the piece of this number."""
-    if number is None:
-        return []
-    with suppress(NotFound):
-        return [items.read_order(tx, number)]
-    with suppress(NotFound):
-        return [items.read_order(tx, order_queries.read_item(tx, number).order_id)]
-    return []
-
-
-PDF_CONTENT_TYPE = "application/pdf"
-LIVE_FRAGMENTS = ("state", "numbers", "history")
-"""What changes while one looks on: each is a template."""
-MAX_LISTS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)

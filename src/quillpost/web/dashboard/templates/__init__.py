@@ -1,6 +1,6 @@
 """Messages and pictures that are kept to be sent again."""
 
-from quillpost.web.dashboard.templates import images, pages, previews
+from quillpost.web.dashboard.templates import pages, previews
 
 # Paths with a word before those with an id: "new" is none.
-ROUTERS = (previews.router, images.router, pages.router)
+ROUTERS = (previews.router, pages.router)

@@ -1,19 +1,26 @@
-"""Which orders somebody wants to see: what the filters say, and what the search box means by its words."""
+"""Which orders somebody wants to see: the filters, and what the search box means."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from quillpost.core.errors import Invalid
-from quillpost.orders import search
+from quillpost.accounts.service import build_tenant
+from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.database import Tenant, Tx
+from quillpost.core.errors import Invalid, NotFound
+from quillpost.core.paging import Page, PageRequest
+from quillpost.orders import items, search
+from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order
 from quillpost.orders.products import ORDER_TYPES, ProductFamily
 from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import OrderStatus
-from quillpost.orders.search import ItemQuery
+from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.orders.search import parse_streets
 from quillpost.web.dashboard.forms import parse_day, start_of_day
@@ -137,3 +144,68 @@ class OrderListFilters:
             and (order_filter.created_after is None or order.created_at >= order_filter.created_after)
             and (order_filter.created_before is None or order.created_at < order_filter.created_before)
         )
+
+
+MAX_ORDERS_COUNTED = 10_000
+MAX_ITEMS_SEARCHED = 500
+"""Of those that a search finds: who has more types more."""
+MAX_ORDERS_LISTED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OrderListing:
+    """Orders to show. `is_cut`: there are more than are counted, or than a search looks at."""
+
+    page: Page[Order]
+    is_cut: bool
+
+
+def list_orders(
+    container: Container,
+    tx: Tx,
+    user: SignedInUser,
+    filters: OrderListFilters,
+    page_request: PageRequest,
+    zone: ZoneInfo,
+) -> OrderListing:
+    if filters.q and not filters.metadata:
+        return _search_orders(container, tx, build_tenant(user.caller), filters, zone)
+    page = order_queries.list_orders(
+        container.db,
+        tx,
+        build_tenant(user.caller),
+        page_request,
+        filters.to_order_filter(zone),
+        count_limit=MAX_ORDERS_COUNTED,
+    )
+    is_counted = not filters.to_order_filter(zone).has_stored_count
+    return OrderListing(page, is_cut=is_counted and page.total > MAX_ORDERS_COUNTED)
+
+
+def _search_orders(
+    container: Container, tx: Tx, tenant: Tenant, filters: OrderListFilters, zone: ZoneInfo
+) -> OrderListing:
+    """Orders with this number, or with pieces to somebody of this name, street or e-mail."""
+    orders, is_cut = _find_by_number(tx, filters.number), False
+    for query in filters.item_searches if not orders else ():
+        result = search_by_recipient(container.db, tx, tenant, query, limit=MAX_ITEMS_SEARCHED)
+        orders, is_cut = result.orders, result.is_cut
+        if orders:
+            break
+    matching_orders = [order for order in orders if filters.matches(order, filters.to_order_filter(zone))]
+    listed_orders = matching_orders[:MAX_ORDERS_LISTED]
+    return OrderListing(
+        Page(listed_orders, len(listed_orders), PageRequest(1, MAX_ORDERS_LISTED)),
+        is_cut=is_cut or len(matching_orders) > MAX_ORDERS_LISTED,
+    )
+
+
+def _find_by_number(tx: Tx, number: int | None) -> Sequence[Order]:
+    """The order of this number, or the one with the piece of this number."""
+    if number is None:
+        return []
+    with suppress(NotFound):
+        return [items.read_order(tx, number)]
+    with suppress(NotFound):
+        return [items.read_order(tx, order_queries.read_item(tx, number).order_id)]
+    return []
