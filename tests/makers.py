@@ -16,7 +16,7 @@ from quillpost.app.container import Container
 from quillpost.client.audience import InlineRecipient
 from quillpost.core.database.engine import Tx
 from quillpost.core.database.tables.base import accounts, metadata, sub_accounts
-from quillpost.fulfillment.readiness import PAUSE_WARNING
+from quillpost.fulfillment.review.service import PAUSE_WARNING
 
 Build = Callable[..., Container]
 """Makes parts with other settings than usual: the fixture `build`."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from benchmarks.fulfil.office import Office
 from quillpost.core import jobs
+from quillpost.fulfillment.batches.rules import MAX_BATCH_ITEMS
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
-from quillpost.fulfillment.rules import MAX_BATCH_ITEMS
 from quillpost.orders.rules import SWEEP_TASK
 
 BATCHES = 4

@@ -25,7 +25,7 @@ from makers import Account, Build, postcard
 from quillpost.app.container import Container
 from quillpost.core.clients import ClientDisconnected
 from quillpost.core.errors import Refused
-from quillpost.fulfillment.proofs import draw_item
+from quillpost.fulfillment.batches.proofs import draw_item
 from quillpost.orders.items import read_order
 from quillpost.orders.queries import list_first_items
 from quillpost.rendering.decoder import sandbox

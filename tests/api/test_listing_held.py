@@ -11,7 +11,7 @@ from makers import Account, Clock, make_account, make_live, make_operator, make_
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, orders
 from quillpost.core.paging import OLDEST_FIRST, PageRequest, select_page_ids
-from quillpost.fulfillment.review import PAUSED_STATUS
+from quillpost.fulfillment.review.service import PAUSED_STATUS
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 
 

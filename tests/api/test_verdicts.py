@@ -30,7 +30,7 @@ from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.base import facts, ledger_moves, orders
 from quillpost.core.database.tables.print_room import order_verdicts
 from quillpost.core.errors import Conflict, Refused
-from quillpost.fulfillment import review
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import cancel
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 from quillpost.orders.models import Order
@@ -349,8 +349,8 @@ WAITING = sa.text("select count(*) from pg_locks where not granted")
 def decisions(container: Container, order_id: int, operator: Account) -> dict[str, Decide]:
     environment, now = container.environments["test"], container.clock()
     return {
-        "release": lambda tx: review.release_order(tx, environment, order_id, operator_id=operator.id, now=now),
-        "refuse": lambda tx: review.refuse_order(
+        "release": lambda tx: review_service.release_order(tx, environment, order_id, operator_id=operator.id, now=now),
+        "refuse": lambda tx: review_service.refuse_order(
             tx, environment, order_id, operator_id=operator.id, reason="No.", now=now
         ),
         "cancel": lambda tx: cancel.cancel_order(tx, order_id, now=now),

@@ -29,7 +29,7 @@ from quillpost.core.database.tables.print_room import batches
 from quillpost.core.database.tables.users import invitations as invitation_table
 from quillpost.core.database.tables.users import memberships, oauth_grants, sessions
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.tickets import TICKET_JSON
+from quillpost.fulfillment.batches.tickets import TICKET_JSON
 from quillpost.web.application import create_app
 
 TOWNS = (

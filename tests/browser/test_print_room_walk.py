@@ -15,7 +15,7 @@ from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_live, make_operator, people
 from quillpost.app.container import Container
 from quillpost.core import jobs
-from quillpost.fulfillment.rules import batch_reference
+from quillpost.fulfillment.batches.rules import batch_reference
 
 FIRST, SECOND = batch_reference(1), batch_reference(2)
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")

@@ -25,7 +25,7 @@ from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.serials import lock_serials
+from quillpost.fulfillment.batches.service import lock_serials
 from quillpost.notifications.webhooks.service import decrypt_secret
 from quillpost.web.application import create_app
 

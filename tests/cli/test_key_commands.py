@@ -29,7 +29,7 @@ from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, key_fingerprint
 from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.files import batch_file_key
+from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.notifications.webhooks.service import decrypt_secret, secret_context
 
 Keys = Callable[..., Outcome]

@@ -16,7 +16,7 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.cli import print_files
 from quillpost.core.database.tables.print_room import batch_files
 from quillpost.core.errors import NotReady
-from quillpost.fulfillment.files import BatchFileStorage, batch_file_key
+from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key
 
 NAMES = ["manifest.csv", "manifest.json", "print.pdf", "statement.json"]
 

@@ -20,7 +20,7 @@ from quillpost.app.container import Container
 from quillpost.client import signatures
 from quillpost.core.clock import format_iso
 from quillpost.core.database.tables.print_room import batches
-from quillpost.fulfillment import production
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app
 from quillpost.web.public import partner_webhooks as door
@@ -72,7 +72,7 @@ def partner(build: Build, clock: Clock) -> Iterator[Partner]:
     owner = open_account(container, mode="live")
     with TestClient(create_app(container), raise_server_exceptions=False) as http:
         batch_id, order = _composed(container, clock, owner)
-        production.hand_over_batch(container.production, batch_id, now=container.clock())
+        batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
         yield Partner(http, container, clock, batch_id, order)
 
 
@@ -81,7 +81,7 @@ def _composed(container: Container, clock: Clock, owner: Caller) -> tuple[int, O
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         batch_id = int(batch_rows(tx)[-1].id)
-    production.compose_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
     return batch_id, order
 
 
@@ -186,7 +186,7 @@ def test_a_word_that_comes_before_the_batch_is_handed_over_is_asked_for_again(bu
         partner = Partner(http, container, clock, batch_id)
         answer = partner.call("acknowledged")
         assert (answer.status_code, answer.headers["Retry-After"]) == (409, "5")
-        production.hand_over_batch(container.production, batch_id, now=container.clock())
+        batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
         assert partner.call("acknowledged").status_code == 202
 
 

@@ -13,7 +13,8 @@ from direct import TestClient
 from makers import Account, Build, Clock
 from quillpost.accounts import service
 from quillpost.app.container import Container
-from quillpost.fulfillment import production, review
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.review import service as review_service
 from quillpost.web.application import create_app
 
 OLD, NEW = "https://old.example.com", "https://new.example.org"
@@ -31,10 +32,10 @@ def print_one(container: Container, clock: Clock, sender: Account) -> int:
     """A card with a code goes into a batch of its own, and is composed."""
     assert sender.send(qrcode_url=DESTINATION).status_code == 200
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         batch = batch_rows(tx)[-1]
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
 
@@ -79,5 +80,5 @@ def test_a_new_host_keeps_old_codes_and_files_as_they_are(build: Build, clock: C
     # Lost before they were handed over, the old batch's files are made again: to the byte, old host and all.
     for key in printed_before:
         new.storage.store.delete(key)
-    production.hand_over_batch(new.production, first, now=new.clock())
+    batch_tasks.hand_over_batch(new.production, first, now=new.clock())
     assert files_of(new, first) == printed_before

@@ -11,7 +11,7 @@ from typing import Any
 import pikepdf
 from office import Office
 
-from quillpost.fulfillment.rules import batch_reference
+from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus
 
 ORDERS = """

@@ -11,7 +11,7 @@ from makers import Account, Clock, person
 from quillpost.app.container import Container
 from quillpost.core.database.engine import Tenant
 from quillpost.core.errors import Refused
-from quillpost.fulfillment import review
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.cancel import cancel_order
 
 ORDERS, SWEEPS = 24, 4
@@ -57,7 +57,7 @@ def test_an_order_is_cancelled_or_processed_and_never_both(owner: Account, conta
         return True
 
     def sweep() -> bool:
-        review.sweep_due_orders(container.production, now=clock.now())
+        review_service.sweep_due_orders(container.production, now=clock.now())
         return True
 
     deeds: list[Callable[[], bool]] = [partial(cancel, order) for order in order_ids]

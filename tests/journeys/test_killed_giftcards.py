@@ -30,9 +30,9 @@ from processes import PATIENCE, Nursery, answers, free_port, until
 from verdict import ITEM_WAY, assert_everyone_was_told
 
 from makers import make_account, people
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment import review
-from quillpost.fulfillment.batch_files import PRINT_FILE, redraw_batch_files
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches.files import PRINT_FILE, redraw_batch_files
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardSecret
 
@@ -67,19 +67,19 @@ def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
         CrashPoint(f"{issuer}._take_cards", "after"),
         CrashPoint(f"{issuer}.issue", "after"),
         CrashPoint(f"{ISSUING}:store_cards", "after"),
-        CrashPoint(f"{FULFILMENT}.giftcards:_store_issued_cards", "after"),
+        CrashPoint(f"{FULFILMENT}.batches.giftcards:_store_issued_cards", "after"),
         # Drawn; in the file store, the sealed file alone, with another, and all; written down, uncommitted;
         # committed.
-        CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
+        CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
         CrashPoint(f"{FILES}.put_file", "after"),
         CrashPoint(f"{FILES}.put", "after"),
-        CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "before"),
-        CrashPoint(f"{FULFILMENT}.queries:insert_batch_files", "after"),
-        CrashPoint(f"{FULFILMENT}.production:compose_batch", "after"),
+        CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "before"),
+        CrashPoint(f"{FULFILMENT}.batches.queries:insert_batch_files", "after"),
+        CrashPoint(f"{FULFILMENT}.batches.tasks:compose_batch", "after"),
         # The printer has it, and nobody knows; then it is known.
         CrashPoint(f"{printer}.submit", "before"),
         CrashPoint(f"{printer}.submit", "after"),
-        CrashPoint(f"{FULFILMENT}.production:hand_over_batch", "after"),
+        CrashPoint(f"{FULFILMENT}.batches.tasks:hand_over_batch", "after"),
     ]
 
 
@@ -92,9 +92,9 @@ ALIKE = {
     CrashPoint(f"{ISSUING}:request_cards", "after"),
     CrashPoint(f"{MADE_UP}._take_cards", "after"),
     CrashPoint(f"{ISSUING}:store_cards", "after"),
-    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
     CrashPoint(f"{FILES}.put", "after"),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "before"),
     CrashPoint(f"{SANDBOX}.submit", "before"),
 }
 """Deaths that leave the same behind as a neighbour's, as what is not committed does: looked at in the long
@@ -240,7 +240,7 @@ def test_a_void_card_is_free_once_whoever_dies_while_it_is_given_back(live_offic
     assert (free_in_stock(parts), given_back(office)) == (1, 0)
     # What nobody knows to be free is the next piece's before it is given back once more.
     [another] = pieces_of(parts, send_gifts(office.sender, **HOME))
-    review.sweep_due_orders(parts.production, now=parts.clock())
+    review_service.sweep_due_orders(parts.production, now=parts.clock())
     compose_all(parts.production, parts)
     assert (opened(office, another), free_in_stock(parts)) == (passed_on, 0)
     in_the_air += killed_in_turn(office, nursery, [CrashPoint(f"{GIVING_BACK}._record_returned", "before")])

@@ -44,47 +44,47 @@ def _long(step: CrashPoint) -> Any:
 
 TO_THE_PRINTER = [
     # The end of the review: inside the transaction, and after it has committed.
-    CrashPoint(f"{FULFILMENT}.review:_end_reviews", "before"),
-    CrashPoint(f"{FULFILMENT}.review:_end_reviews", "after"),
+    CrashPoint(f"{FULFILMENT}.review.service:_end_reviews", "before"),
+    CrashPoint(f"{FULFILMENT}.review.service:_end_reviews", "after"),
     # Pooling: nothing is batched yet; the batch is there, uncommitted; committed.
-    CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.batch_creation:pool_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.batch_creation:pool_orders", "after"),
-    CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "after"),
+    CrashPoint(f"{FULFILMENT}.review.service:pool_due_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.service:pool_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.service:pool_orders", "after"),
+    CrashPoint(f"{FULFILMENT}.review.service:pool_due_orders", "after"),
     # Composing: four files are written, then the batch moves on and its files are written down.
-    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
     CrashPoint(FILES_PUT, "after", call=1),
     CrashPoint(FILES_PUT, "after", call=4),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "after", call=1),
-    CrashPoint(f"{FULFILMENT}.queries:insert_batch_files", "after"),
-    CrashPoint(f"{FULFILMENT}.production:compose_batch", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "after", call=1),
+    CrashPoint(f"{FULFILMENT}.batches.queries:insert_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:compose_batch", "after"),
     # Handing over: the printer's folder is filled, ticket last.
     CrashPoint(f"{PRINTER}.submit", "before"),
     CrashPoint(FILES_PUT, "after", call=6),
     CrashPoint(f"{PRINTER}.submit", "after"),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "after", call=2),
-    CrashPoint(f"{FULFILMENT}.production:hand_over_batch", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "after", call=2),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:hand_over_batch", "after"),
 ]
 ALIKE = {
-    CrashPoint(f"{FULFILMENT}.review:_end_reviews", "before"),
-    CrashPoint(f"{FULFILMENT}.review:pool_due_orders", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "before"),
-    CrashPoint(f"{FULFILMENT}.production:draw_batch_files", "after"),
+    CrashPoint(f"{FULFILMENT}.review.service:_end_reviews", "before"),
+    CrashPoint(f"{FULFILMENT}.review.service:pool_due_orders", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "before"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:draw_batch_files", "after"),
     CrashPoint(FILES_PUT, "after", call=4),
-    CrashPoint(f"{FULFILMENT}.production:compose_batch", "after"),
+    CrashPoint(f"{FULFILMENT}.batches.tasks:compose_batch", "after"),
     CrashPoint(f"{PRINTER}.submit", "before"),
-    CrashPoint(f"{FULFILMENT}.queries:swap_batch_status", "after", call=2),
+    CrashPoint(f"{FULFILMENT}.batches.queries:swap_batch_status", "after", call=2),
 }
 """Of these, deaths that leave the same behind as a neighbour's."""
 FROM_THERE = [
     # Printed: the printer's mark is there, the pieces have not moved; then they have.
     _long(CrashPoint(f"{PRINTER}.progress", "after")),
-    _long(CrashPoint(f"{FULFILMENT}.production:record_printer_progress", "before")),
+    _long(CrashPoint(f"{FULFILMENT}.batches.tasks:record_printer_progress", "before")),
     _long(CrashPoint(MOVE, "before")),
     CrashPoint(MOVE, "after"),
-    _long(CrashPoint(f"{FULFILMENT}.production:record_printer_progress", "after")),
-    _long(CrashPoint(f"{FULFILMENT}.production:poll_printer", "after")),
+    _long(CrashPoint(f"{FULFILMENT}.batches.tasks:record_printer_progress", "after")),
+    _long(CrashPoint(f"{FULFILMENT}.batches.tasks:poll_printer", "after")),
     # Mailed: the carrier has the pieces, and the printer has not said so; then it has.
     _long(CrashPoint(f"{MAILBOX}.mail_items", "before")),
     _long(CrashPoint(f"{MAILBOX}.mail_items", "after")),

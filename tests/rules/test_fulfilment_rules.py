@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.fulfillment.rules import (
+from quillpost.fulfillment.batches.rules import (
     MANIFEST_COLUMNS,
     MAX_BATCH_ITEMS,
     batch_reference,

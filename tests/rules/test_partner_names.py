@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.fulfillment.partners import is_other_partner, partner_name
+from quillpost.fulfillment.print_room.reports import is_other_partner, partner_name
 
 SAME = [
     ("file:///press/in", "file:///press/in/"),

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.fulfillment.tracking import rows as source
-from quillpost.fulfillment.tracking.fields import UnreadableScan, parse_barcode
-from quillpost.fulfillment.tracking.files import BadScanRow, InvalidScanFile, read_scans, read_scans_from_bytes
-from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.fulfillment.tracking import files as source
+from quillpost.fulfillment.tracking.files import read_scans, read_scans_from_bytes
+from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile, Scan, UnreadableScan, parse_barcode
 
 CODE = "00310999999000000017"
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)

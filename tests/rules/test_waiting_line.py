@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from quillpost.cli.print_room import format_waiting
-from quillpost.fulfillment.batch_creation import WaitingOrders
+from quillpost.fulfillment.batches.service import WaitingOrders
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 NEW_YORK = ZoneInfo("America/New_York")

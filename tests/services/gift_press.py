@@ -15,10 +15,10 @@ from makers import GIFT, Account, Clock
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
-from quillpost.fulfillment import production, review
-from quillpost.fulfillment.batch_files import PRINT_FILE
-from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import PRINT_FILE, BatchFileStorage
 from quillpost.fulfillment.models import ProductionContext
+from quillpost.fulfillment.review import service as review_service
 from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, GiftcardIssuer
@@ -78,7 +78,7 @@ def load(container: Container, how_many: int, mode: str = "test") -> None:
 def end_reviews(production: ProductionContext, container: Container, clock: Clock) -> list[int]:
     """Every order that there is has been looked at, and what may be is in a batch; the batches."""
     clock.advance(days=1)
-    review.sweep_due_orders(production, now=container.clock())
+    review_service.sweep_due_orders(production, now=container.clock())
     with container.db.system_transaction() as tx:
         return [batch.id for batch in batch_rows(tx)]
 
@@ -88,7 +88,7 @@ def compose_all(press: ProductionContext, container: Container) -> None:
     with container.db.system_transaction() as tx:
         new = [batch.id for batch in batch_rows(tx) if batch.status == "new"]
     for batch in new:
-        production.compose_batch(press, batch, now=container.clock())
+        batch_tasks.compose_batch(press, batch, now=container.clock())
 
 
 def print_file(container: Container, batch_id: int) -> bytes:

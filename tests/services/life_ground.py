@@ -19,10 +19,9 @@ from quillpost.core.database import Tx
 from quillpost.core.database.engine import Tenant
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.environments import Environment
-from quillpost.fulfillment.models import ProductionContext
+from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME, next_cutoff
+from quillpost.fulfillment.models import Environment, ProductionContext
 from quillpost.fulfillment.ports import PrintJob, PrintPartner, PrintProgress
-from quillpost.fulfillment.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.fulfillment.tracking.rules import PHASES, Scan, choose_reason
 from quillpost.orders.rules import FINAL_STATUSES, ItemStatus, OrderStatus
 from quillpost.rendering.renderer import Renderer

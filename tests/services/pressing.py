@@ -12,7 +12,9 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import batches, prints
-from quillpost.fulfillment import batch_creation, production, review
+from quillpost.fulfillment.batches import service as batch_service
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.models import Order
 
 READY = {
@@ -27,7 +29,7 @@ READY = {
 
 def sweep(container: Container, clock: Clock) -> None:
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
 
 
 def batch_rows(tx: Tx) -> list[sa.Row[Any]]:
@@ -55,7 +57,7 @@ def composed_batch(container: Container, clock: Clock, caller: Caller, whom: Seq
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
 
@@ -73,6 +75,6 @@ def print_rows(tx: Tx, order: Order) -> list[sa.Row[Any]]:
 def pool(container: Container, tx: Tx, *several: Order, mode: str = "test", **how: Any) -> list[int]:
     """Pool these orders as they stand; the new batches."""
     ids = [order.id for order in several]
-    return batch_creation.pool_orders(
+    return batch_service.pool_orders(
         tx, container.production.stock_by_product, container.environments[mode], ids, now=container.clock(), **how
     )

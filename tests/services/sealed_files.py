@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
-from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.batches.files import BatchFileStorage
 
 
 def sealed_file(container: Container) -> int:

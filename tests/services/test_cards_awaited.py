@@ -29,7 +29,8 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.core.database.tables.print_room import prints
-from quillpost.fulfillment import giftcards, production
+from quillpost.fulfillment.batches import giftcards
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.giftcards.invalidation import NEVER_ISSUED
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown
 from quillpost.orders.giftcards.returns import CardReturns
@@ -93,7 +94,7 @@ def test_an_issuer_who_is_down_is_waited_for(container: Container, clock: Clock,
     [batch] = end_reviews(press, container, clock)
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("delete from procrastinate_jobs"))
-    production.compose_batch(press_with(container, Issuer(stock_of(container), is_down)), batch, now=container.clock())
+    batch_tasks.compose_batch(press_with(container, Issuer(stock_of(container), is_down)), batch, now=container.clock())
     assert batches_of(container) == [("new", 1, "The issuer does not answer.")]
     with container.db.system_transaction() as tx:
         assert booked(tx) == [("fulfillment.compose_batch", {"batch_id": batch})]
@@ -137,9 +138,11 @@ def test_a_card_that_was_asked_of_one_issuer_is_asked_of_no_other(
     load(container, 2)
     [batch] = end_reviews(press_with(container, stock_of(container)), container, clock)
     with pytest.raises(ConnectionResetError):
-        production.compose_batch(press_with(container, Issuer(stock_of(container), dies)), batch, now=container.clock())
+        batch_tasks.compose_batch(
+            press_with(container, Issuer(stock_of(container), dies)), batch, now=container.clock()
+        )
     another = press_with(container, Issuer(stock_of(container), name="another"))
-    production.compose_batch(another, batch, now=container.clock())
+    batch_tasks.compose_batch(another, batch, now=container.clock())
     [(status, _, trouble)] = batches_of(container)
     assert status == "new"
     assert trouble is not None

@@ -25,7 +25,7 @@ from structlog.testing import capture_logs
 from makers import Account, Clock, people
 from quillpost.app.container import Container
 from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.fulfillment import production
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown
 from quillpost.orders.giftcards.returns import MAX_FAILURES, CardReturns
 from quillpost.orders.rules import ItemStatus
@@ -70,7 +70,7 @@ def test_a_card_that_comes_after_somebody_else_was_refused_it_goes_back(
 
     press = press_with(container, Issuer(stock_of(container), another_is_refused))
     [batch] = end_reviews(press, container, clock)
-    production.compose_batch(press, batch, now=container.clock())
+    batch_tasks.compose_batch(press, batch, now=container.clock())
     assert (statuses(container), card_row(container, piece).card_sealed) == (["void"], None)
     CardReturns(container.db, press.giftcard_issuers).return_cards(now=container.clock())
     assert free_in_stock(container) == 1
@@ -88,12 +88,12 @@ def test_a_card_whose_answer_was_lost_and_whose_piece_ended_goes_back(
     press = press_with(container, Issuer(stock_of(container), dies))
     [batch] = end_reviews(press, container, clock)
     with pytest.raises(ConnectionResetError):
-        production.compose_batch(press, batch, now=container.clock())
+        batch_tasks.compose_batch(press, batch, now=container.clock())
     move(container, [piece], ItemStatus.FAILED)
     returns = CardReturns(container.db, press.giftcard_issuers)
     returns.return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["asked"], 0)  # who composes may be about to ask
-    production.compose_batch(press, batch, now=container.clock())
+    batch_tasks.compose_batch(press, batch, now=container.clock())
     returns.return_cards(now=container.clock())
     assert (statuses(container), free_in_stock(container)) == (["void"], 1)
     assert_all_is_well(container)

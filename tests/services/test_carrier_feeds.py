@@ -12,13 +12,7 @@ import pytest
 from sftp_house import SftpHouse
 
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.fulfillment.tracking.ports import (
-    CarrierDown,
-    CarrierFeed,
-    RefusedScanFile,
-    ScanFileForbidden,
-    ScanFileTooLarge,
-)
+from quillpost.fulfillment.ports import CarrierDown, CarrierFeed, RefusedScanFile, ScanFileForbidden, ScanFileTooLarge
 from quillpost.integrations.carriers import folder as drop_folder
 from quillpost.integrations.carriers.folder import MAX_FILES_PER_POLL, CombinedFeed, DropFolder, StoredInbox
 from quillpost.integrations.carriers.sandbox import MAILBOX_PREFIX, MailSimulation, SandboxCarrier, SandboxMailbox

@@ -13,9 +13,9 @@ from travelling import JOURNEY, codes, journey, kept, mailed, statuses, told
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.ports import FileMissing
+from quillpost.fulfillment.ports import CarrierDown, CarrierReport, RefusedScanFile, ScanFileForbidden
 from quillpost.fulfillment.tracking import queries as tracking_queries
 from quillpost.fulfillment.tracking import service as tracking_service
-from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierReport, RefusedScanFile, ScanFileForbidden
 from quillpost.fulfillment.tracking.rules import Scan
 
 TOLD = ["Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered"]

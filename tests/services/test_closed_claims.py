@@ -25,9 +25,10 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
 from quillpost.core.errors import Unavailable
-from quillpost.fulfillment import batch_files, production
-from quillpost.fulfillment import giftcard_stock as gift_stock
-from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.batches import files
+from quillpost.fulfillment.batches import giftcards as gift_stock
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.rules import ItemStatus
@@ -48,7 +49,7 @@ def test_a_claim_that_does_not_open_waits_apart_and_the_others_go_on(
     [piece, *_] = issued(container, order)
     claim = bytes(card_row(container, piece).claim_sealed)
     set_claim(container, piece, claim[:-1])
-    production.compose_batch(container.production, batch, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch, now=container.clock())
     [(status, left, _), (waits, apart, trouble)] = batches_of(container)
     assert (status, left, waits, apart) == ("composed", 2, "new", 1)
     assert trouble is not None
@@ -68,17 +69,15 @@ def test_a_gift_is_never_drawn_without_its_claim(container: Container, clock: Cl
     [bare, good] = pieces_of(container, order)
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(items).where(items.c.id == bare).values(gift_cents=0))
-    production.compose_batch(container.production, batch, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch, now=container.clock())
     [(_, left, _), (waits, _, trouble)] = batches_of(container)
     assert (left, waits) == (1, "new")
     assert trouble is not None
     assert claims_on_paper(container, batch).keys() == {good}
     with container.db.system_transaction() as tx:
-        contents = batch_files.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
+        contents = files.read_batch_contents(tx, fulfillment_queries.read_batch(tx, batch + 1))
     with pytest.raises(Unavailable, match=f"Item {bare} has no claim"):
-        batch_files.draw_batch_files(
-            container.production, contents, indicia=[], qr_base="https://x.example", opt_out=None
-        )
+        files.draw_batch_files(container.production, contents, indicia=[], qr_base="https://x.example", opt_out=None)
 
 
 def test_pieces_that_end_apart_leave_no_warning(container: Container, clock: Clock, owner: Account) -> None:
@@ -113,7 +112,7 @@ def test_a_claim_is_not_forgotten_while_it_is_printed_again(container: Container
     """Retention comes while the reprint is not committed yet: it waits for the card, and passes it by."""
     [piece] = pieces_of(container, send_gifts(owner))
     [batch] = end_reviews(container.production, container, clock)
-    production.compose_batch(container.production, batch, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch, now=container.clock())
     with container.db.system_transaction() as tx:
         in_the_mail = sa.text("update batches set status = 'mailed', handed_at = :at, mailed_at = :at")
         tx.execute(in_the_mail, {"at": container.clock()})
@@ -134,15 +133,15 @@ def test_a_claim_is_not_forgotten_while_it_is_printed_again(container: Container
         )
         forgetting_is[0].result()
     assert card_row(container, piece).claim_sealed is not None
-    production.compose_batch(container.production, again.batch_id, now=container.clock())
+    batch_tasks.compose_batch(container.production, again.batch_id, now=container.clock())
     assert claims_on_paper(container, again.batch_id) == claims_on_paper(container, batch)
 
 
 def test_whoever_tells_of_a_batch_tells_no_claim(container: Container, clock: Clock, owner: Account) -> None:
     [piece] = pieces_of(container, send_gifts(owner))
     [batch] = end_reviews(container.production, container, clock)
-    production.compose_batch(container.production, batch, now=container.clock())
-    production.hand_over_batch(container.production, batch, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
     claim = claims_on_paper(container, batch)[piece]
     print_room_service.record_printer_progress(
         container.db, batch, PrintProgress(spoiled={piece: f"{claim} is torn"}), now=container.clock()

@@ -13,7 +13,7 @@ from makers import Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.print_room import batches
-from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.models import Order
 

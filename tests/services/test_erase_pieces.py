@@ -14,9 +14,10 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.privacy import erasing_files, erasing_pieces
-from quillpost.fulfillment import batch_files, production
-from quillpost.fulfillment.print_room import marks
-from quillpost.fulfillment.print_room.marks import BatchSelection
+from quillpost.fulfillment.batches import files as batch_files
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.print_room import reports
+from quillpost.fulfillment.print_room.reports import BatchSelection
 from quillpost.orders.models import Order
 from quillpost.privacy import do_not_mail, erasure
 from quillpost.privacy.erasure import ERASED_REASON, SECOND_PASS_DELAY, ErasureResult, erase_subject
@@ -87,7 +88,7 @@ def test_a_batch_that_no_printer_has_is_drawn_again_without_them(
     container: Container, clock: Clock, owner: Caller
 ) -> None:
     order, batch_id = pooled(container, clock, owner)
-    production.compose_batch(container.production, batch_id, now=clock.now())
+    batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
     assert status_of(container, batch_id) == ("composed", 2)
     assert forget(container, owner, email="jane@example.com").waiting == 0
     assert names_of(container, order) == [(None, "Failed"), ("Jo Roe", "Processing")]
@@ -110,15 +111,15 @@ def test_whoever_is_erased_while_their_batch_is_drawn_is_not_printed(
             forget(container, owner, email="jane@example.com")
         return files
 
-    monkeypatch.setattr(production, "draw_batch_files", draw)
-    production.compose_batch(container.production, batch_id, now=clock.now())
+    monkeypatch.setattr(batch_tasks, "draw_batch_files", draw)
+    batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
     assert (drawn, status_of(container, batch_id)) == ([2, 1], ("composed", 1))
 
 
 def test_what_a_printer_has_is_erased_once_it_is_mailed(container: Container, clock: Clock, owner: Caller) -> None:
     order, batch_id = pooled(container, clock, owner)
-    production.compose_batch(container.production, batch_id, now=clock.now())
-    production.hand_over_batch(container.production, batch_id, now=clock.now())
+    batch_tasks.compose_batch(container.production, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=clock.now())
     assert forget(container, owner, address="12 Main St, Austin, TX 78701").waiting == 1
     finish(container)
     assert names_of(container, order)[0] == ("Jane Doe", "Processing")
@@ -127,7 +128,7 @@ def test_what_a_printer_has_is_erased_once_it_is_mailed(container: Container, cl
     assert names_of(container, order)[0] == ("Jane Doe", "Processing")
 
     for status in ("printed", "mailed"):
-        marks.mark_batch(container.db, batch_id, status, now=clock.now())
+        reports.mark_batch(container.db, batch_id, status, now=clock.now())
     finish(container)
     assert names_of(container, order) == [(None, "Printed"), ("Jo Roe", "Printed")]
     assert [key.rpartition("/")[2] for key in files_of(container, batch_id)] == ["statement.json"]
@@ -135,7 +136,7 @@ def test_what_a_printer_has_is_erased_once_it_is_mailed(container: Container, cl
         assert tx.execute(sa.select(erasing_pieces)).all() == tx.execute(sa.select(erasing_files)).all() == []
 
     # Nobody can be printed again who is not known any more; the other one can.
-    found = marks.reprint_selection(
+    found = reports.reprint_selection(
         container.db,
         container.environments["test"],
         batch_id,

@@ -18,12 +18,13 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import Refused
-from quillpost.fulfillment import production, review
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
+from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.ports import PrintJob, PrintProgress
 from quillpost.fulfillment.print_room.service import SPOILED_REASON
-from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import cancel
 from quillpost.orders.models import Order
 from quillpost.rendering.images.limits import UnprintableImage
@@ -38,7 +39,7 @@ def owner(container: Container) -> Caller:
 def test_an_order_stays_in_review_until_it_is_due(container: Container, clock: Clock, owner: Caller) -> None:
     order = place(container, owner)
     clock.advance(seconds=REVIEW.seconds - 1)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         assert order_row(tx, order).status == "reviewing"
         assert batch_rows(tx) == []
@@ -125,14 +126,14 @@ def test_composing_twice_writes_the_same_bytes(container: Container, clock: Cloc
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(batches).values(status="new"))
     clock.advance(days=1)
-    production.compose_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
     assert files_of(container, batch_id) == first
 
 
 def test_a_batch_that_is_composed_is_not_drawn_again(container: Container, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(container, clock, owner, people(1))
     container.storage.store.delete(f"batches/{batch_id}/print.pdf")
-    production.compose_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
     assert f"batches/{batch_id}/print.pdf" not in files_of(container, batch_id)
     with container.db.system_transaction() as tx:
         assert [name for name, _ in booked(tx)].count("fulfillment.hand_over_batch") == 1
@@ -156,12 +157,12 @@ def test_what_goes_in_an_envelope_has_its_own_page_there(container: Container, c
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     files = files_of(container, batch.id)
     manifest = json.loads(files[f"batches/{batch.id}/manifest.json"])
     assert [piece["envelope_page"] for piece in manifest["pieces"]] == [1, 2, 3]
     assert [piece["first_page"] for piece in manifest["pieces"]] == [1, 3, 5]
-    production.hand_over_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch.id, now=container.clock())
     folder = f"print-jobs/test/batch-{batch.id:06d}"
     envelopes = container.storage.store.get(f"{folder}/envelopes.pdf")
     assert envelopes == files[f"batches/{batch.id}/envelopes.pdf"]
@@ -175,7 +176,7 @@ def test_handing_over_again_changes_nothing(container: Container, clock: Clock, 
     batch_id = composed_batch(container, clock, owner, people(2))
     forget_jobs(container)
     for _ in range(2):
-        production.hand_over_batch(container.production, batch_id, now=container.clock())
+        batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert booked(tx) == [("fulfillment.poll_printer", {"batch_id": batch_id})]
         [order] = fulfillment_queries.read_batch_orders(tx, batch_id)
@@ -184,14 +185,14 @@ def test_handing_over_again_changes_nothing(container: Container, clock: Clock, 
 
 def test_spoiled_pieces_fail_and_the_rest_are_printed(container: Container, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(container, clock, owner, people(3))
-    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         first, second, third = (piece.id for piece in fulfillment_queries.read_batch_items(tx, batch_id).values())
     printer = Printer(PrintProgress(printed_at=container.clock(), spoiled={first: "Smudged", second: ""}))
     environments = {"test": replace(container.environments["test"], printer=printer)}
     press = replace(container.production, environments=environments)
     for _ in range(2):
-        production.poll_printer(press, batch_id, now=container.clock())
+        batch_tasks.poll_printer(press, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         inside = fulfillment_queries.read_batch_items(tx, batch_id).values()
         found = {piece.id: (piece.status, piece.failure) for piece in inside}
@@ -218,7 +219,7 @@ def test_resuming_books_the_missing_step_once(
         [batch] = batch_rows(tx)
         tx.execute(sa.update(batches).values(status=status))
     for _ in range(2):
-        production.resume_batches(container.production)
+        batch_tasks.resume_batches(container.production)
     with container.db.system_transaction() as tx:
         assert booked(tx) == [(step, {"batch_id": batch.id})]
 
@@ -228,12 +229,12 @@ def test_resuming_leaves_what_is_booked_and_what_is_mailed(container: Container,
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         before = booked(tx)
-    production.resume_batches(container.production)
+    batch_tasks.resume_batches(container.production)
     with container.db.system_transaction() as tx:
         assert booked(tx) == before
         tx.execute(sa.update(batches).values(status="mailed"))
     forget_jobs(container)
-    production.resume_batches(container.production)
+    batch_tasks.resume_batches(container.production)
     with container.db.system_transaction() as tx:
         assert booked(tx) == []
 
@@ -265,7 +266,7 @@ def test_resuming_leaves_what_was_given_up_to_a_person(container: Container, clo
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("update procrastinate_jobs set status = 'failed'"))
-    production.resume_batches(container.production)
+    batch_tasks.resume_batches(container.production)
     with container.db.system_transaction() as tx:
         assert booked(tx) == []
 
@@ -285,7 +286,7 @@ def test_an_order_that_cannot_be_drawn_holds_up_no_one(
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
@@ -307,7 +308,7 @@ def test_trouble_of_our_own_fails_nobodys_mail(
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     with pytest.raises(LookupError):
-        production.compose_batch(container.production, batch.id, now=container.clock())
+        batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
 
@@ -331,7 +332,7 @@ def test_a_batch_of_which_nothing_can_be_drawn_is_closed(
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "mailed"
         assert order_row(tx, order).status == "fulfilled"
@@ -347,7 +348,7 @@ def test_a_file_that_was_lost_or_changed_is_made_again_before_it_is_handed_over(
     container.storage.store.delete(print_file)
     if damage is not None:
         container.storage.store.put(print_file, damage)
-    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
     assert files_of(container, batch_id) == before
     handed = container.storage.store.get(f"print-jobs/test/batch-{batch_id:06d}/print.pdf")
     assert handed == before[print_file]
@@ -365,8 +366,8 @@ def test_what_is_in_the_mail_was_printed(container: Container, clock: Clock, own
     environment = replace(container.environments["test"], printer=Silent())
     press = replace(container.production, environments={"test": environment})
     batch_id = composed_batch(container, clock, owner, [person()])
-    production.hand_over_batch(press, batch_id, now=container.clock())
-    production.poll_printer(press, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(press, batch_id, now=container.clock())
+    batch_tasks.poll_printer(press, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch_id).status == "mailed"
         assert {item.status.value for item in fulfillment_queries.read_batch_items(tx, batch_id).values()} == {
@@ -376,8 +377,8 @@ def test_what_is_in_the_mail_was_printed(container: Container, clock: Clock, own
 
 def test_a_step_is_never_booked_twice_side_by_side(container: Container, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(container, clock, owner, [person()])
-    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
     for _ in range(3):
-        production.poll_printer(container.production, batch_id, now=container.clock())
+        batch_tasks.poll_printer(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert booked(tx).count(("fulfillment.poll_printer", {"batch_id": batch_id})) == 1

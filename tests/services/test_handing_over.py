@@ -11,9 +11,9 @@ from pressing import READY, batch_rows, booked, files_of, forget_jobs, sweep
 
 from makers import Build, Clock, people
 from quillpost.app.container import Container
-from quillpost.fulfillment import production
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.fulfillment.models import HAND_OVER, POLL_PRINTER
-from quillpost.fulfillment.rules import batch_reference
 from quillpost.orders.models import Order
 
 HOME = {"print.pdf", "manifest.csv", "manifest.json", "statement.json"}
@@ -33,14 +33,14 @@ def composed(build: Build, clock: Clock, printer: Printer) -> tuple[Container, O
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     clock.advance(seconds=(datetime.now(UTC) - clock.now()).total_seconds())
     return container, order, batch.id
 
 
 def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, clock: Clock, printer: Printer) -> None:
     parts, order, batch_id = composed(build, clock, printer)
-    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     name = batch_reference(batch_id)
     arrived = printer.files(name)
     kept = {key.rpartition("/")[2]: data for key, data in files_of(parts, batch_id).items()}
@@ -54,13 +54,13 @@ def test_a_batch_arrives_as_it_was_composed_and_comes_back_mailed(build: Build, 
         torn = item_rows(tx, order)[1].id
     printer.says(name, "acknowledged", parts.clock())
     printer.says(name, "printed", parts.clock(), spoiled={str(torn): "Torn"})
-    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    batch_tasks.poll_printer(parts.production, batch_id, now=parts.clock())
     with parts.db.system_transaction() as tx:
         statuses = [(item.status, item.failure) for item in item_rows(tx, order)]
         assert statuses == [("Printed", None), ("Failed", "Torn"), ("Printed", None)]
         assert order_row(tx, order).status == "printing"
     printer.says(name, "mailed", parts.clock())
-    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    batch_tasks.poll_printer(parts.production, batch_id, now=parts.clock())
     with parts.db.system_transaction() as tx:
         assert [row.status for row in batch_rows(tx)] == ["mailed"]
 
@@ -69,12 +69,12 @@ def test_a_spoiled_piece_that_is_not_in_the_batch_is_shown_and_the_rest_is_taken
     build: Build, clock: Clock, printer: Printer
 ) -> None:
     parts, order, batch_id = composed(build, clock, printer)
-    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     name = batch_reference(batch_id)
 
     def troubled(**spoiled: str) -> str | None:
         printer.says(name, "printed", parts.clock(), spoiled=spoiled)
-        production.poll_printer(parts.production, batch_id, now=parts.clock())
+        batch_tasks.poll_printer(parts.production, batch_id, now=parts.clock())
         with parts.db.system_transaction() as tx:
             [batch] = batch_rows(tx)
         assert batch.status == "printed"
@@ -100,23 +100,23 @@ def test_a_partner_that_is_away_is_shown_and_waited_for(build: Build, clock: Clo
     parts, _, batch_id = composed(build, clock, printer)
     forget_jobs(parts)
     printer.go_away()
-    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     with parts.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.status, bool(batch.trouble), batch.trouble_at) == ("composed", True, parts.clock())
         assert booked(tx) == [(HAND_OVER, {"batch_id": batch_id})]
     printer.come_back()
-    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     assert printer.jobs() == [batch_reference(batch_id)]
     forget_jobs(parts)
     printer.go_away()
-    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    batch_tasks.poll_printer(parts.production, batch_id, now=parts.clock())
     with parts.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.status, bool(batch.trouble)) == ("handed", True)
         assert booked(tx) == [(POLL_PRINTER, {"batch_id": batch_id})]
     printer.come_back()
-    production.poll_printer(parts.production, batch_id, now=parts.clock())
+    batch_tasks.poll_printer(parts.production, batch_id, now=parts.clock())
     with parts.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         assert (batch.status, batch.trouble) == ("handed", None)
@@ -126,12 +126,12 @@ def test_a_partner_that_is_away_is_shown_and_waited_for(build: Build, clock: Clo
 def test_a_batch_that_breaks_off_on_its_way_is_handed_over_once(build: Build, clock: Clock, printer: Printer) -> None:
     parts, _, batch_id = composed(build, clock, printer)
     printer.break_off()
-    production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+    batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     assert printer.jobs() == []
     with parts.db.system_transaction() as tx:
         assert [row.status for row in batch_rows(tx)] == ["composed"]
     for _ in range(2):
-        production.hand_over_batch(parts.production, batch_id, now=parts.clock())
+        batch_tasks.hand_over_batch(parts.production, batch_id, now=parts.clock())
     assert printer.jobs() == [batch_reference(batch_id)]
     with parts.db.system_transaction() as tx:
         assert [row.status for row in batch_rows(tx)] == ["handed"]

@@ -36,9 +36,9 @@ from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Conflict, Unavailable
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.batch_files import redraw_batch_files
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import redraw_batch_files
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardRequest, CardSecret, IssuerDown
@@ -99,7 +99,7 @@ def test_a_claim_that_is_no_longer_kept_is_printed_never_again(
     send_gifts(owner, recipients=people(2))
     [batch] = end_reviews(container.production, container, clock)
     compose_all(container.production, container)
-    production.hand_over_batch(container.production, batch, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(giftcards).values(claim_sealed=None))
         known = fulfillment_queries.read_batch(tx, batch)
@@ -116,7 +116,7 @@ def test_a_reprint_has_the_same_claim_and_no_second_card(container: Container, c
     [batch] = end_reviews(container.production, container, clock)
     compose_all(container.production, container)
     first = claims_on_paper(container, batch)
-    production.hand_over_batch(container.production, batch, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch, now=container.clock())
     environment = container.environments["test"]
     again = print_room_service.reprint_items(
         container.db, environment, batch, positions=[2], reason="torn", now=container.clock()
@@ -187,7 +187,7 @@ def test_two_who_compose_a_batch_at_once_issue_each_card_once(
     press = press_with(container, Issuer(stock_of(container), together))
     [batch] = end_reviews(press, container, clock)
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: production.compose_batch(press, batch, now=container.clock()), range(2)))
+        list(pool.map(lambda _: batch_tasks.compose_batch(press, batch, now=container.clock()), range(2)))
     assert free_in_stock(container) == 4
     assert_all_is_well(container)
     assert_printed_as_issued(container)

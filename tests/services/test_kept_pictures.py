@@ -17,8 +17,9 @@ from quillpost.core.database.tables.base import items, orders
 from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument, FetchFailed
-from quillpost.fulfillment import production, review
-from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.models import Order
 from quillpost.orders.templates import images
 from quillpost.orders.templates.images import MAX_FETCHES_PER_CALL, FileToFetch, fetch_images
@@ -130,10 +131,10 @@ def put(container: Container, caller: Caller, data: bytes) -> sa.ColumnElement[o
 def compose_all(container: Container, clock: Clock) -> list[Image.Image]:
     """Everything that is due as one batch; its pages."""
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         batch = tx.execute(sa.select(batches)).one()
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     drawn = container.storage.store.get(f"batches/{batch.id}/print.pdf")
     return [Image.open(io.BytesIO(page)).convert("RGB") for page in rasterize_pages(drawn, dpi=20)]
 
@@ -203,4 +204,4 @@ def test_files_are_not_made_again_without_a_picture_that_was_lost(
         [batch_id] = tx.execute(sa.select(batches.c.id)).scalars()
     container.storage.store.delete(picture_key)
     with pytest.raises(Unavailable, match="Bring it back from a backup"):
-        production.remake_files(container.production, batch_id)
+        batch_tasks.remake_files(container.production, batch_id)

@@ -25,7 +25,7 @@ from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.database.tables.privacy import erasing_files
 from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, key_fingerprint
 from quillpost.core.key_files import KeyFile
-from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards import issuance
 from quillpost.privacy import erasure

@@ -16,12 +16,14 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, orders
 from quillpost.core.database.tables.print_room import batches
-from quillpost.fulfillment import batch_creation, production, review
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import service as batch_service
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
+from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.print_room.service import pool_orders_now
-from quillpost.fulfillment.review import release_order
-from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
+from quillpost.fulfillment.review import service as review_service
+from quillpost.fulfillment.review.service import release_order
 from quillpost.orders.materialization import materialize_order
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.rendering.images.limits import UnprintableImage
@@ -37,7 +39,7 @@ def owner(container: Container) -> Caller:
 
 def sweep(container: Container, clock: Clock) -> None:
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
 
 
 def sweep_and_release(container: Container, clock: Clock, operator: Caller) -> None:
@@ -48,12 +50,12 @@ def sweep_and_release(container: Container, clock: Clock, operator: Caller) -> N
     environment = replace(container.environments["test"], cutoff=(clock.now() - timedelta(hours=1)).time())
     production = replace(container.production, environments={"test": environment})
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep_due_orders(production, now=clock.now())
+    review_service.sweep_due_orders(production, now=clock.now())
     with container.db.system_transaction() as tx:
         for order_id in tx.execute(sa.select(orders.c.id).where(orders.c.status == "paused")).scalars().all():
             release_order(tx, environment, order_id, operator_id=operator.account_id, now=clock.now())
     pool_orders_now(container.db, "test", now=clock.now())
-    batch_creation.pool_due_orders(production, now=clock.now())
+    batch_service.pool_due_orders(production, now=clock.now())
 
 
 def listed_order(container: Container, caller: Caller, whom: list[dict[str, Any]], **values: Any) -> int:
@@ -72,7 +74,7 @@ def compose(container: Container) -> tuple[fulfillment_queries.ProductionBatch, 
     """The one batch, composed, and the items in its manifest."""
     with container.db.system_transaction() as tx:
         batch_id = tx.execute(sa.select(batches.c.id)).scalar_one()
-    production.compose_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id)
     manifest = json.loads(container.storage.store.get(f"batches/{batch_id}/manifest.json"))

@@ -11,7 +11,7 @@ from quillpost.app import bootstrap
 from quillpost.app.environments import TEST_INDICIA
 from quillpost.app.readiness import Readiness, check_live_readiness
 from quillpost.core.settings import Settings
-from quillpost.fulfillment import production
+from quillpost.fulfillment.batches import tasks as batch_tasks
 
 NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
 
@@ -95,13 +95,13 @@ def test_a_batch_that_was_made_before_waits_for_a_mark_that_fits(build: Build, c
     after = build(**READY | {"permit_first": EIGHT_LINES})
     with after.db.system_transaction() as tx:
         [made] = batch_rows(tx)
-    production.compose_batch(after.production, made.id, now=clock.now())
+    batch_tasks.compose_batch(after.production, made.id, now=clock.now())
     with after.db.system_transaction() as tx:
         [waiting] = batch_rows(tx)
         assert (waiting.status, waiting.trouble) == ("new", TOO_LONG)
         assert [item.status for item in item_rows(tx, order)] == ["Processing"]
     mended = build(**READY)
-    production.compose_batch(mended.production, made.id, now=clock.now())
+    batch_tasks.compose_batch(mended.production, made.id, now=clock.now())
     with mended.db.system_transaction() as tx:
         [composed] = batch_rows(tx)
         assert (composed.status, composed.indicia) == ("composed", ["FIRST-CLASS", "PERMIT 1"])

@@ -18,12 +18,12 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PrintProgress
-from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.marks import SpoiledItem
+from quillpost.fulfillment.print_room.reports import SpoiledItem
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
@@ -48,7 +48,7 @@ def pair(container: Container, clock: Clock, owner: Caller) -> list[Order]:
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    for step in (production.compose_batch, production.hand_over_batch):
+    for step in (batch_tasks.compose_batch, batch_tasks.hand_over_batch):
         step(container.production, batch.id, now=clock.now())
     return placed
 
@@ -149,7 +149,7 @@ def test_a_piece_that_is_reprinted_meanwhile_is_not_spoiled_in_vain(
 
     with ThreadPoolExecutor(1) as thread:
         with meanwhile(container, pair[0], again):
-            marked = thread.submit(marks.mark_batch, container.db, 1, "spoiled", spoiled=spoiled, now=now)
+            marked = thread.submit(reports.mark_batch, container.db, 1, "spoiled", spoiled=spoiled, now=now)
             wait_until(lambda: _waiting(container) == 2 or marked.done())
         with pytest.raises(Invalid, match="Piece 1 was reprinted in batch-000002: mark it there"):
             marked.result()
@@ -161,7 +161,7 @@ def test_a_piece_that_is_spoiled_meanwhile_is_not_reprinted(
     now, environment, spoiled = clock.now(), container.environments["test"], [SpoiledItem(position=1)]
 
     def spoil() -> None:
-        assert marks.mark_batch(container.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
+        assert reports.mark_batch(container.db, 1, "spoiled", spoiled=spoiled, now=now).spoiled == 1
 
     with ThreadPoolExecutor(1) as thread:
         with meanwhile(container, pair[0], spoil):
@@ -181,7 +181,7 @@ def test_a_piece_that_is_seen_meanwhile_is_not_spoiled_in_vain(
 
     def spoil() -> None:
         with pytest.raises(Invalid, match="is in the mail already"):
-            marks.mark_batch(container.db, 1, "spoiled", spoiled=[SpoiledItem(item_id=seen)], now=now)
+            reports.mark_batch(container.db, 1, "spoiled", spoiled=[SpoiledItem(item_id=seen)], now=now)
 
     with meanwhile(container, pair[0], spoil) as tx:
         change_item_statuses(tx, [StatusChange(seen, ItemStatus.IN_TRANSIT)], now=now)

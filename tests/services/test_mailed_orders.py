@@ -12,12 +12,12 @@ from travelling import ingest, scan
 from makers import Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PrintProgress
-from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.marks import SpoiledItem
+from quillpost.fulfillment.print_room.reports import SpoiledItem
 from quillpost.orders.models import Order
 
 ABROAD = person(address="3 Rue Haute", city="Paris", province=None, postal_code="75001", country="FR")
@@ -33,7 +33,7 @@ def with_the_printer(
 ) -> tuple[Order, int]:
     """An order of these people, and its batch, which a printer has."""
     batch_id = composed_batch(container, clock, caller, whom)
-    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
     with container.db.system_transaction() as tx:
         [order] = fulfillment_queries.read_batch_orders(tx, batch_id)
     return order, batch_id
@@ -47,7 +47,7 @@ def reprint(container: Container, batch_id: int, *positions: int) -> int:
     made = print_room_service.reprint_items(
         container.db, container.environments["test"], batch_id, positions=positions, reason="Jam", now=container.clock()
     )
-    for step in (production.compose_batch, production.hand_over_batch):
+    for step in (batch_tasks.compose_batch, batch_tasks.hand_over_batch):
         step(container.production, made.batch_id, now=container.clock())
     return made.batch_id
 
@@ -77,7 +77,7 @@ def test_an_order_is_mailed_when_its_batch_is_marked_so(
     assert stands(container, order) == ("printing", 0)
     for _ in range(2):
         if by == "a person":
-            marks.mark_batch(container.db, batch_id, "mailed", now=clock.now())
+            reports.mark_batch(container.db, batch_id, "mailed", now=clock.now())
         else:
             hear(container, batch_id, mailed_at=clock.now())
     assert stands(container, order) == ("mailed", 2)
@@ -121,18 +121,18 @@ def test_a_spoiled_piece_does_not_hold_its_order_back(
     order, batch_id = with_the_printer(container, clock, owner, people(2))
     torn = [SpoiledItem(position=2, reason="Torn")]
     if when == "before":
-        marks.mark_batch(container.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
+        reports.mark_batch(container.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
         hear(container, batch_id, mailed_at=clock.now())
     else:
         ingest(container, scan(codes(container, order)[0], "1", clock.now()))
         assert stands(container, order) == ("printing", 1)
-        marks.mark_batch(container.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
+        reports.mark_batch(container.db, batch_id, "spoiled", spoiled=torn, now=clock.now())
     assert stands(container, order) == ("mailed", 1)
 
 
 def test_an_order_of_which_nothing_is_mailed_never_says_so(container: Container, clock: Clock, owner: Caller) -> None:
     order, batch_id = with_the_printer(container, clock, owner, [person()])
-    marks.mark_batch(
+    reports.mark_batch(
         container.db, batch_id, "spoiled", spoiled=[SpoiledItem(position=1, reason="Torn")], now=clock.now()
     )
     assert steps(container, order)[-2:] == ["printing", "fulfilled"]
@@ -143,7 +143,7 @@ def test_a_piece_that_spoils_after_it_was_said_to_be_mailed_was_not(
 ) -> None:
     order, batch_id = with_the_printer(container, clock, owner, people(2))
     hear(container, batch_id, mailed_at=clock.now())
-    marks.mark_batch(
+    reports.mark_batch(
         container.db, batch_id, "spoiled", spoiled=[SpoiledItem(position=1, reason="Torn")], now=clock.now()
     )
     assert stands(container, order) == ("mailed", 1)

@@ -17,7 +17,8 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, mailing_lists, orders
 from quillpost.core.database.tables.print_room import batches, prints
 from quillpost.core.tokens import SHORT_CODE_LENGTH
-from quillpost.fulfillment import production, review
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import cancel
 from quillpost.orders.materialization import enqueue_missing_materializations, materialize_order
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
@@ -191,14 +192,14 @@ def test_lists_count_nothing_of_what_is_not_mailed(container: Container, owner: 
 def hand_over_what_is_due(container: Container) -> None:
     """To the printer; each step is done twice, as after a crash."""
     for _ in range(2):
-        review.sweep_due_orders(container.production, now=container.clock())
+        review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         made = tx.execute(sa.select(batches.c.id)).scalars().all()
     for step in (
-        production.compose_batch,
-        production.compose_batch,
-        production.hand_over_batch,
-        production.hand_over_batch,
+        batch_tasks.compose_batch,
+        batch_tasks.compose_batch,
+        batch_tasks.hand_over_batch,
+        batch_tasks.hand_over_batch,
     ):
         for batch_id in made:
             step(container.production, batch_id, now=container.clock())
@@ -211,7 +212,7 @@ def test_a_list_that_someone_is_busy_with_holds_up_no_review(container: Containe
     clock.advance(seconds=REVIEW.seconds)
     with ThreadPoolExecutor(1) as worker, container.db.transaction(build_tenant(owner)) as busy:
         lock_lists(busy, [list_id])
-        worker.submit(review.sweep_due_orders, container.production, now=clock.now()).result(timeout=30)
+        worker.submit(review_service.sweep_due_orders, container.production, now=clock.now()).result(timeout=30)
         assert order_row(container, order_id).status == "processing"
 
 
@@ -289,13 +290,13 @@ def administer(conninfo: str, statement: str) -> None:
 def test_a_due_order_waits_for_its_items(container: Container, owner: Caller, clock: Clock) -> None:
     order_id = make_order(container, owner, make_list(container, owner, people(2)))
     clock.advance(seconds=REVIEW.seconds)
-    review.sweep_due_orders(container.production, now=clock.now())
+    review_service.sweep_due_orders(container.production, now=clock.now())
     assert order_row(container, order_id).status == "reviewing"
     assert jobs_of(container, SWEEP_TASK) == []
     make(container, order_id)
     [sweep] = jobs_of(container, SWEEP_TASK)
     assert sweep.scheduled_at >= clock.now()
-    review.sweep_due_orders(container.production, now=clock.now())
+    review_service.sweep_due_orders(container.production, now=clock.now())
     assert order_row(container, order_id).status == "processing"
     with container.db.system_transaction() as tx:
         printed = set(tx.execute(sa.select(prints.c.item_id)).scalars())

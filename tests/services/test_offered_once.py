@@ -14,12 +14,12 @@ from makers import Clock, person
 from quillpost.app.container import Container
 from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import Conflict
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.models import HAND_OVER, ProductionContext
-from quillpost.fulfillment.partners import PartnerReport, record_partner_report
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.print_room.reports import PartnerReport, record_partner_report
 
 FORMER, PRESENT = "https://old.example.com/press", "https://new.example.com/press"
 
@@ -62,7 +62,7 @@ def read(container: Container, batch_id: int) -> fulfillment_queries.ProductionB
 def offer(container: Container, clock: Clock, batch_id: int, *, error: BaseException | None = None) -> PrintShop:
     """Offered to the former partner, whose answer is lost."""
     former = PrintShop(error=error or PartnerDown("It answered with status 504."))
-    production.hand_over_batch(press_of(container, former, FORMER), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press_of(container, former, FORMER), batch_id, now=clock.now())
     return former
 
 
@@ -83,7 +83,7 @@ def test_whom_a_batch_is_offered_to_is_written_down_before_the_first_file_goes(
         def submit(self, job: PrintJob, *, now: Any) -> None:
             known.append(read(container, batch_id).partner)
 
-    production.hand_over_batch(press_of(container, Looking(), FORMER), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press_of(container, Looking(), FORMER), batch_id, now=clock.now())
     assert known == [FORMER]
     assert (read(container, batch_id).status, read(container, batch_id).partner) == ("handed", FORMER)
 
@@ -94,7 +94,7 @@ def test_a_batch_whose_answer_was_lost_goes_to_no_other_partner(
     former, present = offer(container, clock, batch_id), PrintShop()
     forget_jobs(container)
     for _ in range(2):
-        production.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+        batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
     batch = read(container, batch_id)
     assert (batch.status, batch.partner) == ("composed", FORMER)
     assert batch.trouble == (
@@ -112,15 +112,15 @@ def test_a_process_that_is_killed_before_it_writes_down_the_answer_leaves_the_na
     with pytest.raises(Killed):
         offer(container, clock, batch_id, error=Killed())
     present = PrintShop()
-    production.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
     assert (read(container, batch_id).partner, present.jobs) == (FORMER, [])
 
 
 def test_a_partner_who_is_set_back_takes_the_batch(container: Container, clock: Clock, batch_id: int) -> None:
     former = offer(container, clock, batch_id)
-    production.hand_over_batch(press_of(container, PrintShop(), PRESENT), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press_of(container, PrintShop(), PRESENT), batch_id, now=clock.now())
     former.fault = None
-    production.hand_over_batch(press_of(container, former, FORMER + "/"), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press_of(container, former, FORMER + "/"), batch_id, now=clock.now())
     batch = read(container, batch_id)
     assert (batch.status, batch.trouble) == ("handed", None)
     assert former.jobs == ["batch-000001"] * 2
@@ -130,7 +130,7 @@ def test_a_retry_alone_changes_nothing_about_the_partner(container: Container, c
     offer(container, clock, batch_id)
     print_room_service.retry_batch(container.db, batch_id)
     present = PrintShop()
-    production.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press_of(container, present, PRESENT), batch_id, now=clock.now())
     assert (read(container, batch_id).partner, present.jobs) == (FORMER, [])
 
 
@@ -140,14 +140,14 @@ def test_a_batch_that_the_former_partner_does_not_have_is_offered_anew(
     offer(container, clock, batch_id)
     present = PrintShop()
     press = press_of(container, present, PRESENT)
-    production.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
     forget_jobs(container)
     print_room_service.retry_batch(container.db, batch_id, reoffer=True)
     batch = read(container, batch_id)
     assert (batch.status, batch.partner, batch.trouble, batch.trouble_at) == ("composed", None, None, None)
     with container.db.system_transaction() as tx:
         assert booked(tx) == [(HAND_OVER, {"batch_id": batch_id})]
-    production.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
     batch = read(container, batch_id)
     assert (batch.status, batch.partner, present.jobs) == ("handed", PRESENT, ["batch-000001"])
 
@@ -196,7 +196,7 @@ def test_a_step_that_begins_while_the_batch_is_taken_back_writes_its_partner_dow
 ) -> None:
     former = offer(container, clock, batch_id)
     press = press_of(container, former, FORMER)
-    step = threading.Thread(target=production.hand_over_batch, args=(press, batch_id), kwargs={"now": clock.now()})
+    step = threading.Thread(target=batch_tasks.hand_over_batch, args=(press, batch_id), kwargs={"now": clock.now()})
 
     def is_waiting() -> bool:
         with container.db.system_transaction() as other:
@@ -219,7 +219,7 @@ def test_a_partner_whose_address_was_written_otherwise_is_asked_and_believed(
         handed = {"status": "handed", "handed_at": clock.now(), "partner": written}
         tx.execute(sa.update(batches).values(**handed))
     press = press_of(container, PrintShop(), FORMER)
-    production.poll_printer(press, batch_id, now=clock.now())
+    batch_tasks.poll_printer(press, batch_id, now=clock.now())
     assert read(container, batch_id).trouble is None
     record_partner_report(
         container.db, press.environments["test"], PartnerReport("batch-000001", "printed", clock.now()), now=clock.now()

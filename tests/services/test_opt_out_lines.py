@@ -16,9 +16,9 @@ from quillpost.app.readiness import check_live_readiness
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.print_room import batch_files, batches
 from quillpost.core.settings import Settings
-from quillpost.fulfillment import production
-from quillpost.fulfillment.batch_files import PRINT_FILE
-from quillpost.fulfillment.proofs import draw_proof
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import PRINT_FILE
+from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import designs
 from quillpost.orders.items import read_order
 from quillpost.orders.materialization import materialize_order
@@ -42,7 +42,7 @@ def composed(container: Container, clock: Clock) -> int:
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     return int(batch.id)
 
 
@@ -91,7 +91,7 @@ def test_files_are_made_again_as_they_were_whatever_the_setting_says_now(
     before = files_of(container, batch_id)
     assert WORDS in backs(printed(container, batch_id))[0]
     for changed in (None, "Other words: example.com/"):
-        production.remake_files(replace(container.production, opt_out=changed), batch_id)
+        batch_tasks.remake_files(replace(container.production, opt_out=changed), batch_id)
         assert files_of(container, batch_id) == before
 
 
@@ -105,7 +105,7 @@ def test_a_batch_of_the_release_before_has_no_line_when_it_is_made_again(
     before = files_of(container, batch_id)
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(batches.c.opt_out)).scalar_one() is None
-    production.remake_files(container.production, batch_id)
+    batch_tasks.remake_files(container.production, batch_id)
     assert files_of(container, batch_id) == before
     assert "Prefer" not in backs(printed(container, batch_id))[0]
     with container.db.system_transaction() as tx:

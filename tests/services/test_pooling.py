@@ -18,10 +18,10 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import files, items, orders
 from quillpost.core.database.tables.print_room import batches, mailers, prints
 from quillpost.core.errors import Refused
-from quillpost.fulfillment import batch_creation
-from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import service as batch_service
+from quillpost.fulfillment.batches.rules import SERIAL_REUSE_AFTER, next_cutoff
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.rules import SERIAL_REUSE_AFTER, next_cutoff
 from quillpost.orders.models import Order
 
 
@@ -124,7 +124,7 @@ def test_two_poolings_at_once_share_the_orders(container: Container, owner: Call
     asked = {"mode": "test", "now": container.clock()}
     with container.db.system_transaction() as one, container.db.system_transaction() as other:
         one.execute(sa.select(orders).where(orders.c.id == first.id).with_for_update(key_share=True))
-        assert list(other.execute(batch_creation.CLAIM_ORDERS, asked).scalars()) == [second.id]
+        assert list(other.execute(batch_service.CLAIM_ORDERS, asked).scalars()) == [second.id]
 
 
 # Barcodes
@@ -219,7 +219,7 @@ def test_no_serial_returns_before_its_time(
         assert len(print_rows(tx, order)) == pooled
         # Those who found none wait, and ask again.
         waits_until = order_row(tx, order).pool_at
-        assert waits_until == (None if pooled == 5 else container.clock() + batch_creation.NO_BARCODE_RETRY)
+        assert waits_until == (None if pooled == 5 else container.clock() + batch_service.NO_BARCODE_RETRY)
 
 
 # What waits, and what does not
@@ -261,7 +261,7 @@ def test_small_orders_of_a_day_are_pooled_together_at_the_cut_off(
         assert batch_rows(tx) == []
         assert {row.status for row in tx.execute(sa.select(orders))} == {"processing"}
     clock.advance(hours=3)
-    batch_creation.pool_due_orders(here.production, now=clock.now())
+    batch_service.pool_due_orders(here.production, now=clock.now())
     with container.db.system_transaction() as tx:
         assert [batch.item_count for batch in batch_rows(tx)] == [3]
 
@@ -290,7 +290,7 @@ def test_an_order_that_waits_for_the_cut_off_can_be_rushed(container: Container,
     sweep(here, clock)
     for again in ([order.id], []):
         assert print_room_service.rush_orders(here.db, "test", [order.id], operator_id=None, now=clock.now()) == again
-    batch_creation.pool_due_orders(here.production, now=clock.now())
+    batch_service.pool_due_orders(here.production, now=clock.now())
     with container.db.system_transaction() as tx:
         assert [batch.rush for batch in batch_rows(tx)] == [True]
 
@@ -314,7 +314,7 @@ def test_the_print_room_need_not_wait_for_the_cut_off(container: Container, cloc
     sweep(here, clock)
     assert print_room_service.pool_orders_now(here.db, "live", now=clock.now()) == 0
     assert print_room_service.pool_orders_now(here.db, "test", now=clock.now()) == 1
-    batch_creation.pool_due_orders(here.production, now=clock.now())
+    batch_service.pool_due_orders(here.production, now=clock.now())
     with container.db.system_transaction() as tx:
         assert len(batch_rows(tx)) == 1
 
@@ -325,7 +325,7 @@ def test_more_orders_than_a_statement_has_parameters_are_pooled(container: Conta
         tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock()))
         ids = [*range(order.id, order.id + 70_000)]
         environment = container.environments["test"]
-        made = batch_creation.pool_orders(
+        made = batch_service.pool_orders(
             tx, container.production.stock_by_product, environment, ids, now=container.clock()
         )
         assert len(made) == 1
@@ -337,7 +337,7 @@ def test_pieces_of_a_product_that_is_unknown_here_are_not_forgotten(container: C
     with container.db.system_transaction() as tx:
         tx.execute(sa.update(orders).values(status="processing", pool_at=container.clock(), piece="poster"))
         assert pool(container, tx, order) == []
-        assert order_row(tx, order).pool_at == container.clock() + batch_creation.NO_BARCODE_RETRY
+        assert order_row(tx, order).pool_at == container.clock() + batch_service.NO_BARCODE_RETRY
 
 
 def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> None:
@@ -347,13 +347,13 @@ def test_a_machine_that_is_not_ready_pools_nothing(build: Any, clock: Clock) -> 
     here = with_world(container, "live", cutoff=(clock.now() - timedelta(hours=1)).time())
     sweep(here, clock)
     clock.advance(days=1)
-    batch_creation.pool_due_orders(
+    batch_service.pool_due_orders(
         with_world(container, "live", gaps=("No mailer id.",), mailer_id="").production, now=clock.now()
     )
     with container.db.system_transaction() as tx:
         assert batch_rows(tx) == []
         assert order_row(tx, order).pool_at is not None
-    batch_creation.pool_due_orders(here.production, now=clock.now())
+    batch_service.pool_due_orders(here.production, now=clock.now())
     with container.db.system_transaction() as tx:
         assert len(batch_rows(tx)) == 1
 

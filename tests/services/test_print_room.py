@@ -16,8 +16,8 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.database.tables.print_room import batches, prints
 from quillpost.core.errors import Conflict, NotFound, Unavailable
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
 
@@ -29,7 +29,7 @@ def owner(container: Container) -> Caller:
 
 def handed_batch(container: Container, clock: Clock, caller: Caller, whom: Sequence[dict[str, Any]]) -> int:
     batch_id = composed_batch(container, clock, caller, whom)
-    production.hand_over_batch(container.production, batch_id, now=container.clock())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=container.clock())
     return batch_id
 
 
@@ -151,7 +151,7 @@ def test_a_reprint_is_a_batch_of_its_own_under_new_barcodes(container: Container
     assert [item.id for item in new.values()] == [old[2].id, old[3].id]
     codes = [item.tracking for item in (*old.values(), *new.values())]
     assert len(set(codes)) == 6
-    for step in (production.compose_batch, production.hand_over_batch):
+    for step in (batch_tasks.compose_batch, batch_tasks.hand_over_batch):
         step(container.production, made.batch_id, now=clock.now())
     take(container, batch_id, printed_at=clock.now())
     assert statuses(container, batch_id) == ["Printed", "Processing", "Processing", "Printed"]
@@ -219,11 +219,11 @@ def test_a_reprint_is_no_second_send_of_its_list(container: Container, clock: Cl
             .returning(mailing_lists.c.id)
         ).scalar_one()  # fmt: skip
         tx.execute(sa.text("update items set mailing_list_id = :l"), {"l": a_list})
-    production.hand_over_batch(container.production, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=clock.now())
     made = print_room_service.reprint_items(
         container.db, container.environments["test"], batch_id, positions=[1], reason="Jam", now=clock.now()
     )
-    for step in (production.compose_batch, production.hand_over_batch):
+    for step in (batch_tasks.compose_batch, batch_tasks.hand_over_batch):
         step(container.production, made.batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         assert tx.execute(sa.select(mailing_lists.c.total_sends)).scalar_one() == 2
@@ -261,7 +261,7 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
     waits = []
     for _ in range(4):
         forget_jobs(container)
-        production.hand_over_batch(press, batch_id, now=clock.now())
+        batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
         with container.db.system_transaction() as tx:
             batch = fulfillment_queries.read_batch(tx, batch_id)
             booked_at = tx.execute(sa.text("select scheduled_at from procrastinate_jobs")).scalar_one()
@@ -270,9 +270,9 @@ def test_a_printer_that_is_down_is_waited_for_and_shown(container: Container, cl
         waits.append(booked_at - clock.now())
         clock.advance(minutes=20)
     assert waits == sorted(waits)
-    assert waits[-1] == production.MAX_RETRY_WAIT
+    assert waits[-1] == batch_tasks.MAX_RETRY_WAIT
     printer.is_down = False
-    production.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.trouble, batch.trouble_at) == ("handed", None, None)
@@ -286,14 +286,14 @@ def test_a_printer_that_goes_down_later_is_waited_for_too(container: Container, 
         container.production, environments={"test": replace(container.environments["test"], printer=printer)}
     )
     batch_id = composed_batch(container, clock, owner, [person()])
-    production.hand_over_batch(press, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(press, batch_id, now=clock.now())
     printer.is_down = True
-    production.poll_printer(press, batch_id, now=clock.now())
+    batch_tasks.poll_printer(press, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch_id).trouble == "The print shop does not answer."
         assert ("fulfillment.poll_printer", {"batch_id": batch_id}) in booked(tx)
     printer.is_down = False
-    production.poll_printer(press, batch_id, now=clock.now())
+    batch_tasks.poll_printer(press, batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.trouble) == ("printed", None)
@@ -306,7 +306,7 @@ def test_a_new_partner_is_not_asked_about_the_former_ones_batches(
     printer = Moody()
     printer.is_down = False
     another = replace(container.environments["test"], printer=printer, partner="https://print.example.com")
-    production.poll_printer(replace(container.production, environments={"test": another}), batch_id, now=clock.now())
+    batch_tasks.poll_printer(replace(container.production, environments={"test": another}), batch_id, now=clock.now())
     with container.db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id)
     assert (batch.status, batch.partner) == ("handed", "sandbox")
@@ -321,10 +321,10 @@ def test_nothing_is_handed_over_once_the_service_is_no_longer_ready(build: Any, 
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=clock.now())
+    batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
     unready = replace(container.environments["live"], gaps=("The permit has lapsed.",))
     press = replace(container.production, environments={"live": unready})
-    production.hand_over_batch(press, batch.id, now=clock.now())
+    batch_tasks.hand_over_batch(press, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
         waiting = fulfillment_queries.read_batch(tx, batch.id)
     assert (waiting.status, waiting.trouble) == ("composed", "The permit has lapsed.")
@@ -339,12 +339,12 @@ def test_nothing_is_composed_or_reprinted_where_the_service_is_not_ready(build: 
         [batch] = batch_rows(tx)
     unready = replace(container.environments["live"], gaps=("The permit has lapsed.",))
     press = replace(container.production, environments={"live": unready})
-    production.compose_batch(press, batch.id, now=clock.now())
+    batch_tasks.compose_batch(press, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
         waiting = fulfillment_queries.read_batch(tx, batch.id)
         assert ("fulfillment.compose_batch", {"batch_id": batch.id}) in booked(tx)
     assert (waiting.status, waiting.trouble) == ("new", "The permit has lapsed.")
-    for step in (production.compose_batch, production.hand_over_batch):
+    for step in (batch_tasks.compose_batch, batch_tasks.hand_over_batch):
         step(container.production, batch.id, now=clock.now())
     with pytest.raises(Conflict, match="The permit has lapsed"):
         print_room_service.reprint_items(container.db, unready, batch.id, positions=[1], reason="Jam", now=clock.now())
@@ -391,7 +391,7 @@ def test_files_are_made_again_to_the_byte_whatever_became_of_the_pieces(
         qr_base="https://elsewhere.example.com",
         environments={"test": replace(environment, indicia={"first": ("OTHER",), "standard": ("OTHER",)})},
     )
-    production.remake_files(elsewhere, batch_id)
+    batch_tasks.remake_files(elsewhere, batch_id)
     assert files_of(container, batch_id) == before
 
 
@@ -403,7 +403,7 @@ def test_files_that_would_differ_are_not_put_in_the_place_of_the_true_ones(
     with container.db.system_transaction() as tx:
         tx.execute(sa.text("update items set name = 'Someone Else'"))
     with pytest.raises(Unavailable, match=r"print\.pdf: not the files that were composed"):
-        production.remake_files(container.production, batch_id)
+        batch_tasks.remake_files(container.production, batch_id)
     assert files_of(container, batch_id) == before
 
 
@@ -413,7 +413,7 @@ def test_what_was_never_composed_cannot_be_made_again(container: Container, cloc
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     with pytest.raises(Unavailable, match="not been composed"):
-        production.remake_files(container.production, batch.id)
+        batch_tasks.remake_files(container.production, batch.id)
 
 
 def test_a_batch_counts_what_is_printed_of_it(container: Container, clock: Clock, owner: Caller) -> None:
@@ -423,7 +423,7 @@ def test_a_batch_counts_what_is_printed_of_it(container: Container, clock: Clock
         [batch] = batch_rows(tx)
         gone = fulfillment_queries.read_batch_items(tx, batch.id)[2].id
         tx.execute(sa.text("update items set status = 'Failed' where id = :i"), {"i": gone})
-    production.compose_batch(container.production, batch.id, now=clock.now())
+    batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).item_count == 2
         assert gone not in [printed.item_id for printed in print_rows(tx, order)]

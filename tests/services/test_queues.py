@@ -12,7 +12,7 @@ from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.settings import Settings
 from quillpost.fulfillment import models as fulfillment_models
-from quillpost.fulfillment import production
+from quillpost.fulfillment.batches import tasks as batch_tasks
 
 JOBS = 3
 PATIENCE = 30
@@ -39,7 +39,7 @@ def test_of_such_a_step_one_is_taken_at_a_time(
             at_work[0] -= 1
             done.append(batch_id)
 
-    monkeypatch.setattr(production, function, takes_a_while)
+    monkeypatch.setattr(batch_tasks, function, takes_a_while)
     with container.db.system_transaction() as tx:
         for batch_id in range(JOBS):
             fulfillment_models.enqueue_step(tx, step, batch_id)

@@ -12,7 +12,7 @@ from makers import Build, Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, prices
-from quillpost.fulfillment.readiness import find_price_gaps
+from quillpost.fulfillment.review.service import find_price_gaps
 from quillpost.orders.mailed_items import MailItemsStatement
 from quillpost.orders.materialization import materialize_order
 from quillpost.orders.models import Order

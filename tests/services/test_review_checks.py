@@ -13,8 +13,9 @@ from makers import Build, Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
-from quillpost.fulfillment import checks, review
-from quillpost.fulfillment.checks import ReviewLimits
+from quillpost.fulfillment.models import ReviewLimits
+from quillpost.fulfillment.review import checks
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.materialization import materialize_order
 from quillpost.orders.models import Order
 
@@ -96,7 +97,7 @@ def test_an_order_whose_hand_is_gone_waits_alone(container: Container, owner: Ca
     assert found.keys() == {inline.id, of_list}
     assert all("handwriting style 987 is no longer installed" in told for [told] in found.values())
     clock.advance(seconds=10)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         assert [order_row(tx, order).status for order in (good, inline)] == ["processing", "paused"]
 
@@ -271,7 +272,7 @@ def test_an_order_of_which_nothing_is_left_to_print_does_not_wait(
     order = place(container, owner, [EMAIL_ALONE])
     assert reasons(container, order.id) == {}
     clock.advance(seconds=10)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         assert order_row(tx, order).status == "fulfilled"
 
@@ -312,7 +313,7 @@ def test_live_mail_without_a_return_address_is_held(container: Container) -> Non
 def test_an_order_that_is_held_says_why_and_keeps_its_money(container: Container, owner: Caller, clock: Clock) -> None:
     order = place(container, owner, message="Hello %COMPANY%!")
     clock.advance(seconds=10)
-    review.sweep_due_orders(container.production, now=container.clock())
+    review_service.sweep_due_orders(container.production, now=container.clock())
     with container.db.system_transaction() as tx:
         row = order_row(tx, order)
     assert (row.status, row.order_total, row.n_processing) == ("paused", 109, 1)
@@ -327,6 +328,6 @@ def test_the_limits_are_settings(build: Build, clock: Clock) -> None:
     order = place(lenient, open_account(lenient), message="Hello %COMPANY%!")
     change(lenient, order, lowest_dpi=1)
     clock.advance(seconds=10)
-    review.sweep_due_orders(lenient.production, now=lenient.clock())
+    review_service.sweep_due_orders(lenient.production, now=lenient.clock())
     with lenient.db.system_transaction() as tx:
         assert order_row(tx, order).status == "processing"

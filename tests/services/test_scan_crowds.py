@@ -13,11 +13,17 @@ from makers import Build
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
-from quillpost.fulfillment.qr_scans import rate_limits
+from quillpost.fulfillment.qr_scans import service as qr_scan_service
 from quillpost.fulfillment.qr_scans.queries import NewScan
-from quillpost.fulfillment.qr_scans.rate_limits import WINDOW_SECONDS, ScanRateLimit
 from quillpost.fulfillment.qr_scans.rules import VisitorKind
-from quillpost.fulfillment.qr_scans.service import MAX_PER_MINUTE, CodeLookup, ScanRecorder, ScanTarget
+from quillpost.fulfillment.qr_scans.service import (
+    MAX_PER_MINUTE,
+    WINDOW_SECONDS,
+    CodeLookup,
+    ScanRateLimit,
+    ScanRecorder,
+    ScanTarget,
+)
 
 MOST = 3
 
@@ -96,7 +102,7 @@ def test_scans_that_could_not_be_kept_are_not_held_against_anyone(
 def test_no_more_pieces_are_remembered_than_there_is_room_for(
     container: Container, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rate_limits, "MAX_COUNTERS", 5)
+    monkeypatch.setattr(qr_scan_service, "MAX_COUNTERS", 5)
     crowd = ScanRateLimit(MOST, monotonic=ticks)
     for item in range(100):
         assert len(crowd.admit([NewScan(item, container.clock(), "person", "test")])) == 1

@@ -25,9 +25,9 @@ from quillpost.core.database.tables.print_room import batch_files, batches
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.files import (
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import (
     CHUNK_BYTES,
     BatchFileStorage,
     batch_file_key,
@@ -167,7 +167,7 @@ def test_a_sealed_file_that_is_lost_or_damaged_is_made_again(container: Containe
         container.storage.store.delete(batch_file_key(batch, "print.pdf"))
         if damage is not None:
             container.storage.store.put(batch_file_key(batch, "print.pdf"), damage)
-        production.remake_files(container.production, batch)
+        batch_tasks.remake_files(container.production, batch)
         assert kept(container).read_file(batch, "print.pdf", is_secret=True) == before
 
 

@@ -15,14 +15,18 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.partners import PartnerReport, ReportedSpoiledItem, record_partner_report
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.ports import PrintProgress
-from quillpost.fulfillment.print_room import marks
 from quillpost.fulfillment.print_room import queries as print_room_queries
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.marks import SpoiledItem
+from quillpost.fulfillment.print_room.reports import (
+    PartnerReport,
+    ReportedSpoiledItem,
+    SpoiledItem,
+    record_partner_report,
+)
 
 SEEN = (
     "In Transit", "In Local Area", "Processed for Delivery", "Re-routed", "Delivered", "Returned to Sender",
@@ -38,7 +42,7 @@ def owner(container: Container) -> Caller:
 def batch_id(container: Container, clock: Clock, owner: Caller) -> int:
     """Three pieces, with the printer."""
     made = composed_batch(container, clock, owner, people(3))
-    production.hand_over_batch(container.production, made, now=clock.now())
+    batch_tasks.hand_over_batch(container.production, made, now=clock.now())
     return made
 
 
@@ -94,7 +98,7 @@ def test_a_person_is_told_which_piece_is_in_the_mail(
     second = SpoiledItem(position=2) if name == "position" else SpoiledItem(item_id=items[2])
     spoiled = [SpoiledItem(position=1), second]
     with pytest.raises(Invalid) as told:
-        marks.mark_batch(container.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
+        reports.mark_batch(container.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
     assert told.value.fields == {
         f"spoiled.1.{name}": ["Piece 2 is in the mail already (In Transit): it cannot be spoiled."]
     }
@@ -118,7 +122,7 @@ def reprint(container: Container, clock: Clock, batch_id: int, *positions: int) 
     made = print_room_service.reprint_items(
         container.db, environment, batch_id, positions=positions, reason="Smudged", now=clock.now()
     )
-    for step in (production.compose_batch, production.hand_over_batch):
+    for step in (batch_tasks.compose_batch, batch_tasks.hand_over_batch):
         step(container.production, made.batch_id, now=clock.now())
     return made.batch_id
 
@@ -142,12 +146,12 @@ def test_a_person_is_told_where_the_piece_is_that_was_reprinted(
     for position in (3, 1):  # the third of the first batch is the first of its own
         newest = reprint(container, clock, newest, position)
         with pytest.raises(Invalid) as told:
-            marks.mark_batch(container.db, batch_id, "printed", spoiled=spoiled, now=clock.now())
+            reports.mark_batch(container.db, batch_id, "printed", spoiled=spoiled, now=clock.now())
         assert told.value.fields == {
             f"spoiled.1.{name}": [f"Piece 3 was reprinted in batch-{newest:06}: mark it there."]
         }
     assert statuses(container, batch_id) == ["Processing"] * 3
-    marks.mark_batch(container.db, newest, "spoiled", spoiled=[SpoiledItem(position=1)], now=clock.now())
+    reports.mark_batch(container.db, newest, "spoiled", spoiled=[SpoiledItem(position=1)], now=clock.now())
     assert statuses(container, batch_id) == ["Processing", "Processing", "Failed"]
 
 
@@ -158,9 +162,9 @@ def test_a_piece_that_ended_before_it_was_printed_again_is_in_no_batch_to_mark(
         container.db, container.environments["test"], batch_id, positions=[3], reason="Torn", now=clock.now()
     )
     see(container, inside(container, batch_id)[3], "Failed")
-    production.compose_batch(container.production, batch_id + 1, now=clock.now())
+    batch_tasks.compose_batch(container.production, batch_id + 1, now=clock.now())
     with pytest.raises(Invalid, match=r"^Piece 3 was to be reprinted, and has ended before \(Failed\)\.$"):
-        marks.mark_batch(container.db, batch_id, "spoiled", spoiled=[SpoiledItem(position=3)], now=clock.now())
+        reports.mark_batch(container.db, batch_id, "spoiled", spoiled=[SpoiledItem(position=3)], now=clock.now())
 
 
 def test_a_call_of_a_partner_is_taken_but_for_the_piece_that_was_reprinted(
@@ -180,7 +184,7 @@ def test_a_mark_says_how_many_pieces_it_spoils(container: Container, clock: Cloc
     items = inside(container, batch_id)
 
     def spoil(*spoiled: SpoiledItem) -> tuple[int, int]:
-        done = marks.mark_batch(container.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
+        done = reports.mark_batch(container.db, batch_id, "spoiled", spoiled=spoiled, now=clock.now())
         return done.spoiled, done.skipped
 
     assert spoil(SpoiledItem(position=1), SpoiledItem(item_id=items[1])) == (1, 0)
@@ -190,7 +194,7 @@ def test_a_mark_says_how_many_pieces_it_spoils(container: Container, clock: Cloc
 
 def test_a_reprint_says_which_pieces_it_leaves_out(container: Container, clock: Clock, owner: Caller) -> None:
     batch_id = composed_batch(container, clock, owner, people(6))
-    production.hand_over_batch(container.production, batch_id, now=clock.now())
+    batch_tasks.hand_over_batch(container.production, batch_id, now=clock.now())
     items = inside(container, batch_id)
     anew = reprint(container, clock, batch_id, 2, 5)
     for position, status in ((1, "Failed"), (3, "Re-routed"), (4, "Delivered"), (5, "In Transit")):

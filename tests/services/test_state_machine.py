@@ -41,11 +41,13 @@ from quillpost.core.errors import Conflict, Refused
 from quillpost.core.settings import Settings
 from quillpost.core.stored_files import FileStorage
 from quillpost.core.tokens import LinkSigner
-from quillpost.fulfillment import batch_creation, production, review
-from quillpost.fulfillment import review as verdicts
+from quillpost.fulfillment.batches import service as batch_service
+from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.models import NEXT_STEP
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room import service as print_room_service
+from quillpost.fulfillment.review import service as review_service
+from quillpost.fulfillment.review import service as verdicts
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
@@ -167,7 +169,7 @@ class Life(Ground):
     def end_reviews(self, how: str) -> None:
         self.clock.advance(seconds=REVIEW.seconds)
         environment = self.world(how)
-        review.sweep_due_orders(self.press(how), now=self.now)
+        review_service.sweep_due_orders(self.press(how), now=self.now)
         for order in self.model.orders.values():
             if order.status is OrderStatus.REVIEWING and order.due_at <= self.now:
                 if environment.gaps or order.is_doubtful:
@@ -185,7 +187,7 @@ class Life(Ground):
             for order in self.model.orders.values():
                 order.pool_at = order.pool_at and min(order.pool_at, self.now)
         for _ in range(2):
-            batch_creation.pool_due_orders(self.press(), now=self.now)
+            batch_service.pool_due_orders(self.press(), now=self.now)
         self.take_in_new_batches()
 
     @for_batches("new")
@@ -195,7 +197,7 @@ class Life(Ground):
 
     def compose_batch(self, batch: Batch) -> None:
         for _ in range(2):
-            production.compose_batch(self.press(), batch.id, now=self.now)
+            batch_tasks.compose_batch(self.press(), batch.id, now=self.now)
         if batch.status == "new":
             batch.draw()
             batch.status = "composed" if batch.editions else "mailed"
@@ -206,7 +208,7 @@ class Life(Ground):
         batch = self.batch(which, "new")
         dying = FileStorage(DyingStore(self.parts.storage.store, writes), LinkSigner(lambda: [b""]))
         with suppress(Died):
-            production.compose_batch(self.press(storage=dying), batch.id, now=self.now)
+            batch_tasks.compose_batch(self.press(storage=dying), batch.id, now=self.now)
         if batch.status == "new":
             batch.draw()
             batch.status = "new" if batch.editions else "mailed"
@@ -218,7 +220,7 @@ class Life(Ground):
 
     def hand_over_batch(self, batch: Batch, how: str) -> None:
         for _ in range(2):
-            production.hand_over_batch(self.press(how), batch.id, now=self.now)
+            batch_tasks.hand_over_batch(self.press(how), batch.id, now=self.now)
         if batch.status == "composed" and not self.world(how).gaps:
             batch.status, batch.is_handed = "handed", True
             for order in self.model.orders_of(batch):
@@ -231,14 +233,14 @@ class Life(Ground):
         batch, environment = self.batch(which, "composed"), self.world()
         environments = {"test": replace(environment, printer=DyingPrinter(environment.printer))}
         with suppress(Died):
-            production.hand_over_batch(replace(self.press(), environments=environments), batch.id, now=self.now)
+            batch_tasks.hand_over_batch(replace(self.press(), environments=environments), batch.id, now=self.now)
 
     @for_batches("new", "composed", "handed", "printed")
     @rule()
     def lose_every_job(self) -> None:
         """What is to be done is known from the batches themselves."""
         forget_jobs(self.parts)
-        production.resume_batches(self.press())
+        batch_tasks.resume_batches(self.press())
         with self.parts.db.system_transaction() as tx:
             found = {(step, args["batch_id"]) for step, args in booked(tx)}
         open_batches = [b for b in self.model.batches.values() if b.status != "mailed"]

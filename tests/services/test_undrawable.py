@@ -11,9 +11,9 @@ from makers import Clock
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
-from quillpost.fulfillment import production
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.batch_files import NOT_COMPOSABLE
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
 from quillpost.rendering.renderer import PrintFiles
 
 
@@ -28,7 +28,7 @@ def test_an_order_whose_hand_is_gone_holds_up_no_one(container: Container, clock
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
         tx.execute(sa.text("update orders set style = 987 where id = :bad"), {"bad": bad.id})
-    production.compose_batch(container.production, batch.id, now=container.clock())
+    batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "composed"
         assert [row.status for row in item_rows(tx, good)] == ["Processing"]
@@ -60,7 +60,7 @@ def test_what_this_machine_lacks_fails_no_order_that_it_meets(
     with container.db.system_transaction() as tx:
         [batch] = batch_rows(tx)
     with pytest.raises(type(trouble)):
-        production.compose_batch(container.production, batch.id, now=container.clock())
+        batch_tasks.compose_batch(container.production, batch.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert fulfillment_queries.read_batch(tx, batch.id).status == "new"
         assert tx.execute(sa.text("select distinct status from items")).scalars().all() == ["Processing"]

@@ -17,7 +17,8 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.cli.doctor.operations import check_addresses
 from quillpost.core.database import Tenant
-from quillpost.fulfillment import production, review
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.mailed_items import verify_addresses
 from quillpost.orders.materialization import materialize_order
 from quillpost.privacy import do_not_mail
@@ -85,7 +86,7 @@ def test_an_order_is_made_as_the_verifier_says_and_pays_for_what_is_mailed(
         )  # fmt: skip
         assert balances(tx, order) == {"credit": -3 * CENTS, "held": 3 * CENTS, "earned": 0}
         [batch] = batch_rows(tx)
-    production.compose_batch(container.production, batch.id, now=clock.now())
+    batch_tasks.compose_batch(container.production, batch.id, now=clock.now())
     manifest = container.storage.store.get(f"batches/{batch.id}/manifest.csv").decode()
     assert "9 NEW RD,,DALLAS,TX,75201-0001" in manifest
     assert "12 MAIN ST,,AUSTIN,TX,78701-2345" in manifest
@@ -108,7 +109,7 @@ def test_a_due_order_waits_for_answers_and_then_goes_on_without(
     assert "not verified since 2026-05-04 12:00: 127.0.0.1 answered with status 503." in finding.message
     assert len(house.calls) >= 1
     clock.advance(seconds=WAIT)
-    review.sweep_due_orders(container.production, now=clock.now())
+    review_service.sweep_due_orders(container.production, now=clock.now())
     with container.db.system_transaction() as tx:
         assert [row.status for row in item_rows(tx, order)] == ["Processing"]
         assert order_row(tx, order).status == "processing"

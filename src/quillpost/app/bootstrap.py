@@ -30,8 +30,7 @@ from quillpost.core.settings import Settings
 from quillpost.core.stored_files import FileStorage
 from quillpost.core.tokens import LinkSigner
 from quillpost.fulfillment import models as fulfillment_models
-from quillpost.fulfillment.checks import ReviewLimits
-from quillpost.fulfillment.models import ProductionContext
+from quillpost.fulfillment.models import ProductionContext, ReviewLimits
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.fulfillment.qr_scans.tasks import ScanCounter
 from quillpost.integrations.address_verification.http import build_http_verifier

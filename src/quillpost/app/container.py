@@ -13,12 +13,11 @@ from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.ports import Fetcher
 from quillpost.core.stored_files import FileStorage
-from quillpost.fulfillment.environments import Environment
-from quillpost.fulfillment.giftcard_stock import count_available_cards
-from quillpost.fulfillment.models import ProductionContext
+from quillpost.fulfillment.batches.giftcards import count_available_cards
+from quillpost.fulfillment.models import Environment, ProductionContext
+from quillpost.fulfillment.ports import CarrierInbox
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
-from quillpost.fulfillment.readiness import list_pause_warnings
-from quillpost.fulfillment.tracking.ports import CarrierInbox
+from quillpost.fulfillment.review.service import list_pause_warnings
 from quillpost.orders.service import OrderContext
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.verification.service import VerificationContext

@@ -13,11 +13,10 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.environments import Environment
-from quillpost.fulfillment.partners import partner_name
-from quillpost.fulfillment.ports import PrintPartner
-from quillpost.fulfillment.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
-from quillpost.fulfillment.tracking.ports import CarrierFeed
+from quillpost.fulfillment.batches.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
+from quillpost.fulfillment.models import Environment
+from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
+from quillpost.fulfillment.print_room.reports import partner_name
 from quillpost.integrations.carriers.folder import CombinedFeed, DropFolder, StoredInbox
 from quillpost.integrations.carriers.sandbox import MailSimulation, SandboxCarrier
 from quillpost.integrations.folders.address import build_folder

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from quillpost.core.settings import Settings
 from quillpost.core.tokens import SHORT_CODE_LENGTH
-from quillpost.fulfillment.environments import ReadinessGap
+from quillpost.fulfillment.models import ReadinessGap
 from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.orders.designs import opt_out_text
 from quillpost.rendering.renderer import Renderer

@@ -10,8 +10,10 @@ from quillpost.app.container import Container, Limits
 from quillpost.core.database import search
 from quillpost.core.jobs import Task
 from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
-from quillpost.fulfillment import batch_creation, production, review
 from quillpost.fulfillment import models as fulfillment_models
+from quillpost.fulfillment.batches import service as batch_service
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.notifications import digests
@@ -51,8 +53,8 @@ def build_tasks(container: Container) -> list[Task]:
         return with_current_time(partial(work, db, retention_days=container.retention_days[setting]))
 
     modes_that_need_credit = {mode for mode, environment in container.environments.items() if environment.needs_credit}
-    sweep = with_current_time(review.sweep_due_orders, production_context)
-    pool = with_current_time(batch_creation.pool_due_orders, production_context)
+    sweep = with_current_time(review_service.sweep_due_orders, production_context)
+    pool = with_current_time(batch_service.pool_due_orders, production_context)
     poll_tracking = with_current_time(tracking_service.poll_carriers, db, container.environments)
     close_tracking = with_current_time(tracking_tasks.close_items, db, container.environments)
     send_automations = partial(send_due, build_automation_context(container))
@@ -78,15 +80,15 @@ def build_tasks(container: Container) -> list[Task]:
         Task(fulfillment_models.POOL, pool),
         Task(
             fulfillment_models.COMPOSE,
-            with_current_time(production.compose_batch, production_context),
+            with_current_time(batch_tasks.compose_batch, production_context),
             queue=fulfillment_models.COMPOSE_QUEUE,
         ),
         Task(
             fulfillment_models.HAND_OVER,
-            with_current_time(production.hand_over_batch, production_context),
+            with_current_time(batch_tasks.hand_over_batch, production_context),
             queue=fulfillment_models.HAND_OVER_QUEUE,
         ),
-        Task(fulfillment_models.POLL_PRINTER, with_current_time(production.poll_printer, production_context)),
+        Task(fulfillment_models.POLL_PRINTER, with_current_time(batch_tasks.poll_printer, production_context)),
         Task(tracking_service.POLL_TASK, poll_tracking),
         Task(tracking_tasks.CLOSE_TASK, close_tracking),
         Task(replay.REPLAY_TASK, with_current_time(replay.continue_replay, db)),
@@ -112,7 +114,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("imports.resume", partial(import_retention.resume_imports, import_context), cron="* * * * *"),
         Task("fulfillment.sweep_due_orders_periodic", sweep, cron="* * * * *"),
         Task("fulfillment.pool_due_orders_periodic", pool, cron="* * * * *"),
-        Task("fulfillment.resume_batches", partial(production.resume_batches, production_context), cron="* * * * *"),
+        Task("fulfillment.resume_batches", partial(batch_tasks.resume_batches, production_context), cron="* * * * *"),
         Task("tracking.poll_carriers_periodic", poll_tracking, cron="* * * * *"),
         Task("tracking.close_items_periodic", close_tracking, cron="11 * * * *"),
         Task("webhooks.resume_replays", partial(replay.resume_replays, db), cron="* * * * *"),

@@ -22,7 +22,7 @@ from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.orders import OrderItem
 from quillpost.client.send import PieceName, PieceSend
 from quillpost.core.errors import NotReady
-from quillpost.fulfillment.rules import SECRET_FILES_NOTE
+from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE
 from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 
 POLL_SECONDS = 2.0

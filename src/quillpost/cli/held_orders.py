@@ -16,9 +16,9 @@ from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
-from quillpost.fulfillment import review
-from quillpost.fulfillment.environments import Environment
-from quillpost.fulfillment.review import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
+from quillpost.fulfillment.models import Environment
+from quillpost.fulfillment.review import service as review_service
+from quillpost.fulfillment.review.service import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
 from quillpost.orders.items import read_order
 from quillpost.web.rendering import pluralize
 
@@ -59,7 +59,7 @@ def release(
     with open_container() as (_, container), container.db.system_transaction() as tx:
         environment = _find_environment(tx, container, order)
         now = container.clock()
-        review.release_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
+        review_service.release_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
         record_for_operators(tx, "order.released", about=_audit_details(order, environment, clean_reason), now=now)
     typer.echo(f"Order {order} is released.")
 
@@ -74,7 +74,7 @@ def refuse(
     with open_container() as (_, container), container.db.system_transaction() as tx:
         environment = _find_environment(tx, container, order)
         now = container.clock()
-        review.refuse_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
+        review_service.refuse_order(tx, environment, order, operator_id=None, reason=clean_reason, now=now)
         record_for_operators(tx, "order.refused", about=_audit_details(order, environment, clean_reason), now=now)
     typer.echo(f"Order {order} is refused.")
 

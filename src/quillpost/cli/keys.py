@@ -18,7 +18,7 @@ from quillpost.core.database.encrypted_columns import wait_for_writers
 from quillpost.core.encryption import LEGACY_KEY_ID
 from quillpost.core.errors import NotReady, Refused
 from quillpost.core.key_files import KeyFile
-from quillpost.fulfillment.files import BatchFileStorage
+from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.privacy.key_rotation import ENCRYPTED_TABLES, count_all_by_key, reencrypt_all
 
 keys = typer.Typer(help="The keys that seal secrets.", no_args_is_help=True)

@@ -14,11 +14,11 @@ from quillpost.accounts.audit.service import record_for_operators
 from quillpost.cli.container import open_container
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, NotReady, Refused, Unavailable
-from quillpost.fulfillment.files import BatchFileStorage
-from quillpost.fulfillment.print_room.downloads import read_files_for_download
+from quillpost.fulfillment.batches.files import BatchFileStorage
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.batches.rules import batch_reference, download_name, parse_batch_reference
 from quillpost.fulfillment.print_room.queries import find_batch, list_files
-from quillpost.fulfillment.queries import ProductionBatch
-from quillpost.fulfillment.rules import batch_reference, download_name, parse_batch_reference
+from quillpost.fulfillment.print_room.service import read_files_for_download
 
 ModeOption = Annotated[Literal["live", "test"], typer.Option(help="Real mail, or testing mode.")]
 BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="Its number, or its reference.")]

@@ -26,11 +26,13 @@ from quillpost.cli.print_files import (
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Refused, Unavailable
 from quillpost.core.paging import PageRequest
-from quillpost.fulfillment import production
-from quillpost.fulfillment.batch_creation import WaitingOrders, list_waiting_orders
-from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.batches import tasks as batch_tasks
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.batches.rules import batch_reference
+from quillpost.fulfillment.batches.service import WaitingOrders, list_waiting_orders
+from quillpost.fulfillment.batches.tickets import format_ranges
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.marks import BatchSelection, MarkResult, SpoiledItem
 from quillpost.fulfillment.print_room.queries import (
     BatchDetails,
     BatchQuery,
@@ -38,10 +40,8 @@ from quillpost.fulfillment.print_room.queries import (
     read_batch_details,
     read_statement,
 )
+from quillpost.fulfillment.print_room.reports import BatchSelection, MarkResult, SpoiledItem
 from quillpost.fulfillment.print_room.service import AuditCallback, CountAuditCallback, ReprintResult
-from quillpost.fulfillment.queries import ProductionBatch
-from quillpost.fulfillment.rules import batch_reference
-from quillpost.fulfillment.tickets import format_ranges
 
 TIME_FIELDS = (
     "created_at", "composed_at", "handed_at", "acknowledged_at", "printed_at", "mailed_at", "settled_at",
@@ -138,7 +138,7 @@ def mark(
         now = container.clock()
         marked_at = at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at
         record_audit = _audit_recorder("batch.marked", _audit_details(target_batch) | {"status": status}, now)
-        result = marks.mark_batch(
+        result = reports.mark_batch(
             container.db, target_batch.id, status, at=marked_at, spoiled=spoiled, write_audit=record_audit, now=now
         )
         if status == "spoiled":
@@ -163,7 +163,7 @@ def reprint(
     def reprint_batch(container: Container, target_batch: ProductionBatch) -> str:
         environment, now = container.environments[target_batch.mode], container.clock()
         record_audit = _audit_recorder("batch.reprinted", _audit_details(target_batch) | {"reason": reason}, now)
-        result = marks.reprint_selection(
+        result = reports.reprint_selection(
             container.db, environment, target_batch.id, selection, reason=reason, write_audit=record_audit, now=now
         )
         message = f"Printed again in {batch_reference(result.batch_id)}: {format_count(result.item_count, 'piece')}."
@@ -200,7 +200,7 @@ def remake(batch: BatchArgument) -> None:
 
     def remake_batch(container: Container, target_batch: ProductionBatch) -> str:
         try:
-            production.remake_files(container.production, target_batch.id)
+            batch_tasks.remake_files(container.production, target_batch.id)
         except Unavailable as error:
             raise Refused(f"{batch_reference(target_batch.id)} is left as it is. {error.message}") from None
         return f"The files of {batch_reference(target_batch.id)} are made again."

@@ -10,7 +10,7 @@ import typer
 
 from quillpost.cli.runtime import open_core_services
 from quillpost.core.errors import NotReady
-from quillpost.fulfillment.tracking.files import InvalidScanFile
+from quillpost.fulfillment.tracking.rules import InvalidScanFile
 from quillpost.fulfillment.tracking.service import ScanImportResult, import_scan_file
 from quillpost.orders.rules import ItemStatus
 

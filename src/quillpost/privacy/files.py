@@ -7,9 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.fulfillment.files import batch_file_key
+from quillpost.fulfillment.batches.files import batch_file_key
+from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE, batch_reference
 from quillpost.fulfillment.print_room.queries import STATEMENT_FILE
-from quillpost.fulfillment.rules import SECRET_FILES_NOTE, batch_reference
 
 SELECT_ORDER_FILES = sa.text(
     """

@@ -30,7 +30,7 @@ from quillpost.core.database.tables.users import people
 from quillpost.core.encryption import DecryptionFailed, read_key_id
 from quillpost.core.outbox import encryption_context
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment.files import BatchFileStorage, batch_file_key, list_all_secret_files
+from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key, list_all_secret_files
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards.issuance import card_context, claim_context, stock_context
 from quillpost.privacy import files as private_files

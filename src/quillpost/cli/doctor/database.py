@@ -26,10 +26,10 @@ from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.paging import PageRequest
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.partners import is_other_partner
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.fulfillment.print_room.queries import BatchQuery, list_batches
-from quillpost.fulfillment.queries import ProductionBatch
-from quillpost.fulfillment.rules import batch_reference
+from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.rules import OrderStatus
 

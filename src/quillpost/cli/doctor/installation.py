@@ -28,8 +28,7 @@ from quillpost.cli.doctor.operations import (
 from quillpost.cli.progress import DIRECT_OPENER
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.ports import PartnerDown
-from quillpost.fulfillment.tracking.ports import CarrierDown
+from quillpost.fulfillment.ports import CarrierDown, PartnerDown
 from quillpost.rendering.renderer import Renderer
 from quillpost.web.assets import missing_packages
 

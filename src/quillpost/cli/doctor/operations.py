@@ -22,7 +22,7 @@ from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.hosts import is_loopback_host
 from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
-from quillpost.fulfillment.files import BatchFileStorage, list_all_secret_files
+from quillpost.fulfillment.batches.files import BatchFileStorage, list_all_secret_files
 from quillpost.notifications.ports import NotifierDown
 from quillpost.orders.giftcards import brands, stock
 from quillpost.orders.giftcards.ports import IssuerDown

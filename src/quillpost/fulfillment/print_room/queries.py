@@ -16,9 +16,9 @@ from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.paging import Page, PageRequest, read_page
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.fulfillment.files import BatchFileStorage, batch_file_key
-from quillpost.fulfillment.queries import ProductionBatch, read_batch
-from quillpost.fulfillment.rules import batch_reference
+from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key
+from quillpost.fulfillment.batches.queries import ProductionBatch, read_batch
+from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 
 BEFORE_MAIL_STATUSES = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})

@@ -1,4 +1,4 @@
-"""What the print room says and asks: how far a batch is, what is spoiled, what is printed again."""
+"""Print room actions: progress, spoiled items, reprints, retries, rush."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.print_room import batches, order_verdicts
 from quillpost.core.errors import Conflict, Refused
 from quillpost.core.tokens import hide_secrets
-from quillpost.fulfillment import queries as fulfillment_queries
-from quillpost.fulfillment.environments import Environment
-from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POOL, enqueue_step
+from quillpost.fulfillment.batches import queries as fulfillment_queries
+from quillpost.fulfillment.batches.files import BatchFileStorage
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.batches.service import lock_serials
+from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POOL, Environment, enqueue_step
 from quillpost.fulfillment.ports import PrintProgress
-from quillpost.fulfillment.print_room.queries import find_printed_items
-from quillpost.fulfillment.queries import ProductionBatch
-from quillpost.fulfillment.serials import lock_serials
+from quillpost.fulfillment.print_room.queries import BatchFileInfo, find_printed_items, read_file
 from quillpost.orders.mailed_items import MailItemsStatement, RetrieveItemsStatement
 from quillpost.orders.status import MoveItemsStatement
 
@@ -364,3 +364,18 @@ def _mark_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: dat
     tx.execute(ADD_VOID_COUNT, {"batch": batch_id, "pieces": failed_count})
     log.info("batches.items_spoiled", batch=batch_id, items=failed_count)
     return failed_count
+
+
+def read_files_for_download(
+    db: Database,
+    storage: BatchFileStorage,
+    batch_id: int,
+    files: Sequence[BatchFileInfo],
+    *,
+    write_audit: AuditCallback,
+) -> dict[str, bytes]:
+    """The files in clear, by name. What cannot be read is handed to nobody, and then nothing is noted."""
+    contents = {file.name: read_file(storage, batch_id, file) for file in files}
+    with db.system_transaction() as tx:
+        write_audit(tx)
+    return contents

@@ -1,13 +1,9 @@
-"""Where scans are taken in: those of one moment are looked up and kept together, by one statement each.
-
-Whoever waits for an answer has it when that statement has been committed, so a scan that was answered is
-stored, whatever becomes of this process. A thread does all the asking; the requests only wait for it.
-"""
+"""Records QR scans: those of one moment are looked up and stored together."""
 
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from enum import Enum
@@ -24,10 +20,47 @@ from quillpost.core.errors import Unavailable
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.fulfillment.qr_scans import queries
 from quillpost.fulfillment.qr_scans.queries import NewScan, ScanConnection
-from quillpost.fulfillment.qr_scans.rate_limits import ScanRateLimit
 from quillpost.fulfillment.qr_scans.rules import CODE_PATTERN, VisitorKind
 
 log = structlog.get_logger(__name__)
+
+WINDOW_SECONDS = 60.0
+MAX_COUNTERS = 20_000
+
+
+class ScanRateLimit:
+    """For one thread. People and machines are counted apart: what machines do keeps nobody from counting."""
+
+    def __init__(self, max_per_minute: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._max_per_minute = max_per_minute
+        self._monotonic = monotonic
+        self._counts: dict[tuple[int, VisitorKind], int] = {}
+        self._window_ends = 0.0
+        self._is_logged = False
+
+    def admit(self, scans: Iterable[NewScan]) -> list[NewScan]:
+        """Those that are to be kept."""
+        if (now := self._monotonic()) >= self._window_ends:
+            self.reset()
+            self._window_ends, self._is_logged = now + WINDOW_SECONDS, False
+        admitted = []
+        for scan in scans:
+            key = scan.item_id, scan.kind
+            count = self._counts.get(key, 0)
+            if count < self._max_per_minute:
+                self._counts[key] = count + 1
+                admitted.append(scan)
+            elif not self._is_logged:
+                log.warning("qr_scans.rate_limited", item=scan.item_id, kind=scan.kind)
+                self._is_logged = True
+        while len(self._counts) > MAX_COUNTERS:
+            del self._counts[next(iter(self._counts))]
+        return admitted
+
+    def reset(self) -> None:
+        """Begin anew, as where those that were admitted could not be kept after all."""
+        self._counts.clear()
+
 
 MAX_BATCH_SIZE = 500
 MAX_QUEUE_LENGTH = 10_000

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from quillpost.fulfillment.tracking.fields import ScanColumns
-from quillpost.fulfillment.tracking.rows import MAX_ROW_LENGTH, BadScanRow, RawScanRow
+from quillpost.fulfillment.tracking.rules import MAX_ROW_LENGTH, BadScanRow, RawScanRow, ScanColumns
 
 MAX_PAIRS = 31
 EVENTS_KEY = "events"

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx, driver_connection
-from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.tracking.rules import PHASES, Scan, scan_digest
 from quillpost.orders.rules import ItemStatus
 

@@ -1,13 +1,36 @@
-"""What a carrier's scan means."""
+"""Reads a carrier's row, whatever its columns are called, as a scan, and what the scan means."""
 
 import hashlib
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta, timezone
 from importlib.resources import files
+from operator import itemgetter
 from typing import NamedTuple
 
 from quillpost.orders.rules import ItemStatus
+
+MAX_ROW_LENGTH = 65_536
+"""Characters. A scan has some hundreds."""
+
+
+class InvalidScanFile(Exception):
+    """Why a file holds no scans, as a sentence."""
+
+
+class BadScanRow(NamedTuple):
+    """A row that could not be read: its number in the file, counted from 1, and why."""
+
+    row: int
+    reason: str
+
+
+class RawScanRow(NamedTuple):
+    """What a row says by column, and the same as JSON."""
+
+    row: int
+    columns: Mapping[str, object]
+    raw: str
 
 
 class Scan(NamedTuple):
@@ -108,3 +131,227 @@ def scan_digest(scan: Scan) -> bytes:
     at = scan.at if scan.at.tzinfo is UTC else scan.at.astimezone(UTC)
     timestamp = at.isoformat(timespec="seconds")
     return hashlib.sha256(f"{scan.tracking}|{scan.phase}|{timestamp}".encode()).digest()
+
+
+TRACKING_COLUMNS = (
+    "imbtrackingcode",
+    "imb",
+    "intelligentmailbarcode",
+    "imbcode",
+    "trackingcode",
+    "tracking",
+    "barcode",
+)
+DATETIME_COLUMNS = ("scandatetime", "scandatetimestamp", "scantimestamp", "eventdatetime", "datetime", "timestamp")
+DATE_COLUMNS, TIME_COLUMNS = ("scandate", "eventdate", "date"), ("scantime", "eventtime", "time")
+PHASE_COLUMNS = ("mailphase", "scanmailphase", "mailphasedescription", "phase")
+OPERATION_COLUMNS = ("scaneventcode", "operationcode", "scanoperationcode", "opcode", "operation")
+REASON_COLUMNS = ("reason", "returnreason", "forwardreason", "reasondescription", "undeliverablereason")
+DESCRIPTION_COLUMNS = (
+    "handlingeventtype", "handlingeventtypedescription", "scaneventdescription", "scaneventcodedescription",
+    "eventdescription", "operationdescription", "description", "disposition", "action", *REASON_COLUMNS,
+)  # fmt: skip
+FACILITY_COLUMNS = ("scanfacilityname", "facilityname", "facility")
+CITY_COLUMNS = ("scanfacilitycity", "facilitycity", "city")
+STATE_COLUMNS = ("scanfacilitystate", "facilitystate", "state")
+ZIP_COLUMNS = ("scanfacilityzip", "scanfacilityzipcode", "facilityzip", "facilityzipcode", "zip")
+
+LEGACY_COLUMNS = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", "imbTrackingCode")
+"""The columns of a row without a header, as the postal service's older files have them."""
+
+NOT_LETTERS = re.compile(r"[^a-z]")
+BARCODE_SEPARATORS = re.compile(r"[\s\-'\"=]")
+BARCODE_LENGTHS = (20, 25, 29, 31)
+SERVICE_TYPES = {"040", "042", "240", "260", "261", "270", "271", "300", "301", "310", "311", "700", "702"}
+"""What follows the first two digits on usual mail; ours are 270, 271, 310 and 311."""
+
+MAX_LOST_ZEROS = 3
+"""Zeros in front that a barcode loses at most as a number: two digits, and one of the service type."""
+
+MIN_BARCODE_DIGITS = 20 - MAX_LOST_ZEROS
+US_DATETIME = re.compile(
+    r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d*)?)?\s*([AaPp][Mm])?)?\s*(\S*)"
+)
+UTC_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)")
+ZONE_HOURS = {"Z": 0, "UTC": 0, "GMT": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6,
+         "PST": -8, "PDT": -7, "AKST": -9, "AKDT": -8, "HST": -10}  # fmt: skip
+MIN_YEAR, MAX_YEAR = 2000, 2100
+MAX_LOCATION_LENGTH, MAX_REASON_LENGTH = 200, 200
+MAX_CACHED_MEANINGS = 10_000
+
+ScanRow = Mapping[str, object]
+
+
+class UnreadableScan(Exception):
+    """Why a row is no scan, as a sentence."""
+
+
+class ScanMeaning(NamedTuple):
+    """What a row says beside whose it is and when."""
+
+    phase: str
+    location: str | None
+    reason: str | None
+
+
+class ScanColumns:
+    """Where each thing is told in rows with these columns, the best place first."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        names_by_letters: dict[str, str] = {}
+        for name in names:
+            names_by_letters.setdefault(NOT_LETTERS.sub("", name.lower()), name)
+
+        def find_columns(aliases: Iterable[str]) -> tuple[str, ...]:
+            return tuple(names_by_letters[alias] for alias in aliases if alias in names_by_letters)
+
+        self.tracking_columns, self.datetime_columns = (find_columns(TRACKING_COLUMNS), find_columns(DATETIME_COLUMNS))
+        self.date_columns, self.time_columns = find_columns(DATE_COLUMNS), find_columns(TIME_COLUMNS)
+        self.phase_columns, self.operation_columns, self.description_columns = (
+            find_columns(PHASE_COLUMNS),
+            find_columns(OPERATION_COLUMNS),
+            find_columns(DESCRIPTION_COLUMNS),
+        )
+        self.reason_columns = find_columns(REASON_COLUMNS)
+        self.facility_columns, self.city_columns, self.state_columns, self.zip_columns = map(
+            find_columns, (FACILITY_COLUMNS, CITY_COLUMNS, STATE_COLUMNS, ZIP_COLUMNS)
+        )
+        # A million rows say few different things: each is thought about once.
+        meaning_columns = find_columns(
+            (
+                *PHASE_COLUMNS,
+                *OPERATION_COLUMNS,
+                *DESCRIPTION_COLUMNS,
+                *FACILITY_COLUMNS,
+                *CITY_COLUMNS,
+                *STATE_COLUMNS,
+                *ZIP_COLUMNS,
+            )
+        ) or ("",)
+        self._meaning_key = itemgetter(*meaning_columns) if meaning_columns != ("",) else lambda _: None
+        self._meanings: dict[object, ScanMeaning] = {}
+
+    @property
+    def has_scan_columns(self) -> bool:
+        return bool(self.tracking_columns and (self.datetime_columns or self.date_columns))
+
+    def read_meaning(self, row: ScanRow) -> ScanMeaning:
+        key = self._meaning_key(row)
+        meaning = self._meanings.get(key)
+        if meaning is None:
+            if len(self._meanings) >= MAX_CACHED_MEANINGS:
+                self._meanings.clear()
+            meaning = self._meanings[key] = self._parse_meaning(row)
+        return meaning
+
+    def _parse_meaning(self, row: ScanRow) -> ScanMeaning:
+        description = " ".join(filter(None, (_text_value(row, name) for name in self.description_columns)))
+        phase = parse_phase(
+            _first_value(row, self.phase_columns), _first_value(row, self.operation_columns), description
+        )
+        reason = choose_reason(phase, _first_value(row, self.reason_columns)[:MAX_REASON_LENGTH])
+        location_values = [
+            _first_value(row, names)
+            for names in (self.facility_columns, self.city_columns, self.state_columns, self.zip_columns)
+        ]
+        return ScanMeaning(phase, format_location(*location_values), reason)
+
+
+def parse_scan(row: ScanRow, columns: ScanColumns, raw: str) -> Scan:
+    """The scan that the row tells of, or `UnreadableScan`."""
+    tracking = parse_barcode(_first_value(row, columns.tracking_columns))
+    datetime_text = _first_value(row, columns.datetime_columns)
+    if not datetime_text and columns.date_columns:
+        datetime_text = f"{_first_value(row, columns.date_columns)} {_first_value(row, columns.time_columns)}".strip()
+    phase, location, reason = columns.read_meaning(row)
+    return Scan(tracking, phase, parse_datetime(datetime_text), raw, location, reason)
+
+
+def _first_value(row: ScanRow, names: tuple[str, ...]) -> str:
+    """The first of these columns that says anything."""
+    for name in names:
+        if value := _text_value(row, name):
+            return value
+    return ""
+
+
+def _text_value(row: ScanRow, name: str) -> str:
+    value = row.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def parse_barcode(text: str) -> str:
+    """The 20 digits of a piece's own; what may follow is where it goes."""
+    if not text:
+        raise UnreadableScan("it has no barcode")
+    digits = text if text.isdigit() else BARCODE_SEPARATORS.sub("", text)
+    padded = _restore_zeros(digits) if digits.isascii() and digits.isdigit() else None
+    if padded is None:
+        raise UnreadableScan("its barcode is not 20 or 31 digits")
+    return padded[:20]
+
+
+def _restore_zeros(digits: str) -> str | None:
+    """The barcode with the zeros in front that it loses where somebody takes it for a number.
+
+    29 digits may be a whole one or what is left of 31: the service type tells.
+    """
+    length = len(digits)
+    candidates = [
+        digits.zfill(full_length) for full_length in BARCODE_LENGTHS if 0 < full_length - length <= MAX_LOST_ZEROS
+    ]
+    if digits[0] == "0":  # none was lost
+        candidates = []
+    for candidate in candidates:
+        if candidate[:2] == "00" and candidate[2:5] in SERVICE_TYPES:
+            return candidate
+    if length in BARCODE_LENGTHS:
+        return digits
+    # Of a type that we do not know, no more than the first two digits.
+    return next((candidate for candidate in candidates if len(candidate) - length < MAX_LOST_ZEROS), None)
+
+
+def parse_datetime(text: str) -> datetime:
+    """When it was. A time without a zone is taken as UTC: the carrier does not say whose it is."""
+    if not text:
+        raise UnreadableScan("it has no time")
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        parsed = _parse_us_datetime(text)
+    if not MIN_YEAR <= parsed.year <= MAX_YEAR:
+        raise UnreadableScan(f"its time is not between {MIN_YEAR} and {MAX_YEAR}")
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
+
+
+def _parse_us_datetime(text: str) -> datetime:
+    parts = US_DATETIME.fullmatch(text)
+    if parts is None:
+        raise UnreadableScan("its time cannot be read: write 2026-05-04T12:00:00Z or 05/04/2026 12:00:00")
+    month, day, year, hour, minute, second = (int(part or 0) for part in parts.groups()[:6])
+    meridiem = (parts[7] or "").lower()
+    try:
+        if meridiem and not 1 <= hour <= 12:
+            raise ValueError
+        hour = hour % 12 + (12 if meridiem == "pm" else 0) if meridiem else hour
+        return datetime(year, month, day, hour, minute, second, tzinfo=_parse_zone(parts[8].upper()))
+    except ValueError:
+        raise UnreadableScan("its time does not exist") from None
+
+
+def _parse_zone(text: str) -> timezone:
+    if offset := UTC_OFFSET.fullmatch(text):
+        sign = -1 if offset[1] == "-" else 1
+        return timezone(sign * timedelta(hours=int(offset[2]), minutes=int(offset[3])))
+    if text and text not in ZONE_HOURS:
+        raise UnreadableScan(f"its time is in a zone that nobody knows: {text[:10]}")
+    return timezone(timedelta(hours=ZONE_HOURS.get(text, 0)))
+
+
+def format_location(facility: str, city: str, state: str, zip_code: str) -> str | None:
+    """Where it was, as a person reads it: `Austin P&DC, Austin, TX 78710`."""
+    city_name = city.title() if city.isupper() else city
+    region = f"{state.upper()} {zip_code}".strip()
+    if region == zip_code and zip_code and not (facility or city_name):
+        return f"ZIP {zip_code}"[:MAX_LOCATION_LENGTH]
+    return ", ".join(filter(None, (facility, city_name, region)))[:MAX_LOCATION_LENGTH] or None

@@ -16,11 +16,11 @@ import structlog
 from quillpost.core import jobs
 from quillpost.core.database import Database
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import Environment
+from quillpost.fulfillment.ports import CarrierDown, CarrierFeed, ScanFileForbidden, ScanFileTooLarge
 from quillpost.fulfillment.tracking import queries, tasks
-from quillpost.fulfillment.tracking.files import BadScanRow, InvalidScanFile, read_scans
-from quillpost.fulfillment.tracking.ports import CarrierDown, CarrierFeed, ScanFileForbidden, ScanFileTooLarge
-from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.fulfillment.tracking.files import read_scans
+from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile, Scan
 from quillpost.orders.mailed_items import MailItemsStatement
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.status import MoveItemsStatement

@@ -9,7 +9,7 @@ import structlog
 
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
-from quillpost.fulfillment.environments import Environment
+from quillpost.fulfillment.models import Environment
 from quillpost.orders.status import EndReroutedStatement, MoveItemsStatement
 
 log = structlog.get_logger(__name__)

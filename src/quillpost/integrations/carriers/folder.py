@@ -12,7 +12,7 @@ from itertools import islice
 import structlog
 
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.fulfillment.tracking.ports import (
+from quillpost.fulfillment.ports import (
     CarrierDown,
     CarrierFeed,
     CarrierReport,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from quillpost.core.ports import FileStore
-from quillpost.fulfillment.tracking.ports import CarrierReport, RefusedScanFile
+from quillpost.fulfillment.ports import CarrierReport, RefusedScanFile
 
 PRINTER_FAILURE_NAME = "test printer failure"
 

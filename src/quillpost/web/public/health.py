@@ -13,7 +13,7 @@ from quillpost.core.database.engine import DatabaseMonitor
 from quillpost.core.database.schema import read_schema_state
 from quillpost.core.errors import Unauthenticated, Unavailable
 from quillpost.core.metrics import REGISTRY
-from quillpost.fulfillment.readiness import find_service_gaps
+from quillpost.fulfillment.review.service import find_service_gaps
 from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services
 

@@ -22,9 +22,15 @@ from quillpost.client import signatures
 from quillpost.core import jobs
 from quillpost.core.body_limits import BodyLimits, check_unknown_keys
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Throttled, Unauthenticated
-from quillpost.fulfillment.partners import PartnerReport, ReportedSpoiledItem, record_partner_report
-from quillpost.fulfillment.print_room.marks import MAX_REPRINTED_ITEMS, PrinterStatus
-from quillpost.fulfillment.tracking.files import BadScanRow, InvalidScanFile, read_scans_from_bytes
+from quillpost.fulfillment.print_room.reports import (
+    MAX_REPRINTED_ITEMS,
+    PartnerReport,
+    PrinterStatus,
+    ReportedSpoiledItem,
+    record_partner_report,
+)
+from quillpost.fulfillment.tracking.files import read_scans_from_bytes
+from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile
 from quillpost.fulfillment.tracking.service import POLL_TASK
 from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.bodies import STOP_AT_ERROR_LIMIT, Body, Id, Text, validate_body

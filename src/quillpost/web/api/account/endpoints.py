@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Response
 from quillpost.accounts.models import Caller
 from quillpost.accounts.queries import read_account_usage
 from quillpost.accounts.service import read_sender
-from quillpost.fulfillment.readiness import NO_RETURN_ADDRESS_GAP, find_service_gaps
+from quillpost.fulfillment.review.service import NO_RETURN_ADDRESS_GAP, find_service_gaps
 from quillpost.web.api.account.schemas import AccountShape, Pong
 from quillpost.web.api.dependencies import RequestTransaction, get_caller, require_scope
 from quillpost.web.api.errors import error_responses

@@ -11,7 +11,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment.proofs import draw_proof
+from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import cancel, items
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service

@@ -10,7 +10,7 @@ from fastapi import Request
 from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.app.container import Container
 from quillpost.core.clock import format_iso, format_time
-from quillpost.fulfillment.readiness import reasons_for_sender
+from quillpost.fulfillment.review.service import reasons_for_sender
 from quillpost.orders.models import GiftcardChoice, Item, Order
 from quillpost.orders.products import format_type
 from quillpost.orders.queries import HistoryStep

@@ -10,10 +10,11 @@ from pydantic import WithJsonSchema
 
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment.files import BatchFileStorage
-from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.batches.files import BatchFileStorage
+from quillpost.fulfillment.batches.queries import ProductionBatch
+from quillpost.fulfillment.batches.rules import batch_reference, download_name
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
-from quillpost.fulfillment.print_room.downloads import read_files_for_download
 from quillpost.fulfillment.print_room.queries import (
     BATCH_STATUSES,
     BatchDetails,
@@ -25,8 +26,7 @@ from quillpost.fulfillment.print_room.queries import (
     read_batch_details,
     read_statement,
 )
-from quillpost.fulfillment.queries import ProductionBatch
-from quillpost.fulfillment.rules import batch_reference, download_name
+from quillpost.fulfillment.print_room.service import read_files_for_download
 from quillpost.web.api.dependencies import (
     OperatorCanRead,
     OperatorCanWrite,
@@ -123,7 +123,7 @@ def mark_print_batch(
     """What the printer, or whoever stands at the press, knows. Said twice it changes nothing; what is mailed
     was printed. 409 before the batch was handed to the printer; 422 for a spoiled piece that the carrier has
     seen, or that was reprinted since, which is marked in its new batch."""
-    marks.mark_batch(
+    reports.mark_batch(
         container.db,
         parse_path_id(batch_id),
         body.status,
@@ -156,7 +156,7 @@ def reprint_pieces(
     """By `positions`, by a range `from` and `to`, or by `item_ids`: a new batch of these pieces, each under a
     new barcode. Those printed before are void, which the new batch's ticket says. `left_out` names those that
     cannot be printed again, and why; 409 where none of them can."""
-    reprint = marks.reprint_selection(
+    reprint = reports.reprint_selection(
         container.db,
         container.environments[caller.mode],
         parse_path_id(batch_id),

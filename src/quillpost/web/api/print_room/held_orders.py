@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, ConfigDict, Field
 
 from quillpost.core.clock import format_iso
-from quillpost.fulfillment import review
-from quillpost.fulfillment.review import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
+from quillpost.fulfillment.review import service as review_service
+from quillpost.fulfillment.review.service import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
 from quillpost.web.api.bodies import NOT_BLANK, Body, Text, strip_or_none
 from quillpost.web.api.dependencies import (
     OperatorCanRead,
@@ -83,7 +83,7 @@ def release_order(
     409 unless it is paused, and while anything is missing that live mail needs.
     """
     reason = (body.reason if body else None) or ""
-    order = review.release_order(
+    order = review_service.release_order(
         tx,
         container.environments[caller.mode],
         parse_path_id(order_id),
@@ -112,7 +112,7 @@ def refuse_order(
 ) -> Response:
     """For operators, while it is paused or under review: its pieces fail with the reason, and the sender has
     the money back."""
-    order = review.refuse_order(
+    order = review_service.refuse_order(
         tx,
         container.environments[caller.mode],
         parse_path_id(order_id),

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field
 
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment.print_room.marks import MAX_REPRINTED_ITEMS, BatchSelection, SpoiledItem
-from quillpost.fulfillment.review import MAX_REASON_LENGTH
+from quillpost.fulfillment.print_room.reports import MAX_REPRINTED_ITEMS, BatchSelection, SpoiledItem
+from quillpost.fulfillment.review.service import MAX_REASON_LENGTH
 from quillpost.web.api.bodies import (
     DIGITS,
     STOP_AT_ERROR_LIMIT,

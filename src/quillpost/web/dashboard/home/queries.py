@@ -24,7 +24,7 @@ from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.core.paging import Sorting, tenant_conditions
-from quillpost.fulfillment.readiness import find_service_gaps, reasons_for_sender
+from quillpost.fulfillment.review.service import find_service_gaps, reasons_for_sender
 from quillpost.orders.automations.rules import has_recovered
 from quillpost.orders.rules import OrderStatus
 from quillpost.web.rendering import format_cents, pluralize

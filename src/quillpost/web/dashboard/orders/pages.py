@@ -13,8 +13,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.database import Tx
-from quillpost.fulfillment.proofs import draw_proof
-from quillpost.fulfillment.readiness import find_service_gaps, format_pause_warnings, reasons_for_sender
+from quillpost.fulfillment.batches.proofs import draw_proof
+from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, reasons_for_sender
 from quillpost.orders import items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order

@@ -8,11 +8,11 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid
-from quillpost.fulfillment.print_room import marks
+from quillpost.fulfillment.batches.queries import ProductionBatch, read_batch
+from quillpost.fulfillment.batches.rules import batch_reference
+from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import PrintedItem, find_printed_items
-from quillpost.fulfillment.queries import ProductionBatch, read_batch
-from quillpost.fulfillment.rules import batch_reference
 from quillpost.web import csrf
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.requests import Mark, Reprint
@@ -158,7 +158,7 @@ def _retry_batch(
 
 
 def _apply_mark(user: SignedInUser, container: Container, batch: ProductionBatch, body: Mark) -> None:
-    marks.mark_batch(
+    reports.mark_batch(
         container.db,
         batch.id,
         body.status,
@@ -275,7 +275,7 @@ def _create_reprint(
         )
         write_audit_entry(tx, user, container, "batch.reprinted", audit_details(batch) | {"reason": body.reason})
 
-    new_batch = marks.reprint_selection(
+    new_batch = reports.reprint_selection(
         container.db,
         container.environments[user.mode],
         batch.id,

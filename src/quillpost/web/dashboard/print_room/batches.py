@@ -8,9 +8,10 @@ from fastapi import APIRouter, Request, Response
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import NotFound
-from quillpost.fulfillment.files import BatchFileStorage
-from quillpost.fulfillment.partners import is_other_partner
-from quillpost.fulfillment.print_room.downloads import read_files_for_download
+from quillpost.fulfillment.batches.files import BatchFileStorage
+from quillpost.fulfillment.batches.rules import batch_reference, download_name, parse_batch_reference
+from quillpost.fulfillment.batches.tasks import build_batch_ticket
+from quillpost.fulfillment.batches.tickets import TICKET_JSON, TICKET_XJDF, TicketFile, build_ticket_files
 from quillpost.fulfillment.print_room.queries import (
     BEFORE_MAIL_STATUSES,
     BatchDetails,
@@ -22,9 +23,8 @@ from quillpost.fulfillment.print_room.queries import (
     list_files,
     read_batch_details,
 )
-from quillpost.fulfillment.production import build_batch_ticket
-from quillpost.fulfillment.rules import batch_reference, download_name, parse_batch_reference
-from quillpost.fulfillment.tickets import TICKET_JSON, TICKET_XJDF, TicketFile, build_ticket_files
+from quillpost.fulfillment.print_room.reports import is_other_partner
+from quillpost.fulfillment.print_room.service import read_files_for_download
 from quillpost.orders.rules import ItemStatus
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.cookies import get_zone

@@ -11,7 +11,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.print_room import batches
 from quillpost.core.errors import NotFound
 from quillpost.core.jobs import StoppedJob
-from quillpost.fulfillment.rules import batch_reference
+from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.health import MAX_BACKLOG, list_failing_webhooks
 from quillpost.notifications.webhooks.queries import read_webhook

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quillpost.core.errors import Invalid
-from quillpost.fulfillment.print_room.marks import MAX_REPRINTED_ITEMS
+from quillpost.fulfillment.print_room.reports import MAX_REPRINTED_ITEMS
 
 CLASS_LABELS: Final[Mapping[str, str]] = {"first": "First class", "standard": "Standard"}
 STATUS_LABELS: Final[Mapping[str, str]] = {

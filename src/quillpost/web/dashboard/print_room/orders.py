@@ -8,9 +8,9 @@ from fastapi import APIRouter, Request, Response
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, NotFound
-from quillpost.fulfillment import review
-from quillpost.fulfillment.proofs import draw_proof
-from quillpost.fulfillment.review import list_paused_orders
+from quillpost.fulfillment.batches.proofs import draw_proof
+from quillpost.fulfillment.review import service as review_service
+from quillpost.fulfillment.review.service import list_paused_orders
 from quillpost.orders.items import read_order
 from quillpost.orders.models import Order
 from quillpost.web.api.dependencies import parse_path_id
@@ -53,7 +53,7 @@ RELEASE_DECISION = HoldDecision(
     ],
     ReasonField("Why it may be printed all the same", "For operators alone. You may leave it empty."),
     Release,
-    review.release_order,
+    review_service.release_order,
     is_harmless=True,
 )
 REFUSE_DECISION = HoldDecision(
@@ -70,7 +70,7 @@ REFUSE_DECISION = HoldDecision(
         is_required=True,
     ),
     Refusal,
-    review.refuse_order,
+    review_service.refuse_order,
 )
 
 

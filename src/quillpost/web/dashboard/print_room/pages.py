@@ -14,12 +14,12 @@ from quillpost.core import jobs
 from quillpost.core.clock import format_time_ago
 from quillpost.core.database import Tx
 from quillpost.core.errors import Forbidden, Invalid, Refused
-from quillpost.fulfillment.batch_creation import read_pooling_backlog
+from quillpost.fulfillment.batches.rules import next_cutoff
+from quillpost.fulfillment.batches.service import read_pooling_backlog
+from quillpost.fulfillment.ports import CarrierDown, RefusedScanFile
 from quillpost.fulfillment.print_room import counts
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.counts import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
-from quillpost.fulfillment.rules import next_cutoff
-from quillpost.fulfillment.tracking.ports import CarrierDown, RefusedScanFile
 from quillpost.fulfillment.tracking.queries import CarrierActivity, read_carrier_activity
 from quillpost.notifications.webhooks.health import count_failing_webhooks
 from quillpost.web.api.print_room.requests import Rush

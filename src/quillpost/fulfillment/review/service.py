@@ -1,33 +1,116 @@
-"""The end of the review: due orders become batches or are paused, and operators decide."""
+"""The end of the review: due orders are processed or paused, and operators decide."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Self
 
 import sqlalchemy as sa
 
+from quillpost.accounts.billing.rules import EVERYWHERE_ELSE
+from quillpost.accounts.models import Caller
+from quillpost.accounts.service import build_tenant
 from quillpost.core import events, jobs
-from quillpost.core.database import Tx
+from quillpost.core.clock import Clock
+from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import accounts, facts, orders
 from quillpost.core.database.tables.print_room import order_verdicts
 from quillpost.core.errors import Conflict, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page, PageRequest, select_page_ids
-from quillpost.fulfillment import checks, giftcard_stock, queries
-from quillpost.fulfillment.batch_creation import pool_due_orders
-from quillpost.fulfillment.environments import Environment
-from quillpost.fulfillment.giftcard_stock import CardStock
-from quillpost.fulfillment.models import POOL, ProductionContext
-from quillpost.fulfillment.readiness import find_price_gaps
-from quillpost.fulfillment.rules import UNDELIVERABLE_NAME, next_cutoff
+from quillpost.fulfillment.batches import giftcards
+from quillpost.fulfillment.batches import queries as batch_queries
+from quillpost.fulfillment.batches.giftcards import CardStock
+from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME, next_cutoff
+from quillpost.fulfillment.batches.service import pool_due_orders
+from quillpost.fulfillment.models import POOL, Environment, ProductionContext, ReadinessGap
+from quillpost.fulfillment.review import checks
 from quillpost.orders import cancel
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 from quillpost.orders.items import change_status, read_order
 from quillpost.orders.models import Order
+from quillpost.orders.products import DISPLAY_TYPES
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.status import StatusChange, advance_orders, change_item_statuses
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.tasks import VERIFY_TASK
+
+# Where a price for every other country is in force, no piece needs to be looked at.
+FIND_PRICE_GAPS = sa.text(
+    f"""
+    with open as (
+        select id, type, size, mail_class from orders o
+         where id = any(:orders) and not exists (
+               select 1 from prices p
+                where (p.type, p.size, p.mail_class) = (o.type, coalesce(o.size, ''), o.mail_class)
+                  and p.country = '{EVERYWHERE_ELSE}' and p.valid_from <= :on)),
+    destinations as (
+        select distinct o.id, o.type, o.size, o.mail_class, i.country
+          from open o join items i on i.order_id = o.id
+         where i.status = 'Processing')
+    select id, type, size, mail_class, country from destinations d
+     where not exists (
+           select 1 from prices p
+            where (p.type, p.size, p.mail_class) = (d.type, coalesce(d.size, ''), d.mail_class)
+              and p.country = d.country and p.valid_from <= :on)
+     order by id, country
+    """
+)
+
+
+HAS_PRICES = sa.text("select exists (select from prices where valid_from <= :on)")
+NO_PRICES_GAP = ReadinessGap(
+    "prices", "No price is in force: set prices at /print-room/prices.", "No prices are in force."
+)
+NO_RETURN_ADDRESS_GAP = ReadinessGap(
+    "return_address",
+    "The account has no return address: set one, or give one with each send.",
+    "Your account has no return address. Add one, or give one with each order.",
+)
+PAUSE_WARNING = "Live mail isn't ready yet, so this order will be paused when its review ends."
+
+
+def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[ReadinessGap]:
+    """What keeps every order of a live world from paper that day; a simulated one lacks nothing."""
+    if environment.mode != "live":
+        return []
+    missing = list(environment.readiness_gaps)
+    if environment.gaps and not missing:
+        missing = [ReadinessGap("settings", " ".join(environment.gaps), "The service is not set up for live mail.")]
+    return missing if tx.execute(HAS_PRICES, {"on": on}).scalar_one() else [*missing, NO_PRICES_GAP]
+
+
+def list_pause_warnings(
+    db: Database, environments: Mapping[str, Environment], clock: Clock, caller: Caller
+) -> list[str]:
+    """What a sender is told whose live order could not be mailed as the service is set up now."""
+    if caller.is_testing:
+        return []
+    with db.transaction(build_tenant(caller)) as tx:
+        gaps = find_service_gaps(tx, environments[caller.mode], on=clock().date())
+    return format_pause_warnings(gaps)
+
+
+def format_pause_warnings(gaps: Sequence[ReadinessGap]) -> list[str]:
+    """What a sender is told whose order will wait for these."""
+    return [" ".join([PAUSE_WARNING, *(gap.for_sender for gap in gaps)])] if gaps else []
+
+
+def reasons_for_sender(reasons: Sequence[str], environment: Environment) -> list[str]:
+    """Why an order is held, with what only the service can mend in words for whoever sent it."""
+    sender_texts = {gap.for_operator: gap.for_sender for gap in environment.readiness_gaps}
+    return [sender_texts.get(reason, reason) for reason in reasons]
+
+
+def find_price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[str]]:
+    """By order, a sentence for each destination that no price is in force for that day."""
+    gaps: dict[int, list[str]] = {}
+    for row in tx.execute(FIND_PRICE_GAPS, {"orders": list(order_ids), "on": on}):
+        product_label = DISPLAY_TYPES.get((row.type, row.size), row.type)
+        gaps.setdefault(row.id, []).append(
+            f"No price is in force for {product_label} by {row.mail_class} class to {row.country}."
+        )
+    return gaps
+
 
 ORDERS_PER_TRANSACTION = 1_000
 NEXT_SWEEP_WITHIN = timedelta(minutes=2)
@@ -39,16 +122,16 @@ def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
     """Take every order whose review has ended, and pool what may be. Several sweeps share the work."""
     verification_since = None if production.verification_timeout is None else now - production.verification_timeout
     while True:
-        stock = giftcard_stock.read_card_stock(production, now=now)
+        stock = giftcards.read_card_stock(production, now=now)
         with production.db.system_transaction() as tx:
-            order_ids_by_mode = queries.claim_due_orders(
+            order_ids_by_mode = batch_queries.claim_due_orders(
                 tx, now=now, limit=ORDERS_PER_TRANSACTION, verification_since=verification_since
             )
             for mode, order_ids in order_ids_by_mode.items():
                 _end_reviews(tx, production, production.environments[mode], order_ids, stock, now=now)
             if sum(map(len, order_ids_by_mode.values())) < ORDERS_PER_TRANSACTION:
                 _schedule_next_sweep(tx, now=now)
-                if queries.has_orders_awaiting_verification(tx, now=now, verification_since=verification_since):
+                if batch_queries.has_orders_awaiting_verification(tx, now=now, verification_since=verification_since):
                     jobs.enqueue_unique(tx, VERIFY_TASK, at=now)
                 break
     pool_due_orders(production, now=now)
@@ -56,7 +139,7 @@ def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
 
 def _schedule_next_sweep(tx: Tx, *, now: datetime) -> None:
     """Book the next sweep where one is needed soon: a clock that runs ahead woke us too early."""
-    due_at = queries.find_next_due(tx, now=now, until=now + NEXT_SWEEP_WITHIN)
+    due_at = batch_queries.find_next_due(tx, now=now, until=now + NEXT_SWEEP_WITHIN)
     if due_at is not None:
         jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
 
@@ -87,7 +170,7 @@ def _reasons_to_hold(
     """What the automatic checks found, and what is missing before anything may reach paper."""
     reasons = {order_id: list(environment.gaps) for order_id in order_ids if environment.gaps}
     sources = [checks.find_review_reasons(tx, production.renderer, order_ids, production.review_limits)]
-    sources.append(giftcard_stock.find_stock_reasons(tx, stock, order_ids))
+    sources.append(giftcards.find_stock_reasons(tx, stock, order_ids))
     if environment.mode == "live":
         sources.append(find_price_gaps(tx, order_ids, on=now.date()))
     for source in sources:
@@ -124,10 +207,10 @@ def start_processing(
 
 def _fail_unmailable_items(tx: Tx, environment: Environment, order_ids: Sequence[int], *, now: datetime) -> None:
     """Whom nobody may mail any more, and in testing mode those whose name asks for it."""
-    reasons = queries.find_undeliverable_items(tx, order_ids)
-    reasons |= dict.fromkeys(queries.find_suppressed_items(tx, order_ids), SUPPRESSED)
+    reasons = batch_queries.find_undeliverable_items(tx, order_ids)
+    reasons |= dict.fromkeys(batch_queries.find_suppressed_items(tx, order_ids), SUPPRESSED)
     if environment.mode == "test":
-        reserved = queries.find_reserved_items(tx, order_ids, UNDELIVERABLE_NAME)
+        reserved = batch_queries.find_reserved_items(tx, order_ids, UNDELIVERABLE_NAME)
         reasons |= dict.fromkeys(reserved, "Undeliverable address")
     change_item_statuses(
         tx, [StatusChange(item_id, ItemStatus.FAILED, reason=reason) for item_id, reason in reasons.items()], now=now

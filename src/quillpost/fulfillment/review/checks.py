@@ -5,14 +5,14 @@ nothing of it would reach paper.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 
 import sqlalchemy as sa
 import structlog
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import orders
-from quillpost.fulfillment.rules import UNDELIVERABLE_NAME
+from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
+from quillpost.fulfillment.models import ReviewLimits
 from quillpost.orders import designs
 from quillpost.orders.materialization import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
 from quillpost.orders.models import Order
@@ -26,24 +26,6 @@ log = structlog.get_logger(__name__)
 
 UNDELIVERABLE_REASON = "Undeliverable address"
 """Why a piece fails whose address nobody can deliver to."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewLimits:
-    """Up to where an order goes on by itself; each is a setting."""
-
-    min_dpi: int = 75
-    min_contrast: float = 1.7
-    max_unfilled_percent: int = 50
-    max_undeliverable_percent: int = 50
-
-    def is_resolution_too_low(self, dpi: int | None) -> bool:
-        """Whether an order waits whose softest picture prints so; None, they are all sharp."""
-        return dpi is not None and dpi < self.min_dpi
-
-    def is_contrast_too_low(self, contrast: float | None) -> bool:
-        """The same of one whose handwriting stands out so little; None, it is easy to read."""
-        return contrast is not None and contrast < self.min_contrast
 
 
 def find_review_reasons(

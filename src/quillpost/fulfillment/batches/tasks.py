@@ -10,26 +10,33 @@ from quillpost.core.database import Tx
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing
-from quillpost.fulfillment import queries, rules
-from quillpost.fulfillment.batch_files import (
+from quillpost.fulfillment.batches import queries, rules
+from quillpost.fulfillment.batches.files import (
     BatchContents,
+    BatchFileStorage,
     draw_batch_files,
     fail_undrawable_items,
+    find_secret_names,
     read_batch_contents,
     redraw_batch_files,
 )
-from quillpost.fulfillment.files import BatchFileStorage, find_secret_names
-from quillpost.fulfillment.giftcards import (
+from quillpost.fulfillment.batches.giftcards import (
     clear_ended_holds,
     find_unreadable_claims,
     issue_cards,
     split_unreadable_items,
 )
+from quillpost.fulfillment.batches.tickets import (
+    JobTicket,
+    TicketFile,
+    build_job_ticket,
+    build_ticket_files,
+    ticket_to_dict,
+)
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POLL_PRINTER, ProductionContext, enqueue_step
-from quillpost.fulfillment.partners import is_other_partner
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
+from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.fulfillment.print_room.service import record_printer_progress
-from quillpost.fulfillment.tickets import JobTicket, TicketFile, build_job_ticket, build_ticket_files, ticket_to_dict
 from quillpost.orders.giftcards.ports import IssuerDown
 from quillpost.orders.items import change_status
 from quillpost.orders.rules import OrderStatus

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from quillpost.core.errors import Refused
 from quillpost.core.ports import FileMissing
+from quillpost.fulfillment.batches.queries import read_barcodes, read_file_keys
 from quillpost.fulfillment.models import ProductionContext
-from quillpost.fulfillment.queries import read_barcodes, read_file_keys
 from quillpost.orders import designs as order_designs
 from quillpost.orders.items import read_order
 from quillpost.orders.models import Item, Order

@@ -1,0 +1,1 @@
+"""Batches of items: created, composed, handed to a print partner."""

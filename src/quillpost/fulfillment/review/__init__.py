@@ -1,0 +1,1 @@
+"""The review of orders before they are processed."""
