@@ -13,7 +13,7 @@ from direct import TestClient
 from quillpost.accounts import service
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
-from quillpost.client.audience import InlineRecipient
+from quillpost.client.recipients import InlineRecipient
 from quillpost.core.database.engine import Tx
 from quillpost.core.database.tables.base import accounts, metadata, sub_accounts
 from quillpost.fulfillment.review.service import PAUSE_WARNING

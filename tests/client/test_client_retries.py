@@ -19,11 +19,11 @@ from quillpost.client import (
     Unavailable,
     Unreachable,
     ValidationFailed,
-    retries,
+    transport,
 )
 from quillpost.client.clients import RETRIES
 from quillpost.client.errors import retry_after
-from quillpost.client.retries import FIRST_PAUSE, LONGEST_PAUSE, Attempts, Patience, backoff
+from quillpost.client.transport import FIRST_PAUSE, LONGEST_PAUSE, Attempts, Patience, backoff
 
 PONG = says(200)
 
@@ -161,7 +161,7 @@ def test_pauses_grow_and_are_left_to_chance() -> None:
 
 def test_a_server_that_starts_again_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is there to say for how long: half of the longest pauses, as chance has it, is a minute."""
-    monkeypatch.setattr(retries, "backoff", lambda retry: min(LONGEST_PAUSE, FIRST_PAUSE * 2**retry) / 2)
+    monkeypatch.setattr(transport, "backoff", lambda retry: min(LONGEST_PAUSE, FIRST_PAUSE * 2**retry) / 2)
     now = [0.0]
     attempts = Attempts(Patience(timeout=30, retries=RETRIES, deadline=120), clock=lambda: now[0])
     refused = httpx2.ConnectError("Refused.", request=httpx2.Request("GET", "http://127.0.0.1/"))

@@ -17,8 +17,7 @@ from quillpost.client.errors import (
     WrongSignature,
 )
 from quillpost.client.events import Event, verify_webhook
-from quillpost.client.paging import AsyncPages, Pages
-from quillpost.client.responses import ResponseArray, ResponseInfo, ResponseObject, about
+from quillpost.client.responses import AsyncPages, Pages, ResponseArray, ResponseInfo, ResponseObject, about
 
 __all__ = [
     "AsyncPages",

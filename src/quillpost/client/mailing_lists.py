@@ -1,12 +1,48 @@
-"""Saved mailing lists."""
+"""Saved mailing lists, and searches for the addresses around one."""
 
 from datetime import datetime
-from typing import TypedDict, Unpack
+from typing import NotRequired, TypedDict, Unpack
 
-from quillpost.client.audience import MailingList, Recipient
-from quillpost.client.radius import RadiusBought, RadiusCall, RadiusCount
+from quillpost.client.recipients import MailingList, Recipient
 from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.responses import Message
+
+
+class RadiusSearch(TypedDict):
+    """The nearest to an address, for five cents each."""
+
+    address: str
+    record_count: NotRequired[int]
+    distance_miles: NotRequired[float]
+    postal_code: NotRequired[str]
+    record_types: NotRequired[str]
+    include_condos: NotRequired[bool]
+    include_businesses: NotRequired[bool]
+    use_property_owner: NotRequired[bool]
+    include_search_address: NotRequired[bool]
+    exclude_already_mailed: NotRequired[bool]
+    mailed_within_days: NotRequired[int]
+
+
+class RadiusCall(RadiusSearch):
+    mailing_list_id: NotRequired[Id]
+    sub_account_id: NotRequired[Id]
+    description: NotRequired[str]
+    name: NotRequired[str]
+
+
+class RadiusCount(TypedDict):
+    message: str
+    count: int
+    leads_fee: int
+
+
+class RadiusBought(TypedDict):
+    message: str
+    mailing_list_id: int
+    count: int
+    leads_fee: int
+    failure: bool
 
 
 class Deduplicated(TypedDict):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, TypedDict, Unpack
 
-from quillpost.client.audience import InlineRecipient, MailedRecipient
+from quillpost.client.recipients import InlineRecipient, MailedRecipient
 from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
 from quillpost.client.send import Sent
 

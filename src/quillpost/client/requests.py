@@ -10,7 +10,7 @@ from functools import wraps
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, overload
 
-from quillpost.client.paging import AsyncPages, Pages
+from quillpost.client.responses import AsyncPages, Pages
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
-from quillpost.client.audience import InlineRecipient
-from quillpost.client.radius import RadiusSearch
+from quillpost.client.mailing_lists import RadiusSearch
+from quillpost.client.recipients import InlineRecipient
 from quillpost.client.requests import Id, Kind, Request, Resource, operation
 
 PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecard", "giftcard", "magnacard"]

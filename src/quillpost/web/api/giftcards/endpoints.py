@@ -27,11 +27,11 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.giftcards import schemas
-from quillpost.web.api.image_templates.schemas import NOT_NULL
 from quillpost.web.api.orders.responses import base_url, brand_image_url
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.templates.schemas import NOT_NULL
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Gift cards"])

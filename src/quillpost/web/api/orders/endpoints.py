@@ -32,7 +32,6 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders import schemas
-from quillpost.web.api.orders.filters import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
 from quillpost.web.api.orders.responses import (
     serialize_order,
     serialize_order_details,
@@ -40,6 +39,7 @@ from quillpost.web.api.orders.responses import (
     serialize_tracking,
 )
 from quillpost.web.api.orders.schemas import OrderRead
+from quillpost.web.api.orders.search import METADATA_PARAMETER, OrderFilterQuery, TimeQuery, parse_end_time, parse_time
 from quillpost.web.api.responses import json_response, page_response, without_length
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.endpoints import CanSend

@@ -1,14 +1,12 @@
 """Orders that are held, and an operator's verdict on each: it goes on, or it ends."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from pydantic import AfterValidator, ConfigDict, Field
 
 from quillpost.core.clock import format_iso
 from quillpost.fulfillment.review import service as review_service
-from quillpost.fulfillment.review.service import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
-from quillpost.web.api.bodies import NOT_BLANK, Body, Text, strip_or_none
+from quillpost.fulfillment.review.service import PausedOrder, list_paused_orders
 from quillpost.web.api.dependencies import (
     OperatorCanRead,
     OperatorCanWrite,
@@ -21,35 +19,12 @@ from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.endpoints import OrderId
 from quillpost.web.api.orders.responses import serialize_order_details
 from quillpost.web.api.orders.schemas import OrderRead
-from quillpost.web.api.print_room.schemas import HeldPage
+from quillpost.web.api.print_room.schemas import HeldPage, Refusal, Release
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
-
-
-def _require_reason(text: str) -> str:
-    if not text.strip():
-        raise ValueError("Give a reason: the sender reads it.")
-    return text.strip()
-
-
-Reason = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_reason)]
-
-
-class Release(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "The sender likes it soft."}]})
-
-    reason: Annotated[Text | None, AfterValidator(strip_or_none)] = Field(
-        None, max_length=MAX_REASON_LENGTH, description="Why it may be printed all the same; kept for operators."
-    )
-
-
-class Refusal(Body):
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "The picture is not yours to print."}]})
-
-    reason: Reason = Field(max_length=MAX_REASON_LENGTH, description="Why it is not printed; the sender reads it.")
 
 
 @router.get(

@@ -1,9 +1,30 @@
-"""Production batches and held orders as the API description shows them."""
+"""Bodies and responses of the print room."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field
 
+from quillpost.core.errors import Invalid
+from quillpost.fulfillment.print_room.reports import MAX_REPRINTED_ITEMS, BatchSelection, SpoiledItem
+from quillpost.fulfillment.review.service import MAX_REASON_LENGTH
+from quillpost.web.api.bodies import (
+    DIGITS,
+    INTEGER,
+    NON_EMPTY_ARRAY,
+    NOT_BLANK,
+    STOP_AT_ERROR_LIMIT,
+    Body,
+    Id,
+    OptionalFlag,
+    Text,
+    all_of,
+    any_of,
+    find_ignored_in_rows,
+    requires_fields,
+    strip_or_none,
+)
 from quillpost.web.api.orders.schemas import Links, Meta, Money, Timestamp, page_example
 
 BATCH_EXAMPLE: dict[str, Any] = {
@@ -227,3 +248,130 @@ class Pooled(BaseModel):
 
     message: str
     orders: int = Field(description="How many orders need not wait for the cut-off any more.")
+
+
+MAX_ORDERS = 1_000
+
+Position = Annotated[int, Field(ge=1, le=1_000_000), DIGITS]
+
+
+def _require_reason(text: str) -> str:
+    if not text.strip():
+        raise ValueError("Give a reason: the sender reads it.")
+    return text.strip()
+
+
+Reason = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_reason)]
+
+
+class Release(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "The sender likes it soft."}]})
+
+    reason: Annotated[Text | None, AfterValidator(strip_or_none)] = Field(
+        None, max_length=MAX_REASON_LENGTH, description="Why it may be printed all the same; kept for operators."
+    )
+
+
+class Refusal(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"reason": "The picture is not yours to print."}]})
+
+    reason: Reason = Field(max_length=MAX_REASON_LENGTH, description="Why it is not printed; the sender reads it.")
+
+
+class SpoiledPiece(Body):
+    """Either its place in the batch, from 1, or the id of its item."""
+
+    position: Position | None = None
+    item_id: Id | None = None
+    reason: Annotated[Text | None, AfterValidator(strip_or_none)] = Field(None, max_length=MAX_REASON_LENGTH)
+
+
+class Mark(Body):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"status": "printed", "at": "2026-05-05T08:30:00Z", "spoiled": [{"position": 17, "reason": "Torn"}]}
+            ]
+        }
+    )
+
+    status: Literal["acknowledged", "printed", "mailed", "spoiled"] = Field(
+        description="How far it is; spoiled: nothing but that these pieces are."
+    )
+    at: Text | None = Field(
+        None, max_length=64, description="When, ISO 8601; now if not said.", examples=["2026-05-05T08:30:00Z"]
+    )
+    spoiled: Annotated[list[SpoiledPiece], Field(max_length=MAX_REPRINTED_ITEMS), STOP_AT_ERROR_LIMIT] | None = Field(
+        None, description="Pieces that cannot be used: they fail, and are not billed."
+    )
+
+    @classmethod
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_in_rows(payload, "spoiled", _spoiled_field_names)
+
+    def parse_time(self) -> datetime | None:
+        if not self.at:
+            return None
+        try:
+            at = datetime.fromisoformat(self.at)
+        except ValueError:
+            message = "Write an ISO 8601 date and time, such as 2026-05-05T08:30:00Z."
+            raise Invalid({"at": [message]}) from None
+        return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+    def spoiled_items(self) -> list[SpoiledItem]:
+        return [SpoiledItem(item.position, item.item_id, item.reason) for item in self.spoiled or ()]
+
+
+def _spoiled_field_names(_: Mapping[str, Any]) -> set[str]:
+    return set(SpoiledPiece.model_fields)
+
+
+class Reprint(Body):
+    """Which pieces, in one of three ways, and why."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"from": 120, "to": 180, "reason": "The sheets were cut askew."}],
+            **all_of(
+                any_of(
+                    [
+                        requires_fields(positions=NON_EMPTY_ARRAY),
+                        requires_fields(item_ids=NON_EMPTY_ARRAY),
+                        requires_fields(**{"from": INTEGER, "to": INTEGER}),
+                    ]
+                )
+            ),
+        }
+    )
+
+    positions: Annotated[list[Position], Field(max_length=MAX_REPRINTED_ITEMS), STOP_AT_ERROR_LIMIT] | None = Field(
+        None, description="These, by their places in the batch, from 1."
+    )
+    from_: Position | None = Field(None, validation_alias=AliasChoices("from"), description="From this place on.")
+    to: Position | None = Field(None, description="Up to this place.")
+    item_ids: Annotated[list[Id], Field(max_length=MAX_REPRINTED_ITEMS), STOP_AT_ERROR_LIMIT] | None = Field(
+        None, description="These, by their items."
+    )
+    reason: Reason = Field(max_length=MAX_REASON_LENGTH, description="Why; kept in the log.")
+
+    def selected_items(self) -> BatchSelection:
+        return BatchSelection(
+            positions=self.positions or (), first=self.from_, last=self.to, item_ids=self.item_ids or ()
+        )
+
+
+class Retry(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"anew": True}]})
+
+    anew: OptionalFlag = Field(
+        False, description="True: the partner to whom it was offered does not have it; it goes to the present one."
+    )
+
+
+class Rush(Body):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"order_ids": [1001]}]})
+
+    order_ids: Annotated[list[Id], Field(min_length=1, max_length=MAX_ORDERS), STOP_AT_ERROR_LIMIT] = Field(
+        description="Which orders."
+    )

@@ -4,24 +4,28 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
-from quillpost.core.database import Tx
+from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page
+from quillpost.privacy.erasure import COUNTED_TABLES, erase_subject
+from quillpost.privacy.models import parse_subject
 from quillpost.recipients import queries as recipient_queries
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import find_lists, read_list, read_lists
 from quillpost.recipients.queries import Recipient
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
 from quillpost.recipients.service import RecipientRejection
-from quillpost.web.api.bodies import QueryText, strip_or_none
+from quillpost.web.api.bodies import Body, QueryText, require_one_text, strip_or_none
 from quillpost.web.api.dependencies import (
     IdQuery,
     RecipientPageQuery,
+    RequestAuditWriter,
     RequestTransaction,
     SearchQuery,
     SubAccountFilter,
@@ -32,13 +36,14 @@ from quillpost.web.api.dependencies import (
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.idempotency import HOLDS_SECRET_HEADER
 from quillpost.web.api.mailing_lists.endpoints import JsonObject, ListId, create_recipient_serializer
-from quillpost.web.api.orders.filters import TimeQuery, parse_time
 from quillpost.web.api.orders.schemas import Message
+from quillpost.web.api.orders.search import TimeQuery, parse_time
 from quillpost.web.api.recipients import schemas
 from quillpost.web.api.recipients.schemas import (
     ChangedRecipient,
     ManyRecipients,
     NewRecipient,
+    OptionalLine,
     WhomToFind,
     WhomToRemove,
     get_person_fields,
@@ -46,6 +51,7 @@ from quillpost.web.api.recipients.schemas import (
 )
 from quillpost.web.api.responses import json_response, numbered_page_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.send.schemas import STATE_DESCRIPTION, STATE_NAMES, ZIP_DESCRIPTION, ZIP_NAMES
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
@@ -296,3 +302,61 @@ def look_up_recipient(body: WhomToFind, tx: RequestTransaction, container: Servi
     """Whoever was added last, where several lists have them."""
     recipient = recipient_queries.read_newest_recipient(tx, body.email.strip())
     return json_response(_serialize_recipient(tx, container, recipient), headers=SECRET_HEADERS)
+
+
+ERASED_EXAMPLE: dict[str, Any] = {
+    "message": "success",
+    "erased": {**dict.fromkeys(COUNTED_TABLES, 0), "recipients": 2, "items": 5, "deliveries": 9, "files": 4},
+    "waiting": 1,
+}
+
+
+class Erased(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [ERASED_EXAMPLE]})
+
+    message: str
+    erased: dict[str, int] = Field(description="How many rows told of the person, by what they are.")
+    waiting: int = Field(description="Pieces that a printer has: they name the person until they are mailed.")
+
+
+CanErase = Annotated[Caller, Depends(require_scope("lists:write"))]
+
+
+class WhomToErase(Body):
+    """A door, whole on one line or in parts, an e-mail, or both: whoever has one of them is meant."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"address": "12 Main St, Austin, TX 78701", "email": "jane@example.com"}],
+            **require_one_text("address", "email"),
+        }
+    )
+
+    address: OptionalLine = Field(
+        None, description="Whole on one line, or the street beside its parts; everyone at that door is meant."
+    )
+    address2: OptionalLine = Field(None, description="Unit.")
+    city: OptionalLine = Field(None, description="City.")
+    province: OptionalLine = Field(None, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION)
+    postal_code: OptionalLine = Field(None, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION)
+    country: OptionalLine = Field(None, description="Two letters; US when missing.")
+    email: OptionalLine = Field(None, description="E-mail address, in any case; whoever has it is meant too.")
+
+
+@router.post(
+    "/recipients/erase", response_model=Erased, responses=error_responses(*BODY_ERRORS), summary="Erase a person"
+)
+def erase_person(body: WhomToErase, caller: CanErase, container: Services, audit: RequestAuditWriter) -> Response:
+    """For good: from lists, pieces, what was told of them, sends that wait, and files; with a live token in
+    both modes, with a test token in testing mode and on the lists, which both modes share. Counts,
+    totals and money stay. A piece that is not printed yet fails and is not billed; one that a printer has
+    keeps its recipient until it is in the mail, and `waiting` counts these. Whom a suppression list barred
+    stays barred. Previews and the files of finished imports may show anybody: all of them go, whoever is
+    asked for, so `files` and `imports` tell nothing of whether somebody is known."""
+    person = parse_subject({name: value for name, value in body.provided_fields().items() if isinstance(value, str)})
+    with container.db.system_transaction() as tx:
+        # A live token erases the person in testing too; a test token touches nothing that was really mailed.
+        tenant = Tenant(caller.account_id, caller.sub_account_id, "test" if caller.is_testing else None)
+        erasure = erase_subject(tx, container.encryptor, tenant, person, now=container.clock())
+        audit.record(tx, "person.erased", {})  # whom, nobody is to know any more
+    return json_response({"message": "success", "erased": dict(erasure.erased), "waiting": erasure.waiting})

@@ -17,12 +17,19 @@ from pydantic import (
 )
 
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
-from quillpost.web.api.bodies import Body, Id, QueryText, Text, drop_shadowed_nulls, find_ignored_in_rows
+from quillpost.web.api.bodies import (
+    Body,
+    Id,
+    QueryText,
+    Text,
+    drop_shadowed_nulls,
+    find_ignored_in_rows,
+    require_one_text,
+)
 from quillpost.web.api.errors import to_invalid
 from quillpost.web.api.mailing_lists.schemas import EXAMPLE as LIST_EXAMPLE
 from quillpost.web.api.mailing_lists.schemas import MailingListShape
 from quillpost.web.api.orders.schemas import Links, Meta, Timestamp, page_example
-from quillpost.web.api.requirements import require_one_text
 from quillpost.web.api.send.schemas import (
     RECIPIENT_FIELDS,
     STATE_DESCRIPTION,
@@ -35,6 +42,7 @@ from quillpost.web.api.send.schemas import (
 )
 
 Day = Annotated[str, Field(description="ISO 8601.", examples=["1980-02-29"])]
+OptionalLine = Annotated[Text, Field(max_length=MAX_FIELD_LENGTH)] | None
 CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
 
 RESPONSE_EXAMPLE: dict[str, Any] = {
@@ -217,36 +225,28 @@ REQUEST_EXAMPLE: dict[str, Any] = {
 class PersonFields(Body):
     """The fields of a person."""
 
-    name: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Whom to write to.")
-    company: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="The company, below the name.")
-    address: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, description="Street and number, or the whole address on one line."
-    )
-    address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
-    city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
-    province: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION
-    )
-    postal_code: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION
-    )
-    country: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Two letters; US when missing.")
-    dob: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="YYYY-MM-DD or MM/DD/YYYY.")
-    anniversary: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, description="Any day of each year: YYYY-MM-DD or MM/DD/YYYY."
-    )
-    email: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="E-mail address.")
-    phone: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Phone.")
-    custom1: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM1% shows it.")
-    custom2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM2% shows it.")
-    custom3: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM3% shows it.")
-    custom4: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM4% shows it.")
-    custom5: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM5% shows it.")
-    custom6: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM6% shows it.")
-    custom7: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM7% shows it.")
-    custom8: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM8% shows it.")
-    custom9: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM9% shows it.")
-    custom10: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Yours; %CUSTOM10% shows it.")
+    name: OptionalLine = Field(None, description="Whom to write to.")
+    company: OptionalLine = Field(None, description="The company, below the name.")
+    address: OptionalLine = Field(None, description="Street and number, or the whole address on one line.")
+    address2: OptionalLine = Field(None, description="Unit.")
+    city: OptionalLine = Field(None, description="City.")
+    province: OptionalLine = Field(None, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION)
+    postal_code: OptionalLine = Field(None, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION)
+    country: OptionalLine = Field(None, description="Two letters; US when missing.")
+    dob: OptionalLine = Field(None, description="YYYY-MM-DD or MM/DD/YYYY.")
+    anniversary: OptionalLine = Field(None, description="Any day of each year: YYYY-MM-DD or MM/DD/YYYY.")
+    email: OptionalLine = Field(None, description="E-mail address.")
+    phone: OptionalLine = Field(None, description="Phone.")
+    custom1: OptionalLine = Field(None, description="Yours; %CUSTOM1% shows it.")
+    custom2: OptionalLine = Field(None, description="Yours; %CUSTOM2% shows it.")
+    custom3: OptionalLine = Field(None, description="Yours; %CUSTOM3% shows it.")
+    custom4: OptionalLine = Field(None, description="Yours; %CUSTOM4% shows it.")
+    custom5: OptionalLine = Field(None, description="Yours; %CUSTOM5% shows it.")
+    custom6: OptionalLine = Field(None, description="Yours; %CUSTOM6% shows it.")
+    custom7: OptionalLine = Field(None, description="Yours; %CUSTOM7% shows it.")
+    custom8: OptionalLine = Field(None, description="Yours; %CUSTOM8% shows it.")
+    custom9: OptionalLine = Field(None, description="Yours; %CUSTOM9% shows it.")
+    custom10: OptionalLine = Field(None, description="Yours; %CUSTOM10% shows it.")
 
     def person_fields(self) -> dict[str, str | None]:
         """What was said of the person."""
@@ -374,21 +374,15 @@ class WhomToRemove(Body):
     )
 
     mailing_list_id: Id = Field(validation_alias=LIST_NAMES, description="The list to be taken off.")
-    address: Text | None = Field(
-        None,
-        max_length=MAX_FIELD_LENGTH,
-        description="Whole on one line or beside its parts; a street alone if only one on the list has it.",
+    address: OptionalLine = Field(
+        None, description="Whole on one line or beside its parts; a street alone if only one on the list has it."
     )
-    address2: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Unit.")
-    city: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="City.")
-    province: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION
-    )
-    postal_code: Text | None = Field(
-        None, max_length=MAX_FIELD_LENGTH, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION
-    )
-    country: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="Two letters; US when missing.")
-    email: Text | None = Field(None, max_length=MAX_FIELD_LENGTH, description="E-mail address, in any case.")
+    address2: OptionalLine = Field(None, description="Unit.")
+    city: OptionalLine = Field(None, description="City.")
+    province: OptionalLine = Field(None, validation_alias=STATE_NAMES, description=STATE_DESCRIPTION)
+    postal_code: OptionalLine = Field(None, validation_alias=ZIP_NAMES, description=ZIP_DESCRIPTION)
+    country: OptionalLine = Field(None, description="Two letters; US when missing.")
+    email: OptionalLine = Field(None, description="E-mail address, in any case.")
 
     def address_fields(self) -> dict[str, str | None]:
         return {name: value for name, value in self.provided_fields().items() if name in RECIPIENT_FIELDS}

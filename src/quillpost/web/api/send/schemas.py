@@ -13,22 +13,25 @@ from pydantic.config import JsonDict
 from typing_extensions import TypedDict
 
 from quillpost.recipients.rules import EMAIL_PATTERN, MAX_FIELD_LENGTH
-from quillpost.web.api.bodies import STOP_AT_ERROR_LIMIT, Text, drop_shadowed_nulls, find_ignored_in_rows
-from quillpost.web.api.orders.schemas import Money, PlainTimestamp
-from quillpost.web.api.requirements import (
+from quillpost.web.api.bodies import (
     BLANK_OR_NULL,
     EMPTY_OR_NULL,
     INTEGER,
     NON_BLANK_TEXT,
     NON_EMPTY_ARRAY,
     NULL,
+    STOP_AT_ERROR_LIMIT,
     URL_TEXT,
     Json,
+    Text,
     allows_only,
     any_of,
+    drop_shadowed_nulls,
+    find_ignored_in_rows,
     merge_objects,
     requires_fields,
 )
+from quillpost.web.api.orders.schemas import Money, PlainTimestamp
 from quillpost.web.api.sub_accounts.schemas import SubAccountShape
 
 SEND_EXAMPLE: JsonDict = {

@@ -17,7 +17,7 @@ from pydantic import (
 from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.rendering.models import parse_color
-from quillpost.web.api.bodies import ABOVE_MAX_ID, INTEGER, NOT_BLANK, Body, Text, strip_or_none
+from quillpost.web.api.bodies import ABOVE_MAX_ID, INTEGRAL, NOT_BLANK, Body, Text, strip_or_none
 from quillpost.web.api.orders.schemas import PlainTimestamp
 
 EXAMPLE: dict[str, Any] = {
@@ -133,7 +133,7 @@ Title = Annotated[Text, Field(json_schema_extra={"pattern": NOT_BLANK}), AfterVa
 OptionalText = Annotated[Text | None, AfterValidator(strip_or_none)]
 SettingValue = Annotated[
     bool
-    | Annotated[int, Field(gt=-ABOVE_MAX_ID, lt=ABOVE_MAX_ID), INTEGER]
+    | Annotated[int, Field(gt=-ABOVE_MAX_ID, lt=ABOVE_MAX_ID), INTEGRAL]
     | Annotated[Text, Field(max_length=MAX_LENGTH)]
     | None,
     WrapValidator(_validate_setting),

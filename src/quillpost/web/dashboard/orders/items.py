@@ -29,7 +29,7 @@ from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.web import rendering
 from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.dependencies import AuditWriter, UnitOfWork, parse_path_id
-from quillpost.web.api.giftcards.invalidation import MAX_REASON_LENGTH, prepare_reissue, void_card
+from quillpost.web.api.orders.items import MAX_REASON_LENGTH, prepare_reissue, void_card
 from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, render_form_page
 from quillpost.web.dashboard.lists_common import parse_page

@@ -15,7 +15,7 @@ from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import PrintedItem, find_printed_items
 from quillpost.web import csrf
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.api.print_room.requests import Mark, Reprint
+from quillpost.web.api.print_room.schemas import Mark, Reprint
 from quillpost.web.csrf import DuplicateSubmission, use_one_time_key
 from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body, render_confirmation
 from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page

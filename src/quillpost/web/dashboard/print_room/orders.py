@@ -14,7 +14,7 @@ from quillpost.fulfillment.review.service import list_paused_orders
 from quillpost.orders.items import read_order
 from quillpost.orders.models import Order
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.api.print_room.held_orders import Refusal, Release
+from quillpost.web.api.print_room.schemas import Refusal, Release
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, ReasonField, read_body, render_confirmation
 from quillpost.web.dashboard.labels import TYPE_NAMES
 from quillpost.web.dashboard.lists_common import parse_page

@@ -6,8 +6,7 @@ from typing import Any, Final, get_args
 from quillpost.core.errors import Invalid
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import MessageTemplate
-from quillpost.web.api.image_templates.schemas import ImageType
-from quillpost.web.api.message_templates.schemas import MAX_CONTENT_LENGTH, MessageType
+from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH, ImageType, MessageType
 from quillpost.web.dashboard.labels import TYPE_NAMES, ink_fields, read_ink
 from quillpost.web.forms import INVALID_CHOICE, Form
 

@@ -22,14 +22,14 @@ from quillpost.rendering.samples import sample_version
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web import csrf
 from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
-from quillpost.web.api.image_templates.endpoints import (
+from quillpost.web.api.templates.images import (
     ImageTemplateChanges,
     NewImageTemplate,
     save_changed_image_template,
     save_new_image_template,
 )
-from quillpost.web.api.message_templates.endpoints import save_changed_message_template, save_new_message_template
-from quillpost.web.api.message_templates.schemas import MessageTemplateChanges, NewMessageTemplate
+from quillpost.web.api.templates.messages import save_changed_message_template, save_new_message_template
+from quillpost.web.api.templates.schemas import MessageTemplateChanges, NewMessageTemplate
 from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, read_body, render_confirmation, render_form_page
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES

@@ -32,8 +32,8 @@ from quillpost.rendering.layout.products import ProductLayout
 from quillpost.rendering.models import Addressee, Copy, Design, parse_color
 from quillpost.rendering.renderer import Renderer
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.api.message_templates.endpoints import check_draft
-from quillpost.web.api.message_templates.schemas import NewMessageTemplate
+from quillpost.web.api.templates.messages import check_draft
+from quillpost.web.api.templates.schemas import NewMessageTemplate
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.templates.forms import read_template_fields, to_form_errors

@@ -1,27 +1,99 @@
-"""Bodies and responses of message templates."""
+"""Bodies and responses of image and message templates."""
 
 from collections.abc import Set
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-from quillpost.orders.templates.rules import CARD_TYPES, GIFTCARD_TYPES, LETTER_TYPES
-from quillpost.web.api.bodies import Body, Flag, Id, Text, WholeNumber
+from quillpost.orders.templates.rules import CARD_TYPES, GIFTCARD_TYPES, LETTER_TYPES, MAX_URL_LENGTH
+from quillpost.web.api.bodies import (
+    INTEGER,
+    NON_BLANK_TEXT,
+    NOT_BLANK,
+    URL_TEXT,
+    Body,
+    Flag,
+    Id,
+    Text,
+    WholeNumber,
+    any_of,
+    requires_fields,
+)
 from quillpost.web.api.giftcards.schemas import (
     LEGACY_AMOUNT_FIELD,
     LegacyAmount,
     SavedAmount,
     find_ignored_legacy_amount,
 )
-from quillpost.web.api.image_templates.schemas import NOT_NULL, Name, OptionalText, OptionalUrl
-from quillpost.web.api.orders.schemas import Links, Meta, Money, Timestamp, page_example
-from quillpost.web.api.requirements import INTEGER, NON_BLANK_TEXT, URL_TEXT, any_of, requires_fields
+from quillpost.web.api.orders.schemas import Links, Meta, Money, PlainTimestamp, Timestamp, page_example
 from quillpost.web.api.send.schemas import NotificationAddresses
+
+ImageType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
+
+IMAGE_EXAMPLE: dict[str, Any] = {
+    "id": 7,
+    "user_id": 1,
+    "sub_account_id": None,
+    "type": "postcard",
+    "name": "Spring sale",
+    "image": "https://mail.example.com/files/pD0xv2",
+    "design_tool_id": None,
+    "created_at": "2026-05-01 09:30:00",
+    "updated_at": "2026-05-01 09:30:00",
+}
+
+
+class ImageTemplateShape(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [IMAGE_EXAMPLE]})
+
+    id: int
+    user_id: int
+    sub_account_id: int | None
+    type: ImageType
+    name: str
+    image: str = Field(description="The picture; whoever has this URL may look.")
+    design_tool_id: str | None = Field(description="Its identifier in a design tool of yours.")
+    created_at: PlainTimestamp
+    updated_at: PlainTimestamp
+
+
+class ImageTemplatePage(BaseModel):
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/image-templates", IMAGE_EXAMPLE)]})
+
+    data: list[ImageTemplateShape]
+    links: Links
+    meta: Meta
+
+
+def _require_not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("This cannot be blank.")
+    return text
+
+
+def _require_not_null(value: object) -> object:
+    if value is None:
+        raise ValueError("This cannot be null.")
+    return value
+
+
+def blank_to_none(text: str | None) -> str | None:
+    return text if text and text.strip() else None
+
+
+NOT_NULL = BeforeValidator(_require_not_null)
+"""For a field of an update that may be left out, and not be emptied."""
+Name = Annotated[
+    Text, Field(max_length=255, json_schema_extra={"pattern": NOT_BLANK}), AfterValidator(_require_not_blank)
+]
+OptionalText = Annotated[Annotated[Text, Field(max_length=255)] | None, AfterValidator(blank_to_none)]
+OptionalUrl = Annotated[Annotated[Text, Field(max_length=MAX_URL_LENGTH)] | None, AfterValidator(blank_to_none)]
+
 
 MessageType = Literal["postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard"]
 FontSize = Literal["auto", "large", "medium", "small"]
 
-EXAMPLE: dict[str, Any] = {
+MESSAGE_EXAMPLE: dict[str, Any] = {
     "id": 12,
     "user_id": 1,
     "sub_account_id": None,
@@ -51,7 +123,7 @@ class MessageTemplateShape(BaseModel):
     """How it is written is always said: what is not set is what a send does then. Elsewhere null is not set.
     `pdf_only_url` is given, and not shown: `skip_creative_generation` tells of it."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+    model_config = ConfigDict(json_schema_extra={"examples": [MESSAGE_EXAMPLE]})
 
     id: int
     user_id: int
@@ -78,7 +150,7 @@ class MessageTemplateShape(BaseModel):
 
 
 class MessageTemplatePage(BaseModel):
-    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/message-templates", EXAMPLE)]})
+    model_config = ConfigDict(json_schema_extra={"examples": [page_example("/message-templates", MESSAGE_EXAMPLE)]})
 
     data: list[MessageTemplateShape]
     links: Links

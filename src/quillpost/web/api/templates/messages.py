@@ -1,9 +1,10 @@
-"""Saved messages, with how they are written."""
+"""Saved messages, and the handwriting styles they use."""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
@@ -17,6 +18,7 @@ from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, find_unused_fields, validate_template
 from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
 from quillpost.rendering.models import parse_color
+from quillpost.rendering.samples import sample_version
 from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
@@ -27,13 +29,13 @@ from quillpost.web.api.dependencies import (
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.giftcards.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
-from quillpost.web.api.message_templates import schemas
-from quillpost.web.api.message_templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
-from quillpost.web.api.orders.filters import TemplateTypesQuery
 from quillpost.web.api.orders.responses import base_url, brand_image_url
 from quillpost.web.api.orders.schemas import Message
+from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import IGNORED_HEADER, build_warning_header, json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
+from quillpost.web.api.templates import schemas
+from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
@@ -220,3 +222,63 @@ def delete_message_template(template_id: TemplateId, caller: CanWrite, container
     with container.db.transaction(Tenant(caller.account_id, caller.sub_account_id)) as tx:
         template_service.delete_message_template(tx, parse_path_id(template_id))
     return json_response({"message": "success"})
+
+
+class HandwritingStyle(BaseModel):
+    handwriting_style_id: int = Field(examples=[1])
+    name: str = Field(examples=["Zeyada"])
+    sample: str = Field(
+        description="A PNG of one line in this hand.", examples=["https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a"]
+    )
+    type: Literal["Realistic", "Bold", "International", "AI"] = Field(
+        description="Those of type AI never write a letter twice alike.", examples=["AI"]
+    )
+
+
+class HandwritingStyles(BaseModel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "data": [
+                        {
+                            "handwriting_style_id": 1,
+                            "name": "Zeyada",
+                            "sample": "https://mail.example.com/hands/1.png?v=0f3c5d7e9b1a",
+                            "type": "AI",
+                        }
+                    ]
+                }
+            ]
+        }
+    )
+
+    data: list[HandwritingStyle]
+
+
+style_router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Handwriting"])
+
+
+@style_router.get(
+    "/handwriting-styles",
+    response_model=HandwritingStyles,
+    responses=error_responses(),
+    dependencies=[Depends(require_scope("templates:read"))],
+    summary="List the hands",
+)
+def list_handwriting_styles(request: Request, container: Services) -> Response:
+    """Give a send one of these ids as `handwriting_style`. The samples need no token."""
+    base = base_url(request)
+    return json_response(
+        {
+            "data": [
+                {
+                    "handwriting_style_id": style.number,
+                    "name": style.name,
+                    "sample": f"{base}/hands/{style.number}.png?v={sample_version(style)}",
+                    "type": style.kind,
+                }
+                for style in container.renderer.hands.styles.values()
+            ]
+        }
+    )

@@ -36,13 +36,13 @@ from quillpost.web.api.dependencies import (
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
-from quillpost.web.api.image_templates import schemas
-from quillpost.web.api.image_templates.schemas import NOT_NULL, ImageType, Name, OptionalText
-from quillpost.web.api.orders.filters import TemplateTypesQuery
 from quillpost.web.api.orders.responses import base_url
 from quillpost.web.api.orders.schemas import Message
+from quillpost.web.api.orders.search import TemplateTypesQuery
 from quillpost.web.api.responses import build_warning_header, json_response, page_response
 from quillpost.web.api.routes import PREFIX, UploadRoute
+from quillpost.web.api.templates import schemas
+from quillpost.web.api.templates.schemas import NOT_NULL, ImageType, Name, OptionalText
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])

@@ -1,0 +1,200 @@
+"""Saved fronts and messages, and the handwriting styles."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from quillpost.client.requests import Files, Id, Kind, Request, Resource, listing, operation
+from quillpost.client.responses import Message
+from quillpost.client.send import FontSize
+
+ImageTemplateType = Literal["postcard", "letter", "notecard", "giftcard", "windowlessletter"]
+Image = str | bytes | Path
+"""A picture by its URL, by what is in its file, or by the file's path."""
+
+
+class ImageTemplate(TypedDict):
+    id: int
+    user_id: int
+    sub_account_id: int | None
+    type: str
+    name: str
+    image: str
+    design_tool_id: str | None
+    created_at: str
+    updated_at: str
+
+
+class ImageTemplateFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    search: str
+    type: str
+    sub_account_id: Id
+
+
+class ImageTemplateFields(TypedDict, total=False):
+    sub_account_id: Id | None
+    design_tool_id: str | None
+
+
+class ImageTemplateChanges(ImageTemplateFields, total=False):
+    type: ImageTemplateType
+    name: str
+    image: Image
+
+
+class ImageTemplates(Resource[Kind]):
+    @listing("/image-templates")
+    def list(self, **only: Unpack[ImageTemplateFilter]) -> Request[ImageTemplate]:
+        """Templates, newest first."""
+        return Request(query=only)
+
+    @operation("POST /image-templates")
+    def create(
+        self,
+        type: ImageTemplateType,  # noqa: A002
+        name: str,
+        image: Image,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[ImageTemplateFields],
+    ) -> Request[ImageTemplate]:
+        """Save a PNG or JPEG: from a URL (str), from a file (Path), or from memory (bytes)."""
+        body, files = _split({"type": type, "name": name, "image": image, **fields})
+        return Request(body=body, files=files, idempotency_key=idempotency_key)
+
+    @operation("GET /image-templates/{image_template_id}")
+    def read(self, image_template_id: Id) -> Request[ImageTemplate]:
+        """One template."""
+        return Request(image_template_id)
+
+    @operation("PUT /image-templates/{image_template_id}")
+    def update(self, image_template_id: Id, **changes: Unpack[ImageTemplateChanges]) -> Request[ImageTemplate]:
+        """Change what is named; the rest stays."""
+        body, files = _split(changes)
+        return Request(image_template_id, body=body, files=files)
+
+    @operation("DELETE /image-templates/{image_template_id}")
+    def delete(self, image_template_id: Id) -> Request[Message]:
+        """Delete a template that nothing waits for."""
+        return Request(image_template_id)
+
+
+def _split(fields: Mapping[str, Any]) -> tuple[dict[str, Any], Files | None]:
+    """The fields and, where the image is not a URL, the file that goes with them."""
+    image = fields.get("image")
+    others = {name: value for name, value in fields.items() if name != "image"}
+    if isinstance(image, Path):
+        return others, {"image": (image.name, image.read_bytes())}
+    if isinstance(image, bytes):
+        return others, {"image": ("image", image)}
+    return dict(fields), None
+
+
+MessageTemplateType = Literal[
+    "postcard", "postcard6x11", "letter", "windowlessletter", "notecard", "giftcard", "magnacard"
+]
+
+
+class MessageTemplate(TypedDict):
+    id: int
+    user_id: int
+    sub_account_id: int | None
+    type: str
+    name: str
+    content: str
+    handwriting_style_id: int
+    font_size: str
+    font_color: str
+    handwriting_realism: bool
+    additional_pages: str | None
+    skip_creative_generation: int
+    custom_background_url: str | None
+    qrcode_url: str | None
+    cc_emails: list[str]
+    giftcard_brand_code: str | None
+    giftcard_brand_image: str | None
+    giftcard_amount: int | None
+    landing_page_url: str | None
+    share_uuid: str
+    created_at: str
+    updated_at: str
+
+
+class MessageTemplateFilter(TypedDict, total=False):
+    items_per_page: int
+    page: int
+    search: str
+    type: str
+    sub_account_id: Id
+
+
+class MessageTemplateFields(TypedDict, total=False):
+    sub_account_id: Id | None
+    content: str | None
+    handwriting_style_id: Id | None
+    font_size: FontSize | None
+    font_color: str | None
+    handwriting_realism: bool
+    additional_pages: str | None
+    pdf_only_url: str | None
+    custom_background_url: str | None
+    qrcode_url: str | None
+    cc_emails: Sequence[str] | None
+    giftcard_brand_code: str | None
+    giftcard_amount: int | None
+    landing_page_url: str | None
+
+
+class MessageTemplateChanges(MessageTemplateFields, total=False):
+    name: str
+    type: MessageTemplateType
+
+
+class MessageTemplates(Resource[Kind]):
+    @listing("/message-templates")
+    def list(self, **only: Unpack[MessageTemplateFilter]) -> Request[MessageTemplate]:
+        """Templates, newest first."""
+        return Request(query=only)
+
+    @operation("POST /message-templates")
+    def create(
+        self,
+        type: MessageTemplateType,  # noqa: A002
+        name: str,
+        *,
+        idempotency_key: str | None = None,
+        **fields: Unpack[MessageTemplateFields],
+    ) -> Request[MessageTemplate]:
+        """Save a message with its hand, its QR code and its background."""
+        return Request(body={"type": type, "name": name, **fields}, idempotency_key=idempotency_key)
+
+    @operation("GET /message-templates/{message_template_id}")
+    def read(self, message_template_id: Id) -> Request[MessageTemplate]:
+        """One template."""
+        return Request(message_template_id)
+
+    @operation("PUT /message-templates/{message_template_id}")
+    def update(self, message_template_id: Id, **changes: Unpack[MessageTemplateChanges]) -> Request[MessageTemplate]:
+        """Change what is named; the rest stays."""
+        return Request(message_template_id, body=changes)
+
+    @operation("DELETE /message-templates/{message_template_id}")
+    def delete(self, message_template_id: Id) -> Request[Message]:
+        """Delete a template that nothing waits for."""
+        return Request(message_template_id)
+
+
+class HandwritingStyle(TypedDict):
+    handwriting_style_id: int
+    name: str
+    sample: str
+    type: Literal["Realistic", "Bold", "International", "AI"]
+
+
+class HandwritingStyles(Resource[Kind]):
+    @listing("/handwriting-styles")
+    def list(self) -> Request[HandwritingStyle]:
+        """Every hand, with a picture of one line."""
+        return Request()
