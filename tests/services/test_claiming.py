@@ -20,8 +20,7 @@ from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.notifications import emails, unsubscribe
-from quillpost.notifications.service import compose_message
-from quillpost.notifications.unsubscribe import NotificationReader
+from quillpost.notifications.service import NotificationReader, compose_message
 from quillpost.orders.giftcards import claims as claiming
 from quillpost.orders.giftcards import issuance, returns
 from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard

@@ -24,7 +24,7 @@ from quillpost.core.database.tables.notifications import notices
 from quillpost.core.logging import configure_logging
 from quillpost.notifications import digests, unsubscribe
 from quillpost.notifications.sender import MAX_IN_FLIGHT
-from quillpost.notifications.unsubscribe import NotificationReader
+from quillpost.notifications.service import NotificationReader
 
 CREATED = saying("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
 

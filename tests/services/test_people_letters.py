@@ -14,7 +14,7 @@ from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database.tables.notifications import notices
 from quillpost.notifications import digests, unsubscribe
-from quillpost.notifications.unsubscribe import NotificationReader
+from quillpost.notifications.service import NotificationReader
 
 TEMPLATES = files("quillpost.web") / "templates"
 BASE = "https://mail.example.com"

@@ -16,7 +16,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import news_threads, scan_news
 from quillpost.fulfillment.qr_scans import queries as noting
 from quillpost.notifications import unsubscribe
-from quillpost.notifications.unsubscribe import NotificationReader
+from quillpost.notifications.service import NotificationReader
 from quillpost.orders.models import Order
 
 CROWD = 100_000

@@ -22,8 +22,7 @@ from quillpost.core.errors import Unavailable
 from quillpost.core.outbox import Channel, ClaimedNotification
 from quillpost.notifications import digests, unsubscribe
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, Notifier, NotifierDown, OutgoingMessage
-from quillpost.notifications.service import compose_message
-from quillpost.notifications.unsubscribe import NotificationReader
+from quillpost.notifications.service import NotificationReader, compose_message
 
 log = structlog.get_logger(__name__)
 

@@ -12,7 +12,15 @@ from quillpost.core import outbox
 from quillpost.core.outbox import ClaimedNotification
 from quillpost.core.text import to_one_line
 from quillpost.notifications.ports import OutgoingMessage
-from quillpost.notifications.unsubscribe import NotificationReader
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationReader:
+    """Someone at an address, as one account's reader."""
+
+    account_id: int
+    address: str
+
 
 LINK_PATTERN = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
 HTML_PAGE = """<!doctype html>

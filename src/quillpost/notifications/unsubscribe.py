@@ -5,7 +5,6 @@ not end, as an old mail must still be good for unsubscribing.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from dataclasses import dataclass
 from datetime import datetime
 
 import orjson
@@ -18,17 +17,10 @@ from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import notice_refusals, notices
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import NotFound
+from quillpost.notifications.service import NotificationReader
 
 TOKEN_CONTEXT = "unsubscribe"
 MAX_TOKEN_LENGTH = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class NotificationReader:
-    """Someone at an address, as one account's reader."""
-
-    account_id: int
-    address: str
 
 
 def encode_token(encryptor: Encryptor, reader: NotificationReader) -> str:
