@@ -11,7 +11,7 @@ import segno
 
 from benchmarks.compose import sheet
 from benchmarks.compose.recipients import MESSAGE, Recipient, recipient
-from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.codes import barcode
 from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import BAR_PITCH, BAR_WIDTH, Box

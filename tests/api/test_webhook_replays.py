@@ -11,7 +11,7 @@ from traces import traces
 from makers import Account, Clock, carry_on, do_due_jobs, make_live, make_sub_account, make_teammate, person
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_replays
-from quillpost.notifications.webhooks import replay as replaying
+from quillpost.notifications.webhooks import fan_out as replaying
 
 START = "2026-05-04T12:00:00Z"
 

@@ -14,7 +14,7 @@ from PIL import Image
 from quillpost.app import bootstrap
 from quillpost.cli.handwriting import draw_gallery
 from quillpost.core.settings import Settings
-from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, STYLES, Style
 from quillpost.rendering.handwriting.collection import Hands

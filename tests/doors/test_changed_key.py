@@ -12,7 +12,8 @@ from quillpost.accounts.users import queries as user_queries
 from quillpost.app.container import Container
 from quillpost.core.encryption import key_fingerprint
 from quillpost.core.key_files import KeyFile
-from quillpost.notifications import unsubscribe as refusals
+from quillpost.notifications import service as refusals
+from quillpost.notifications.messages import NotificationReader
 
 DANA = "dana@example.com"
 
@@ -29,9 +30,7 @@ def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
     [old] = file.read_keys()
     person = make_person(container, owner.id, DANA)
     link = container.storage.signed_path("proof-1", expires_at=now + timedelta(days=1)).rpartition("/")[2]
-    unsubscribe = (
-        f"/unsubscribe/{refusals.encode_token(container.encryptor, refusals.NotificationReader(owner.id, DANA))}"
-    )
+    unsubscribe = f"/unsubscribe/{refusals.encode_token(container.encryptor, NotificationReader(owner.id, DANA))}"
     receiver = f"/receiver/{container.receiver_key}"
     known = user_queries.create_browser_token(container.encryptor, person, DANA, password_changed_at=None, now=now)
     browser = browser_of(http)

@@ -7,8 +7,8 @@ from direct import TestClient
 from makers import Account, make_account, rows_of_all
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import notice_refusals
-from quillpost.notifications.service import NotificationReader
-from quillpost.notifications.unsubscribe import encode_token
+from quillpost.notifications.messages import NotificationReader
+from quillpost.notifications.service import encode_token
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
 

@@ -10,7 +10,7 @@ from event_receiver import EventReceiver
 from office import Office, opened_office
 from processes import Nursery, until
 
-from quillpost.notifications.webhooks.replay import FACTS_PER_TRANSACTION
+from quillpost.notifications.webhooks.fan_out import FACTS_PER_TRANSACTION
 
 AT_ONCE = {"QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4", "QUILLPOST_JOB_STALL_SECONDS": "2"}
 FACTS = FACTS_PER_TRANSACTION * 2 + 10
@@ -28,11 +28,11 @@ IN_ORDER = "select id from facts where at < now() - interval '30 minutes' order 
 
 STEPS = [
     # Taken, and nothing told; all but committed; committed, and more to tell; the same of the second step.
-    pytest.param(CrashPoint("quillpost.notifications.webhooks.replay:_lock_replay", "after"), marks=pytest.mark.long),
-    CrashPoint("quillpost.notifications.webhooks.leases:schedule_queue", "after"),
-    CrashPoint("quillpost.notifications.webhooks.replay:_lock_replay", "before", 2),
+    pytest.param(CrashPoint("quillpost.notifications.webhooks.fan_out:_lock_replay", "after"), marks=pytest.mark.long),
+    CrashPoint("quillpost.notifications.webhooks.queries:schedule_queue", "after"),
+    CrashPoint("quillpost.notifications.webhooks.fan_out:_lock_replay", "before", 2),
     pytest.param(
-        CrashPoint("quillpost.notifications.webhooks.leases:schedule_queue", "before", 2), marks=pytest.mark.long
+        CrashPoint("quillpost.notifications.webhooks.queries:schedule_queue", "before", 2), marks=pytest.mark.long
     ),
 ]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pypdfium2 as pdfium
 from PIL import Image
 
-from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.decoder.sandbox import DecoderSandbox
 from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.handwriting.collection import Hands

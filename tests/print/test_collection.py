@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.handwriting import font_preparation
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, STYLES, FaceRecipe
 from quillpost.rendering.handwriting.collection import Hands

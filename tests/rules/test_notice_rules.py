@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quillpost.core import outbox
 from quillpost.core.text import to_one_line
-from quillpost.notifications.service import GSM_CHARS, GSM_EXTENDED_CHARS, MAX_TEXT_LENGTH, fit_text_message
+from quillpost.notifications.messages import GSM_CHARS, GSM_EXTENDED_CHARS, MAX_TEXT_LENGTH, fit_text_message
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

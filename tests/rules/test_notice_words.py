@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.notifications import service as notification_service
-from quillpost.notifications.service import MAX_LISTED_ITEMS, MAX_TEXT_LENGTH, ScannedItem, ScanNews, fit_text_message
+from quillpost.notifications import messages as notification_service
+from quillpost.notifications.messages import MAX_LISTED_ITEMS, MAX_TEXT_LENGTH, ScannedItem, ScanNews, fit_text_message
 
 AT = datetime(2026, 5, 4, 12, 3, tzinfo=UTC)
 

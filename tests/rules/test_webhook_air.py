@@ -17,9 +17,9 @@ from quillpost.notifications.webhooks.concurrency import (
     EndpointQueue,
     InFlightDeliveries,
 )
-from quillpost.notifications.webhooks.leases import HEALTHY_ENDPOINT, EndpointHealth, Lease
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, decide_outcome
 from quillpost.notifications.webhooks.payloads import QUEUE_START, DueDelivery
+from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth, Lease
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 NUMBERS = count(1)

@@ -17,7 +17,7 @@ from quillpost.integrations.email.smtp import MailServer, SmtpNotifier
 from quillpost.integrations.http.client import WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.integrations.sms.twilio import SmsService, TwilioNotifier
-from quillpost.notifications import digests
+from quillpost.notifications import service as notification_service
 from quillpost.notifications.ports import Notifier
 from quillpost.notifications.sender import MessageSender
 
@@ -27,7 +27,7 @@ DANA, PHONE = "dana@example.com", "+15125550100@sms"
 
 def gather(container: Container, window: timedelta = WINDOW) -> int:
     with container.db.system_transaction() as tx:
-        return digests.write_due_digests(tx, window=window, zone=UTC, now=container.clock())
+        return notification_service.write_due_digests(tx, window=window, zone=UTC, now=container.clock())
 
 
 def told(container: Container) -> list[sa.Row[Any]]:

@@ -13,7 +13,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import deliveries, webhook_lanes
 from quillpost.notifications.webhooks import fan_out as fanning
-from quillpost.notifications.webhooks import leases, outcomes, payloads
+from quillpost.notifications.webhooks import outcomes, payloads
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
@@ -39,14 +39,14 @@ class Hand:
     def __init__(self, container: Container) -> None:
         self.parts = container
         self.id = uuid4()
-        self.lanes: dict[int, leases.Lease] = {}
+        self.lanes: dict[int, webhook_queries.Lease] = {}
         self.taken: set[int] = set()
 
     def lease(self, most: int = 100) -> list[int]:
         """The subscriptions whose lanes it got."""
         now = self.parts.clock()
         with self.parts.db.system_transaction() as tx:
-            leased = leases.lease_queues(tx, self.id, limit=most, until=now + LEASE, now=now)
+            leased = webhook_queries.lease_queues(tx, self.id, limit=most, until=now + LEASE, now=now)
         self.lanes |= {held.webhook_id: held for held in leased}
         return [held.webhook_id for held in leased]
 
@@ -74,14 +74,14 @@ class Hand:
         """Which of the lanes, or of all, are left: they were as they had been seen."""
         seen = {hook: self.lanes[hook].woken for hook in (self.lanes if hooks is None else hooks)}
         with self.parts.db.system_transaction() as tx:
-            left = leases.release_empty_queues(tx, self.id, seen, now=self.parts.clock())
+            left = webhook_queries.release_empty_queues(tx, self.id, seen, now=self.parts.clock())
         self.lanes = {hook: held for hook, held in self.lanes.items() if hook not in left}
         return left
 
     def look(self) -> set[int]:
         """The lanes that are still in it."""
         with self.parts.db.system_transaction() as tx:
-            self.lanes = {held.webhook_id: held for held in leases.read_leases(tx, self.id, list(self.lanes))}
+            self.lanes = {held.webhook_id: held for held in webhook_queries.read_leases(tx, self.id, list(self.lanes))}
         return set(self.lanes)
 
 
@@ -109,7 +109,7 @@ def settle(container: Container, dues: Sequence[DueDelivery], status: str = "del
         theirs = [due for due in dues if _HOLDERS[due.id] is hand]
         hand.record(*(DeliveryOutcome(due, status, **answered) for due in theirs))
         with container.db.system_transaction() as tx:
-            leases.release_queues(tx, hand.id, list(hand.lanes), now=container.clock())
+            webhook_queries.release_queues(tx, hand.id, list(hand.lanes), now=container.clock())
 
 
 def said(due: DueDelivery) -> dict[str, Any]:
@@ -155,9 +155,9 @@ def waking(container: Container, hook: webhook_queries.WebhookSubscription) -> t
     return row.due_at, row.woken
 
 
-def health(container: Container, hook: webhook_queries.WebhookSubscription) -> leases.EndpointHealth:
+def health(container: Container, hook: webhook_queries.WebhookSubscription) -> webhook_queries.EndpointHealth:
     row = lane_row(container, hook)
-    return leases.EndpointHealth(row.failures, row.troubled_since, row.resting_until)
+    return webhook_queries.EndpointHealth(row.failures, row.troubled_since, row.resting_until)
 
 
 def holder(container: Container, hook: webhook_queries.WebhookSubscription) -> tuple[UUID | None, datetime | None]:

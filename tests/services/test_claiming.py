@@ -19,8 +19,8 @@ from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.encryption import DecryptionFailed
-from quillpost.notifications import emails, unsubscribe
-from quillpost.notifications.service import NotificationReader, compose_message
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.messages import NotificationReader, compose_message
 from quillpost.orders.giftcards import claims as claiming
 from quillpost.orders.giftcards import issuance, returns
 from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
@@ -55,7 +55,7 @@ def report(container: Container, claim: str, said: str = "lost") -> CardReport:
         found = claiming.report_card(tx, claim, said, now=container.clock())
         assert found is not None
         if found.is_new:
-            emails.notify_of_giftcard_report(tx, found.view, now=container.clock())
+            notification_service.notify_of_giftcard_report(tx, found.view, now=container.clock())
     return found
 
 
@@ -248,7 +248,7 @@ def test_those_who_look_after_the_order_hear_of_a_report_once(
     make_person(container, stranger.id, "nosy@example.com")
     told = ["Boss@example.com", "desk@example.com", "+15125550100@sms", "enough@example.com"]
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, NotificationReader(owner.id, "enough@example.com"), now=container.clock())
+        notification_service.unsubscribe(tx, NotificationReader(owner.id, "enough@example.com"), now=container.clock())
     piece, claim = one_piece(container, owner, notification_emails=told)
     order_id = card_row(container, piece).order_id
     for _ in range(2):

@@ -22,9 +22,9 @@ from quillpost.core import outbox
 from quillpost.core.database import Database
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.logging import configure_logging
-from quillpost.notifications import digests, unsubscribe
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.messages import NotificationReader
 from quillpost.notifications.sender import MAX_IN_FLIGHT
-from quillpost.notifications.service import NotificationReader
 
 CREATED = saying("HTTP/1.1 201 Created\nContent-Length: 2", b"{}")
 
@@ -83,7 +83,7 @@ def test_news_of_scans_can_be_refused_and_an_owners_notice_need_not(container: C
     assert link in scans.part("plain")
     assert link in scans.part("html")
     token = link.removeprefix("https://mail.example.com/unsubscribe/")
-    assert unsubscribe.decode_token(container.encryptor, token) == NotificationReader(caller.account_id, DANA)
+    assert notification_service.decode_token(container.encryptor, token) == NotificationReader(caller.account_id, DANA)
     assert owners.message["List-Unsubscribe"] is None
     assert "your address is that of the account Dana Whitfield." in owners.part("plain")
 
@@ -342,10 +342,10 @@ def test_a_courier_outlives_a_database_that_is_away(container: Container) -> Non
 def test_what_could_not_be_sent_for_days_is_given_up(container: Container, caller: Caller, clock: Clock) -> None:
     post(container, caller.account_id)
     clock.advance(days=2)
-    digests.delete_expired_notifications(container.db, now=clock.now())
+    notification_service.delete_expired_notifications(container.db, now=clock.now())
     assert statuses(container) == ["pending"]
     clock.advance(days=2)
-    digests.delete_expired_notifications(container.db, now=clock.now())
+    notification_service.delete_expired_notifications(container.db, now=clock.now())
     row = told(container)[0]
     assert (row.status, row.error) == ("failed", "It could not be sent for days.")
 
@@ -356,8 +356,8 @@ def test_notices_are_forgotten_after_a_month(container: Container, caller: Calle
         tx.execute(sa.update(notices).values(status="sent", next_at=None))
     clock.advance(days=29)
     post(container, caller.account_id, key="later")
-    digests.delete_expired_notifications(container.db, now=clock.now())
+    notification_service.delete_expired_notifications(container.db, now=clock.now())
     assert len(told(container)) == 2
     clock.advance(days=2)
-    digests.delete_expired_notifications(container.db, now=clock.now())
+    notification_service.delete_expired_notifications(container.db, now=clock.now())
     assert [row.key for row in told(container)] == ["later"]

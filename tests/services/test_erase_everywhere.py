@@ -14,7 +14,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.privacy import erasures
 from quillpost.privacy.erasure import SECOND_PASS_DELAY
-from quillpost.privacy.files import STATUS_FILES
+from quillpost.privacy.service import STATUS_FILES
 
 NAME, STREET, EMAIL = "Perpetua Quillfeather", "77 Marrowbone Ln", "perpetua@quillfeather.test"
 JANE = person(

@@ -21,8 +21,8 @@ from quillpost.fulfillment.print_room.reports import BatchSelection
 from quillpost.orders.models import Order
 from quillpost.privacy import do_not_mail, erasure
 from quillpost.privacy.erasure import ERASED_REASON, SECOND_PASS_DELAY, ErasureResult, erase_subject
-from quillpost.privacy.items import erase_items
-from quillpost.privacy.models import parse_subject
+from quillpost.privacy.queries import parse_subject
+from quillpost.privacy.service import erase_items
 
 BARRED = sa.text("select id from suppressed_items(array[cast(:order as bigint)]) as found (id)")
 JANE, JO = person(email="Jane@Example.com"), person(name="Jo Roe", address="9 Oak Ave")

@@ -14,7 +14,7 @@ from quillpost.core.database.tables.base import accounts, items, ledger_moves
 from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.orders.giftcards import returns
 from quillpost.orders.rules import ItemStatus
-from quillpost.privacy.items import erase_ended_items
+from quillpost.privacy.service import erase_ended_items
 
 S = ItemStatus
 JANE = {"address": "12 Main St, Austin, TX 78701"}

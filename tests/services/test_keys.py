@@ -30,7 +30,7 @@ from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards import issuance
 from quillpost.privacy import erasure
 from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_all_by_key, reencrypt_all
-from quillpost.privacy.models import parse_subject
+from quillpost.privacy.queries import parse_subject
 
 CARD = next(column for column in ENCRYPTED_COLUMNS if str(column) == "giftcards.card_sealed")
 WAITING = """select count(*) from pg_stat_activity

@@ -13,8 +13,8 @@ from quillpost.accounts.users import emails, invitations, password_resets
 from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database.tables.notifications import notices
-from quillpost.notifications import digests, unsubscribe
-from quillpost.notifications.service import NotificationReader
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.messages import NotificationReader
 
 TEMPLATES = files("quillpost.web") / "templates"
 BASE = "https://mail.example.com"
@@ -53,7 +53,7 @@ def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, dana: in
 
 def test_it_says_why_they_get_it_and_needs_no_unsubscribing(container: Container, account: int, dana: int) -> None:
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, NotificationReader(account, DANA), now=container.clock())
+        notification_service.unsubscribe(tx, NotificationReader(account, DANA), now=container.clock())
     ask(container)
     mail = sent(container)
     assert mail.message["List-Unsubscribe"] is None
@@ -122,7 +122,7 @@ def test_what_is_refused_for_good_forgets_it(container: Container, dana: int) ->
 def test_so_does_what_is_given_up(container: Container, clock: Clock, dana: int) -> None:
     ask(container)
     clock.advance(days=4)
-    digests.delete_expired_notifications(container.db, now=container.clock())
+    notification_service.delete_expired_notifications(container.db, now=container.clock())
     assert (told(container)[0].status, told(container)[0].secret_sealed) == ("failed", None)
 
 

@@ -13,8 +13,7 @@ from sftp_house import PASSWORD, USER, SftpHouse
 
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileMissing
-from quillpost.integrations.folders.address import build_folder
-from quillpost.integrations.folders.local import LocalFolder
+from quillpost.integrations.folders.local import LocalFolder, StorageFolder, build_folder
 from quillpost.integrations.folders.models import (
     FolderDown,
     FolderFileTooLarge,
@@ -22,7 +21,6 @@ from quillpost.integrations.folders.models import (
     RemoteFolder,
     SftpCredentials,
 )
-from quillpost.integrations.folders.objects import StorageFolder
 from quillpost.integrations.folders.sftp import SftpFolder, load_private_key
 from quillpost.integrations.storage.objects import build_folder_store
 

@@ -15,8 +15,8 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import news_threads, scan_news
 from quillpost.fulfillment.qr_scans import queries as noting
-from quillpost.notifications import unsubscribe
-from quillpost.notifications.service import NotificationReader
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.messages import NotificationReader
 from quillpost.orders.models import Order
 
 CROWD = 100_000
@@ -133,7 +133,9 @@ def test_an_address_that_is_named_twice_is_told_once(container: Container, calle
 
 def test_who_has_refused_is_told_no_more_and_others_are(container: Container, caller: Caller) -> None:
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, NotificationReader(caller.account_id, "DANA@example.com"), now=container.clock())
+        notification_service.unsubscribe(
+            tx, NotificationReader(caller.account_id, "DANA@example.com"), now=container.clock()
+        )
     order = coded(container, caller, notification_emails=[DANA, "bob@example.com"])
     scan(container, order)
     gather(container)
@@ -143,7 +145,7 @@ def test_who_has_refused_is_told_no_more_and_others_are(container: Container, ca
 def test_a_refusal_to_a_stranger_is_none_to_me(container: Container, caller: Caller) -> None:
     stranger = open_account(container, "stranger@example.com")
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, NotificationReader(stranger.account_id, DANA), now=container.clock())
+        notification_service.unsubscribe(tx, NotificationReader(stranger.account_id, DANA), now=container.clock())
     scan(container, coded(container, caller, notification_emails=[DANA]))
     scan(container, coded(container, stranger, notification_emails=[DANA]))
     gather(container)
@@ -158,7 +160,7 @@ def test_who_refuses_before_the_window_ends_hears_nothing_of_it(
     gather(container)
     scan(container, order)
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, NotificationReader(caller.account_id, DANA), now=container.clock())
+        notification_service.unsubscribe(tx, NotificationReader(caller.account_id, DANA), now=container.clock())
     clock.advance(minutes=16)
     gather(container)
     assert [row.status for row in told(container)] == ["unwanted"]
@@ -169,10 +171,10 @@ def test_who_changes_their_mind_hears_of_what_comes_then(container: Container, c
     reader = NotificationReader(caller.account_id, DANA)
     order = coded(container, caller, notification_emails=[DANA])
     with container.db.system_transaction() as tx:
-        unsubscribe.unsubscribe(tx, reader, now=container.clock())
+        notification_service.unsubscribe(tx, reader, now=container.clock())
     scan(container, order)
     with container.db.system_transaction() as tx:
-        unsubscribe.resubscribe(tx, reader)
+        notification_service.resubscribe(tx, reader)
     assert gather(container) == 0
     scan(container, order)
     assert gather(container) == 1

@@ -23,7 +23,7 @@ from quillpost.orders.mailed_items import verify_addresses
 from quillpost.orders.materialization import materialize_order
 from quillpost.privacy import do_not_mail
 from quillpost.privacy.erasure import erase_subject
-from quillpost.privacy.models import parse_subject
+from quillpost.privacy.queries import parse_subject
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.service import MISSING_UNIT, MOVED_AWAY, NOT_DELIVERED_TO
 from quillpost.recipients.verification.tasks import VERIFY_TASK

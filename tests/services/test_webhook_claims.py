@@ -13,8 +13,9 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.notifications.webhooks import deliveries, failures
+from quillpost.notifications.webhooks import deliveries
 from quillpost.notifications.webhooks import queries as webhook_queries
+from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_outcomes
 from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT
 
@@ -77,7 +78,7 @@ def test_a_subscription_that_is_disabled_is_owed_nothing(container: Container, o
     fan_out(container)
     settle(container, [due for due in claim(container, most=1) if due.webhook_id == hook.id])
     with container.db.system_transaction() as tx:
-        failures.disable_webhook(tx, hook.id, reason="It is gone.", now=container.clock())
+        webhook_service.disable_webhook(tx, hook.id, reason="It is gone.", now=container.clock())
     ends = Counter((row.status, row.error, row.next_at) for row in delivery_rows(container, hook))
     assert ends == {("delivered", None, None): 1, ("failed", "It is gone.", None): 3}
     assert {row.status for row in delivery_rows(container, other)} == {"pending"}
@@ -86,8 +87,8 @@ def test_a_subscription_that_is_disabled_is_owed_nothing(container: Container, o
 def test_a_subscription_that_is_disabled_is_not_called_failing_later(container: Container, owner: Caller) -> None:
     hook = subscribe(container, owner)
     with container.db.system_transaction() as tx:
-        failures.disable_webhook(tx, hook.id, reason="It is gone.", now=container.clock())
-        failures.mark_failing(tx, hook.id, error=None, since=container.clock(), now=container.clock())
+        webhook_service.disable_webhook(tx, hook.id, reason="It is gone.", now=container.clock())
+        webhook_service.mark_failing(tx, hook.id, error=None, since=container.clock(), now=container.clock())
     assert read_webhook(container, hook).status == "disabled"
 
 
@@ -100,8 +101,10 @@ def test_facts_that_are_told_while_a_subscription_is_disabled_wait_for_nobody_an
     )
     place(container, owner)
     with container.db.system_transaction() as disabling:
-        failures.disable_webhook(disabling, hook.id, reason="It is gone.", now=container.clock())
+        webhook_service.disable_webhook(disabling, hook.id, reason="It is gone.", now=container.clock())
         assert fan_out(container) == 2
     assert [row.status for row in delivery_rows(container, hook)] == ["pending"]
     assert [url for url, _ in deliver(container, 200).asked] == [other.url]
-    assert [(row.status, row.error) for row in delivery_rows(container, hook)] == [("failed", failures.GONE_ERROR)]
+    assert [(row.status, row.error) for row in delivery_rows(container, hook)] == [
+        ("failed", webhook_service.GONE_ERROR)
+    ]

@@ -13,10 +13,10 @@ from makers import Clock, people
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import notices, webhook_lanes, webhooks
-from quillpost.notifications.webhooks import failures
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import rules as webhook_rules
-from quillpost.notifications.webhooks.leases import HEALTHY_ENDPOINT
+from quillpost.notifications.webhooks import service as webhook_service
+from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
 
 URL = "https://example.com/hook"
@@ -116,7 +116,11 @@ def test_a_receiver_that_is_gone_has_its_owner_told(container: Container, owner:
     place(container, owner)
     deliver(container, 410)
     row, [notice] = row_of(container, hook), told(container)
-    assert (row.status, row.last_error, row.failing_since) == ("disabled", failures.GONE_ERROR, container.clock())
+    assert (row.status, row.last_error, row.failing_since) == (
+        "disabled",
+        webhook_service.GONE_ERROR,
+        container.clock(),
+    )
     assert "switched off" in notice.subject
     for word in (URL, "gone", "resume", "replay"):
         assert word in notice.words
@@ -125,13 +129,13 @@ def test_a_receiver_that_is_gone_has_its_owner_told(container: Container, owner:
 def test_what_waits_for_a_disabled_one_fails_bit_by_bit(
     container: Container, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "DELIVERIES_PER_TRANSACTION", 2)
+    monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
     hook = subscribe(container, owner, type=ITEM_STATUS_EVENT)
     place(container, owner, people(6))
     fan_out(container)
     with container.db.system_transaction() as tx:
-        failures.disable_webhook(tx, hook.id, reason="gone", now=container.clock())
-        assert [failures.fail_disabled_deliveries(tx, hook.id) for _ in range(3)] == [True, True, False]
+        webhook_service.disable_webhook(tx, hook.id, reason="gone", now=container.clock())
+        assert [webhook_service.fail_disabled_deliveries(tx, hook.id) for _ in range(3)] == [True, True, False]
     assert {row.status for row in delivery_rows(container, hook)} == {"failed"}
 
 
@@ -156,7 +160,7 @@ def test_after_failures_in_a_row_the_receiver_is_left_alone_and_then_tried_with_
 def test_what_waited_in_vain_all_the_time_is_given_up_and_its_owner_told(
     container: Container, clock: Clock, owner: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failures, "DELIVERIES_PER_TRANSACTION", 2)
+    monkeypatch.setattr(webhook_service, "DELIVERIES_PER_TRANSACTION", 2)
     hook, fine = (
         subscribe(container, owner, type=ITEM_STATUS_EVENT),
         subscribe(container, owner, type=ITEM_STATUS_EVENT),
@@ -166,22 +170,24 @@ def test_what_waited_in_vain_all_the_time_is_given_up_and_its_owner_told(
     clock.advance(seconds=webhook_rules.MAX_RETRY_TIME.total_seconds() + 1)
     place(container, owner, people(5)[:1], message="Something else")
     fan_out(container)
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     assert {row.status for row in delivery_rows(container, hook)} == {"pending"}
     trouble(container, hook, days=3)  # not for as long
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     assert {row.status for row in delivery_rows(container, hook)} == {"pending"}
     assert [notice.subject for notice in told(container)] == ["A webhook of yours cannot be reached"]
     trouble(container, hook, seconds=webhook_rules.MAX_RETRY_TIME.total_seconds() + 1)
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     *old, new = delivery_rows(container, hook)
-    assert {(row.status, row.error, row.next_at) for row in old} == {("failed", failures.RETRIES_EXHAUSTED_ERROR, None)}
+    assert {(row.status, row.error, row.next_at) for row in old} == {
+        ("failed", webhook_service.RETRIES_EXHAUSTED_ERROR, None)
+    }
     assert (len(old), new.status) == (5, "pending")
     assert {row.status for row in delivery_rows(container, fine)} == {"pending"}
     assert (row_of(container, hook).status, len(told(container))) == ("failing", 2)
     assert row_of(container, hook).failing_since == old[0].created_at
     assert told(container)[1].subject == "Events for a webhook of yours were given up"
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     assert len(told(container)) == 2
 
 
@@ -192,7 +198,7 @@ def test_what_waits_for_one_that_is_paused_is_not_given_up(container: Container,
     set_columns(container, webhooks, hook.id, status="paused")
     clock.advance(days=10)
     trouble(container, hook, days=9)
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     assert [row.status for row in delivery_rows(container, hook)] == ["pending"]
 
 
@@ -206,11 +212,11 @@ def test_an_owner_hears_of_trouble_after_an_hour_once_and_a_success_heals_it(
     deliver(container, 500)
     trouble(container, paused, hours=9)
     clock.advance(seconds=webhook_rules.FAILING_NOTICE_AFTER.total_seconds())
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     assert (row_of(container, hook).status, told(container)) == ("active", [])
     clock.advance(seconds=1)
     for _ in range(2):
-        failures.give_up_failing(container.db, now=container.clock())
+        webhook_service.give_up_failing(container.db, now=container.clock())
         row, [notice] = row_of(container, hook), told(container)
         assert (row.status, row.failing_since) == ("failing", begun)
     assert (notice.account_id, notice.address) == (owner.account_id, "owner@example.com")
@@ -228,7 +234,7 @@ def test_one_that_somebody_has_in_hand_is_told_of_the_next_time(container: Conta
         trouble(container, each, hours=2)
     with container.db.system_transaction() as changing:
         webhook_queries.read_webhook(changing, slow.id, locked=True)
-        failures.give_up_failing(container.db, now=container.clock())
+        webhook_service.give_up_failing(container.db, now=container.clock())
     assert [row_of(container, each).status for each in (slow, hook)] == ["active", "failing"]
-    failures.give_up_failing(container.db, now=container.clock())
+    webhook_service.give_up_failing(container.db, now=container.clock())
     assert row_of(container, slow).status == "failing"

@@ -28,11 +28,11 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import webhook_lanes, webhooks
-from quillpost.notifications.webhooks import claims, leases
+from quillpost.notifications.webhooks import leases
 from quillpost.notifications.webhooks import queries as webhook_queries
-from quillpost.notifications.webhooks.leases import HEALTHY_ENDPOINT, EndpointHealth
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_outcomes
 from quillpost.notifications.webhooks.payloads import DueDelivery
+from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
@@ -65,7 +65,7 @@ def wake(
     container: Container, caller: Caller, hook: webhook_queries.WebhookSubscription, *, afresh: bool = False
 ) -> None:
     with container.db.transaction(build_tenant(caller)) as tx:
-        leases.schedule_queue(tx, hook.id, at=container.clock(), reset_backoff=afresh)
+        webhook_queries.schedule_queue(tx, hook.id, at=container.clock(), reset_backoff=afresh)
 
 
 def print_pieces(container: Container, order: Order) -> None:
@@ -105,8 +105,8 @@ def test_whoever_leaves_a_lane_does_not_read_what_waits_in_another(
         admin.execute("analyze deliveries_pending")
     with container.db.system_transaction() as tx:
         before = tx.execute(READ_WHOLE).scalar_one()
-        order_request = claims.StepRequest(empty_queues={hook.id: hand.lanes[hook.id].woken})
-        found = claims.run_step(
+        order_request = leases.StepRequest(empty_queues={hook.id: hand.lanes[hook.id].woken})
+        found = leases.run_step(
             tx, hand.id, order_request, lease_until=container.clock() + LEASE, now=container.clock()
         )
         assert found.released_ids == {hook.id}
@@ -143,8 +143,8 @@ def test_a_lane_that_another_transaction_has_in_hand_is_passed_over(container: C
     fan_out(container)
     now, one, other = container.clock(), uuid4(), uuid4()
     with container.db.system_transaction() as tx, container.db.system_transaction() as beside:
-        [mine] = leases.lease_queues(tx, one, limit=1, until=now + LEASE, now=now)
-        [theirs] = leases.lease_queues(beside, other, limit=2, until=now + LEASE, now=now)
+        [mine] = webhook_queries.lease_queues(tx, one, limit=1, until=now + LEASE, now=now)
+        [theirs] = webhook_queries.lease_queues(beside, other, limit=2, until=now + LEASE, now=now)
     assert {mine.webhook_id, theirs.webhook_id} == hooks
 
 
@@ -156,8 +156,8 @@ def test_a_lease_that_is_renewed_goes_on(container: Container, clock: Clock, own
     hand.lease()
     clock.advance(seconds=LEASE.seconds - 1)
     with container.db.system_transaction() as tx:
-        leases.renew_leases(tx, hand.id, [hook.id], until=container.clock() + LEASE)
-        leases.renew_leases(tx, uuid4(), [hook.id], until=container.clock() + LEASE * 9)
+        webhook_queries.renew_leases(tx, hand.id, [hook.id], until=container.clock() + LEASE)
+        webhook_queries.renew_leases(tx, uuid4(), [hook.id], until=container.clock() + LEASE * 9)
     assert holder(container, hook) == (hand.id, container.clock() + LEASE)
 
 

@@ -15,12 +15,11 @@ from makers import people
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.notifications.ports import PostResult
-from quillpost.notifications.webhooks import leases
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks.concurrency import MAX_CONCURRENCY
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
-from quillpost.notifications.webhooks.leases import EndpointHealth
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_outcomes
+from quillpost.notifications.webhooks.queries import EndpointHealth
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
 
 LATE = timedelta(seconds=8)
@@ -43,7 +42,7 @@ def add_late(container: Container, hook: webhook_queries.WebhookSubscription, *,
     with container.db.system_transaction() as tx:
         webhook_queries.insert_sample(tx, hook.id, event_type=ORDER_STATUS_EVENT, event_id=uuid4(), now=now - LATE)
         if wakes:
-            leases.schedule_queue(tx, hook.id, at=now)
+            webhook_queries.schedule_queue(tx, hook.id, at=now)
 
 
 def count_told(container: Container, hook: webhook_queries.WebhookSubscription) -> int:

@@ -41,7 +41,7 @@ from quillpost.integrations.email.smtp import SmtpNotifier
 from quillpost.integrations.http.client import GuardedFetcher, WebhookPoster
 from quillpost.integrations.http.guard import OutboundGuard, PooledResolver
 from quillpost.integrations.sms.twilio import TwilioNotifier
-from quillpost.integrations.storage.fonts import FaceFolder
+from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.notifications.ports import Notifier
 from quillpost.notifications.sender import MessageSender
 from quillpost.notifications.webhooks.dispatcher import Dispatcher

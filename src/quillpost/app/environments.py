@@ -19,7 +19,7 @@ from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
 from quillpost.fulfillment.print_room.reports import partner_name
 from quillpost.integrations.carriers.folder import CombinedFeed, DropFolder, StoredInbox
 from quillpost.integrations.carriers.sandbox import MailSimulation, SandboxCarrier
-from quillpost.integrations.folders.address import build_folder
+from quillpost.integrations.folders.local import build_folder
 from quillpost.integrations.folders.models import SftpCredentials
 from quillpost.integrations.giftcards.http import SETTING
 from quillpost.integrations.giftcards.stock import SandboxCards, StockCards
@@ -27,7 +27,7 @@ from quillpost.integrations.giftcards.tango import TangoCards
 from quillpost.integrations.giftcards.tremendous import TremendousCards
 from quillpost.integrations.leads.http import HttpLeadProvider
 from quillpost.integrations.leads.table import TableLeadProvider
-from quillpost.integrations.printing.address import EMBEDDED_PARTNER, build_partner
+from quillpost.integrations.printing.http import EMBEDDED_PARTNER, build_partner
 from quillpost.integrations.printing.models import JobFolders
 from quillpost.integrations.printing.sandbox import SandboxPrinter
 from quillpost.orders.giftcards.ports import GiftcardIssuer

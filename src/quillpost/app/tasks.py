@@ -16,8 +16,9 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
-from quillpost.notifications import digests
-from quillpost.notifications.webhooks import deliveries, failures, replay
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.webhooks import deliveries, fan_out
+from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.orders import stored
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations.drafts import AutomationContext, ReadStoredSend
@@ -91,7 +92,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task(fulfillment_models.POLL_PRINTER, with_current_time(batch_tasks.poll_printer, production_context)),
         Task(tracking_service.POLL_TASK, poll_tracking),
         Task(tracking_tasks.CLOSE_TASK, close_tracking),
-        Task(replay.REPLAY_TASK, with_current_time(replay.continue_replay, db)),
+        Task(fan_out.REPLAY_TASK, with_current_time(fan_out.continue_replay, db)),
         Task(
             lead_service.REPORT_PURCHASE_TASK,
             with_current_time(lead_service.report_purchase, db, container.lead_providers["live"]),
@@ -117,7 +118,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("fulfillment.resume_batches", partial(batch_tasks.resume_batches, production_context), cron="* * * * *"),
         Task("tracking.poll_carriers_periodic", poll_tracking, cron="* * * * *"),
         Task("tracking.close_items_periodic", close_tracking, cron="11 * * * *"),
-        Task("webhooks.resume_replays", partial(replay.resume_replays, db), cron="* * * * *"),
+        Task("webhooks.resume_replays", partial(fan_out.resume_replays, db), cron="* * * * *"),
         Task("leads.resume_purchase_reports", partial(lead_service.enqueue_unreported_purchases, db), cron="* * * * *"),
         Task("giftcards.return_void_cards_periodic", return_giftcards, cron="* * * * *"),
         Task("search.index_backlog_periodic", index_search, cron="* * * * *"),
@@ -132,7 +133,11 @@ def build_tasks(container: Container) -> list[Task]:
             with_retention(deliveries.maintain_partitions, "keep_deliveries_days"),
             cron="17 * * * *",
         ),
-        Task("webhooks.fail_expired_deliveries", with_current_time(failures.give_up_failing, db), cron="*/10 * * * *"),
+        Task(
+            "webhooks.fail_expired_deliveries",
+            with_current_time(webhook_service.give_up_failing, db),
+            cron="*/10 * * * *",
+        ),
         Task("files.delete_expired", with_current_time(delete_expired_files, db, storage), cron="23 * * * *"),
         Task("files.delete_orphaned", with_current_time(delete_orphaned_files, db, storage), cron="37 3 * * *"),
         Task(
@@ -149,7 +154,7 @@ def build_tasks(container: Container) -> list[Task]:
         Task("verification.delete_expired", with_current_time(delete_expired_verifications, db), cron="47 * * * *"),
         Task(
             "notifications.delete_expired",
-            with_retention(digests.delete_expired_notifications, "keep_notices_days"),
+            with_retention(notification_service.delete_expired_notifications, "keep_notices_days"),
             cron="43 * * * *",
         ),
         Task(

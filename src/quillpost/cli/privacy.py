@@ -10,7 +10,7 @@ from quillpost.accounts import service
 from quillpost.cli.runtime import open_core_services
 from quillpost.core.database import Tenant
 from quillpost.privacy import erasure
-from quillpost.privacy.models import parse_subject
+from quillpost.privacy.queries import parse_subject
 from quillpost.privacy.retention import MAX_COUNTED, RetentionStatus, list_retention, read_retention_days
 
 

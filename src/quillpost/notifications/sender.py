@@ -20,9 +20,9 @@ from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.outbox import Channel, ClaimedNotification
-from quillpost.notifications import digests, unsubscribe
+from quillpost.notifications import service
+from quillpost.notifications.messages import NotificationReader, compose_message
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, Notifier, NotifierDown, OutgoingMessage
-from quillpost.notifications.service import NotificationReader, compose_message
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +148,7 @@ class MessageSender:
 
     def _write_digests(self) -> int:
         with self._db.system_transaction() as tx:
-            return digests.write_due_digests(tx, window=self._window, zone=self._zone, now=self._clock())
+            return service.write_due_digests(tx, window=self._window, zone=self._zone, now=self._clock())
 
     def _claim(self, channel: ChannelState, limit: int) -> list[ClaimedNotification]:
         now = self._clock()
@@ -229,7 +229,7 @@ class MessageSender:
         ).decode()
 
     def _unsubscribe_url(self, reader: NotificationReader) -> str:
-        return f"{self._base_url}/unsubscribe/{unsubscribe.encode_token(self._encryptor, reader)}"
+        return f"{self._base_url}/unsubscribe/{service.encode_token(self._encryptor, reader)}"
 
 
 def _redact_address(address: str, reason: str) -> str:

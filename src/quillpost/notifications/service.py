@@ -1,291 +1,283 @@
-"""The text of e-mails and text messages, and how it is laid out."""
+"""Scan digests, gift card reports and unsubscribing."""
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, tzinfo
-from html import escape
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+from itertools import groupby
+from typing import Any
 
-from anyascii import anyascii
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 
+from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core import outbox
-from quillpost.core.outbox import ClaimedNotification
+from quillpost.core.database import Database, Tx
+from quillpost.core.database.tables.base import accounts
+from quillpost.core.database.tables.notifications import notice_refusals, notices
+from quillpost.core.encryption import DecryptionFailed, Encryptor
+from quillpost.core.errors import NotFound
 from quillpost.core.text import to_one_line
-from quillpost.notifications.ports import OutgoingMessage
+from quillpost.notifications import messages
+from quillpost.notifications.messages import MAX_LISTED_ITEMS, NotificationReader, ScannedItem, ScanNews
+from quillpost.orders.giftcards.claims import ClaimState, ClaimView
 
+THREADS_PER_TRANSACTION = 100
 
-@dataclass(frozen=True, slots=True)
-class NotificationReader:
-    """Someone at an address, as one account's reader."""
-
-    account_id: int
-    address: str
-
-
-LINK_PATTERN = re.compile(r"https?://[^\s<>\"]*[^\s<>\".,;:!?)]")
-HTML_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="supported-color-schemes" content="light dark">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ margin: 0; padding: 24px 16px; font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, Arial, sans-serif; }}
-main {{ max-width: 560px; margin: 0 auto; }}
-h1 {{ font: 600 22px/1.3 Georgia, "Times New Roman", serif; margin: 0 0 16px; }}
-p, ul {{ margin: 0 0 16px; }}
-ul {{ padding-left: 20px; }}
-li {{ margin: 0 0 4px; }}
-footer {{ border-top: 1px solid #8886; margin-top: 24px; padding-top: 12px; font-size: 13px; opacity: .75; }}
-footer p {{ margin: 0 0 8px; }}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{body}
-<footer>
-{footer}
-</footer>
-</main>
-</body>
-</html>
-"""  # noqa: E501
-
-
-def render_html(title: str, text: str, footer: Sequence[str], *, unsubscribe: str | None) -> str:
-    """Paragraphs are set apart by empty lines; lines that begin with `- ` are a list; addresses are links."""
-    footer_lines = [f"<p>{_link_urls(line)}</p>" for line in footer]
-    if unsubscribe is not None:
-        footer_lines.append(f'<p><a href="{escape(unsubscribe)}">Unsubscribe</a></p>')
-    return HTML_PAGE.format(title=escape(title), body="\n".join(_render_blocks(text)), footer="\n".join(footer_lines))
-
-
-def _render_blocks(text: str) -> Iterator[str]:
-    for block in re.split(r"\n\s*\n", text.strip()):
-        lines = block.splitlines()
-        if all(line.startswith("- ") for line in lines):
-            yield "<ul>\n" + "\n".join(f"<li>{_link_urls(line[2:])}</li>" for line in lines) + "\n</ul>"
-        else:
-            yield "<p>" + "<br>\n".join(map(_link_urls, lines)) + "</p>"
-
-
-def _link_urls(text: str) -> str:
-    """Escaped, and every address in it a link."""
-    html_parts, end = [], 0
-    for match in LINK_PATTERN.finditer(text):
-        url = escape(match.group())
-        html_parts += [escape(text[end : match.start()]), f'<a href="{url}">{url}</a>']
-        end = match.end()
-    return "".join(html_parts) + escape(text[end:])
-
-
-GSM_CHARS = frozenset(
-    "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    "ÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
+CLAIM_DUE_THREADS = sa.text(
+    """
+    select t.order_id, t.address, t.since, o.account_id, o.sub_account_id, o.mode,
+           exists (select 1 from notice_refusals r
+                    where r.account_id = o.account_id and r.address = lower(t.address)) as is_refused
+      from news_threads t join orders o on o.id = t.order_id
+     where t.due_at <= :now
+     order by t.due_at, t.order_id, t.address limit :most
+       for update of t skip locked
+    """
 )
-GSM_EXTENDED_CHARS = frozenset("^{}\\[~]|€")
-"""Letters of the second table: each takes the place of two."""
-
-MAX_TEXT_LENGTH = 160
-"""What one text message holds; a longer one is sent, and paid, as several."""
-
-
-def fit_text_message(text: str, *, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """The same in letters that fit into one text message: what the alphabet lacks is written as it is best
-    read, and the end is cut."""
-    chars = [char for source_char in to_one_line(text, max_length=4 * max_length) for char in _to_gsm(source_char)]
-    if _gsm_length(chars) <= max_length:
-        return "".join(chars)
-    while _gsm_length(chars) > max_length - 3:
-        chars.pop()
-    return "".join(chars).rstrip() + "..."
-
-
-def _to_gsm(char: str) -> str:
-    if char in GSM_CHARS or char in GSM_EXTENDED_CHARS:
-        return char
-    return "".join(replacement for replacement in anyascii(char) if replacement in GSM_CHARS)
-
-
-def _gsm_length(chars: list[str]) -> int:
-    return len(chars) + sum(char in GSM_EXTENDED_CHARS for char in chars)
-
-
-MAX_SUBJECT_LENGTH = 150
-TEST_MODE_NOTE = "This is about testing mode: nothing was printed or mailed."
-LINK_PLACEHOLDER = "{link}"
-
-UnsubscribeLinkBuilder = Callable[[NotificationReader], str]
-"""Where a reader says that they want to hear no more."""
-
-
-def compose_message(
-    notification: ClaimedNotification, *, build_link: UnsubscribeLinkBuilder, secret: str | None = None, now: datetime
-) -> OutgoingMessage:
-    """`secret` is what `{link}` in the words stands for, where the notice has one."""
-    text = notification.words if secret is None else notification.words.replace(LINK_PLACEHOLDER, secret)
-    is_test = notification.mode == "test"
-    if notification.channel == "text":
-        text = f"Test: {text}" if is_test else text
-        number = notification.address.removesuffix(outbox.TEXT_SUFFIX)
-        return OutgoingMessage(notification.key, number, notification.subject, fit_text_message(text), now)
-    title = to_one_line(notification.subject, max_length=MAX_SUBJECT_LENGTH)
-    link = (
-        build_link(NotificationReader(notification.account_id, notification.address))
-        if notification.kind == outbox.SCANS_KIND
-        else None
-    )
-    footer = [TEST_MODE_NOTE] if is_test else []
-    footer.append(_reason_text(notification))
-    footer_lines = footer if link is None else [*footer, f"To hear no more of them: {link}"]
-    return OutgoingMessage(
-        key=notification.key,
-        to=notification.address,
-        subject=f"[Test] {title}" if is_test else title,
-        text=f"{text.strip()}\n\n-- \n" + "\n".join(footer_lines) + "\n",
-        at=now,
-        html=render_html(title, text, footer, unsubscribe=link),
-        unsubscribe_url=link,
-    )
+# Counted once for all addresses that heard of the order up to the same scan.
+COUNT_SCANS = sa.text(
+    """
+    select a.order_id, a.since, o.type, c.scans, c.pieces, c.first_at, c.last_at,
+           o.total_scans as order_scans, o.multi_scans as order_multi_scans
+      from unnest(cast(:orders as bigint[]), cast(:sinces as bigint[])) as a (order_id, since)
+      join orders o on o.id = a.order_id
+      cross join lateral (
+          select count(*) as scans, count(distinct n.item_id) as pieces,
+                 min(n.at) as first_at, max(n.at) as last_at
+            from scan_news n where n.order_id = a.order_id and n.id >= a.since) c
+     where c.scans > 0
+    """
+)
+READ_SCANNED_ITEMS = sa.text(
+    """
+    select a.order_id, a.since, i.id as item_id, coalesce(i.name, i.company) as name, i.city, i.province,
+           c.scans, greatest(i.scans, c.scans) as so_far, c.last_at
+      from unnest(cast(:orders as bigint[]), cast(:sinces as bigint[])) as a (order_id, since)
+      cross join lateral (
+          select n.item_id, count(*) as scans, max(n.at) as last_at, min(n.id) as first
+            from scan_news n where n.order_id = a.order_id and n.id >= a.since
+           group by n.item_id order by min(n.id) limit :named) c
+      join items i on i.id = c.item_id
+     order by a.order_id, a.since, c.first
+    """
+)
+MARK_THREADS_NOTIFIED = sa.text(
+    """
+    update news_threads t set since = null, due_at = null, quiet_until = :quiet_until
+      from unnest(cast(:orders as bigint[]), cast(:addresses as text[])) as a (order_id, address)
+     where t.order_id = a.order_id and t.address = a.address
+    """
+)
+DELETE_NEWS = """
+    delete from scan_news n
+     where {} not exists (select 1 from news_threads t
+                           where t.order_id = n.order_id and t.since <= n.id)
+"""
+DELETE_NEWS_OF_ORDERS = sa.text(DELETE_NEWS.format("n.order_id = any(cast(:orders as bigint[])) and"))
+DELETE_ALL_NEWS = sa.text(DELETE_NEWS.format(""))
 
 
-def _reason_text(notification: ClaimedNotification) -> str:
-    name = to_one_line(notification.account_name, max_length=MAX_SUBJECT_LENGTH)
-    if notification.kind == outbox.SCANS_KIND:
-        return f"You get this because {name} has named your address to be told of scans."
-    if notification.kind == outbox.PEOPLE_KIND:
-        return "You get this because you sign in to Quillpost with this address, or are invited to."
-    if notification.kind == outbox.GIFTCARDS_KIND:
-        return f"You get this because you look after the account {name}, or are told of its orders."
-    return f"You get this because your address is that of the account {name}."
-
-
-MAX_LISTED_ITEMS = 20
-MAX_NAME_LENGTH = 60
-
-PRODUCT_LABELS = {
-    "postcard": "postcard",
-    "postcard6x11": "postcard",
-    "letter": "letter",
-    "windowlessletter": "letter",
-    "notecard": "notecard",
-    "giftcard": "gift card",
-    "magnacard": "magnacard",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ScannedItem:
-    """A piece whose code was scanned: how often by this news, and how often so far."""
-
-    item_id: int
-    name: str | None
-    city: str | None
-    province: str | None
-    scans: int
-    total_scans: int
-    last_at: datetime
-
-    @property
-    def display_name(self) -> str:
-        return to_one_line(self.name or "", max_length=MAX_NAME_LENGTH) or "Someone"
-
-    @property
-    def location(self) -> str:
-        parts = (to_one_line(part or "", max_length=MAX_NAME_LENGTH) for part in (self.city, self.province))
-        return ", ".join(filter(None, parts))
-
-
-@dataclass(frozen=True, slots=True)
-class ScanNews:
-    """The scans of one order of which somebody has not heard; `items` are the first pieces of them."""
-
-    order_id: int
-    type: str
-    scans: int
-    item_count: int
-    first_at: datetime
-    last_at: datetime
-    order_scans: int
-    order_multi_scans: int
-    items: Sequence[ScannedItem]
-
-    @property
-    def product_label(self) -> str:
-        return PRODUCT_LABELS.get(self.type, "piece")
-
-
-def build_subject(news: ScanNews) -> str:
-    if news.scans == 1:
-        return f"{news.items[0].display_name} scanned your {news.product_label}"
-    return f"{news.scans:,} scans of your {news.product_label} (order {news.order_id})"
-
-
-def build_email_text(news: ScanNews, *, zone: tzinfo) -> str:
-    return _single_scan_text(news, zone) if news.scans == 1 else _many_scans_text(news, zone)
-
-
-def build_text_message(news: ScanNews) -> str:
-    first_name = ", ".join(filter(None, (news.items[0].display_name, news.items[0].location.replace(",", ""))))
-    order_text = f"your {news.product_label} (order {news.order_id})"
-    if news.scans == 1:
-        return f"{first_name}, scanned {order_text}. {_total_scans_text(news.items[0])}"
-    others_text = f" and {news.item_count - 1:,} more" if news.item_count > 1 else ""
-    return f"{news.scans:,} scans of {order_text}: {first_name}{others_text}. {news.order_scans:,} in all."
-
-
-def _single_scan_text(news: ScanNews, zone: tzinfo) -> str:
-    item = news.items[0]
-    location_text = f" in {item.location}" if item.location else ""
-    return (
-        f"{item.display_name}{location_text} scanned the QR code on your {news.product_label} on "
-        f"{_format_datetime(news.last_at, zone)}.\n\n"
-        f"{_total_scans_text(item)} It is piece {item.item_id} of order {news.order_id}, which has "
-        f"{_scan_count_text(news.order_scans)} in all."
-    )
-
-
-def _many_scans_text(news: ScanNews, zone: tzinfo) -> str:
-    first, last = _format_datetime(news.first_at, zone), _format_datetime(news.last_at, zone)
-    period = f"on {last}" if first == last else f"between {first} and {last}"
-    items_text = "one piece" if news.item_count == 1 else f"{news.item_count:,} pieces"
-    lines = [
-        f"- {', '.join(filter(None, (item.display_name, item.location)))}: {_scan_count_text(item.scans)}, "
-        f"{'last ' if item.scans > 1 else ''}on {_format_short_datetime(item.last_at, zone)}"
-        for item in news.items
+def write_due_digests(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime) -> int:
+    """Write the notices of those who are to hear now; how many threads were due. What comes after is told
+    when the window ends."""
+    due_threads = tx.execute(CLAIM_DUE_THREADS, {"now": now, "most": THREADS_PER_TRANSACTION}).all()
+    if not due_threads:
+        return 0
+    news = _read_news(tx, sorted({(row.order_id, row.since) for row in due_threads if row.since is not None}))
+    new_notifications = [
+        _build_digest(row, news[row.order_id, row.since], zone)
+        for row in due_threads
+        if not row.is_refused and (row.order_id, row.since) in news
     ]
-    if news.item_count > len(news.items):
-        lines.append(f"- and {news.item_count - len(news.items):,} more")
-    multi_scans = news.order_multi_scans
-    multi_text = f"{multi_scans:,} of its pieces {'was' if multi_scans == 1 else 'were'} scanned more than once"
+    outbox.enqueue_notifications(tx, new_notifications, now=now)
+    orders = [row.order_id for row in due_threads]
+    addresses = [row.address for row in due_threads]
+    tx.execute(MARK_THREADS_NOTIFIED, {"orders": orders, "addresses": addresses, "quiet_until": now + window})
+    tx.execute(DELETE_NEWS_OF_ORDERS, {"orders": sorted(set(orders))})
+    return len(due_threads)
+
+
+def delete_notified_news(tx: Tx) -> None:
+    """Remove news that everyone has heard. Two who told of one order at the same moment left it."""
+    tx.execute(DELETE_ALL_NEWS)
+
+
+def _read_news(tx: Tx, thread_keys: Sequence[tuple[int, int]]) -> dict[tuple[int, int], ScanNews]:
+    params = {"orders": [order for order, _ in thread_keys], "sinces": [since for _, since in thread_keys]}
+    rows = tx.execute(READ_SCANNED_ITEMS, {**params, "named": MAX_LISTED_ITEMS})
+    items_by_thread = {
+        key: [ScannedItem(*row[2:]) for row in group]
+        for key, group in groupby(rows, key=lambda row: (row.order_id, row.since))
+    }
+    return {
+        (row.order_id, row.since): ScanNews(
+            order_id=row.order_id,
+            type=row.type,
+            scans=row.scans,
+            item_count=row.pieces,
+            first_at=row.first_at,
+            last_at=row.last_at,
+            order_scans=row.order_scans,
+            order_multi_scans=row.order_multi_scans,
+            items=items_by_thread[row.order_id, row.since],
+        )
+        for row in tx.execute(COUNT_SCANS, params)
+    }
+
+
+def _build_digest(thread: Any, news: ScanNews, zone: tzinfo) -> dict[str, Any]:
+    is_text = outbox.channel_for_address(thread.address) == "text"
+    return {
+        "key": f"scans:{thread.order_id}:{thread.since}:{thread.address}",
+        "kind": outbox.SCANS_KIND,
+        "account_id": thread.account_id,
+        "sub_account_id": thread.sub_account_id,
+        "mode": thread.mode,
+        "address": thread.address,
+        "subject": messages.build_subject(news),
+        "words": messages.build_text_message(news) if is_text else messages.build_email_text(news, zone=zone),
+    }
+
+
+def delete_expired_notifications(
+    db: Database, *, retention_days: int = outbox.DELETE_AFTER.days, now: datetime
+) -> None:
+    """A job: give up what waited for too long, and forget what was settled so many days ago. A job
+    that comes again finds nothing left to do."""
+    with db.system_transaction() as tx:
+        outbox.give_up_old_notifications(tx, now=now)
+        delete_notified_news(tx)
+        is_settled = notices.c.status != "pending"
+        tx.execute(sa.delete(notices).where(is_settled, notices.c.created_at < now - timedelta(days=retention_days)))
+
+
+MAX_TITLE_LENGTH = 80
+
+LOCKED_CARD_TEXT = (
+    "Its code was shown to nobody, and is not shown any more until you decide. To take the card back, its "
+    "value returned to your credit, call:\n\n"
+    "PUT /order-items/{item}/invalidate-giftcard\n\n"
+    'With {{"reissue": true}} in the body, a new piece with another card goes to the same recipient.'
+)
+SHOWN_CARD_TEXT = (
+    "Its code has been shown already, so the card cannot be taken back here: PUT "
+    "/order-items/{item}/invalidate-giftcard would refuse it. Get in touch with the recipient."
+)
+
+# The owners; where nobody signs in, the account itself. Whoever wants to hear no more of the account's scans
+# is not told by way of an order's addresses either.
+FIND_ADDRESSES = sa.text(
+    """
+    with owners as (
+        select p.email as address from memberships m join people p on p.id = m.person_id
+         where m.account_id = :account_id and m.role = 'owner'),
+    everyone as (
+        select address, 1 as place from owners
+        union all
+        select email, 2 from accounts where id = :account_id and not exists (select 1 from owners)
+        union all
+        select e.address, 3 from orders o cross join lateral unnest(o.notification_emails) as e (address)
+         where o.id = :order_id and not exists (
+               select 1 from notice_refusals r
+                where r.account_id = o.account_id and r.address = lower(e.address)))
+    select address from everyone order by place, address
+    """
+)
+READ_ORDER_OWNER = sa.text("select account_id, sub_account_id, mode from orders where id = :order_id")
+
+
+def notify_of_giftcard_report(tx: Tx, card: ClaimView, *, now: datetime) -> None:
+    """Each of those who look after the order hears of it once, as the notice's key has it, however often an
+    address is named. Takes the transaction of the report."""
+    order = tx.execute(READ_ORDER_OWNER, {"order_id": card.order_id}).one()
+    addresses = tx.execute(FIND_ADDRESSES, {"account_id": order.account_id, "order_id": card.order_id}).scalars()
+    outbox.enqueue_notifications(tx, [_build_giftcard_report(card, order, address) for address in addresses], now=now)
+
+
+def _build_giftcard_report(card: ClaimView, order: Any, address: str) -> dict[str, Any]:
+    is_text = outbox.channel_for_address(address) == "text"
+    return {
+        "key": f"gift-report:{card.item_id}:{address.lower()}",
+        "kind": outbox.GIFTCARDS_KIND,
+        "account_id": order.account_id,
+        "sub_account_id": order.sub_account_id,
+        "mode": order.mode,
+        "address": address,
+        "subject": f"A gift card of order {card.order_id} was reported",
+        "words": _text_message(card) if is_text else _email_text(card),
+    }
+
+
+def _email_text(card: ClaimView) -> str:
+    instructions = LOCKED_CARD_TEXT if card.state is ClaimState.LOCKED else SHOWN_CARD_TEXT
     return (
-        f"The QR code on your {news.product_label} was scanned {news.scans:,} times, on {items_text}, {period}:\n\n"
-        + "\n".join(lines)
-        + f"\n\nOrder {news.order_id} has {_scan_count_text(news.order_scans)} in all"
-        + (f"; {multi_text}." if multi_scans else ".")
+        f"Whoever has piece {card.item_id} of your order {card.order_id} reports its gift card, "
+        f"{_card_label(card)}:\n\n- {card.report}\n\n" + instructions.format(item=card.item_id)
     )
 
 
-def _total_scans_text(item: ScannedItem) -> str:
-    if item.total_scans <= 1:
-        return "This is its first scan."
-    return f"It was scanned {item.total_scans:,} times so far."
+def _text_message(card: ClaimView) -> str:
+    return f"Gift card reported: order {card.order_id}, piece {card.item_id}, {_card_label(card)}. {card.report}."
 
 
-def _scan_count_text(count: int) -> str:
-    return "1 scan" if count == 1 else f"{count:,} scans"
+def _card_label(card: ClaimView) -> str:
+    return f"{to_one_line(card.title, max_length=MAX_TITLE_LENGTH)} over {format_dollars(card.cents)}"
 
 
-def _format_datetime(at: datetime, zone: tzinfo) -> str:
-    local = at.astimezone(zone)
-    return f"{local:%B} {local.day}, {local.year}, at {local:%H:%M} {local.tzname()}"
+TOKEN_CONTEXT = "unsubscribe"
+MAX_TOKEN_LENGTH = 1_000
 
 
-def _format_short_datetime(at: datetime, zone: tzinfo) -> str:
-    """Where the year and the zone have been told."""
-    local = at.astimezone(zone)
-    return f"{local:%B} {local.day} at {local:%H:%M}"
+def encode_token(encryptor: Encryptor, reader: NotificationReader) -> str:
+    encrypted = encryptor.encrypt(orjson.dumps([reader.account_id, reader.address]), context=TOKEN_CONTEXT)
+    return urlsafe_b64encode(encrypted).rstrip(b"=").decode("ascii")
+
+
+def decode_token(encryptor: Encryptor, token: str) -> NotificationReader:
+    """Whom the link was made for, or `NotFound`."""
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
+        raise NotFound
+    try:
+        encrypted = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        account_id, address = orjson.loads(encryptor.decrypt(encrypted, context=TOKEN_CONTEXT))
+    except (ValueError, DecryptionFailed):  # ValueError: not base64
+        raise NotFound from None
+    return NotificationReader(account_id, address)
+
+
+def read_sender_name(tx: Tx, reader: NotificationReader) -> str:
+    """The account's name, or `NotFound` when there is no such account any more."""
+    name = tx.execute(sa.select(accounts.c.name).where(accounts.c.id == reader.account_id)).scalar()
+    if name is None:
+        raise NotFound
+    return str(name)
+
+
+def has_unsubscribed(tx: Tx, reader: NotificationReader) -> bool:
+    return tx.execute(sa.select(sa.literal(1)).where(*_refusal_conditions(reader))).first() is not None
+
+
+def unsubscribe(tx: Tx, reader: NotificationReader, *, now: datetime) -> None:
+    """From now on nothing, and not what waits to be sent either. Said twice, it changes nothing."""
+    refusal = {"account_id": reader.account_id, "address": reader.address.lower(), "at": now}
+    tx.execute(insert(notice_refusals).values(refusal).on_conflict_do_nothing())
+    tx.execute(
+        sa.update(notices)
+        .where(
+            notices.c.account_id == reader.account_id,
+            sa.func.lower(notices.c.address) == reader.address.lower(),
+            notices.c.status == "pending",
+            notices.c.kind == outbox.SCANS_KIND,
+        )
+        .values(status="unwanted", next_at=None)
+    )
+
+
+def resubscribe(tx: Tx, reader: NotificationReader) -> None:
+    """They have changed their mind: they hear of scans from now on."""
+    tx.execute(sa.delete(notice_refusals).where(*_refusal_conditions(reader)))
+
+
+def _refusal_conditions(reader: NotificationReader) -> tuple[sa.ColumnElement[bool], ...]:
+    return (notice_refusals.c.account_id == reader.account_id, notice_refusals.c.address == reader.address.lower())

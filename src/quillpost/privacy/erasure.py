@@ -23,17 +23,18 @@ from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
 from quillpost.orders.status import MoveItemsStatement
-from quillpost.privacy import files, queries
-from quillpost.privacy.files import STATUS_FILES
-from quillpost.privacy.items import LOCK_ORDERS, erase_ended_items, erase_items
-from quillpost.privacy.models import ErasureSubject, decrypt_subject, encrypt_subject
+from quillpost.privacy import queries, service
 from quillpost.privacy.queries import (
     MODE_CONDITION,
     TENANT_CONDITION,
     ErasureMatches,
+    ErasureSubject,
     build_scope_params,
+    decrypt_subject,
+    encrypt_subject,
     find_person_rows,
 )
+from quillpost.privacy.service import LOCK_ORDERS, STATUS_FILES, erase_ended_items, erase_items
 from quillpost.recipients.lists.queries import lock_lists
 
 log = structlog.get_logger(__name__)
@@ -240,7 +241,7 @@ def _delete_untraceable_files(
     previews = list(tx.execute(DELETE_PREVIEWS, params).scalars())
     imported = list(tx.execute(DELETE_IMPORTED_FILES, params).scalars())
     counts["imports"] = len(imported)
-    files.queue_file_deletion(tx, [*previews, *imported], now=now)
+    service.queue_file_deletion(tx, [*previews, *imported], now=now)
     return len(previews) + len(imported)
 
 

@@ -33,8 +33,8 @@ from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key, list_all_secret_files
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards.issuance import card_context, claim_context, stock_context
-from quillpost.privacy import files as private_files
-from quillpost.privacy.models import subject_encryption_context
+from quillpost.privacy import service as private_files
+from quillpost.privacy.queries import subject_encryption_context
 from quillpost.recipients.lists.service import get_key_context
 
 ENCRYPTED_COLUMNS: Final[Sequence[EncryptedColumn]] = (

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost.core.database import Database, Tx
-from quillpost.privacy import files, items
+from quillpost.privacy import service
 
 RetentionDays = Mapping[str, int | None]
 """By the name of a setting, so many; None: for ever."""
@@ -178,7 +178,7 @@ DELETE_CLAIMS = sa.text(
 
 RETENTION_RULES = (
     RetentionRule("items", "recipients of pieces", "keep_people_days", "the piece's end", OVERDUE_PEOPLE,
-         _apply_to_ids(OVERDUE_PEOPLE, items.erase_ended_items)),
+         _apply_to_ids(OVERDUE_PEOPLE, service.erase_ended_items)),
     RetentionRule("facts", "what happened to orders", "keep_facts_days", "when it happened", OVERDUE_FACTS,
          _delete_by_cursor("facts", "f", "at", OVERDUE_FACTS)),
     RetentionRule("visits", "scans of QR codes", "keep_visits_days", "the scan", OVERDUE_VISITS,
@@ -190,11 +190,11 @@ RETENTION_RULES = (
         OVERDUE_AUTOMATION_SENT,
          _delete_by_column("automation_sent", "ctid", OVERDUE_AUTOMATION_SENT)),
     RetentionRule("files", "pictures and PDFs of orders", "keep_pictures_days", "the order's end", OVERDUE_IMAGES,
-         _apply_to_ids(OVERDUE_IMAGES, files.delete_images)),
+         _apply_to_ids(OVERDUE_IMAGES, service.delete_images)),
     RetentionRule("batch_files", "print files", "keep_print_files_days", "the mailing", OVERDUE_PRINT_FILES,
-         _apply_to_ids(OVERDUE_PRINT_FILES, files.delete_print_files)),
+         _apply_to_ids(OVERDUE_PRINT_FILES, service.delete_print_files)),
     RetentionRule("batch_files", "print files of gift cards", "keep_giftcard_prints_days", "the mailing",
-         OVERDUE_GIFTCARD_PRINTS, _apply_to_ids(OVERDUE_GIFTCARD_PRINTS, files.delete_secret_print_files)),
+         OVERDUE_GIFTCARD_PRINTS, _apply_to_ids(OVERDUE_GIFTCARD_PRINTS, service.delete_secret_print_files)),
     RetentionRule("giftcards", "claims, to print them again", "keep_giftcard_prints_days", "the mailing",
          OVERDUE_CLAIMS, _delete_claims),
     RetentionRule("audit_log", "who did what in accounts", "keep_audit_days", "the act", OVERDUE_AUDIT_ENTRIES,

@@ -1,5 +1,4 @@
-"""A folder on this machine, or one that is mounted here. It must be there: one that has gone away, as a
-disk that is not mounted has, is not replaced by an empty one."""
+"""Folders on this machine and in the file store, and the folder that a setting names."""
 
 import errno
 import os
@@ -9,11 +8,15 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
 
+from quillpost.core.errors import NotReady
 from quillpost.core.files import sync_folder
-from quillpost.core.ports import FileMissing
+from quillpost.core.ports import FileMissing, FileStore
 from quillpost.integrations.folders.models import (
     FolderDown,
+    RemoteFolder,
+    SftpCredentials,
     UnreadableFile,
     build_too_large_error,
     check_path,
@@ -139,3 +142,105 @@ class LocalFolder:
             yield
         except OSError as error:
             raise FolderDown(f"The folder {self._root} cannot be used: {error.strerror}.") from error
+
+
+class StorageFolder:
+    """Its writes are whole by themselves. A folder there is no more than the start of a key: what moves one
+    moves file after file."""
+
+    def __init__(self, store: FileStore, folder: str) -> None:
+        self._store = store
+        self._folder = folder
+
+    @property
+    def label(self) -> str:
+        return f"{self._folder} in the file store"
+
+    @contextmanager
+    def open(self) -> Iterator["StorageFolder"]:
+        yield self
+
+    def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:  # noqa: ARG002
+        self._store.put(self._key(name), data)
+
+    def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
+        data = self._store.get(self._key(name))
+        if max_bytes is not None and len(data) > max_bytes:
+            raise build_too_large_error(name, max_bytes)
+        return data
+
+    def exists(self, name: str) -> bool:
+        key = self._key(name)
+        return self._store.exists(key) or any(self._store.keys(f"{key}/"))
+
+    def size(self, name: str) -> int | None:
+        return len(self._store.get(self._key(name))) if self._store.exists(self._key(name)) else None
+
+    def names(self, folder: str) -> list[str]:
+        key_prefix = self._key(folder) + "/"
+        names = (key.removeprefix(key_prefix).partition("/")[0] for key in self._store.keys(key_prefix))
+        return sorted(set(names))
+
+    def rename(self, old: str, new: str) -> bool:
+        if self.exists(new):
+            return False
+        old_key = self._key(old)
+        old_keys = [old_key] if self._store.exists(old_key) else list(self._store.keys(f"{old_key}/"))
+        for key in old_keys or [old_key]:  # a key that is not there says so
+            self._store.put(self._key(new) + key.removeprefix(old_key), self._store.get(key))
+        for key in old_keys:
+            self._store.delete(key)
+        return True
+
+    def delete(self, name: str) -> None:
+        key = self._key(name)
+        # A folder of this machine cannot be removed as if it were a file.
+        for file_key in list(self._store.keys(f"{key}/")) or [key]:
+            self._store.delete(file_key)
+
+    def _key(self, name: str) -> str:
+        return f"{self._folder}/{name}" if name else self._folder
+
+
+DEFAULT_SSH_PORT = 22
+
+
+def build_folder(url: str, *, credentials: SftpCredentials, setting: str) -> RemoteFolder:
+    """The place, or `NotReady` with a sentence that names the setting. Nobody is called yet."""
+    try:
+        parsed = urlsplit(url)
+        port = parsed.port
+    except ValueError:
+        raise NotReady(f"{setting} is not an address that we can read.") from None
+    if parsed.query or parsed.fragment:
+        raise NotReady(f"{setting} must end with the path of a folder.")
+    match parsed.scheme:
+        case "file":
+            return _build_local_folder(parsed, setting)
+        case "sftp":
+            return _build_sftp_folder(parsed, port or DEFAULT_SSH_PORT, credentials, setting)
+    raise NotReady(f"{setting} must be file:///path or sftp://user@host:port/path.")
+
+
+def _build_local_folder(parsed: SplitResult, setting: str) -> RemoteFolder:
+    path = Path(unquote(parsed.path))
+    if parsed.netloc or not path.is_absolute():
+        raise NotReady(f"{setting} must name a folder by its whole path: file:///path.")
+    return LocalFolder(path)
+
+
+def _build_sftp_folder(parsed: SplitResult, port: int, credentials: SftpCredentials, setting: str) -> RemoteFolder:
+    if parsed.password is not None:
+        raise NotReady(f"{setting} must not hold a password: set QUILLPOST_SFTP_PASSWORD.")
+    if not (parsed.hostname and parsed.username):
+        raise NotReady(f"{setting} must name a user and a machine: sftp://user@host:port/path.")
+    # Here and nowhere else: Paramiko is for whoever has such a place, and every other start goes without it.
+    from quillpost.integrations.folders.sftp import SftpFolder  # noqa: PLC0415
+
+    # As curl has it: /~/jobs is in the user's home.
+    folder = unquote(parsed.path).removeprefix("/~/") or "/"
+    sftp_folder = SftpFolder(
+        parsed.hostname, user=unquote(parsed.username), folder=folder, credentials=credentials, port=port
+    )
+    sftp_folder.check()
+    return sftp_folder

@@ -20,8 +20,8 @@ from datetime import datetime
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE
 from quillpost.fulfillment.ports import PartnerDown, PrintJob
+from quillpost.integrations.folders.local import StorageFolder
 from quillpost.integrations.folders.models import OpenFolder
-from quillpost.integrations.folders.objects import StorageFolder
 from quillpost.integrations.printing.models import TICKET_FILE, JobFolders, build_job_files, read_object
 
 

@@ -1,11 +1,4 @@
-"""A print partner that is spoken to over HTTP.
-
-Each file is put under the job's address, then the job itself, with its ticket: `PUT {base}/jobs/{reference}/
-{file}` and `PUT {base}/jobs/{reference}`. All of it may be said again and is then the same job. Every request
-is signed after the Standard Webhooks convention, and its `webhook-id` names what is asked, so that a
-signature is good for that request alone. The partner calls back (`web/public/partner_webhooks.py`); asking
-how far it is, `GET {base}/jobs/{reference}`, is for calls that were lost.
-"""
+"""A print partner over HTTP, and the partner that a setting names."""
 
 import asyncio
 import hashlib
@@ -21,10 +14,15 @@ import aiohttp
 import orjson
 
 from quillpost.client import signatures
+from quillpost.core.errors import NotReady
 from quillpost.core.hosts import is_loopback_host
-from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
+from quillpost.core.ports import FileStore
+from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintPartner, PrintProgress
+from quillpost.integrations.folders.local import build_folder
+from quillpost.integrations.folders.models import SftpCredentials
 from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
 from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.integrations.printing.folder import FolderPartner, HotFolder
 from quillpost.integrations.printing.models import (
     MAX_MARK_BYTES,
     TICKET_FILE,
@@ -165,3 +163,40 @@ def _check_response(response: aiohttp.ClientResponse, path: str, body: bytes) ->
     if status in RETRY_STATUSES or status >= 500:
         raise PartnerDown(f"{host} cannot take {path} now, it answered with status {status}{reason_text}")
     raise PartnerDown(f"{host} refuses {path}, it answered with status {status}{reason_text}")
+
+
+SETTING = "QUILLPOST_PRINT_PARTNER"
+EMBEDDED_PARTNER = "folder"
+
+
+def build_partner(
+    address: str, *, store: FileStore, folder: str, secrets: Sequence[str], credentials: SftpCredentials
+) -> PrintPartner:
+    """The partner, or `NotReady` with a sentence on what does not fit together. Nobody is called yet."""
+    if address == EMBEDDED_PARTNER:
+        return FolderPartner(store, folder)
+    scheme = address.partition(":")[0].lower()
+    if scheme in ("file", "sftp"):
+        return HotFolder(build_folder(address, credentials=credentials, setting=SETTING))
+    if scheme in ("http", "https"):
+        return HttpPartner(_check_url(address), secrets=_require_secrets(secrets))
+    raise NotReady(f"{SETTING} must be folder, file:///path, sftp://user@host:port/path or https://host/path.")
+
+
+def _check_url(url: str) -> str:
+    try:
+        parsed = urlsplit(url)
+        is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
+    except ValueError:
+        raise NotReady(f"{SETTING} is not an address that we can read.") from None
+    if parsed.username is not None or parsed.password is not None:
+        raise NotReady(f"{SETTING} must not hold a user or a password: requests are signed instead.")
+    if not is_plain or not url.isprintable() or " " in url:
+        raise NotReady(f"{SETTING} must be an address such as https://host/path.")
+    return url
+
+
+def _require_secrets(secrets: Sequence[str]) -> Sequence[str]:
+    if not secrets:
+        raise NotReady(f"{SETTING} is an address on the web: QUILLPOST_PRINT_SECRET must be set, to sign with.")
+    return secrets

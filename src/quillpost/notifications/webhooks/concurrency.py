@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from quillpost.notifications.webhooks import rules
-from quillpost.notifications.webhooks.leases import HEALTHY_ENDPOINT, EndpointHealth, Lease
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import QUEUE_START, READ_OVERLAP, DueDelivery, QueueCursor
+from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth, Lease
 
 MAX_IN_FLIGHT = 1_000
 """How many deliveries one pump has in the air."""

@@ -21,9 +21,9 @@ from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.metrics import WEBHOOK_ATTEMPTS
 from quillpost.notifications.ports import PostResult, WebhookClient
-from quillpost.notifications.webhooks import claims, fan_out, outcomes, service
-from quillpost.notifications.webhooks.batches import LeaseManager
+from quillpost.notifications.webhooks import fan_out, leases, outcomes, service
 from quillpost.notifications.webhooks.concurrency import EndpointQueue, InFlightDeliveries
+from quillpost.notifications.webhooks.leases import LeaseManager
 from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import DueDelivery
 
@@ -121,10 +121,10 @@ class Dispatcher:
         self._start_ready(self._clock())
         return self._leases.is_busy
 
-    def _run_step(self, step_request: claims.StepRequest) -> claims.StepResult:
+    def _run_step(self, step_request: leases.StepRequest) -> leases.StepResult:
         now = self._clock()
         with self._db.system_transaction() as tx:
-            return claims.run_step(tx, self._id, step_request, lease_until=now + self._lease_duration, now=now)
+            return leases.run_step(tx, self._id, step_request, lease_until=now + self._lease_duration, now=now)
 
     def _start_ready(self, now: datetime) -> None:
         """Send what there is room for."""

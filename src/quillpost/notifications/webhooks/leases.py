@@ -1,172 +1,283 @@
-"""Lanes: one a subscription. Whoever holds a lane sends what waits in it, alone.
+"""The endpoint queues that a dispatcher holds on lease, and its steps in the database."""
 
-A lane is held for the length of a lease, renewed while it is in use: one whose holder died is free when the
-lease ends. Whoever changes deliveries that are there, and their lane, has locked the subscription before: the
-order of those two does not matter.
-"""
-
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from uuid import UUID
 
-import sqlalchemy as sa
-
 from quillpost.core.database import Tx
-
-# Those that failed lately come after all others.
-LEASE_QUEUES = sa.text(
-    """
-    with free as materialized (
-        select webhook_id from webhook_lanes
-         where due_at <= :now and (leased_until is null or leased_until <= :now)
-           and (resting_until is null or resting_until <= :now)
-         order by failures > 0, due_at, webhook_id limit :most for update skip locked)
-    update webhook_lanes l set leased_by = :pump, leased_until = :until
-      from free f where l.webhook_id = f.webhook_id
-    returning l.webhook_id
-    """
-)
-
-# Whoever leaves has sent all that they saw whose time had come. What bears an earlier time than when it could
-# be seen may have escaped them: the next one looks at once. What else is due waits behind an earlier one of
-# its stream that is to be tried again later. `woken` has changed if more came since they looked; whoever has
-# the lane locked is about to change it.
-RELEASE_EMPTY_QUEUES = sa.text(
-    """
-    with empty as materialized (
-        select l.webhook_id from webhook_lanes l
-          join unnest(cast(:hooks as bigint[]), cast(:seen as bigint[])) as s (webhook_id, woken)
-            on s.webhook_id = l.webhook_id and s.woken = l.woken
-         where l.leased_by = :pump for update of l skip locked)
-    update webhook_lanes l
-       set leased_by = null, leased_until = null,
-           due_at = case
-               when w.status not in ('active', 'failing') then null
-               when l.resting_until > :now then l.resting_until
-               else coalesce(
-                   (select cast(:now as timestamptz) from deliveries d
-                     where d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at <= :now
-                       and (select true from deliveries e
-                             where e.webhook_id = d.webhook_id and e.stream = d.stream
-                               and e.status = 'pending' and e.id < d.id limit 1) is null
-                     limit 1),
-                   (select d.next_at from deliveries d
-                     where d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at > :now
-                     order by d.next_at limit 1)) end
-      from empty e, webhooks w
-     where l.webhook_id = e.webhook_id and w.id = l.webhook_id
-    returning l.webhook_id
-    """
-)
-READ_LEASES = sa.text(
-    """
-    select l.failures, l.troubled_since, l.resting_until, l.webhook_id, l.woken, l.leased_until,
-           w.status, w.url, w.verb, w.secret_sealed, w.previous_secret_sealed, w.previous_until
-      from webhook_lanes l join webhooks w on w.id = l.webhook_id
-     where l.webhook_id = any(:hooks) and l.leased_by = :pump
-    """
-)
-RENEW_LEASES = sa.text(
-    """
-    with ours as materialized (
-        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
-           for update skip locked)
-    update webhook_lanes l set leased_until = :until from ours o where l.webhook_id = o.webhook_id
-    """
-)
-RELEASE_QUEUES = sa.text(
-    """
-    with ours as materialized (
-        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
-           for update skip locked)
-    update webhook_lanes l set leased_by = null, leased_until = null, due_at = :now
-      from ours o where l.webhook_id = o.webhook_id
-    returning l.webhook_id
-    """
-)
+from quillpost.notifications.webhooks import outcomes, payloads, queries, service
+from quillpost.notifications.webhooks.concurrency import INITIAL_CONCURRENCY, EndpointQueue, InFlightDeliveries
+from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
+from quillpost.notifications.webhooks.payloads import QUEUE_START, DeliveryBatch, InvalidDelivery, QueueRead
+from quillpost.notifications.webhooks.queries import EndpointHealth, Lease, force_index_plans
 
 
 @dataclass(frozen=True, slots=True)
-class EndpointHealth:
-    """How a receiver has done lately: its failures in a row, and whether it is left alone for a while."""
+class StepRequest:
+    """What the pump has to say and wants to know."""
 
-    failures: int = 0
-    troubled_since: datetime | None = None
-    resting_until: datetime | None = None
-
-
-HEALTHY_ENDPOINT = EndpointHealth()
+    outcomes: Sequence[DeliveryOutcome] = ()
+    healths: Mapping[int, EndpointHealth] = field(default_factory=dict)
+    check_ids: Sequence[int] = ()
+    renew_ids: Sequence[int] = ()
+    empty_queues: Mapping[int, int] = field(default_factory=dict)
+    """Lanes in which nothing is due, and how often each was woken when that was seen."""
+    release_ids: Sequence[int] = ()
+    reads: Sequence[QueueRead] = ()
+    finished_streams: Sequence[tuple[Lease, str]] = ()
+    unacknowledged_ids: Sequence[int] = ()
+    lease_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
-    """A lane in its holder's hand, and where it leads."""
-
-    webhook_id: int
-    woken: int
-    health: EndpointHealth
-    leased_until: datetime
-    status: str
-    url: str
-    verb: str
-    secret_sealed: bytes
-    previous_secret_sealed: bytes | None
-    previous_until: datetime | None
-
-    @property
-    def is_active(self) -> bool:
-        return self.status in ("active", "failing")
-
-    @property
-    def destination(self) -> tuple[str, str, str]:
-        """Whatever was put in words for another address, or is not to go out any more, is read anew."""
-        return self.status, self.verb, self.url
-
-    def signing_secrets(self, now: datetime) -> tuple[bytes, ...]:
-        """What signs: while a new secret is young, the one before it too."""
-        if self.previous_secret_sealed is None or self.previous_until is None or self.previous_until <= now:
-            return (self.secret_sealed,)
-        return self.secret_sealed, self.previous_secret_sealed
+class StepResult:
+    checked_leases: Mapping[int, Lease]
+    """The lanes that were looked at and are still the pump's."""
+    blocked_ids: set[int]
+    """The subscriptions of which nothing could be written down now."""
+    released_ids: set[int]
+    new_leases: Sequence[Lease]
+    unfinished_ids: set[int]
+    """Lanes of subscriptions that were disabled, in which something waits still."""
+    reads: Sequence[QueueRead]
+    batch: DeliveryBatch
+    now: datetime
 
 
-def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool = False) -> None:
-    """Have whoever delivers look at the lane at that time. `reset_backoff`, a lane that rests because its receiver
-    failed rests no longer: whoever asks wants it tried now.
-
-    Call it last, after the subscription and its deliveries have been changed.
-    """
-    tx.execute(
-        sa.text("select wake_lane(:webhook_id, :at, :afresh)"),
-        {"webhook_id": webhook_id, "at": at, "afresh": reset_backoff},
+def run_step(
+    tx: Tx, dispatcher_id: UUID, step_request: StepRequest, *, lease_until: datetime, now: datetime
+) -> StepResult:
+    """What is to be told is told first: whatever is then read has been judged with it in mind."""
+    force_index_plans(tx)
+    blocked_ids: set[int] = set()
+    if step_request.outcomes or step_request.healths:
+        blocked_ids = outcomes.record_outcomes(
+            tx, dispatcher_id, step_request.outcomes, step_request.healths, now=now
+        ).blocked_ids
+    if step_request.renew_ids:
+        queries.renew_leases(tx, dispatcher_id, step_request.renew_ids, until=lease_until)
+    checked_leases = queries.read_leases(tx, dispatcher_id, step_request.check_ids) if step_request.check_ids else []
+    released_ids = (
+        queries.release_empty_queues(tx, dispatcher_id, step_request.empty_queues, now=now)
+        if step_request.empty_queues
+        else set()
+    )
+    if release_ids := set(step_request.release_ids) - blocked_ids:
+        released_ids |= queries.release_queues(tx, dispatcher_id, release_ids, now=now)
+    new_leases = (
+        queries.lease_queues(tx, dispatcher_id, limit=step_request.lease_limit, until=lease_until, now=now)
+        if step_request.lease_limit
+        else []
+    )
+    disabled_ids = [lease.webhook_id for lease in (*checked_leases, *new_leases) if lease.status == "disabled"]
+    unfinished_ids = {webhook_id for webhook_id in disabled_ids if service.fail_disabled_deliveries(tx, webhook_id)}
+    reads = [
+        *step_request.reads,
+        *(QueueRead(lease, QUEUE_START, 2 * INITIAL_CONCURRENCY) for lease in new_leases if lease.is_active),
+    ]
+    batch = DeliveryBatch([], {})
+    if reads or step_request.finished_streams:
+        batch = payloads.read_batch(
+            tx,
+            reads,
+            finished_streams=step_request.finished_streams,
+            unacknowledged_ids=step_request.unacknowledged_ids,
+            now=now,
+        )
+    return StepResult(
+        checked_leases={lease.webhook_id: lease for lease in checked_leases},
+        blocked_ids=blocked_ids,
+        released_ids=released_ids,
+        new_leases=new_leases,
+        unfinished_ids=unfinished_ids,
+        reads=reads,
+        batch=batch,
+        now=now,
     )
 
 
-def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, now: datetime) -> list[Lease]:
-    """Lanes in which something waits: this pump's alone until the lease ends."""
-    leased_ids = (
-        tx.execute(LEASE_QUEUES, {"pump": dispatcher_id, "most": limit, "until": until, "now": now}).scalars().all()
-    )
-    return read_leases(tx, dispatcher_id, leased_ids) if leased_ids else []
+MAX_QUEUES = 500
+QUEUES_PER_STEP = 100
+"""So that pumps which start together share what there is."""
+
+LEASE_CHECK_SECONDS = 0.25
+EXHAUSTED_READ_SECONDS = 0.5
+REWIND_SECONDS = 30.0
+"""How often a lane is read from its start: what others wrote down late lies behind the place come to."""
+
+FAIRNESS_SECONDS = 10.0
+"""How long a lane keeps its place while others wait for one."""
 
 
-def read_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int]) -> list[Lease]:
-    """Those of the lanes that are still this pump's, as they are now."""
-    rows = tx.execute(READ_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id})
-    return [Lease(row.webhook_id, row.woken, EndpointHealth(*row[:3]), *row[5:]) for row in rows]
+class LeaseManager:
+    """Moments (`at`) are the event loop's, in seconds; times (`now`) are those that the database has."""
 
+    def __init__(self, in_flight: InFlightDeliveries, lease_duration: timedelta) -> None:
+        self._in_flight = in_flight
+        self._lease_duration = lease_duration
+        self._queues: dict[int, EndpointQueue] = {}
+        self._unrecorded_outcomes: list[DeliveryOutcome] = []
+        self._leases_checked_at = float("-inf")
+        self._unfinished_ids: set[int] = set()
+        self._has_more_queues = True
+        self.is_busy = True
 
-def renew_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, until: datetime) -> None:
-    tx.execute(RENEW_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "until": until})
+    def add_outcome(self, outcome: DeliveryOutcome) -> int:
+        """To be told with the next step; how many there are to tell."""
+        self._unrecorded_outcomes.append(outcome)
+        return len(self._unrecorded_outcomes)
 
+    def expect_deliveries(self) -> None:
+        """Something new may wait in any lane."""
+        self._has_more_queues = True
 
-def release_empty_queues(tx: Tx, dispatcher_id: UUID, woken_counts: Mapping[int, int], *, now: datetime) -> set[int]:
-    """Leave lanes in which nothing is due, each as it was `woken` before that was seen; which ones are left.
-    More has come into the others meanwhile."""
-    params = {"pump": dispatcher_id, "hooks": list(woken_counts), "seen": list(woken_counts.values()), "now": now}
-    return set(tx.execute(RELEASE_EMPTY_QUEUES, params).scalars())
+    def build_request(self, *, now: datetime, at: float) -> StepRequest:
+        must_check_leases = self._has_more_queues or at - self._leases_checked_at >= LEASE_CHECK_SECONDS
+        if must_check_leases:
+            self._leases_checked_at = at
+            self._yield_for_fairness(at)
+        recorded_outcomes, self._unrecorded_outcomes = self._unrecorded_outcomes, []
+        finished_streams = {
+            (outcome.delivery.webhook_id, outcome.delivery.stream): queue.lease
+            for outcome in recorded_outcomes
+            if outcome.is_final and (queue := self._queues.get(outcome.delivery.webhook_id)) and queue.can_send(now)
+        }
+        reads = [
+            self._build_read(queue, now, at) for queue in self._queues.values() if self._should_read(queue, now, at)
+        ]
+        read_ids = {outcome.lease.webhook_id for outcome in reads} | {webhook_id for webhook_id, _ in finished_streams}
+        return StepRequest(
+            outcomes=recorded_outcomes,
+            healths=self._changed_healths(),
+            check_ids=list(self._queues) if must_check_leases else [],
+            renew_ids=[
+                webhook_id
+                for webhook_id, queue in self._queues.items()
+                if must_check_leases and self._needs_renewal(queue, now)
+            ],
+            empty_queues={
+                webhook_id: queue.lease.woken
+                for webhook_id, queue in self._queues.items()
+                if self._can_release(queue, now)
+            },
+            release_ids=[
+                webhook_id
+                for webhook_id, queue in self._queues.items()
+                if queue.is_yielding and not queue.unacknowledged_ids
+            ],
+            reads=reads,
+            finished_streams=[(lease, stream) for (_, stream), lease in finished_streams.items()],
+            unacknowledged_ids=[
+                delivery_id for webhook_id in read_ids for delivery_id in self._queues[webhook_id].unacknowledged_ids
+            ],
+            lease_limit=min(MAX_QUEUES - len(self._queues), QUEUES_PER_STEP) if must_check_leases else 0,
+        )
 
+    def build_final_request(self) -> StepRequest:
+        """Tell everything, and let go of everything but what is in the air."""
+        recorded_outcomes, self._unrecorded_outcomes = self._unrecorded_outcomes, []
+        idle_ids = [webhook_id for webhook_id, queue in self._queues.items() if not queue.in_flight]
+        return StepRequest(outcomes=recorded_outcomes, healths=self._changed_healths(), release_ids=idle_ids)
 
-def release_queues(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, now: datetime) -> set[int]:
-    """Leave lanes in which something may wait still: the next one looks. Which ones are left."""
-    return set(tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "now": now}).scalars())
+    def requeue_outcomes(self, step_request: StepRequest) -> None:
+        """Nobody heard it: it is said again."""
+        self._unrecorded_outcomes = [*step_request.outcomes, *self._unrecorded_outcomes]
+
+    def requeue_blocked(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
+        """What came of attempts there could not be written down: it is said again."""
+        blocked_outcomes = [outcome for outcome in step_request.outcomes if outcome.delivery.webhook_id in blocked_ids]
+        self._unrecorded_outcomes = [*blocked_outcomes, *self._unrecorded_outcomes]
+
+    def apply_result(self, step_request: StepRequest, result: StepResult, *, at: float) -> None:
+        """What was told is known now; what was found is there to be sent."""
+        self.requeue_blocked(step_request, result.blocked_ids)
+        self._acknowledge(step_request, result.blocked_ids)
+        for webhook_id in step_request.check_ids:
+            if webhook_id in result.checked_leases:
+                self._in_flight.update_lease(self._queues[webhook_id], result.checked_leases[webhook_id])
+            else:
+                self._queues.pop(webhook_id).discard_ready()
+        for webhook_id in result.released_ids:
+            self._queues.pop(webhook_id, None)
+        for webhook_id in set(step_request.empty_queues) & set(self._queues):
+            self._queues[webhook_id].rewind()
+        for lease in result.new_leases:
+            if lease.webhook_id in self._queues:
+                self._in_flight.update_lease(self._queues[lease.webhook_id], lease)
+            else:
+                self._queues[lease.webhook_id] = EndpointQueue(lease, leased_at=at)
+        self._unfinished_ids = result.unfinished_ids
+        self._add_batch(result)
+        self._has_more_queues = 0 < step_request.lease_limit == len(result.new_leases)
+        self._in_flight.schedule_queues(self._queues.values())
+        self.is_busy = self._has_more_queues or any(
+            self._can_release(queue, result.now) or self._should_read(queue, result.now, at)
+            for queue in self._queues.values()
+        )
+
+    def _acknowledge(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
+        for outcome in step_request.outcomes:
+            queue = self._queues.get(outcome.delivery.webhook_id)
+            if queue and outcome.delivery.webhook_id not in blocked_ids:
+                queue.unacknowledged_ids.discard(outcome.delivery.id)
+        for webhook_id, health in step_request.healths.items():
+            if webhook_id in self._queues and webhook_id not in blocked_ids:
+                self._queues[webhook_id].recorded_health = health
+        for webhook_id, queue in self._queues.items():
+            queue.set_blocked(webhook_id in blocked_ids)
+
+    def _add_batch(self, result: StepResult) -> None:
+        for queue_read in result.reads:
+            if queue := self._queues.get(queue_read.lease.webhook_id):
+                cursors = result.batch.cursors.get(queue.lease.webhook_id, [])
+                queue.advance_cursor(cursors[-1] if len(cursors) >= queue_read.limit else None, now=result.now)
+        for delivery in result.batch.deliveries:
+            queue = self._queues.get(delivery.webhook_id)
+            if queue is None or delivery.id in queue.unacknowledged_ids:
+                continue
+            if isinstance(delivery, InvalidDelivery):
+                queue.unacknowledged_ids.add(delivery.id)
+                self._unrecorded_outcomes.append(outcomes.fail_invalid(delivery))
+            elif queue.can_send(result.now) and (delivery.verb, delivery.url) == (queue.lease.verb, queue.lease.url):
+                queue.unacknowledged_ids.add(delivery.id)
+                queue.ready.append(delivery)
+            else:
+                queue.rewind()
+
+    def _changed_healths(self) -> dict[int, EndpointHealth]:
+        return {
+            webhook_id: queue.health
+            for webhook_id, queue in self._queues.items()
+            if queue.health != queue.recorded_health
+        }
+
+    def _build_read(self, queue: EndpointQueue, now: datetime, at: float) -> QueueRead:
+        if at - queue.rewound_at >= REWIND_SECONDS:
+            queue.rewound_at = at
+            queue.cursor = QUEUE_START
+        limit = queue.read_limit(now)
+        queue.read_at, queue.started_since_read = at, 0
+        return QueueRead(queue.lease, queue.read_cursor(now), limit)
+
+    def _should_read(self, queue: EndpointQueue, now: datetime, at: float) -> bool:
+        return queue.read_limit(now) > 0 and (not queue.is_exhausted or at - queue.read_at >= EXHAUSTED_READ_SECONDS)
+
+    def _can_release(self, queue: EndpointQueue, now: datetime) -> bool:
+        """Whether to leave it: nothing goes out there for now, and all that did has been written down."""
+        if queue.unacknowledged_ids or queue.is_yielding or queue.health != queue.recorded_health:
+            return False
+        if queue.lease.webhook_id in self._unfinished_ids:
+            return False
+        return queue.is_exhausted or queue.is_closed or queue.is_backing_off(now)
+
+    def _needs_renewal(self, queue: EndpointQueue, now: datetime) -> bool:
+        return queue.lease.leased_until - now < self._lease_duration / 2
+
+    def _yield_for_fairness(self, at: float) -> None:
+        if len(self._queues) < MAX_QUEUES:
+            return
+        for queue in self._queues.values():
+            if at - queue.leased_at >= FAIRNESS_SECONDS and not queue.is_yielding:
+                queue.is_yielding = True
+                queue.discard_ready()

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx, driver_connection
 from quillpost.notifications.ports import PostResult
-from quillpost.notifications.webhooks import failures as webhook_failures
 from quillpost.notifications.webhooks import rules
-from quillpost.notifications.webhooks.leases import EndpointHealth
+from quillpost.notifications.webhooks import service as webhook_failures
 from quillpost.notifications.webhooks.payloads import DueDelivery, InvalidDelivery
+from quillpost.notifications.webhooks.queries import EndpointHealth
 
 MAX_QUOTED_LENGTH = 200
 BUSY_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)

@@ -10,7 +10,7 @@ from psycopg.rows import namedtuple_row
 
 from quillpost.core.database import Tx, driver_connection
 from quillpost.notifications.webhooks import rules
-from quillpost.notifications.webhooks.leases import Lease
+from quillpost.notifications.webhooks.queries import Lease
 from quillpost.notifications.webhooks.rules import (
     ALL_EVENT_TYPES,
     DELIVERED_EVENT,

@@ -1,6 +1,6 @@
-"""Subscriptions, and the outbox of deliveries."""
+"""SQL of subscriptions, and the leases of their delivery queues."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -156,3 +156,161 @@ def force_index_plans(tx: Tx) -> None:
     knows of it is never so, and it would read all of that for a handful of rows. A plan is made once: making
     one for as many tables as there are days takes longer than the work."""
     tx.execute(_FORCE_INDEX_PLANS)
+
+
+# Those that failed lately come after all others.
+LEASE_QUEUES = sa.text(
+    """
+    with free as materialized (
+        select webhook_id from webhook_lanes
+         where due_at <= :now and (leased_until is null or leased_until <= :now)
+           and (resting_until is null or resting_until <= :now)
+         order by failures > 0, due_at, webhook_id limit :most for update skip locked)
+    update webhook_lanes l set leased_by = :pump, leased_until = :until
+      from free f where l.webhook_id = f.webhook_id
+    returning l.webhook_id
+    """
+)
+
+# Whoever leaves has sent all that they saw whose time had come. What bears an earlier time than when it could
+# be seen may have escaped them: the next one looks at once. What else is due waits behind an earlier one of
+# its stream that is to be tried again later. `woken` has changed if more came since they looked; whoever has
+# the lane locked is about to change it.
+RELEASE_EMPTY_QUEUES = sa.text(
+    """
+    with empty as materialized (
+        select l.webhook_id from webhook_lanes l
+          join unnest(cast(:hooks as bigint[]), cast(:seen as bigint[])) as s (webhook_id, woken)
+            on s.webhook_id = l.webhook_id and s.woken = l.woken
+         where l.leased_by = :pump for update of l skip locked)
+    update webhook_lanes l
+       set leased_by = null, leased_until = null,
+           due_at = case
+               when w.status not in ('active', 'failing') then null
+               when l.resting_until > :now then l.resting_until
+               else coalesce(
+                   (select cast(:now as timestamptz) from deliveries d
+                     where d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at <= :now
+                       and (select true from deliveries e
+                             where e.webhook_id = d.webhook_id and e.stream = d.stream
+                               and e.status = 'pending' and e.id < d.id limit 1) is null
+                     limit 1),
+                   (select d.next_at from deliveries d
+                     where d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at > :now
+                     order by d.next_at limit 1)) end
+      from empty e, webhooks w
+     where l.webhook_id = e.webhook_id and w.id = l.webhook_id
+    returning l.webhook_id
+    """
+)
+READ_LEASES = sa.text(
+    """
+    select l.failures, l.troubled_since, l.resting_until, l.webhook_id, l.woken, l.leased_until,
+           w.status, w.url, w.verb, w.secret_sealed, w.previous_secret_sealed, w.previous_until
+      from webhook_lanes l join webhooks w on w.id = l.webhook_id
+     where l.webhook_id = any(:hooks) and l.leased_by = :pump
+    """
+)
+RENEW_LEASES = sa.text(
+    """
+    with ours as materialized (
+        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
+           for update skip locked)
+    update webhook_lanes l set leased_until = :until from ours o where l.webhook_id = o.webhook_id
+    """
+)
+RELEASE_QUEUES = sa.text(
+    """
+    with ours as materialized (
+        select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
+           for update skip locked)
+    update webhook_lanes l set leased_by = null, leased_until = null, due_at = :now
+      from ours o where l.webhook_id = o.webhook_id
+    returning l.webhook_id
+    """
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointHealth:
+    """How a receiver has done lately: its failures in a row, and whether it is left alone for a while."""
+
+    failures: int = 0
+    troubled_since: datetime | None = None
+    resting_until: datetime | None = None
+
+
+HEALTHY_ENDPOINT = EndpointHealth()
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A lane in its holder's hand, and where it leads."""
+
+    webhook_id: int
+    woken: int
+    health: EndpointHealth
+    leased_until: datetime
+    status: str
+    url: str
+    verb: str
+    secret_sealed: bytes
+    previous_secret_sealed: bytes | None
+    previous_until: datetime | None
+
+    @property
+    def is_active(self) -> bool:
+        return self.status in ("active", "failing")
+
+    @property
+    def destination(self) -> tuple[str, str, str]:
+        """Whatever was put in words for another address, or is not to go out any more, is read anew."""
+        return self.status, self.verb, self.url
+
+    def signing_secrets(self, now: datetime) -> tuple[bytes, ...]:
+        """What signs: while a new secret is young, the one before it too."""
+        if self.previous_secret_sealed is None or self.previous_until is None or self.previous_until <= now:
+            return (self.secret_sealed,)
+        return self.secret_sealed, self.previous_secret_sealed
+
+
+def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool = False) -> None:
+    """Have whoever delivers look at the lane at that time. `reset_backoff`, a lane that rests because its receiver
+    failed rests no longer: whoever asks wants it tried now.
+
+    Call it last, after the subscription and its deliveries have been changed.
+    """
+    tx.execute(
+        sa.text("select wake_lane(:webhook_id, :at, :afresh)"),
+        {"webhook_id": webhook_id, "at": at, "afresh": reset_backoff},
+    )
+
+
+def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, now: datetime) -> list[Lease]:
+    """Lanes in which something waits: this pump's alone until the lease ends."""
+    leased_ids = (
+        tx.execute(LEASE_QUEUES, {"pump": dispatcher_id, "most": limit, "until": until, "now": now}).scalars().all()
+    )
+    return read_leases(tx, dispatcher_id, leased_ids) if leased_ids else []
+
+
+def read_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int]) -> list[Lease]:
+    """Those of the lanes that are still this pump's, as they are now."""
+    rows = tx.execute(READ_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id})
+    return [Lease(row.webhook_id, row.woken, EndpointHealth(*row[:3]), *row[5:]) for row in rows]
+
+
+def renew_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, until: datetime) -> None:
+    tx.execute(RENEW_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "until": until})
+
+
+def release_empty_queues(tx: Tx, dispatcher_id: UUID, woken_counts: Mapping[int, int], *, now: datetime) -> set[int]:
+    """Leave lanes in which nothing is due, each as it was `woken` before that was seen; which ones are left.
+    More has come into the others meanwhile."""
+    params = {"pump": dispatcher_id, "hooks": list(woken_counts), "seen": list(woken_counts.values()), "now": now}
+    return set(tx.execute(RELEASE_EMPTY_QUEUES, params).scalars())
+
+
+def release_queues(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, now: datetime) -> set[int]:
+    """Leave lanes in which something may wait still: the next one looks. Which ones are left."""
+    return set(tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "now": now}).scalars())

@@ -1,4 +1,4 @@
-"""Subscribing, changing, resting and trying subscriptions; making, changing and unsealing what signs."""
+"""Creates, changes and disables subscriptions, and notifies owners of failing ones."""
 
 import secrets
 from collections.abc import Mapping
@@ -6,16 +6,20 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import sqlalchemy as sa
+
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.client import signatures
-from quillpost.core.database import Tx
+from quillpost.core import outbox
+from quillpost.core.clock import format_time
+from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, Refused
-from quillpost.notifications.webhooks import leases, queries
+from quillpost.notifications.webhooks import queries, rules
 from quillpost.notifications.webhooks.payloads import sample_event_type
-from quillpost.notifications.webhooks.queries import require_webhook_quota
+from quillpost.notifications.webhooks.queries import force_index_plans, require_webhook_quota
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 
@@ -88,7 +92,7 @@ def update_webhook(
     webhook = queries.update_webhook(tx, webhook_id, {**values, "updated_at": now})
     if (webhook.verb, webhook.url) != (previous.verb, previous.url):
         queries.retry_waiting_now(tx, webhook_id, now=now)
-        leases.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
+        queries.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
     return webhook
 
 
@@ -108,7 +112,7 @@ def resume_webhook(tx: Tx, webhook_id: int, *, now: datetime) -> queries.Webhook
         healthy = {"status": "active", "failing_since": None, "last_error": None, "updated_at": now}
         webhook = queries.update_webhook(tx, webhook_id, healthy)
     queries.retry_waiting_now(tx, webhook_id, now=now)
-    leases.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
+    queries.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
     return webhook
 
 
@@ -120,7 +124,7 @@ def send_sample_event(tx: Tx, webhook_id: int, requested_type: str | None = None
         raise Invalid({"event_type": [f"This subscription is for {webhook.type} alone."]})
     event_type, event_id = sample_event_type(requested_type or webhook.type), uuid4()
     delivery_id = queries.insert_sample(tx, webhook_id, event_type=event_type, event_id=event_id, now=now)
-    leases.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
+    queries.schedule_queue(tx, webhook_id, at=now, reset_backoff=True)
     return SampleEvent(str(event_id), event_type, delivery_id)
 
 
@@ -171,3 +175,182 @@ def _require_own_audience(tx: Tx, sub_account_id: int | None, mailing_list_id: i
             mailing_list.sub_account_id != sub_account_id
         ):
             raise Refused(UNKNOWN_LIST)
+
+
+DELIVERIES_PER_TRANSACTION = 10_000
+RETRIES_EXHAUSTED_ERROR = "The receiver failed all the time that this was to be delivered in, so it was given up."
+GONE_ERROR = "The receiver said that it is gone (410), so nothing more is delivered to it."
+
+FAIL_WAITING = sa.text(
+    """
+    with given_up as materialized (
+        select id, created_at from deliveries
+         where webhook_id = :webhook_id and status = 'pending'
+           and created_at < coalesce(cast(:before as timestamptz), 'infinity')
+         order by next_at, id limit :most)
+    update deliveries d set status = 'failed', error = :error, next_at = null
+      from given_up g where d.id = g.id and d.created_at = g.created_at and d.status = 'pending'
+    """
+)
+FIND_OLDEST_WAITING = sa.text(
+    """select min(created_at) from deliveries
+        where webhook_id = :webhook_id and status = 'pending' and created_at < :before"""
+)
+FIND_LONG_FAILING = sa.text("select webhook_id from webhook_lanes where troubled_since < :before order by webhook_id")
+FIND_NEWLY_FAILING = sa.text(
+    """select w.id from webhook_lanes l join webhooks w on w.id = l.webhook_id
+        where l.troubled_since < :before and w.status = 'active' order by w.id"""
+)
+MARK_QUEUE_FAILING = sa.text(
+    """
+    with held as materialized (
+        select id from webhooks where id = :webhook_id and status = 'active' for no key update skip locked)
+    update webhooks w set status = 'failing', updated_at = :now, failing_since = l.troubled_since
+      from held h join webhook_lanes l on l.webhook_id = h.id
+     where w.id = h.id and l.troubled_since < :before
+    """
+)
+MARK_FAILING = sa.text(
+    """
+    update webhooks w
+       set status = 'failing', last_error = coalesce(:error, w.last_error),
+           updated_at = case when w.status = 'active' then :now else w.updated_at end,
+           failing_since = least(case when w.status = 'failing' then w.failing_since end, :since,
+                                 (select l.troubled_since from webhook_lanes l where l.webhook_id = w.id))
+     where w.id = :webhook_id and w.status in ('active', 'failing')
+    returning w.failing_since
+    """
+)
+READ_OWNER = sa.text(
+    """select w.url, w.account_id, w.sub_account_id, w.mode, a.email, w.last_error,
+              coalesce(w.failing_since, :now) as since
+         from webhooks w join accounts a on a.id = w.account_id where w.id = :webhook_id"""
+)
+
+
+def mark_failing(tx: Tx, webhook_id: int, *, error: str | None, since: datetime, now: datetime) -> None:
+    """A delivery of that time has failed for good: its owner is told, once until the receiver answers again,
+    and at most once a day. Others go on; a subscription that rests keeps its status. Whoever replays the time
+    since it fails has that delivery too."""
+    params = {"webhook_id": webhook_id, "error": error, "since": since, "now": now}
+    failing_since = tx.execute(MARK_FAILING, params).scalar()
+    if failing_since is not None:
+        _notify_owner(
+            tx,
+            webhook_id,
+            f"webhook-given-up:{webhook_id}:{failing_since.date()}",
+            subject="Events for a webhook of yours were given up",
+            summary="Deliveries to {url} have failed since {since} UTC, and at least one was given up.",
+            advice="Events go on being sent to it, and it counts as working again with the first that arrives. "
+            "Once it answers, have what it missed sent again: replay the time since then, or retry "
+            "single deliveries. Pause the subscription to keep events until you resume it.",
+            now=now,
+        )
+
+
+def disable_webhook(tx: Tx, webhook_id: int, *, reason: str, now: datetime) -> None:
+    """Deliver nothing more to it: what waits has failed."""
+    disabled = tx.execute(
+        sa.update(webhooks)
+        .where(webhooks.c.id == webhook_id, webhooks.c.status != "disabled")
+        .values(
+            status="disabled",
+            updated_at=now,
+            last_error=reason,
+            failing_since=sa.func.coalesce(webhooks.c.failing_since, now),
+        )
+    )
+    fail_waiting_deliveries(tx, webhook_id, reason=reason)
+    if disabled.rowcount:
+        _notify_owner(
+            tx,
+            webhook_id,
+            f"webhook-gone:{webhook_id}:{now.date()}",
+            subject="A webhook of yours was switched off",
+            summary="The receiver at {url} said that it is gone: nothing more is sent to it since {since} UTC.",
+            advice="If that was a mistake, resume the subscription, and replay the time since then to have "
+            "what it missed sent again. Otherwise delete it.",
+            now=now,
+        )
+
+
+def fail_waiting_deliveries(tx: Tx, webhook_id: int, *, reason: str, before: datetime | None = None) -> bool:
+    """What waits, since before that time if one is given, has failed; whether anything is left, as so many
+    are not written at once. The subscription is locked already."""
+    force_index_plans(tx)
+    params = {"webhook_id": webhook_id, "error": reason, "before": before, "most": DELIVERIES_PER_TRANSACTION}
+    return tx.execute(FAIL_WAITING, params).rowcount == DELIVERIES_PER_TRANSACTION
+
+
+def fail_disabled_deliveries(tx: Tx, webhook_id: int) -> bool:
+    """What is left in the lane of a subscription that was disabled has failed; whether there is more."""
+    lock_query = sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id, webhooks.c.status == "disabled")
+    if tx.execute(lock_query.with_for_update(key_share=True, skip_locked=True)).first() is None:
+        return True
+    return fail_waiting_deliveries(tx, webhook_id, reason=GONE_ERROR)
+
+
+def give_up_failing(db: Database, *, now: datetime) -> None:
+    """A job: the owners of receivers that fail hear of it, while there is time to mend them, and what has
+    waited in vain there all the time has failed. Many deliveries there were never tried, as a receiver that
+    fails is left alone."""
+    _notify_newly_failing(db, now=now)
+    before = now - rules.MAX_RETRY_TIME
+    with db.system_transaction() as tx:
+        failing_ids = list(tx.execute(FIND_LONG_FAILING, {"before": before}).scalars())
+    for webhook_id in failing_ids:
+        while _give_up_batch(db, webhook_id, before=before, now=now):
+            pass
+
+
+def _notify_newly_failing(db: Database, *, now: datetime) -> None:
+    """At most once a day of each. One that somebody has in hand is told of the next time."""
+    before = now - rules.FAILING_NOTICE_AFTER
+    with db.system_transaction() as tx:
+        failing_ids = list(tx.execute(FIND_NEWLY_FAILING, {"before": before}).scalars())
+    for webhook_id in failing_ids:
+        with db.system_transaction() as tx:
+            params = {"webhook_id": webhook_id, "before": before, "now": now}
+            if tx.execute(MARK_QUEUE_FAILING, params).rowcount:
+                _notify_owner(
+                    tx,
+                    webhook_id,
+                    f"webhook-failing:{webhook_id}:{now.date()}",
+                    subject="A webhook of yours cannot be reached",
+                    summary="Deliveries to {url} have failed since {since} UTC. Nothing is lost yet: each is "
+                    "tried again for about three days before it is given up.",
+                    advice="The subscription counts as working again with the first delivery that arrives. "
+                    "Once you have mended the receiver, resume the subscription to have all that waits sent "
+                    "at once. Pause it to keep events until you resume it.",
+                    now=now,
+                )
+
+
+def _give_up_batch(db: Database, webhook_id: int, *, before: datetime, now: datetime) -> bool:
+    """Whether there is more."""
+    with db.system_transaction() as tx:
+        lock_query = sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id, webhooks.c.status != "paused")
+        if tx.execute(lock_query.with_for_update(key_share=True, skip_locked=True)).first() is None:
+            return False  # one that somebody has in hand comes the next time
+        oldest = tx.execute(FIND_OLDEST_WAITING, {"webhook_id": webhook_id, "before": before}).scalar()
+        if oldest is None:
+            return False
+        mark_failing(tx, webhook_id, error=None, since=oldest, now=now)
+        return fail_waiting_deliveries(tx, webhook_id, reason=RETRIES_EXHAUSTED_ERROR, before=before)
+
+
+def _notify_owner(tx: Tx, webhook_id: int, key: str, *, subject: str, summary: str, advice: str, now: datetime) -> None:
+    owner = tx.execute(READ_OWNER, {"webhook_id": webhook_id, "now": now}).one()
+    last_error_text = f"What we heard last: {owner.last_error}\n\n" if owner.last_error else ""
+    outbox.enqueue_notification(
+        tx,
+        key=key,
+        kind="webhook",
+        account_id=owner.account_id,
+        sub_account_id=owner.sub_account_id,
+        mode=owner.mode,
+        address=owner.email,
+        subject=subject,
+        text=f"{summary.format(url=owner.url, since=format_time(owner.since))}\n\n{last_error_text}{advice}",
+        now=now,
+    )

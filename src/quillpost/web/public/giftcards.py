@@ -17,7 +17,7 @@ from quillpost.core.database import Tx
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.fulfillment.qr_scans.rules import HINT_HEADERS, classify_visitor
 from quillpost.fulfillment.qr_scans.service import URL_SAFE_CHARS
-from quillpost.notifications import emails
+from quillpost.notifications import service as notification_service
 from quillpost.orders.giftcards import claims
 from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
 from quillpost.orders.giftcards.ports import CardSecret
@@ -129,7 +129,7 @@ def submit_report(request: Request, code: str, container: Services, body: Posted
     def report(tx: Tx, claim: str) -> CardReport | None:
         reported = claims.report_card(tx, claim, problem, now=container.clock())
         if reported is not None and reported.is_new:
-            emails.notify_of_giftcard_report(tx, reported.view, now=container.clock())
+            notification_service.notify_of_giftcard_report(tx, reported.view, now=container.clock())
         return reported
 
     def respond(request: Request, claim: str, reported: CardReport) -> Response:

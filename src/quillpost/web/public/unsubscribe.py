@@ -11,7 +11,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
-from quillpost.notifications import unsubscribe
+from quillpost.notifications import service as notification_service
+from quillpost.notifications.messages import NotificationReader
 from quillpost.web import rendering
 from quillpost.web.dependencies import Services
 from quillpost.web.public.partner_webhooks import limit_body
@@ -28,7 +29,9 @@ RESUME_FIELD = ("do", "resume")
 def show_choice(request: Request, token: str, container: Services) -> Response:
     """What they get at present, and the button that changes it."""
     try:
-        return _choice_page(request, container, unsubscribe.decode_token(container.encryptor, token), is_changed=False)
+        return _choice_page(
+            request, container, notification_service.decode_token(container.encryptor, token), is_changed=False
+        )
     except NotFound:
         return _broken_link_page(request)
 
@@ -39,23 +42,23 @@ def change_subscription(
 ) -> Response:
     """Stop, or go on again; said twice, it changes nothing."""
     try:
-        subscriber = unsubscribe.decode_token(container.encryptor, token)
+        subscriber = notification_service.decode_token(container.encryptor, token)
         return _apply_choice(request, container, subscriber, _parse_fields(body))
     except NotFound:
         return _broken_link_page(request)
 
 
 def _apply_choice(
-    request: Request, container: Container, subscriber: unsubscribe.NotificationReader, fields: set[tuple[str, str]]
+    request: Request, container: Container, subscriber: NotificationReader, fields: set[tuple[str, str]]
 ) -> Response:
     if RESUME_FIELD not in fields and not STOP_FIELDS & fields:
         raise Invalid({"do": ["Say stop or resume."]})
     with container.db.system_transaction() as tx:
-        unsubscribe.read_sender_name(tx, subscriber)
+        notification_service.read_sender_name(tx, subscriber)
         if RESUME_FIELD in fields:
-            unsubscribe.resubscribe(tx, subscriber)
+            notification_service.resubscribe(tx, subscriber)
         else:
-            unsubscribe.unsubscribe(tx, subscriber, now=container.clock())
+            notification_service.unsubscribe(tx, subscriber, now=container.clock())
     return _choice_page(request, container, subscriber, is_changed=True)
 
 
@@ -80,12 +83,12 @@ def _broken_link_page(request: Request) -> Response:
 
 
 def _choice_page(
-    request: Request, container: Container, subscriber: unsubscribe.NotificationReader, *, is_changed: bool
+    request: Request, container: Container, subscriber: NotificationReader, *, is_changed: bool
 ) -> Response:
     with container.db.system_transaction() as tx:
         values = {
-            "sender": unsubscribe.read_sender_name(tx, subscriber),
-            "is_unsubscribed": unsubscribe.has_unsubscribed(tx, subscriber),
+            "sender": notification_service.read_sender_name(tx, subscriber),
+            "is_unsubscribed": notification_service.has_unsubscribed(tx, subscriber),
         }
     text = rendering.render_template(
         "public/unsubscribe.html",

@@ -10,7 +10,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid
-from quillpost.notifications.webhooks import deliveries, replay
+from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.web.api.bodies import Body
@@ -69,7 +69,7 @@ class EventReplay(Body):
 
     def time_range(self, now: datetime) -> tuple[datetime, datetime]:
         """From when until when; `Invalid` where nothing of that can be told."""
-        oldest, until = now - replay.MAX_REPLAY_AGE, min(self.to or now, now)
+        oldest, until = now - fan_out.MAX_REPLAY_AGE, min(self.to or now, now)
         if self.since < oldest:
             raise Invalid({"from": [f"Events are kept for 30 days: ask for those since {format_iso(oldest)}."]})
         if self.since >= until:
@@ -181,7 +181,7 @@ def replay_webhook(webhook_id: WebhookId, body: EventReplay, tx: RequestTransact
     or not, in its order and under its own event ids. Only one replay of a subscription runs at a time."""
     now = container.clock()
     since, until = body.time_range(now)
-    accepted = replay.start_replay(tx, parse_path_id(webhook_id), since=since, until=until)
+    accepted = fan_out.start_replay(tx, parse_path_id(webhook_id), since=since, until=until)
     return json_response(
         {
             "message": "success",

@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.privacy.erasure import erase_subject, preview_erasure
-from quillpost.privacy.models import ErasureSubject, parse_subject
+from quillpost.privacy.queries import ErasureSubject, parse_subject
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import MailingList, read_list
 from quillpost.recipients.queries import Recipient, read_recipient

@@ -13,7 +13,7 @@ from quillpost.core.errors import NotFound
 from quillpost.core.jobs import StoppedJob
 from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.health import MAX_BACKLOG, list_failing_webhooks
+from quillpost.notifications.webhooks.deliveries import MAX_BACKLOG, list_failing_webhooks
 from quillpost.notifications.webhooks.queries import read_webhook
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.lists_common import parse_page

@@ -21,7 +21,7 @@ from quillpost.fulfillment.print_room import counts
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.counts import MAX_PAUSED, OpenBatchCount, PartnerHandovers, StuckBatches
 from quillpost.fulfillment.tracking.queries import CarrierActivity, read_carrier_activity
-from quillpost.notifications.webhooks.health import count_failing_webhooks
+from quillpost.notifications.webhooks.deliveries import count_failing_webhooks
 from quillpost.web.api.print_room.schemas import Rush
 from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page

@@ -11,10 +11,10 @@ from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused
-from quillpost.notifications.webhooks import deliveries, replay
+from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.health import RecentDeliveryCount, count_recent_deliveries
+from quillpost.notifications.webhooks.deliveries import RecentDeliveryCount, count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.web import csrf
@@ -191,7 +191,7 @@ def replay_events(
             use_one_time_key(
                 tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_REPLAYED, result_path=webhook_path(number)
             )
-            replay_result = replay.start_replay(tx, number, since=since, until=until)
+            replay_result = fan_out.start_replay(tx, number, since=since, until=until)
     except DuplicateSubmission:
         raise
     except (Invalid, Refused, Conflict) as error:

@@ -15,7 +15,7 @@ from quillpost.core.hosts import is_loopback_host
 from quillpost.core.paging import PageRequest
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.notifications.webhooks.health import count_recent_deliveries
+from quillpost.notifications.webhooks.deliveries import count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
