@@ -9,7 +9,7 @@ from makers import GIFT, Account, Build, Clock, carry_on, make_sub_account
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import sub_accounts
 from quillpost.orders.drafts import BLANK_MESSAGE_WARNING
-from quillpost.orders.resolution import BACKGROUND_SETTINGS
+from quillpost.orders.images import BACKGROUND_SETTINGS
 
 WITH_BACKGROUND = ("postcard", "notecard", "magnacard")
 GIFT_SAVED = {"giftcard_brand_code": GIFT["giftcard_brand"], "giftcard_amount": GIFT["giftcard_amount"]}

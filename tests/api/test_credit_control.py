@@ -11,8 +11,8 @@ from makers import GIFT, Account, Build, but_readiness, make_live, make_sub_acco
 from quillpost.accounts.billing import credit
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders, prices
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 CENTS = 109
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}

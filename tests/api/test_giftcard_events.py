@@ -9,7 +9,7 @@ from gifted import claim_of, end_review_of, issue, move, pieces_of, send_gifts
 from makers import Account, Clock
 from quillpost.app.container import Container
 from quillpost.core.clock import format_iso
-from quillpost.orders.giftcards import claims
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.rules import ItemStatus
 
 S = ItemStatus
@@ -35,11 +35,11 @@ def test_an_item_tells_its_card_s_life_among_its_own(owner: Account, container: 
     later(lambda: issue(container, pieces))
     later(lambda: move(container, pieces, S.PRINTED))
     code = claim_of(container, pieces[0])
-    later(with_claim(lambda tx, now: claims.open_claim_page(tx, code, records_opening=True, now=now)))
+    later(with_claim(lambda tx, now: giftcard_service.open_claim_page(tx, code, records_opening=True, now=now)))
     later(lambda: move(container, pieces, S.IN_TRANSIT))
-    later(with_claim(claims.visit_landing_page, code))
-    later(with_claim(claims.claim_card, container.encryptor, code))
-    later(with_claim(claims.report_card, code, "broken"))
+    later(with_claim(giftcard_service.visit_landing_page, code))
+    later(with_claim(giftcard_service.claim_card, container.encryptor, code))
+    later(with_claim(giftcard_service.report_card, code, "broken"))
     events = owner.get(f"/order-items/{pieces[0]}").json()["events"]
     assert [(one["status"], one["previous_status"], one["reason"]) for one in events] == [
         ("Processing", None, None),

@@ -8,7 +8,7 @@ from gifted import BRAND, VALUE, end_review_of, pieces_of, send_gifts
 
 from makers import GIFT, Account, but_readiness, make_live, people, person, postcard, warnings_of
 from quillpost.app.container import Container
-from quillpost.orders.giftcards import invalidation
+from quillpost.orders.giftcards import service as giftcard_service
 
 HOME = {"return_address": "1 Elm St, Austin, TX 78702"}
 NEEDS_3 = (
@@ -94,8 +94,8 @@ def test_a_piece_that_was_never_paid_for_has_no_card_to_be_taken_back(owner: Acc
         return said.status_code, said.json()["message"]
 
     assert (take_back(mailed), take_back(twice)) == (
-        (400, invalidation.NOT_ISSUED),
+        (400, giftcard_service.NOT_ISSUED),
         (400, "This piece has no gift card: it was not mailed, and nothing is charged for it."),
     )
     assert owner.put(f"/orders/{cancelled}/cancel").status_code == 200
-    assert take_back(mailed) == (400, invalidation.NEVER_ISSUED)
+    assert take_back(mailed) == (400, giftcard_service.NEVER_ISSUED)

@@ -26,8 +26,8 @@ from quillpost.app.container import Container
 from quillpost.core.clients import ClientDisconnected
 from quillpost.core.errors import Refused
 from quillpost.fulfillment.batches.proofs import draw_item
-from quillpost.orders.items import read_order
-from quillpost.orders.queries import list_first_items
+from quillpost.orders.items.queries import list_first_items
+from quillpost.orders.queries import read_order
 from quillpost.rendering.decoder import sandbox
 from quillpost.rendering.decoder.pool import DECODER_POOL
 from quillpost.web.application import create_app

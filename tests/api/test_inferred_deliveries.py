@@ -8,7 +8,7 @@ from travelling import codes, ingest, mail, scan
 from makers import Account, Build, Clock
 from quillpost.app.container import Container
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
-from quillpost.orders.items import read_order
+from quillpost.orders.queries import read_order
 
 
 def test_an_inferred_delivery_is_marked_until_it_is_seen(owner: Account, container: Container, clock: Clock) -> None:

@@ -30,7 +30,8 @@ from quillpost.accounts.billing import credit
 from quillpost.accounts.service import mint_token
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves, orders
-from quillpost.orders.giftcards import brands, claims, invalidation
+from quillpost.orders.giftcards import queries as giftcard_queries
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.rules import ItemStatus
 
 S = ItemStatus
@@ -133,9 +134,9 @@ def claimed(container: Container, owner: Account) -> int:
 
 
 REFUSALS: dict[str, tuple[Callable[[Container, Account], int], str]] = {
-    "a postcard": (plain, invalidation.NO_CARD),
-    "not issued yet": (waiting, invalidation.NOT_ISSUED),
-    "failed before": (failed, invalidation.NEVER_ISSUED),
+    "a postcard": (plain, giftcard_service.NO_CARD),
+    "not issued yet": (waiting, giftcard_service.NOT_ISSUED),
+    "failed before": (failed, giftcard_service.NEVER_ISSUED),
     "claimed": (claimed, "This gift card was claimed on 2026-05-04 at 12:00 UTC: it can no longer be taken back."),
 }
 
@@ -154,7 +155,7 @@ def test_what_cannot_be_taken_back_says_why(owner: Account, container: Container
 def test_a_card_that_was_reported_before_it_was_claimed_can_be_taken_back(owner: Account, container: Container) -> None:
     item_id = mailed(container, owner)
     with container.db.system_transaction() as tx:
-        claims.report_card(tx, claim_of(container, item_id), "lost", now=container.clock())
+        giftcard_service.report_card(tx, claim_of(container, item_id), "lost", now=container.clock())
     claim(container, item_id)
     assert take_back(owner, item_id, reissue=True).status_code == 200
     assert [what for what, _ in happened(owner, item_id)] == [
@@ -284,7 +285,7 @@ def test_a_card_that_was_sent_anew_can_be_taken_back_as_well(owner: Account, con
 
 def retire(container: Container, owner: Account) -> None:
     with container.db.system_transaction() as tx:
-        brands.retire_brand(tx, BRAND, now=container.clock())
+        giftcard_queries.retire_brand(tx, BRAND, now=container.clock())
 
 
 def erase(container: Container, owner: Account) -> None:
@@ -319,7 +320,7 @@ def test_where_another_cannot_be_sent_the_card_stays_good(owner: Account, contai
 def test_another_is_sent_only_when_the_first_is_on_its_way(owner: Account, container: Container) -> None:
     [item_id] = issued(container, send_gifts(owner))
     said = take_back(owner, item_id, reissue=True)
-    assert (said.status_code, said.json()) == (400, {"message": invalidation.NOT_PRINTED_YET})
+    assert (said.status_code, said.json()) == (400, {"message": giftcard_service.NOT_PRINTED_YET})
     assert card_row(container, item_id).status == "issued"
 
 

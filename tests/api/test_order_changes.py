@@ -24,7 +24,7 @@ from makers import (
 )
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders, prices
-from quillpost.orders.items import read_order
+from quillpost.orders.queries import read_order
 
 
 @pytest.fixture

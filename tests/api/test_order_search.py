@@ -9,7 +9,7 @@ from written_orders import write_orders
 from makers import Account, make_account, make_sub_account, make_teammate, person
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.orders import search
+from quillpost.orders.items import queries as item_queries
 
 PEOPLE = [
     person(name="Jane Doe", address="12 Main St.", email="Jane@Example.com"),
@@ -94,12 +94,12 @@ def test_the_newest_come_first_and_each_order_once(owner: Account) -> None:
 
 
 def test_what_is_cut_says_so(owner: Account, container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MAX_SEARCH_RESULTS", 3)
+    monkeypatch.setattr(item_queries, "MAX_SEARCH_RESULTS", 3)
     oldest, newest = write_orders(container, owner.id, 2, pieces=2)
     cut = owner.get("/orders/search?name=person").json()
     assert [item["order_id"] for item in cut["matched_order_items"]] == [newest, newest, oldest]
     assert (len(cut["orders"]), cut["truncated"]) == (2, True)
-    monkeypatch.setattr(search, "MAX_SEARCH_RESULTS", 4)
+    monkeypatch.setattr(item_queries, "MAX_SEARCH_RESULTS", 4)
     whole = owner.get("/orders/search?name=person").json()
     assert (len(whole["matched_order_items"]), whole["truncated"]) == (4, False)
 

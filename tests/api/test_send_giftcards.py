@@ -14,8 +14,8 @@ from makers import GIFT, Account, Build, Clock, carry_on, make_operator, people,
 from quillpost.app.container import Container
 from quillpost.orders import service as order_service
 from quillpost.orders.create import OrderFiles
-from quillpost.orders.giftcards import brands
-from quillpost.orders.items import read_order
+from quillpost.orders.giftcards import queries as giftcard_queries
+from quillpost.orders.queries import read_order
 
 CENTS = 349
 VALUE = 2_500
@@ -47,7 +47,7 @@ def gift_of(container: Container, order_id: int) -> tuple[str, str, int, str | N
 
 def retire(container: Container, code: str) -> None:
     with container.db.system_transaction() as tx:
-        brands.retire_brand(tx, code, now=container.clock())
+        giftcard_queries.retire_brand(tx, code, now=container.clock())
 
 
 def test_a_send_says_what_each_piece_brings(owner: Account) -> None:
@@ -347,7 +347,7 @@ def test_a_stored_send_is_held_against_the_catalogue_when_it_is_opened(owner: Ac
     retire(container, "brindlewick")
     assert list(owner.post(path).json()["errors"]) == ["giftcard_brand"]
     with container.db.system_transaction() as tx:
-        brand = brands.find_brands(tx, ["brindlewick"])["brindlewick"]
+        brand = giftcard_queries.find_brands(tx, ["brindlewick"])["brindlewick"]
     assert not brand.is_offered
     make_operator(container, owner.http, mode="live").put("/giftcard-brands/brindlewick", {})
     assert owner.post(path).json()["giftcard_brand"] == "brindlewick"

@@ -11,7 +11,7 @@ from traces import traces
 
 from makers import Account, Build, make_sub_account, person
 from quillpost.app.container import Container
-from quillpost.orders.items import read_order
+from quillpost.orders.queries import read_order
 
 
 @pytest.fixture

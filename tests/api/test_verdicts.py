@@ -31,7 +31,7 @@ from quillpost.core.database.tables.base import facts, ledger_moves, orders
 from quillpost.core.database.tables.print_room import order_verdicts
 from quillpost.core.errors import Conflict, Refused
 from quillpost.fulfillment.review import service as review_service
-from quillpost.orders import cancel
+from quillpost.orders import changes
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
 from quillpost.orders.models import Order
 
@@ -353,7 +353,7 @@ def decisions(container: Container, order_id: int, operator: Account) -> dict[st
         "refuse": lambda tx: review_service.refuse_order(
             tx, environment, order_id, operator_id=operator.id, reason="No.", now=now
         ),
-        "cancel": lambda tx: cancel.cancel_order(tx, order_id, now=now),
+        "cancel": lambda tx: changes.cancel_order(tx, order_id, now=now),
     }
 
 

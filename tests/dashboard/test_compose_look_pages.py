@@ -18,7 +18,7 @@ from makers import Build, make_sub_account, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
-from quillpost.orders import previews as true_previews
+from quillpost.orders import service as true_previews
 from quillpost.orders.models import CARD_BUILDER_METHOD
 from quillpost.orders.templates.images import PreviewFetchCache
 from quillpost.rendering.decoder.sandbox import DecoderSandbox

@@ -10,8 +10,8 @@ from settings_house import House
 from direct import TestClient
 from makers import people
 from quillpost.app.container import Container
+from quillpost.orders.items.service import MoveItemsStatement
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import MoveItemsStatement
 from quillpost.web.cookies import ZONE_COOKIE as ZONE
 from quillpost.web.live_updates import read_versions
 

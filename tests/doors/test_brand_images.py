@@ -9,7 +9,7 @@ from PIL import Image
 from direct import TestClient
 from makers import Account, rows_of_all
 from quillpost.app.container import Container
-from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import GiftcardBrand
 from quillpost.web.public import files as door
 
@@ -25,7 +25,7 @@ def pixels(png: bytes) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
 def put(container: Container, **changes: str) -> None:
     brand = GiftcardBrand(**{name: getattr(OURS, name) for name in GiftcardBrand.__slots__} | changes)
     with container.db.system_transaction() as tx:
-        brand_catalog.save_brand(tx, brand, now=container.clock())
+        giftcard_queries.save_brand(tx, brand, now=container.clock())
 
 
 def test_it_shows_the_brands_name_in_its_colour(http: TestClient) -> None:
@@ -79,7 +79,7 @@ def test_what_was_sent_still_shows_a_brand_that_is_offered_no_more(http: TestCli
     put(container)
     offered = http.get("/giftcards/our-cafe.png")
     with container.db.system_transaction() as tx:
-        brand_catalog.retire_brand(tx, "our-cafe", now=container.clock())
+        giftcard_queries.retire_brand(tx, "our-cafe", now=container.clock())
     assert http.get("/giftcards/our-cafe.png").content == offered.content
 
 

@@ -15,7 +15,8 @@ from direct import TestClient
 from makers import Account, rows_of_all
 from quillpost.accounts.models import RateLimitStatus, get_network
 from quillpost.app.container import Container
-from quillpost.orders.giftcards import claims, issuance
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.rules import format_claim
 from quillpost.web.application import create_app
 from quillpost.web.public import claim_limits
@@ -78,7 +79,7 @@ def knock(container: Container, guesses: ClaimRateLimit, code: str, address: str
     if guesses.seconds_to_wait(code, address):
         return None
     with container.db.system_transaction() as tx:
-        is_right = claims.open_claim_page(tx, code, records_opening=False, now=container.clock()) is not None
+        is_right = giftcard_service.open_claim_page(tx, code, records_opening=False, now=container.clock()) is not None
     if is_right:
         guesses.record_valid(code)
     else:

@@ -19,7 +19,8 @@ from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.notifications import notices
 from quillpost.core.logging import configure_logging
 from quillpost.core.tokens import hide_secrets
-from quillpost.orders.giftcards import issuance, returns
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import tasks as giftcard_tasks
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, encode_claim, format_claim, parse_claim
 from quillpost.web.application import create_app
@@ -230,7 +231,7 @@ def test_without_a_page_to_visit_there_is_nothing_to_visit(piece: Piece) -> None
 
 def test_a_card_that_is_no_longer_good_says_whom_to_ask(container: Container, piece: Piece) -> None:
     with container.db.system_transaction() as tx:
-        returns.void_cards(tx, [piece.id], reason="Lost", now=container.clock())
+        giftcard_tasks.void_cards(tx, [piece.id], reason="Lost", now=container.clock())
     page = piece.get()
     assert page.status_code == 410
     assert "This gift card is no longer valid." in words(page)

@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.engine import Tenant
 from quillpost.core.errors import Refused
 from quillpost.fulfillment.review import service as review_service
-from quillpost.orders.cancel import cancel_order
+from quillpost.orders.changes import cancel_order
 
 ORDERS, SWEEPS = 24, 4
 

@@ -53,7 +53,7 @@ MADE_UP, OWN = (f"quillpost.integrations.giftcards.stock:{each}" for each in ("S
 SANDBOX = "quillpost.integrations.printing.sandbox:SandboxPrinter"
 HOT_FOLDER = "quillpost.integrations.printing.folder:HotFolder"
 FILES = "quillpost.integrations.storage.objects:_FolderStore"
-GIVING_BACK = "quillpost.orders.giftcards.returns:CardReturns"
+GIVING_BACK = "quillpost.orders.giftcards.tasks:CardReturns"
 PAGES = "quillpost.web.public.giftcards"
 
 
@@ -86,7 +86,7 @@ def steps_to_paper(issuer: str, printer: str) -> list[CrashPoint]:
 STEPS = [
     *steps_to_paper(MADE_UP, SANDBOX),
     # Printed: the pieces' money is earned.
-    CrashPoint("quillpost.orders.status:MoveItemsStatement.run", "after"),
+    CrashPoint("quillpost.orders.items.service:MoveItemsStatement.run", "after"),
 ]
 ALIKE = {
     CrashPoint(f"{ISSUING}:request_cards", "after"),
@@ -104,7 +104,7 @@ run."""
 # too, uncommitted. At last all is committed, and the answer is lost.
 TAKEN_BACK_IN_VAIN = [
     CrashPoint("quillpost.orders.service:store_files", "after"),
-    CrashPoint("quillpost.orders.giftcards.invalidation:void_card", "after"),
+    CrashPoint("quillpost.orders.giftcards.service:void_card", "after"),
     CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "before"),
 ]
 TAKEN_BACK = CrashPoint("quillpost.web.api.dependencies:UnitOfWork.__exit__", "after")
@@ -299,7 +299,7 @@ def test_a_card_that_dying_servers_take_back_is_void_once_and_sent_anew_once(off
 def test_a_card_whose_page_died_with_its_server_is_shown_again(office: Office, nursery: Nursery) -> None:
     piece = mailed(office.container, office.sender)
     path, card = f"/gift/{claim_of(office.container, piece)}/claim", opened(office, piece)
-    in_vain = CrashPoint("quillpost.orders.giftcards.claims:claim_card", "after")
+    in_vain = CrashPoint("quillpost.orders.giftcards.service:claim_card", "after")
     ask_the_dying(office, nursery, in_vain, "POST", path)
     assert card_row(office.container, piece).claimed_at is None
     claimed = []

@@ -21,7 +21,7 @@ AT_ONCE = {
     "QUILLPOST_JOB_HEARTBEAT_SECONDS": "0.4",
     "QUILLPOST_JOB_STALL_SECONDS": "2",
 }
-MATERIALISING = "quillpost.orders.materialization"
+MATERIALISING = "quillpost.orders.tasks"
 
 STEPS = [
     # The order is taken, and nothing made; the items are there, uncounted; all but committed; committed.

@@ -24,9 +24,9 @@ from scanned import PHONE
 
 from makers import make_account, make_operator, people
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.claims import REPORT_REASONS
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
+from quillpost.orders.giftcards.service import REPORT_REASONS
 
 SHOP = "https://shop.example.com/spring?from=card"
 GIFT = {"giftcard_brand": "brindlewick", "giftcard_amount": 2_500, "message": "For you, %FIRST_NAME%!"}

@@ -9,11 +9,12 @@ from makers import GIFT, Account
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.orders.giftcards import claims, issuance
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.ports import CardSecret
-from quillpost.orders.items import change_status
+from quillpost.orders.items.service import StatusChange, change_item_statuses
+from quillpost.orders.queries import change_status
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 BRAND, VALUE = str(GIFT["giftcard_brand"]), int(GIFT["giftcard_amount"])
 
@@ -84,7 +85,7 @@ def claim_of(container: Container, item_id: int) -> str:
 def claim(container: Container, item_id: int) -> None:
     """Whoever has the piece has its code shown, if that may be."""
     with container.db.system_transaction() as tx:
-        claims.claim_card(tx, container.encryptor, claim_of(container, item_id), now=container.clock())
+        giftcard_service.claim_card(tx, container.encryptor, claim_of(container, item_id), now=container.clock())
 
 
 def card_row(container: Container, item_id: int) -> sa.Row[Any]:

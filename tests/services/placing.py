@@ -14,12 +14,13 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
 from quillpost.orders import create, designs
+from quillpost.orders.create import NewItem
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.images import Artwork
-from quillpost.orders.items import NewItem, change_status
 from quillpost.orders.models import Order, ResolvedRequest
 from quillpost.orders.pricing import EMPTY_AUDIENCE_COUNT, Audience
 from quillpost.orders.products import POSTCARD
+from quillpost.orders.queries import change_status
 from quillpost.orders.rules import OrderStatus
 from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.models import ReturnAddress, SenderName
@@ -64,7 +65,7 @@ def place(
     reached = Audience(everyone, EMPTY_AUDIENCE_COUNT, sum(piece.cents for piece in pieces), [])
     due_at = max(container.clock() + REVIEW, request.schedule_for or container.clock())
     with container.db.transaction(account_service.build_tenant(caller)) as tx:
-        return create.insert_order(
+        return create.store_order(
             tx,
             caller,
             draft,

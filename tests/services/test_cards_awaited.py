@@ -31,9 +31,9 @@ from quillpost.core.database.tables.giftcards import giftcard_stock
 from quillpost.core.database.tables.print_room import prints
 from quillpost.fulfillment.batches import giftcards
 from quillpost.fulfillment.batches import tasks as batch_tasks
-from quillpost.orders.giftcards.invalidation import NEVER_ISSUED
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown
-from quillpost.orders.giftcards.returns import CardReturns
+from quillpost.orders.giftcards.service import NEVER_ISSUED
+from quillpost.orders.giftcards.tasks import CardReturns
 from quillpost.orders.rules import ItemStatus
 
 # At the press

@@ -27,7 +27,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown
-from quillpost.orders.giftcards.returns import MAX_FAILURES, CardReturns
+from quillpost.orders.giftcards.tasks import MAX_FAILURES, CardReturns
 from quillpost.orders.rules import ItemStatus
 
 

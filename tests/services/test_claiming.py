@@ -21,10 +21,11 @@ from quillpost.core.database.tables.notifications import notices
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader, compose_message
-from quillpost.orders.giftcards import claims as claiming
-from quillpost.orders.giftcards import issuance, returns
-from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
+from quillpost.orders.giftcards import issuance
+from quillpost.orders.giftcards import service as giftcard_service
+from quillpost.orders.giftcards import tasks as giftcard_tasks
 from quillpost.orders.giftcards.ports import CardSecret
+from quillpost.orders.giftcards.service import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
 
 SHOP = "https://shop.example/thanks"
 NEVER_TOLD = "2" * 26
@@ -33,26 +34,26 @@ WAITING = sa.text("select count(*) from pg_locks where not granted")
 
 def look(container: Container, claim: str, *, notes: bool = True) -> ClaimView:
     with container.db.system_transaction() as tx:
-        found = claiming.open_claim_page(tx, claim, records_opening=notes, now=container.clock())
+        found = giftcard_service.open_claim_page(tx, claim, records_opening=notes, now=container.clock())
     assert found is not None
     return found
 
 
 def visit(container: Container, claim: str) -> None:
     with container.db.system_transaction() as tx:
-        claiming.visit_landing_page(tx, claim, now=container.clock())
+        giftcard_service.visit_landing_page(tx, claim, now=container.clock())
 
 
 def have_shown(container: Container, claim: str) -> RevealedCard:
     with container.db.system_transaction() as tx:
-        found = claiming.claim_card(tx, container.encryptor, claim, now=container.clock())
+        found = giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
     assert found is not None
     return found
 
 
 def report(container: Container, claim: str, said: str = "lost") -> CardReport:
     with container.db.system_transaction() as tx:
-        found = claiming.report_card(tx, claim, said, now=container.clock())
+        found = giftcard_service.report_card(tx, claim, said, now=container.clock())
         assert found is not None
         if found.is_new:
             notification_service.notify_of_giftcard_report(tx, found.view, now=container.clock())
@@ -61,7 +62,7 @@ def report(container: Container, claim: str, said: str = "lost") -> CardReport:
 
 def void(container: Container, item_id: int) -> int:
     with container.db.system_transaction() as tx:
-        return returns.void_cards(tx, [item_id], reason="Lost", now=container.clock())
+        return giftcard_tasks.void_cards(tx, [item_id], reason="Lost", now=container.clock())
 
 
 def one_piece(container: Container, sender: Account, **changes: Any) -> tuple[int, str]:
@@ -132,10 +133,10 @@ def test_a_claim_that_nobody_has_finds_nothing_and_changes_nothing(container: Co
     before = card_row(container, piece)
     with container.db.system_transaction() as tx:
         now = container.clock()
-        assert claiming.open_claim_page(tx, NEVER_TOLD, records_opening=True, now=now) is None
-        assert claiming.visit_landing_page(tx, NEVER_TOLD, now=now) is None
-        assert claiming.claim_card(tx, container.encryptor, NEVER_TOLD, now=now) is None
-        assert claiming.report_card(tx, NEVER_TOLD, "lost", now=now) is None
+        assert giftcard_service.open_claim_page(tx, NEVER_TOLD, records_opening=True, now=now) is None
+        assert giftcard_service.visit_landing_page(tx, NEVER_TOLD, now=now) is None
+        assert giftcard_service.claim_card(tx, container.encryptor, NEVER_TOLD, now=now) is None
+        assert giftcard_service.report_card(tx, NEVER_TOLD, "lost", now=now) is None
     assert card_row(container, piece) == before
 
 
@@ -171,7 +172,7 @@ def test_a_void_waits_for_a_claim_and_then_comes_too_late(container: Container, 
     piece, claim = one_piece(container, owner)
     with ThreadPoolExecutor(1) as thread:
         with container.db.system_transaction() as tx:
-            shown = claiming.claim_card(tx, container.encryptor, claim, now=container.clock())
+            shown = giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
             late = thread.submit(void, container, piece)
             wait_until(lambda: is_someone_waiting(tx))
         assert late.result() == 0
@@ -184,7 +185,7 @@ def test_a_claim_waits_for_a_void_and_then_shows_nothing(container: Container, o
     piece, claim = one_piece(container, owner)
     with ThreadPoolExecutor(1) as thread:
         with container.db.system_transaction() as tx:
-            assert returns.void_cards(tx, [piece], reason="Lost", now=container.clock()) == 1
+            assert giftcard_tasks.void_cards(tx, [piece], reason="Lost", now=container.clock()) == 1
             late = thread.submit(have_shown, container, claim)
             wait_until(lambda: is_someone_waiting(tx))
         assert (late.result().card, late.result().view.state) == (None, ClaimState.VOID)
@@ -223,7 +224,7 @@ def test_a_claim_waits_for_a_report_and_then_shows_nothing(container: Container,
     piece, claim = one_piece(container, owner)
     with ThreadPoolExecutor(1) as thread:
         with container.db.system_transaction() as tx:
-            claiming.report_card(tx, claim, "lost", now=container.clock())
+            giftcard_service.report_card(tx, claim, "lost", now=container.clock())
             late = thread.submit(have_shown, container, claim)
             wait_until(lambda: is_someone_waiting(tx))
         assert (late.result().card, late.result().view.state) == (None, ClaimState.LOCKED)

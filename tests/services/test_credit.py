@@ -17,9 +17,9 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, facts, ledger_moves, orders
 from quillpost.core.database.tables.counters import account_credit, account_spending
 from quillpost.core.errors import Conflict, Refused, Unpaid
-from quillpost.orders import cancel
-from quillpost.orders.items import read_order
-from quillpost.orders.materialization import materialize_order
+from quillpost.orders import changes
+from quillpost.orders.queries import read_order
+from quillpost.orders.tasks import materialize_order
 
 SENDERS = 8
 
@@ -109,7 +109,7 @@ def test_what_is_given_back_can_be_spent_again(container: Container, owner: Call
     pay_in(container, owner, CENTS)
     order = place(container, owner, needs_credit=True)
     with container.db.transaction(build_tenant(owner)) as tx:
-        cancel.cancel_order(tx, order.id, now=container.clock())
+        changes.cancel_order(tx, order.id, now=container.clock())
     place(container, owner, needs_credit=True)
 
 
@@ -177,7 +177,7 @@ def test_an_order_that_has_outgrown_the_credit_waits_and_says_why(container: Con
         assert books == {"credit": -4 * CENTS, "held": 4 * CENTS, "earned": 0}
     assert has(container, owner) == in_the_ledger(container, owner) == -CENTS
     with container.db.transaction(build_tenant(owner)) as tx:
-        cancel.cancel_order(tx, order_id, now=container.clock())
+        changes.cancel_order(tx, order_id, now=container.clock())
     assert has(container, owner) == 3 * CENTS
 
 

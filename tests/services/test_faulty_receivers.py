@@ -31,8 +31,8 @@ from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
 from quillpost.notifications.webhooks.queries import WebhookSubscription
 from quillpost.notifications.webhooks.rules import CIRCUIT_BREAKER_FAILURES, ITEM_STATUS_EVENT
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 PIECES = 2
 WELL = saying("HTTP/1.1 204 No Content")

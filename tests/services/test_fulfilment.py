@@ -25,7 +25,7 @@ from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.ports import PrintJob, PrintProgress
 from quillpost.fulfillment.print_room.service import SPOILED_REASON
 from quillpost.fulfillment.review import service as review_service
-from quillpost.orders import cancel
+from quillpost.orders import changes
 from quillpost.orders.models import Order
 from quillpost.rendering.images.limits import UnprintableImage
 from quillpost.rendering.renderer import PrintFiles
@@ -48,7 +48,7 @@ def test_an_order_stays_in_review_until_it_is_due(container: Container, clock: C
 def test_a_cancelled_order_is_never_batched(container: Container, clock: Clock, owner: Caller) -> None:
     order = place(container, owner)
     with container.db.transaction(build_tenant(owner)) as tx:
-        cancel.cancel_order(tx, order.id, now=container.clock())
+        changes.cancel_order(tx, order.id, now=container.clock())
     sweep(container, clock)
     with container.db.system_transaction() as tx:
         assert batch_rows(tx) == []
@@ -61,7 +61,7 @@ def test_an_order_in_production_cannot_be_cancelled(container: Container, clock:
         container.db.transaction(build_tenant(owner)) as tx,
         pytest.raises(Refused, match="can no longer be cancelled: it is Processing"),
     ):
-        cancel.cancel_order(tx, order.id, now=container.clock())
+        changes.cancel_order(tx, order.id, now=container.clock())
 
 
 def test_live_mail_with_gaps_is_paused_with_each_gap_named_and_told(container: Container, clock: Clock) -> None:

@@ -12,7 +12,7 @@ from makers import Account, Clock, do_due_jobs, make_sub_account, make_teammate,
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, items, ledger_moves
 from quillpost.core.database.tables.giftcards import giftcard_stock
-from quillpost.orders.giftcards import returns
+from quillpost.orders.giftcards import tasks as giftcard_tasks
 from quillpost.orders.rules import ItemStatus
 from quillpost.privacy.service import erase_ended_items
 
@@ -128,7 +128,7 @@ def test_of_a_claim_and_a_void_at_once_the_first_wins(owner: Account, container:
                 second = thread.submit(lambda: owner.put(path).status_code)
             else:
                 tx.execute(sa.text("select id from orders for no key update"))
-                assert returns.void_cards(tx, [item_id], reason=None, now=container.clock()) == 1
+                assert giftcard_tasks.void_cards(tx, [item_id], reason=None, now=container.clock()) == 1
                 second = thread.submit(lambda: claim(container, item_id) or 0)  # type: ignore[func-returns-value]
             wait_until(lambda: is_anyone_waiting() or second.done())
             assert not second.done()

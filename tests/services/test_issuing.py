@@ -42,7 +42,7 @@ from quillpost.fulfillment.batches.files import redraw_batch_files
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards.ports import CardRequest, CardSecret, IssuerDown
-from quillpost.orders.giftcards.returns import CardReturns
+from quillpost.orders.giftcards.tasks import CardReturns
 from quillpost.orders.rules import ItemStatus
 
 # On paper

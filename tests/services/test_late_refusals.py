@@ -24,7 +24,7 @@ from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.print_room.service import pool_orders_now
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import release_order
-from quillpost.orders.materialization import materialize_order
+from quillpost.orders.tasks import materialize_order
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.rendering.images.limits import UnprintableImage
 from quillpost.rendering.renderer import PrintFiles

@@ -21,7 +21,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
 from quillpost.orders import audience
 from quillpost.orders.audience import AudienceCount, AudienceCriteria
-from quillpost.orders.materialization import longest_on_lists
+from quillpost.orders.designs import longest_on_lists
 from quillpost.orders.models import HANDWRITING_DEFAULTS, ResolvedRequest
 from quillpost.orders.products import GIFTCARD, POSTCARD, Product
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, Person, validate_recipients

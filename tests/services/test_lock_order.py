@@ -25,9 +25,9 @@ from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.reports import SpoiledItem
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 WAITING = sa.text("select count(*) from pg_locks where not granted")
 HOLD = sa.text("select id from orders where id = :order for no key update nowait")

@@ -19,9 +19,9 @@ from quillpost.core.database.tables.print_room import batches, prints
 from quillpost.core.tokens import SHORT_CODE_LENGTH
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service
-from quillpost.orders import cancel
-from quillpost.orders.materialization import enqueue_missing_materializations, materialize_order
+from quillpost.orders import changes
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
+from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order
 from quillpost.recipients.addresses.service import NO_ADDRESS
 from quillpost.recipients.lists.queries import lock_lists
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED
@@ -182,7 +182,7 @@ def test_lists_count_nothing_of_what_is_not_mailed(container: Container, owner: 
     for order_id in (cancelled, later, now):
         make(container, order_id)
     with container.db.transaction(build_tenant(owner)) as tx:
-        cancel.cancel_order(tx, cancelled, now=clock.now())
+        changes.cancel_order(tx, cancelled, now=clock.now())
     barred = make_list(container, owner, people(1), suppresses=True)
     clock.advance(seconds=REVIEW.seconds)
     hand_over_what_is_due(container)
@@ -233,7 +233,7 @@ def test_a_second_run_changes_nothing(container: Container, owner: Caller) -> No
 def test_a_cancelled_order_makes_no_items(container: Container, owner: Caller) -> None:
     order_id = make_order(container, owner, make_list(container, owner, people(2)), authorised=CENTS)
     with container.db.transaction(build_tenant(owner)) as tx:
-        cancel.cancel_order(tx, order_id, now=container.clock())
+        changes.cancel_order(tx, order_id, now=container.clock())
     make(container, order_id)
     assert item_rows(container, order_id) == []
     assert not order_row(container, order_id).audience_pending

@@ -15,10 +15,10 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves
 from quillpost.core.errors import Refused
-from quillpost.orders import cancel
+from quillpost.orders import changes
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 S = ItemStatus
 FATES: dict[str, list[ItemStatus]] = {
@@ -100,7 +100,7 @@ def test_an_order_that_has_ended_holds_nothing_and_cost_what_was_earned(
     check_books(container, order)
     if life.is_cancelled:
         with container.db.transaction(build_tenant(owner)) as tx:
-            cancel.cancel_order(tx, order.id, now=container.clock())
+            changes.cancel_order(tx, order.id, now=container.clock())
     else:
         end_review(container, order)
         live_out(container, order, life)
@@ -116,9 +116,9 @@ def test_an_order_that_has_ended_holds_nothing_and_cost_what_was_earned(
 def test_a_cancelled_order_gives_everything_back_once(container: Container, owner: Caller) -> None:
     order = place(container, owner, people(3))
     with container.db.transaction(build_tenant(owner)) as tx:
-        cancel.cancel_order(tx, order.id, now=container.clock())
+        changes.cancel_order(tx, order.id, now=container.clock())
     with container.db.transaction(build_tenant(owner)) as tx, pytest.raises(Refused, match="it is Cancelled"):
-        cancel.cancel_order(tx, order.id, now=container.clock())
+        changes.cancel_order(tx, order.id, now=container.clock())
     with container.db.system_transaction() as tx:
         assert kinds(tx, order) == [("authorise", 3 * CENTS), ("release", 3 * CENTS)]
 

@@ -15,9 +15,9 @@ from waiting import wait_until
 from makers import people
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 S = ItemStatus
 DAY = date(2026, 5, 9)

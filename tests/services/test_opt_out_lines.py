@@ -20,9 +20,9 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import designs
-from quillpost.orders.items import read_order
-from quillpost.orders.materialization import materialize_order
 from quillpost.orders.models import Item
+from quillpost.orders.queries import read_order
+from quillpost.orders.tasks import materialize_order
 from quillpost.rendering.models import Copy
 
 WORDS = "Prefer no mail? 127.0.0.1:8025/stop/"

@@ -13,12 +13,11 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, prices
 from quillpost.fulfillment.review.service import find_price_gaps
-from quillpost.orders.mailed_items import MailItemsStatement
-from quillpost.orders.materialization import materialize_order
+from quillpost.orders.items.service import MailItemsStatement, StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.products import LETTER
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
+from quillpost.orders.tasks import materialize_order
 from quillpost.recipients.rules import NO_PRICE
 
 S = ItemStatus

@@ -18,9 +18,9 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import files, items, orders
 from quillpost.core.database.tables.print_room import batch_files, batches
 from quillpost.core.errors import Refused
+from quillpost.orders.items.queries import list_item_steps, read_item
 from quillpost.orders.models import Order, ReplayRequest
-from quillpost.orders.queries import list_item_steps, read_item
-from quillpost.orders.replay import resolve_replay
+from quillpost.orders.resolution import resolve_replay
 from quillpost.privacy import erasure, retention
 from quillpost.privacy.retention import RETENTION_RULES, TABLES_WITHOUT_SETTING, RetentionStep
 

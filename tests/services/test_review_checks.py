@@ -16,8 +16,8 @@ from quillpost.core.database.tables.base import items, orders
 from quillpost.fulfillment.models import ReviewLimits
 from quillpost.fulfillment.review import checks
 from quillpost.fulfillment.review import service as review_service
-from quillpost.orders.materialization import materialize_order
 from quillpost.orders.models import Order
+from quillpost.orders.tasks import materialize_order
 
 LIMITS = ReviewLimits()
 EMAIL_ALONE = {"email": "someone@example.com"}

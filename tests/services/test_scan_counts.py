@@ -14,8 +14,8 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import fact_queue, items, mailing_lists
 from quillpost.fulfillment.qr_scans import tasks as scan_tasks
-from quillpost.orders.items import change_status
-from quillpost.orders.queries import list_item_steps, read_item
+from quillpost.orders.items.queries import list_item_steps, read_item
+from quillpost.orders.queries import change_status
 from quillpost.orders.rules import OrderStatus
 
 

@@ -51,7 +51,7 @@ from quillpost.fulfillment.review import service as verdicts
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.fulfillment.tracking.rules import PHASES
 from quillpost.fulfillment.tracking.service import ingest_scans
-from quillpost.orders import cancel
+from quillpost.orders import changes
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
 pytestmark = pytest.mark.costly
@@ -128,7 +128,7 @@ class Life(Ground):
     def cancel(self, which: int) -> None:
         order = self.order(which, *HELD_BACK)
         with _refused(Refused, order.status not in HELD_BACK), self.as_owner() as tx:
-            cancel.cancel_order(tx, order.id, now=self.now)
+            changes.cancel_order(tx, order.id, now=self.now)
             order.stop(OrderStatus.CANCELLED)
 
     # The operator

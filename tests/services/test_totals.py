@@ -19,10 +19,10 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, ledger_moves, orders, prices
 from quillpost.core.database.tables.counters import account_credit, account_spending
 from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.orders.items import change_status
-from quillpost.orders.materialization import materialize_order
+from quillpost.orders.items.service import StatusChange, change_item_statuses
+from quillpost.orders.queries import change_status
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
+from quillpost.orders.tasks import materialize_order
 
 pytestmark = pytest.mark.costly
 

@@ -19,8 +19,7 @@ from quillpost.cli.doctor.operations import check_addresses
 from quillpost.core.database import Tenant
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service
-from quillpost.orders.mailed_items import verify_addresses
-from quillpost.orders.materialization import materialize_order
+from quillpost.orders.tasks import materialize_order, verify_addresses
 from quillpost.privacy import do_not_mail
 from quillpost.privacy.erasure import erase_subject
 from quillpost.privacy.queries import parse_subject

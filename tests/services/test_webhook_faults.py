@@ -22,9 +22,9 @@ from quillpost.notifications.ports import PostResult
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.dispatcher import Dispatcher
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 WAY = ("Processing", "Printed", "In Transit", "In Local Area")
 OTHERS = """

@@ -34,9 +34,9 @@ from quillpost.notifications.webhooks.outcomes import DeliveryOutcome, record_ou
 from quillpost.notifications.webhooks.payloads import DueDelivery
 from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 MUCH_MORE = sa.text(
     """

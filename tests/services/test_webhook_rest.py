@@ -18,9 +18,9 @@ from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.outcomes import decide_outcome
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT, ORDER_STATUS_EVENT, RETRY_DELAYS
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 
 @pytest.fixture

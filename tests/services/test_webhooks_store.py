@@ -39,9 +39,9 @@ from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.rules import DELIVERED_EVENT, SCAN_EVENT
 from quillpost.notifications.webhooks.rules import ITEM_STATUS_EVENT as ITEM
 from quillpost.notifications.webhooks.rules import ORDER_STATUS_EVENT as ORDER
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 SCANNED = sa.text(
     """

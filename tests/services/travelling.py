@@ -15,9 +15,9 @@ from quillpost.core.database.tables.print_room import batches, carrier_scans
 from quillpost.fulfillment.print_room.service import MARK_MAILED
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import Scan
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 
 JOURNEY = ("1", "2", "3a", "4c")
 

@@ -24,7 +24,7 @@ from quillpost.cli.print_files import (
 from quillpost.cli.runtime import open_core_services
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound, NotReady
-from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.queries import TIMESTAMP_FIELDS, CardFilter, ListedCard, list_cards
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
 from quillpost.orders.giftcards.stock import (
@@ -85,7 +85,7 @@ def put_brand(
 ) -> None:
     """Add a brand, or change what is said of one; one that was retired is offered again."""
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
-        existing = brand_catalog.find_brands(tx, [name], locked=True).get(name)
+        existing = giftcard_queries.find_brands(tx, [name], locked=True).get(name)
         if existing is None and None in (title, group, amounts):
             raise NotReady(f"There is no brand {name} yet: to add it, give --title, --group and --amounts.")
         before = existing or GiftcardBrand(name, "", "", (), DEFAULT_ACCENT)
@@ -99,7 +99,7 @@ def put_brand(
             is_offered=True,
         )
         try:
-            is_changed = brand_catalog.save_brand(tx, changed, now=runtime.clock())
+            is_changed = giftcard_queries.save_brand(tx, changed, now=runtime.clock())
         except Invalid as error:
             raise NotReady(_error_text(error)) from None
         if is_changed:
@@ -113,7 +113,7 @@ def retire(name: BrandArgument) -> None:
     """Offer a brand no more. Orders that have it go on, and its cards can be claimed."""
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         try:
-            was_offered = brand_catalog.retire_brand(tx, name, now=runtime.clock())
+            was_offered = giftcard_queries.retire_brand(tx, name, now=runtime.clock())
         except NotFound:
             raise NotReady(f"There is no brand {name}: see `quillpost giftcards brands`.") from None
         if was_offered:
@@ -169,7 +169,7 @@ def release_stock(
     mail, and would be given twice. Release them if no gift card was printed since, or make sure otherwise.
     """
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
-        if brand is not None and not brand_catalog.find_brands(tx, [brand]):
+        if brand is not None and not giftcard_queries.find_brands(tx, [brand]):
             raise NotReady(f"There is no brand {brand}: see `quillpost giftcards brands`.")
         released_count = release_set_aside(tx, brand, now=runtime.clock())
     typer.echo(f"{format_count(released_count, 'card')} released.")

@@ -19,7 +19,7 @@ from quillpost.core.paging import PageRequest
 from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import MAX_REASON_LENGTH, PausedOrder, list_paused_orders
-from quillpost.orders.items import read_order
+from quillpost.orders.queries import read_order
 from quillpost.web.rendering import pluralize
 
 OrderArgument = Annotated[

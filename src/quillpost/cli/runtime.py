@@ -14,7 +14,7 @@ from quillpost.app.runtime import CoreServices, build_core_services, load_settin
 from quillpost.core.database.engine import create_admin_engine
 from quillpost.core.database.schema import SchemaState, migrate, read_schema_state, require_current
 from quillpost.core.errors import QuillpostError
-from quillpost.orders.giftcards.brands import load_default_brands
+from quillpost.orders.giftcards.queries import load_default_brands
 
 
 def read_schema(conninfo: str) -> SchemaState:

@@ -1,4 +1,4 @@
-"""Facts about orders. Facts about items are written by the statement that moves them (orders/status.py)."""
+"""Facts about orders. Facts about items are written by the statement that moves them (orders/items/service.py)."""
 
 from collections.abc import Sequence
 from datetime import datetime

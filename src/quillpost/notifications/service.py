@@ -20,7 +20,7 @@ from quillpost.core.errors import NotFound
 from quillpost.core.text import to_one_line
 from quillpost.notifications import messages
 from quillpost.notifications.messages import MAX_LISTED_ITEMS, NotificationReader, ScannedItem, ScanNews
-from quillpost.orders.giftcards.claims import ClaimState, ClaimView
+from quillpost.orders.giftcards.service import ClaimState, ClaimView
 
 THREADS_PER_TRANSACTION = 100
 

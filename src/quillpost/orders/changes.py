@@ -1,7 +1,4 @@
-"""Changing an order while nothing of it has been made: checked, and priced, as if it were sent again.
-
-What takes long comes first, in `check_new_message`; `edit_order` holds the order no longer than it takes to write.
-"""
+"""Edits and cancels orders that are still held back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +10,17 @@ import sqlalchemy as sa
 from quillpost.accounts.billing import credit, ledger
 from quillpost.accounts.billing.prices import read_tariff
 from quillpost.accounts.billing.rules import Tariff
-from quillpost.core import jobs
+from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.stored_files import find_order_files
-from quillpost.orders import designs
-from quillpost.orders import items as order_items
+from quillpost.orders import designs, queries
 from quillpost.orders.audience import AudienceCriteria, count_repeated_items
+from quillpost.orders.designs import longest_in_order, longest_on_lists
 from quillpost.orders.drafts import WrittenMessage, check_fit, handwriting_warnings
 from quillpost.orders.images import hash_creative
-from quillpost.orders.materialization import longest_in_order, longest_on_lists
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
@@ -92,7 +89,7 @@ def edit_order(
     tx: Tx, order_id: int, changes: OrderEdit, *, review: timedelta, needs_credit: bool = False, now: datetime
 ) -> Order:
     """The order as it is from now on. Against the press, one side wins."""
-    order = order_items.read_order(tx, order_id, locked=True)
+    order = queries.read_order(tx, order_id, locked=True)
     _require_editable(order)
     values: dict[str, object] = {"updated_at": now}
     updated = order
@@ -182,7 +179,7 @@ def _read_inline_addressees(tx: Tx, order: Order) -> list[Addressee]:
     """Those whom the call itself named."""
     rows = tx.execute(
         sa.select(items)
-        .where(*order_items.inline_item_conditions(order), items.c.status == ItemStatus.PROCESSING.value)
+        .where(*item_queries.inline_item_conditions(order), items.c.status == ItemStatus.PROCESSING.value)
         .order_by(items.c.id)
     )
     return [designs.build_addressee(Item.of(row), order) for row in rows]
@@ -225,7 +222,7 @@ def _creative_key(tx: Tx, order: Order) -> UUID:
     )
 
 
-def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> order_items.OrderCost:
+def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> item_queries.OrderCost:
     """What the order comes to at today's prices; that much is held for it."""
     countries = list(
         tx.execute(
@@ -246,9 +243,43 @@ def _reprice(tx: Tx, order: Order, *, needs_credit: bool, now: datetime) -> orde
             "now": now,
         },
     )
-    cost = order_items.read_live_cost(tx, order.id)
+    cost = item_queries.read_live_cost(tx, order.id)
     if needs_credit:
         extra_cents = cost.total_cents - ledger.read_held_cents(tx, order.id)
         credit.require_credit(tx, order.account_id, order.mode, cents=extra_cents, is_change=True)
     ledger.set_order_hold(tx, order.id, cents=cost.total_cents, reason=f"edit:{now:%Y%m%dT%H%M%S%f}", now=now)
     return cost
+
+
+FAIL_PROCESSING_ITEMS = sa.update(items).where(items.c.status == ItemStatus.PROCESSING.value)
+
+STOP_ORDER = sa.text(
+    """
+    update orders
+       set n_failed = n_failed + n_processing, n_processing = 0, order_total = 0, gift_total = 0,
+           hold_reasons = '{}', pool_at = null
+     where id = :order_id
+    """
+)
+
+
+def cancel_order(tx: Tx, order_id: int, *, now: datetime) -> Order:
+    """Stop an order before it is made, and give the money back. Against the press, one side wins."""
+    order = queries.read_order(tx, order_id, locked=True)
+    if not order.is_cancellable:
+        raise Refused(f"This order can no longer be cancelled: it is {order.status.display}.")
+    stop_order(tx, order, new_status=OrderStatus.CANCELLED, reason="Order cancelled", now=now)
+    return queries.read_order(tx, order_id)
+
+
+def stop_order(tx: Tx, order: Order, *, new_status: OrderStatus, reason: str, now: datetime) -> None:
+    """End an order, which is locked, of which nothing is made yet: its pieces fail, and the money goes back.
+
+    One fact of the order tells it for all its pieces.
+    """
+    queries.change_status(tx, [order.id], expected=[order.status], new_status=new_status, now=now)
+    failed_values = {"status": ItemStatus.FAILED.value, "failure": reason, "updated_at": now}
+    tx.execute(FAIL_PROCESSING_ITEMS.where(items.c.order_id == order.id).values(**failed_values))
+    tx.execute(STOP_ORDER, {"order_id": order.id})
+    ledger.release_order_hold(tx, order.id, now=now)
+    events.record_order_status_change(tx, [order.id], previous=order.status.value, now=now)

@@ -1,37 +1,107 @@
-"""Turns a draft into an order: its files, its row, its items and its hold on the account's credit.
+"""X."""
 
-Files are put away before the transaction opens, for storage may be far, and recorded inside it.
-"""
-
-from collections.abc import Mapping, Sequence
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
+
+import psycopg
+import sqlalchemy as sa
 
 from quillpost.accounts.billing import credit, ledger
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tenant, Tx
-from quillpost.core.database.tables.base import orders
+from quillpost.core.database.bulk import insert_rows
+from quillpost.core.database.tables.base import items, orders
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch
 from quillpost.core.ports import FetchedDocument
 from quillpost.core.stored_files import FileStorage, PendingFile
-from quillpost.orders import audience, validation
-from quillpost.orders import items as order_items
+from quillpost.core.tokens import create_short_code
+from quillpost.orders import audience, queries, validation
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.images import PictureSet, RecipientIndex
-from quillpost.orders.items import NewItem, PersonalFiles, new_short_code
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, Order, ResolvedRequest
 from quillpost.orders.pricing import Audience, find_audience, find_repeats
 from quillpost.orders.resolution import read_usable_lists
-from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, OrderStatus
+from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.search import RECENTLY_MAILED_ALL
 from quillpost.recipients.lists.queries import MailingList
-from quillpost.recipients.rules import Person
+from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS, Person
+
+ITEM_COLUMNS = (
+    "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country",
+    "email", "phone", "dob", "anniversary", *CUSTOM_FIELDS, *DERIVED_COLUMNS, "absentee_address", "creative_key",
+    "code", "front_file_id", "background_file_id", "mailing_list_id", "gift_cents", "created_at", "updated_at",
+)  # fmt: skip
+
+
+PersonalFiles = Mapping[int, tuple[UUID | None, UUID | None]]
+"""Front and background of those who have pictures of their own, by their place in the audience."""
+
+
+class NewItem(NamedTuple):
+    """A piece of an order before it is one: what it costs, its short code, pictures of its own, and the list
+    that its person is on, where that is known."""
+
+    person: Person
+    cents: int
+    code: str | None = None
+    front_file_id: UUID | None = None
+    background_file_id: UUID | None = None
+    mailing_list_id: int | None = None
+
+    @property
+    def status(self) -> ItemStatus:
+        """A refused one is Failed from the start."""
+        return ItemStatus.FAILED if self.person.refusal else ItemStatus.PROCESSING
+
+
+def count_by_status(new_items: Iterable[NewItem]) -> dict[str, int]:
+    """How many of them stand where, as an order counts them."""
+    return {f"n_{status.count_name}": n for status, n in Counter(item.status for item in new_items).items()}
+
+
+def insert_items(tx: Tx, order: Order, new_items: Sequence[NewItem], *, now: datetime) -> None:
+    """Two pieces may draw the same code one day, for all that there are: then all of these draw again."""
+    if not any(item.code for item in new_items):
+        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
+        return
+    try:
+        with tx.begin_nested():
+            insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, new_items, now))
+    except (sa.exc.IntegrityError, psycopg.errors.UniqueViolation):
+        recoded_items = [item._replace(code=item.code and new_short_code()) for item in new_items]
+        insert_rows(tx, items, ITEM_COLUMNS, _item_rows(order, recoded_items, now))
+
+
+def new_short_code() -> str:
+    return create_short_code(secrets.token_bytes(16))
+
+
+def _item_rows(order: Order, new_items: Sequence[NewItem], now: datetime) -> list[tuple[Any, ...]]:
+    return [
+        (
+            order.account_id, order.sub_account_id, order.mode, order.id,
+            item.status.value, person.refusal, 0, item.cents,
+            person.name, person.company, person.address, person.address2, person.city,
+            person.province, person.postal_code, person.country, person.email, person.phone,
+            person.dob, person.anniversary, *person.custom, *person.derived_values, person.absentee_address,
+            order.creative_key, item.code, item.front_file_id, item.background_file_id,
+            item.mailing_list_id, 0 if person.refusal or order.gift is None else order.gift.cents, now, now,
+        )
+        for item in new_items
+        for person in (item.person,)
+    ]  # fmt: skip
+
 
 REQUEST_COLUMNS = [f.name for f in fields(ResolvedRequest) if f.name in orders.c]
 """What an order keeps of its request as it is."""
@@ -134,9 +204,7 @@ def create_order(
         tx, files.new_files, account_id=caller.account_id, sub_account_id=draft.request.sub_account_id, now=now
     )
     new_items = _build_items(draft, reached.people, files.personal_files)
-    order = insert_order(
-        tx, caller, draft, reached, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now
-    )
+    order = store_order(tx, caller, draft, reached, new_items, files, due_at=due_at, needs_credit=needs_credit, now=now)
     if lead_list is not None and draft.lead_search_result is not None:
         lead_service.record_purchase(tx, caller, draft.lead_search_result, lead_list, order_id=order.id, now=now)
     if draft.request.mailing_list_ids:
@@ -144,7 +212,7 @@ def create_order(
     return order, reached
 
 
-def insert_order(
+def store_order(
     tx: Tx,
     caller: Caller,
     draft: OrderDraft,
@@ -172,7 +240,7 @@ def insert_order(
         "audience_pending": bool(draft.request.mailing_list_ids),
         "total_estimated_recipients": reached.mailed_items,
         "recipient_count": len(new_items) + reached.listed_people,
-        **order_items.count_by_status(new_items),
+        **count_by_status(new_items),
         "authorization_total": total_cents,
         "order_total": reached.total_cents,
         "leads_fee": leads_fee,
@@ -182,8 +250,8 @@ def insert_order(
         "created_at": now,
         "updated_at": now,
     }
-    order = order_items.insert_order(tx, values)
-    order_items.insert_items(tx, order, new_items, now=now)
+    order = queries.insert_order(tx, values)
+    insert_items(tx, order, new_items, now=now)
     if needs_credit:
         credit.require_credit(tx, caller.account_id, caller.mode, cents=total_cents)
     ledger.authorize_order(
@@ -196,7 +264,7 @@ def insert_order(
         now=now,
     )
     events.record_order_status_change(tx, [order.id], previous=None, now=now)
-    order_items.append_first_item_facts(tx, order.id, now=now)
+    item_queries.append_first_item_facts(tx, order.id, now=now)
     jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
     return order
 

@@ -1,13 +1,19 @@
-"""From an order or a request to what composition draws."""
+"""What is printed: an order's design, each item's copy, and the longest values that must fit."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
+import sqlalchemy as sa
+
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import items, recipients
+from quillpost.orders.audience import lacks_address_parts_sql
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
 from quillpost.orders.models import GiftcardChoice, Item, Order, OrderBranding, ResolvedRequest
+from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.service import HOME_COUNTRY
-from quillpost.recipients.rules import Person
+from quillpost.recipients.rules import CUSTOM_FIELDS, Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.text.variables import fill_url
 
@@ -191,3 +197,106 @@ def build_specimen(
         claim=claim,
         opt_out=opt_out,
     )
+
+
+VARIABLE_FIELDS = {
+    "COMPANY": "company",
+    "ADDRESS": "address",
+    "ADDRESS2": "address2",
+    "CITY": "city",
+    "STATE": "province",
+    "PROVINCE": "province",
+    "ZIP": "postal_code",
+    "POSTAL_CODE": "postal_code",
+    "EMAIL": "email",
+    "PHONE": "phone",
+    **{name.upper(): name for name in CUSTOM_FIELDS},
+}
+
+
+DATE_VARIABLE_FIELDS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
+"""Where a person keeps what a variable shows; names are taken apart."""
+
+
+ADDRESS_FIELDS = ("company", "address", "address2", "city", "province", "postal_code")
+
+
+NAME_PARTS: Mapping[str, Callable[[list[str]], str]] = {
+    "FIRST_NAME": lambda words: words[0],
+    "LAST_NAME": lambda words: words[-1],
+    "FULL_NAME": " ".join,
+    "NAME": " ".join,
+}
+"""What a variable shows of the words of a name, nearly."""
+
+
+def longest_on_lists(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
+    """People, at least one, who between them have the longest value of every variable named that the lists
+    hold.
+
+    Nobody on the lists need be like them: each has the longest of everything, only their names differ.
+    """
+    has_full_address = sa.text(f"not {lacks_address_parts_sql('recipients')}")
+    is_mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), has_full_address)
+    return _select_longest(tx, recipients, is_mailed, variables)
+
+
+def longest_of_people(people: Sequence[Person], variables: Collection[str]) -> list[Person]:
+    """The same of these people, of whom nothing is known but their names and addresses."""
+    fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS} & set(ADDRESS_FIELDS)
+    longest_values: dict[str, Any] = {
+        field: max((getattr(person, field) or "" for person in people), key=len, default=None) for field in fields
+    }
+    parts = [extract for name, extract in NAME_PARTS.items() if name in variables]
+    names = dict.fromkeys(_longest_name(people, extract) for extract in parts) or {None: None}
+    return [Person(name=name, **longest_values) for name in names]
+
+
+def _longest_name(people: Sequence[Person], extract: Callable[[list[str]], str]) -> str | None:
+    names = [person.name for person in people if person.name]
+    return max(names, key=lambda name: len(extract(name.split() or [""])), default=None)
+
+
+def longest_in_order(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:
+    """The same of those whom an order has taken over from its lists."""
+    is_processing = (items.c.order_id == order_id) & (items.c.status == ItemStatus.PROCESSING.value)
+    return _select_longest(tx, items, is_processing & items.c.mailing_list_id.is_not(None), variables)
+
+
+def _select_longest(
+    tx: Tx, people_table: sa.Table, condition: sa.ColumnElement[bool], variables: Collection[str]
+) -> list[Person]:
+    fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS}
+    days = {DATE_VARIABLE_FIELDS[name] for name in variables if name in DATE_VARIABLE_FIELDS}
+    name_columns = {
+        name: name_part for name, name_part in _name_part_columns(people_table).items() if name in variables
+    }
+    columns = [
+        *(_longest_value(people_table.c[field], people_table.c[field]).label(field) for field in fields),
+        *(sa.func.max(people_table.c[day]).label(day) for day in days),
+        *(_longest_value(people_table.c.name, name_part).label(name) for name, name_part in name_columns.items()),
+    ]
+    if not columns:
+        return [Person()]
+    longest_row = tx.execute(sa.select(*columns).where(condition)).one()._mapping
+    shared_values = {name: longest_row[name] for name in fields | days if name not in CUSTOM_FIELDS}
+    custom = tuple(longest_row[name] if name in fields else None for name in CUSTOM_FIELDS)
+    full_names = dict.fromkeys(longest_row[name] for name in name_columns) or {None: None}
+    return [Person(name=name, **shared_values, custom=custom) for name in full_names]
+
+
+def _name_part_columns(people_table: sa.Table) -> dict[str, sa.ColumnElement[str]]:
+    """The part of a name that a variable shows, nearly: titles and the like are left to composition."""
+    full_name = sa.func.btrim(people_table.c.name)
+    return {
+        "FIRST_NAME": sa.func.split_part(full_name, " ", 1),
+        "LAST_NAME": sa.func.split_part(full_name, " ", -1),
+        "FULL_NAME": full_name,
+        "NAME": full_name,
+    }
+
+
+def _longest_value(value: sa.ColumnElement[Any], measured_text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The value of whom the measured text is longest, in one pass: lengths of six digits sort as text."""
+    length = sa.func.lpad(sa.cast(sa.func.length(measured_text), sa.Text), 6, "0")
+    return sa.func.substr(sa.func.max((length + value).collate("C")), 7)

@@ -1,5 +1,4 @@
-"""The pictures and PDFs of a request: one for everyone or, where a picture's address holds variables, one for
-each recipient."""
+"""The pictures and PDFs of a request: where they come from, and fetching them."""
 
 import hashlib
 import json
@@ -8,11 +7,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from quillpost.accounts.sub_accounts import SubAccount
+from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
 from quillpost.core.ports import Fetcher, FileStore
-from quillpost.core.stored_files import StoredFile
+from quillpost.core.stored_files import StoredFile, find_files
 from quillpost.orders import designs
-from quillpost.orders.models import ContentSource, ResolvedRequest
+from quillpost.orders.models import ContentSource, OrderBranding, OrderRequest, ResolvedRequest
+from quillpost.orders.products import FieldRequirement
 from quillpost.orders.templates.images import (
     FetchedPages,
     FetchedPicture,
@@ -22,6 +24,7 @@ from quillpost.orders.templates.images import (
     load_pages,
     load_picture,
 )
+from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
 from quillpost.recipients.rules import Person
 from quillpost.rendering.models import SenderName
 from quillpost.rendering.text.variables import fill_url, has_variables
@@ -210,3 +213,93 @@ def preview_recipient_index(request: ResolvedRequest, people: Sequence[Person]) 
 
 def _source_note(source: ContentSource, recipient_index: RecipientIndex) -> str:
     return ", ".join(part for part in (source.part, recipient_label(recipient_index)) if part)
+
+
+MESSAGE_FIELD, MESSAGE_TEMPLATE_FIELD, IMAGE_TEMPLATE_FIELD, SUB_ACCOUNT_FIELD, LISTS_FIELD = (
+    "message", "message_template", "image_template", "sub_account_id", "mailing_list_ids",
+)  # fmt: skip
+
+
+BACKGROUND_SETTINGS: Mapping[str, str] = {
+    "postcard-4x6": "message_background_url",
+    "postcard-6x9": "postcard6x9_background_url",
+    "magnacard": "message_background_url",
+    "notecard": "notecard_background_url",
+    "letter": "windowedletter_background_url",
+    "windowlessletter": "windowlessletter_background_url",
+}
+"""Which of a sub account's backgrounds a piece falls back to; a letter's lies under its cover."""
+
+
+def pdf_only_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
+    """The PDF that is the whole letter. A message of the call's own makes it a letter with a cover again."""
+    if request.pdf_only_url:
+        return ContentSource(PDF_ONLY_FIELD, request.pdf_only_url)
+    if request.own_message is None and message_template is not None and message_template.pdf_only_url:
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.pdf_only_url, part="its pdf_only_url")
+    return None
+
+
+def pages_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
+    if not request.product.is_letter:
+        return None
+    if request.additional_pages_url:
+        return ContentSource(PAGES_FIELD, request.additional_pages_url)
+    if message_template is not None and message_template.additional_pages:
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.additional_pages, part="its additional_pages")
+    return None
+
+
+def front_source(
+    tx: Tx, request: OrderRequest, sub_account: SubAccount | None, image_template: ImageTemplate | None
+) -> ContentSource | None:
+    if request.front_image_url:
+        return ContentSource(FRONT_FIELD, request.front_image_url)
+    if image_template is not None:
+        return ContentSource(
+            IMAGE_TEMPLATE_FIELD, file=find_files(tx, [image_template.image_file_id])[image_template.image_file_id]
+        )
+    return _sub_account_background(request, sub_account) if request.product.is_letter else None
+
+
+def background_source(
+    request: OrderRequest, sub_account: SubAccount | None, message_template: MessageTemplate | None
+) -> ContentSource | None:
+    """The matrix speaks of the call's own field; a template's background is printed where a piece has one."""
+    if request.product.is_letter:
+        return None
+    if request.background_url and request.product.background is not FieldRequirement.NOT_USED:
+        return ContentSource(BACKGROUND_FIELD, request.background_url)
+    if not request.use_custom_background:
+        return None
+    if message_template is not None and message_template.custom_background_url:
+        return ContentSource(
+            MESSAGE_TEMPLATE_FIELD, message_template.custom_background_url, part="its custom_background_url"
+        )
+    return _sub_account_background(request, sub_account)
+
+
+def _sub_account_background(request: OrderRequest, sub_account: SubAccount | None) -> ContentSource | None:
+    setting_name = BACKGROUND_SETTINGS.get(request.product.layout_name(request.size))
+    url = sub_account.backgrounds.get(setting_name) if sub_account and setting_name else None
+    if not url or not request.use_custom_background:
+        return None
+    return ContentSource(SUB_ACCOUNT_FIELD, url, part=f"its {setting_name}")
+
+
+def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
+    """What of a sub account's branding a front without art shows."""
+    contacts = (branding.get("phone"), branding.get("domain") or branding.get("email"))
+    brand = OrderBranding(
+        accent=branding.get("accentColor"),
+        company=branding.get("company") or branding.get("name"),
+        contact=" · ".join(part for part in contacts if part) or None,
+        disclaimer=branding.get("disclaimer"),
+    )
+    return brand if brand != OrderBranding() or logo_source(branding) else None
+
+
+def logo_source(branding: Mapping[str, str | None]) -> ContentSource | None:
+    """A logo may also be kept as a word, which is not printed."""
+    url = branding.get("logo") or ""
+    return ContentSource(SUB_ACCOUNT_FIELD, url, part="its logo") if "://" in url else None

@@ -1,35 +1,26 @@
-"""Orders and pieces as callers look through them. A tenant's transaction sees that tenant's rows alone."""
+"""Orders and stored sends in the database."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from heapq import merge
-from operator import attrgetter
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import JSONB
 
+from quillpost.accounts.models import Caller
 from quillpost.core.database import Database, Tenant, Tx
-from quillpost.core.database.search import read_search_page, select_matching_items
-from quillpost.core.database.tables.base import facts, items, orders
+from quillpost.core.database.search import read_search_page
+from quillpost.core.database.tables.base import orders, stored_sends
 from quillpost.core.database.tables.counters import order_counts
 from quillpost.core.errors import NotFound
-from quillpost.core.paging import (
-    NEWEST_FIRST,
-    OLDEST_FIRST,
-    Conditions,
-    Page,
-    PageRequest,
-    Sorting,
-    read_page,
-    select_page_ids,
-    tenant_conditions,
-)
-from quillpost.orders.giftcards.queries import CardEvent, read_card
-from quillpost.orders.models import Item, Order
+from quillpost.core.paging import Conditions, Page, PageRequest, Sorting, read_page, select_page_ids, tenant_conditions
+from quillpost.orders.items.queries import match_items
+from quillpost.orders.models import Order
 from quillpost.orders.products import ProductFamily
-from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.search import MetadataAlternatives
+from quillpost.orders.rules import MetadataAlternatives, OrderStatus
 
 UNBOUNDED_TOTAL = 10**12
 """No list is that long: seen from here, every page is nearer to the beginning."""
@@ -65,20 +56,6 @@ class OrderQuery:
         """Whether somebody counts these orders already, so that nobody has to now."""
         has_size = self.family is not None and self.family.size is not None
         return not (self.status or self.has_dates or self.metadata or self.search or has_size)
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryStep:
-    """One move in a piece's history: when it happened, or was seen by a carrier, and then where; why it came
-    back or went elsewhere. A delivery that nobody saw is `inferred`. What became of its gift card is a
-    step, too: it changes nothing of where the piece is, and has no previous status."""
-
-    status: ItemStatus | CardEvent
-    previous: ItemStatus | None
-    at: datetime
-    place: str | None = None
-    reason: str | None = None
-    inferred: bool = False
 
 
 def list_orders(
@@ -132,47 +109,12 @@ def _list_by_text(
     number = search.removeprefix("#")
     is_number = number.isascii() and number.isdigit() and len(number) < MAX_ID_DIGITS
     id_query = sa.select(sa.cast(int(number) if is_number else None, sa.BigInteger()))
-    ids = sa.union(sa.select(_items_matching_text(search, tenant).c.order_id), id_query).subquery()
+    ids = sa.union(sa.select(match_items(search, tenant).c.order_id), id_query).subquery()
     matching_orders = sa.select(orders.c.id).where(orders.c.id.in_(sa.select(*ids.c)), *conditions)
     with db.system_transaction() as service_tx:
         page_ids, total = read_search_page(service_tx, matching_orders, page_request)
     rows = tx.execute(sa.select(orders).where(orders.c.id.in_(page_ids)).order_by(orders.c.id.desc()))
     return Page([Order.of(row) for row in rows], total, page_request)
-
-
-def _items_matching_text(search: str, tenant: Tenant, *, order_id: int | None = None) -> sa.CTE:
-    assert tenant.mode is not None, "a search is in one mode"
-    return select_matching_items(search, tenant.account_id, tenant.mode, order_id=order_id)
-
-
-def search_items(
-    db: Database,
-    tx: Tx,
-    tenant: Tenant,
-    page_request: PageRequest,
-    search: str,
-    *,
-    order: Order | None = None,
-    sub_account_id: int | None = None,
-    status: ItemStatus | None = None,
-) -> Page[Item]:
-    """The pieces whose recipients have the words: an order's as they were given, or all, newest first."""
-    conditions = tenant_conditions(items, tenant)
-    if order is not None:
-        conditions.append(items.c.order_id == order.id)
-    if sub_account_id is not None:
-        conditions.append(items.c.sub_account_id == sub_account_id)
-    if status is not None:
-        conditions.append(items.c.status == status.value)
-    matching_items = _items_matching_text(search, tenant, order_id=None if order is None else order.id)
-    item_ids_query = (
-        sa.select(items.c.id).join(matching_items, matching_items.c.item_id == items.c.id).where(*conditions)
-    )
-    sorting = NEWEST_FIRST if order is None else OLDEST_FIRST
-    with db.system_transaction() as service_tx:
-        ids, total = read_search_page(service_tx, item_ids_query, page_request, sorting=sorting)
-    rows = tx.execute(sa.select(items).where(items.c.id.in_(ids)).order_by(*sorting.columns(items)))
-    return Page([Item.of(row) for row in rows], total, page_request)
 
 
 def _order_conditions(query: OrderQuery) -> list[sa.ColumnElement[bool]]:
@@ -229,49 +171,6 @@ def _count_orders(tx: Tx, conditions: Conditions, *, count_limit: int | None) ->
     return int(tx.execute(count_query).scalar_one())
 
 
-def list_items(tx: Tx, order: Order, page_request: PageRequest, *, status: ItemStatus | None = None) -> Page[Item]:
-    """An order's pieces as they were given. How many there are the order's status_counts say."""
-    total = sum(order.status_counts.values()) if status is None else order.status_counts[status]
-    conditions = [items.c.order_id == order.id]
-    if status is not None:
-        conditions.append(items.c.status == status.value)
-    rows = read_page(tx, items, conditions, page_request, total=total, sorting=OLDEST_FIRST)
-    return Page([Item.of(row) for row in rows], total, page_request)
-
-
-def list_all_items(
-    tx: Tx,
-    tenant: Tenant,
-    page_request: PageRequest,
-    *,
-    sub_account_id: int | None = None,
-    status: ItemStatus | None = None,
-) -> Page[Item]:
-    """The pieces of all orders, newest first. The orders' tallies say how many: fewer rows than pieces."""
-    count_column = sum(
-        (orders.c[f"n_{item_status.count_name}"] for item_status in ItemStatus if status in (None, item_status)),
-        sa.literal(0),
-    )
-    order_conditions, item_conditions = tenant_conditions(orders, tenant), tenant_conditions(items, tenant)
-    if sub_account_id is not None:
-        order_conditions.append(orders.c.sub_account_id == sub_account_id)
-        item_conditions.append(items.c.sub_account_id == sub_account_id)
-    if status is not None:
-        item_conditions.append(items.c.status == status.value)
-    total = int(tx.execute(sa.select(sa.func.sum(count_column)).where(*order_conditions)).scalar() or 0)
-    rows = read_page(
-        tx, items, item_conditions, page_request, total=total, sorting=Sorting(leading_column=items.c.mode)
-    )
-    return Page([Item.of(row) for row in rows], total, page_request)
-
-
-def read_item(tx: Tx, item_id: int) -> Item:
-    row = tx.execute(sa.select(items).where(items.c.id == item_id)).first()
-    if row is None:
-        raise NotFound
-    return Item.of(row)
-
-
 @dataclass(frozen=True, slots=True)
 class OrderStep:
     """What an order became, and when."""
@@ -286,65 +185,129 @@ def list_order_steps(tx: Tx, order_id: int) -> list[OrderStep]:
     return [OrderStep(OrderStatus(row.current), row.at) for row in rows]
 
 
-def list_item_steps(tx: Tx, item: Item) -> list[HistoryStep]:
-    """Where the piece has been and what became of its card, oldest first."""
-    card = read_card(tx, item.id)
-    card_steps = (
-        ()
-        if card is None
-        else (
-            HistoryStep(card_step.event, None, card_step.at, reason=card_step.reason) for card_step in card.list_steps()
-        )
-    )
-    # Each in its own order: a carrier may tell late what it saw early.
-    return list(merge(_list_status_steps(tx, item), card_steps, key=attrgetter("at")))
+INSERT_ORDER = sa.insert(orders).returning(*orders.c)
+"""Built once: putting it together for every send would cost as much as the rest of the insert."""
 
 
-def _list_status_steps(tx: Tx, item: Item) -> list[HistoryStep]:
-    conditions = facts.c.item_id == item.id, facts.c.kind == "item.status"
-    steps = [
-        HistoryStep(
-            ItemStatus(row.current),
-            row.previous and ItemStatus(row.previous),
-            row.seen_at or row.at,
-            row.place,
-            row.reason,
-            row.inferred,
-        )
-        for row in tx.execute(sa.select(facts).where(*conditions).order_by(facts.c.id))
-    ]
-    last_status = ItemStatus(steps[-1].status) if steps else item.status
-    return steps if last_status is item.status else [*steps, *_list_stop_steps(tx, item, last_status)]
+LOCK_ORDERS = sa.text("select id from orders where id = any(:orders) order by id for no key update")
 
 
-def _list_stop_steps(tx: Tx, item: Item, previous: ItemStatus) -> list[HistoryStep]:
-    """One fact, the last of a status, tells for all its pieces that the order was cancelled or refused. What
-    is scanned later changes nothing of that."""
-    conditions = facts.c.order_id == item.order_id, facts.c.kind != "item.scan"
-    last_fact = tx.execute(sa.select(facts).where(*conditions).order_by(facts.c.id.desc()).limit(1)).one()
-    was_stopped = last_fact.kind == "order.status" and last_fact.current in (OrderStatus.CANCELLED, OrderStatus.ERROR)
-    return [HistoryStep(item.status, previous, last_fact.at)] if was_stopped else []
+def insert_order(tx: Tx, values: dict[str, Any]) -> Order:
+    return Order.of(tx.execute(INSERT_ORDER, values).one())
 
 
-def read_item_price(tx: Tx, item_id: int) -> int:
-    """What the piece costs by itself, in cents."""
-    return int(tx.execute(sa.select(items.c.price_cents).where(items.c.id == item_id)).scalar_one())
+def read_order(tx: Tx, order_id: int, *, locked: bool = False) -> Order:
+    """The order; `locked`, nobody else changes it before this transaction ends."""
+    query = sa.select(orders).where(orders.c.id == order_id)
+    row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
+    if row is None:
+        raise NotFound
+    return Order.of(row)
 
 
-def list_items_with_status(tx: Tx, order: Order, status: ItemStatus, *, limit: int) -> list[Item]:
-    if not order.status_counts[status]:
-        return []
-    return _read_first_items(tx, items.c.order_id == order.id, items.c.status == status.value, limit=limit)
-
-
-def list_first_items(tx: Tx, order_id: int, *, limit: int) -> list[Item]:
-    """The first pieces of an order, for a proof: those that are mailed, or where none is, the others."""
-    in_order = items.c.order_id == order_id
-    return _read_first_items(tx, in_order, items.c.failure.is_(None), limit=limit) or _read_first_items(
-        tx, in_order, limit=limit
+def change_status(
+    tx: Tx, order_ids: Sequence[int], *, expected: Sequence[OrderStatus], new_status: OrderStatus, now: datetime
+) -> list[int]:
+    """Those of the orders that were in an expected status and now are in the new one."""
+    # In the order of their ids, as whoever moves items locks them too.
+    tx.execute(LOCK_ORDERS, {"orders": list(order_ids)})
+    return list(
+        tx.execute(
+            sa.update(orders)
+            .where(orders.c.id.in_(order_ids), orders.c.status.in_([status.value for status in expected]))
+            .values(status=new_status.value, updated_at=now)
+            .returning(orders.c.id)
+        ).scalars()
     )
 
 
-def _read_first_items(tx: Tx, *conditions: sa.ColumnElement[bool], limit: int) -> list[Item]:
-    rows = tx.execute(sa.select(items).where(*conditions).order_by(items.c.id).limit(limit))
-    return [Item.of(row) for row in rows]
+def lock_orders_of_items(source_sql: str) -> sa.TextClause:
+    """Lock the orders of the items that `source_sql` names by `item_id`, in the order of their ids: whoever holds
+    one never waits for a lower one."""
+    return sa.text(
+        f"""
+        with wanted as ({source_sql})
+        select id from orders
+         where id in (select i.order_id from items i join wanted w on w.item_id = i.id)
+         order by id for no key update
+        """
+    )
+
+
+STORED_SEND_LIFETIME = timedelta(days=90)
+"""From when it was stored, last shown as a preview, or sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingSend:
+    """`body` is what was sent to us, to the letter; once it has happened the answer is there instead."""
+
+    id: UUID
+    sub_account_id: int | None
+    piece: str
+    body: str
+    answer_body: bytes | None
+    answer_headers: dict[str, str] | None
+
+
+def store_send(
+    tx: Tx,
+    caller: Caller,
+    *,
+    piece: str,
+    sub_account_id: int | None,
+    body: str,
+    now: datetime,
+    stored_id: UUID | None = None,
+) -> UUID:
+    """Its id: a new one, or the one that whoever stores it chose. The same one twice is one send."""
+    stored_id = stored_id or uuid4()
+    tx.execute(
+        postgresql.insert(stored_sends)
+        .values(
+            id=stored_id,
+            account_id=caller.account_id,
+            sub_account_id=sub_account_id,
+            mode=caller.mode,
+            piece=piece,
+            body=body,
+            created_at=now,
+            expires_at=now + STORED_SEND_LIFETIME,
+        )
+        .on_conflict_do_nothing(index_elements=["id"])
+    )
+    return stored_id
+
+
+def read_stored_send(tx: Tx, stored_id: UUID, *, piece: str, locked: bool = False) -> PendingSend:
+    """The send; `locked`, nobody else carries it out before this transaction ends."""
+    query = sa.select(stored_sends).where(stored_sends.c.id == stored_id, stored_sends.c.piece == piece)
+    row = tx.execute(query.with_for_update() if locked else query).first()
+    if row is None:
+        raise NotFound
+    response_body = None if row.answer_body is None else bytes(row.answer_body)
+    return PendingSend(row.id, row.sub_account_id, row.piece, row.body, response_body, row.answer_headers)
+
+
+def store_response(tx: Tx, stored_id: UUID, *, body: bytes, headers: dict[str, str], now: datetime) -> None:
+    """In the transaction that makes the order, which has the recipients from here on."""
+    tx.execute(
+        sa.update(stored_sends)
+        .where(stored_sends.c.id == stored_id)
+        .values(body="", answer_body=body, answer_headers=headers, sent_at=now, expires_at=now + STORED_SEND_LIFETIME)
+    )
+
+
+def extend_lifetime(tx: Tx, stored_id: UUID, *, now: datetime) -> None:
+    """Somebody still looks at it."""
+    tx.execute(
+        sa.update(stored_sends).where(stored_sends.c.id == stored_id).values(expires_at=now + STORED_SEND_LIFETIME)
+    )
+
+
+def delete_expired_sends(db: Database, *, retention_days: int = STORED_SEND_LIFETIME.days, now: datetime) -> None:
+    """Remove those past their time, which is written down as if the usual days were kept. One that is being
+    sent is waited for, and then has more time."""
+    with db.system_transaction() as tx:
+        expires_before = now + STORED_SEND_LIFETIME - timedelta(days=retention_days)
+        tx.execute(sa.delete(stored_sends).where(stored_sends.c.expires_at < expires_before))

@@ -1,11 +1,11 @@
-"""Looks up what a request refers to: templates, lists and the sub account, and applies their settings.
-
-What the request says wins, then its message template, then the sub account, then the default.
-"""
+"""Looks up what a request or a replay refers to, and applies the settings of templates and sub account."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from uuid import UUID
+
+import sqlalchemy as sa
 
 from quillpost.accounts import service as account_service
 from quillpost.accounts.billing.prices import read_tariff
@@ -13,19 +13,41 @@ from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import SubAccount, read_sub_account, require_sub_account
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import items, orders
 from quillpost.core.errors import Refused
-from quillpost.core.stored_files import find_files
-from quillpost.orders.images import BACKGROUND_FIELD, FRONT_FIELD, PAGES_FIELD, PDF_ONLY_FIELD
-from quillpost.orders.materialization import longest_on_lists
+from quillpost.core.stored_files import StoredFile, find_order_files
+from quillpost.orders import queries, validation
+from quillpost.orders.designs import longest_on_lists
+from quillpost.orders.images import (
+    BACKGROUND_FIELD,
+    FRONT_FIELD,
+    IMAGE_TEMPLATE_FIELD,
+    LISTS_FIELD,
+    MESSAGE_FIELD,
+    MESSAGE_TEMPLATE_FIELD,
+    PAGES_FIELD,
+    background_source,
+    build_branding,
+    front_source,
+    logo_source,
+    pages_source,
+    pdf_only_source,
+)
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import (
+    API_METHOD,
+    AUTOMATION_METHOD,
     HANDWRITING_DEFAULTS,
     ContentSource,
     FieldErrors,
-    OrderBranding,
+    Item,
+    Order,
     OrderRequest,
+    ReplayRequest,
     ResolvedRequest,
 )
-from quillpost.orders.products import FieldRequirement, Product, SuppliedFields, check_required_fields
+from quillpost.orders.products import Product, SuppliedFields, check_required_fields, find_product
+from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.templates.service import (
     ImageTemplate,
     MessageTemplate,
@@ -35,25 +57,11 @@ from quillpost.orders.templates.service import (
 )
 from quillpost.orders.validation import choose_giftcard, landing_page_source
 from quillpost.recipients.lists.queries import MailingList, read_lists
-from quillpost.recipients.rules import Person
-from quillpost.rendering.text.variables import compile_template
+from quillpost.recipients.rules import CUSTOM_FIELDS, TEXT_FIELDS, Person
+from quillpost.rendering.text.variables import compile_template, has_variables
 
 EMPTY_TEMPLATE = MessageTemplateValues(type="", name="")
 NO_QR_SOURCE = ContentSource("qrcode_url")
-
-MESSAGE_FIELD, MESSAGE_TEMPLATE_FIELD, IMAGE_TEMPLATE_FIELD, SUB_ACCOUNT_FIELD, LISTS_FIELD = (
-    "message", "message_template", "image_template", "sub_account_id", "mailing_list_ids",
-)  # fmt: skip
-
-BACKGROUND_SETTINGS: Mapping[str, str] = {
-    "postcard-4x6": "message_background_url",
-    "postcard-6x9": "postcard6x9_background_url",
-    "magnacard": "message_background_url",
-    "notecard": "notecard_background_url",
-    "letter": "windowedletter_background_url",
-    "windowlessletter": "windowlessletter_background_url",
-}
-"""Which of a sub account's backgrounds a piece falls back to; a letter's lies under its cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +92,7 @@ def resolve_request(
     sub_account = _read_sub_account(tx, sub_account_id)
     lists = read_usable_lists(tx, request.mailing_list_ids, sub_account_id, errors)
     message_template = _find_message_template(tx, request, sub_account_id, errors)
-    pdf_source = _pdf_only_source(request, message_template)
+    pdf_source = pdf_only_source(request, message_template)
     request, unused_fields = request.without(request.product.unused_beside_pdf if pdf_source else ())
     image_template = _find_image_template(tx, request, sub_account_id, errors)
     if image_template is not None and request.front_image_url:
@@ -110,9 +118,9 @@ def _resolve(
     errors: FieldErrors,
 ) -> ResolvedRequest:
     template_values, message = message_template or EMPTY_TEMPLATE, request.own_message
-    background = _background_source(request, sub_account, message_template)
+    background = background_source(request, sub_account, message_template)
     _check_required(request, message_template, image_template, pdf_source, background, errors)
-    front = None if pdf_source else _front_source(tx, request, sub_account, image_template)
+    front = None if pdf_source else front_source(tx, request, sub_account, image_template)
     qr_source = NO_QR_SOURCE if pdf_source else _qr_source(request, template_values, lists)
     shows_branding = front is None and not request.product.is_letter and sub_account is not None
     return ResolvedRequest.of(
@@ -124,7 +132,7 @@ def _resolve(
         sub_account_id=sub_account.id if sub_account else None,
         front=front,
         background=background,
-        pages=pdf_source or _pages_source(request, message_template),
+        pages=pdf_source or pages_source(request, message_template),
         pdf_only=pdf_source is not None,
         template_pdf_ignored=pdf_source is None and bool(message_template and message_template.pdf_only_url),
         brand=build_branding(sub_account.branding) if shows_branding and sub_account else None,
@@ -240,75 +248,101 @@ def _check_template_type(field: str, template_type: str, allowed_types: Collecti
         errors.setdefault(field, []).append(message)
 
 
-def _pdf_only_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
-    """The PDF that is the whole letter. A message of the call's own makes it a letter with a cover again."""
-    if request.pdf_only_url:
-        return ContentSource(PDF_ONLY_FIELD, request.pdf_only_url)
-    if request.own_message is None and message_template is not None and message_template.pdf_only_url:
-        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.pdf_only_url, part="its pdf_only_url")
-    return None
+RecipientRow = Mapping[str, str | None]
+
+UNMAILED_STATUSES = (ItemStatus.PROCESSING, ItemStatus.FAILED)
 
 
-def _pages_source(request: OrderRequest, message_template: MessageTemplate | None) -> ContentSource | None:
-    if not request.product.is_letter:
-        return None
-    if request.additional_pages_url:
-        return ContentSource(PAGES_FIELD, request.additional_pages_url)
-    if message_template is not None and message_template.additional_pages:
-        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.additional_pages, part="its additional_pages")
-    return None
-
-
-def _front_source(
-    tx: Tx, request: OrderRequest, sub_account: SubAccount | None, image_template: ImageTemplate | None
-) -> ContentSource | None:
-    if request.front_image_url:
-        return ContentSource(FRONT_FIELD, request.front_image_url)
-    if image_template is not None:
-        return ContentSource(
-            IMAGE_TEMPLATE_FIELD, file=find_files(tx, [image_template.image_file_id])[image_template.image_file_id]
-        )
-    return _sub_account_background(request, sub_account) if request.product.is_letter else None
-
-
-def _background_source(
-    request: OrderRequest, sub_account: SubAccount | None, message_template: MessageTemplate | None
-) -> ContentSource | None:
-    """The matrix speaks of the call's own field; a template's background is printed where a piece has one."""
-    if request.product.is_letter:
-        return None
-    if request.background_url and request.product.background is not FieldRequirement.NOT_USED:
-        return ContentSource(BACKGROUND_FIELD, request.background_url)
-    if not request.use_custom_background:
-        return None
-    if message_template is not None and message_template.custom_background_url:
-        return ContentSource(
-            MESSAGE_TEMPLATE_FIELD, message_template.custom_background_url, part="its custom_background_url"
-        )
-    return _sub_account_background(request, sub_account)
-
-
-def _sub_account_background(request: OrderRequest, sub_account: SubAccount | None) -> ContentSource | None:
-    setting_name = BACKGROUND_SETTINGS.get(request.product.layout_name(request.size))
-    url = sub_account.backgrounds.get(setting_name) if sub_account and setting_name else None
-    if not url or not request.use_custom_background:
-        return None
-    return ContentSource(SUB_ACCOUNT_FIELD, url, part=f"its {setting_name}")
-
-
-def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
-    """What of a sub account's branding a front without art shows."""
-    contacts = (branding.get("phone"), branding.get("domain") or branding.get("email"))
-    brand = OrderBranding(
-        accent=branding.get("accentColor"),
-        company=branding.get("company") or branding.get("name"),
-        contact=" · ".join(part for part in contacts if part) or None,
-        disclaimer=branding.get("disclaimer"),
+def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date: date) -> ResolvedOrder:
+    """The request of an order that was mailed."""
+    order = queries.read_order(tx, replay.order_id)
+    _require_mailed(order)
+    _require_pictures(tx, order)
+    _require_gift(tx, order)
+    if order.sub_account_id is not None:
+        require_sub_account(tx, order.sub_account_id)
+    lists = [] if replay.recipients is not None else read_lists(tx, order.mailing_list_ids)
+    list_ids = [mailing_list.id for mailing_list in lists]
+    files = find_order_files(tx, order.id)
+    variables = {slot.name for slot in compile_template(order.message).slots}
+    request = ResolvedRequest.of(
+        order,
+        product=find_product(order.type),
+        method=API_METHOD,
+        recipients=_read_inline_recipients(tx, order) if replay.recipients is None else replay.recipients,
+        mailing_list_ids=list_ids,
+        front=_build_source(FRONT_FIELD, order.front_image_url, order.front_file_id, files),
+        background=_build_source(BACKGROUND_FIELD, order.background_url, order.background_file_id, files),
+        pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, files),
+        logo=_build_source("sub_account_id", None, order.logo_file_id, files),
+        qr_source=ContentSource("qrcode_url", order.qrcode_url),
+        metadata=order.metadata if replay.copy_metadata else replay.metadata,
+        schedule_for=replay.schedule_for,
+        allow_duplicates=replay.allow_duplicates,
     )
-    return brand if brand != OrderBranding() or logo_source(branding) else None
+    return ResolvedOrder(
+        request,
+        account_service.read_sender(tx, caller, order.sub_account_id),
+        read_tariff(tx, type=order.type, size=order.size, mail_class=order.mail_class, on=price_date),
+        longest_on_lists(tx, list_ids, variables) if list_ids else [],
+    )
 
 
-def logo_source(branding: Mapping[str, str | None]) -> ContentSource | None:
-    """A logo may also be kept as a word, which is not printed."""
-    url = branding.get("logo") or ""
-    return ContentSource(SUB_ACCOUNT_FIELD, url, part="its logo") if "://" in url else None
+def _require_mailed(order: Order) -> None:
+    if order.status is OrderStatus.CANCELLED:
+        raise Refused("This order was cancelled: there is nothing to replay.")
+    if _has_mailed_nothing(order):
+        raise Refused(f"This order has mailed nothing that could be replayed: it is {order.status.display}.")
+
+
+def is_unmailed(order: Order) -> bool:
+    """Whether nothing of it was mailed so far, and something will be."""
+    return order.status_counts[ItemStatus.PROCESSING] > 0 and _has_mailed_nothing(order)
+
+
+def _has_mailed_nothing(order: Order) -> bool:
+    return all(n == 0 for status, n in order.status_counts.items() if status not in UNMAILED_STATUSES)
+
+
+def _require_pictures(tx: Tx, order: Order) -> None:
+    deleted_at = tx.execute(sa.select(orders.c.pictures_gone_at).where(orders.c.id == order.id)).scalar()
+    if deleted_at is not None:
+        raise Refused("The pictures of this order are no longer kept: send it anew instead.")
+
+
+def _require_gift(tx: Tx, order: Order) -> None:
+    """A card is bought anew for each piece, as the catalog has it today."""
+    if order.gift is not None and (errors := validation.check_giftcard(tx, order.gift)):
+        [message] = next(iter(errors.values()))
+        raise Refused(f"The gift card of this order is offered no more: send it anew with another. {message}")
+
+
+def _read_inline_recipients(tx: Tx, order: Order) -> list[RecipientRow]:
+    """Those whom the call itself named; the lists are asked anew. Of an automation's those whom it mailed: a
+    caller would have been refused the others. Whoever was erased is nobody any more."""
+    conditions = [*item_queries.inline_item_conditions(order), items.c.person_gone_at.is_(None)]
+    if order.method == AUTOMATION_METHOD:
+        conditions.append((items.c.price_cents > 0) | (items.c.status != ItemStatus.FAILED.value))
+    rows = tx.execute(sa.select(items).where(*conditions).order_by(items.c.id)).all()
+    if not rows and not order.mailing_list_ids:
+        raise Refused("Nobody whom this order went to is known any more: name `recipients` to send it to others.")
+    return [recipient_row(Item.of(row)) for row in rows]
+
+
+def recipient_row(item: Item) -> RecipientRow:
+    """The recipient of a piece, as a call would name them."""
+    dates = {"dob": item.dob, "anniversary": item.anniversary}
+    return {
+        **{name: getattr(item, name) for name in TEXT_FIELDS if name not in CUSTOM_FIELDS},
+        **dict(zip(CUSTOM_FIELDS, item.custom, strict=True)),
+        **{name: day.isoformat() if day else None for name, day in dates.items()},
+    }
+
+
+def _build_source(
+    field: str, url: str | None, file_id: UUID | None, files: Mapping[UUID, StoredFile]
+) -> ContentSource | None:
+    """What was printed, from storage; only pictures that differ from one to the next are fetched again."""
+    if url is not None and has_variables(url):
+        return ContentSource(field, url)
+    return None if file_id is None else ContentSource(field, url, files[file_id])

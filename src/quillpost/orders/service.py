@@ -1,10 +1,7 @@
-"""What can be done with an order before it exists: draft, estimate, preview and create it.
+"""Previews: how a draft will look, in storage for a week."""
 
-The API, the dashboard, automations and the command line all come here. A draft is checked in every respect and stores
-nothing; what is created of it is one transaction.
-"""
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -15,24 +12,114 @@ from quillpost.accounts.service import build_tenant
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Invalid
 from quillpost.core.ports import Fetcher
 from quillpost.core.stored_files import FileStorage, PendingFile
-from quillpost.orders import create, previews, pricing
+from quillpost.core.tokens import PREVIEW_CODE
+from quillpost.orders import audience, create, designs, pricing
 from quillpost.orders.create import OrderFiles
+from quillpost.orders.designs import longest_of_people
 from quillpost.orders.drafts import OrderDraft, prepare_draft
 from quillpost.orders.giftcards.rules import shortage_text
-from quillpost.orders.materialization import longest_of_people
+from quillpost.orders.images import RecipientIndex, preview_recipient_index
 from quillpost.orders.models import FieldErrors, GiftcardChoice, Order, OrderRequest, ReplayRequest, ResolvedRequest
 from quillpost.orders.pricing import Audience
-from quillpost.orders.replay import resolve_replay
-from quillpost.orders.resolution import ResolvedOrder, resolve_request
+from quillpost.orders.resolution import ResolvedOrder, resolve_replay, resolve_request
+from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.orders.templates.rules import CheckUrl
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
 from quillpost.recipients.rules import Person
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.models import Copy, Design
+from quillpost.rendering.renderer import PreviewImages, Renderer
 from quillpost.rendering.text.variables import compile_template
+
+PREVIEW_LIFETIME = timedelta(days=7)
+
+
+def draw_preview(
+    db: Database,
+    renderer: Renderer,
+    caller: Caller,
+    draft: OrderDraft,
+    *,
+    qr_base: str,
+    opt_out: str | None,
+    now: datetime,
+) -> PreviewImages:
+    """All sides as they would print, for the recipient asked for or the first who can be mailed."""
+    recipient_index, person = _choose_preview_recipient(db, caller, draft, now=now)
+    design, copy = build_preview_copy(draft, recipient_index, person, qr_base=qr_base, opt_out=opt_out)
+    with blame_drawing_on_field(draft.request), limit_heavy_work():
+        return renderer.preview(design, copy)
+
+
+@contextmanager
+def blame_drawing_on_field(request: ResolvedRequest) -> Iterator[None]:
+    """What takes too much to be drawn is refused by the field that brought it: what a PDF draws can be
+    anything, and a picture only large."""
+    try:
+        yield
+    except UnprintableArt as bad_art:
+        sources = [
+            (request.pages, "PDF"), (request.background, "image"), (request.front, "image"), (request.logo, "image"),
+        ]  # fmt: skip
+        for source, file_kind in sources:
+            if source is not None:
+                raise Invalid({source.field: [f"The {file_kind} cannot be drawn. {bad_art.message}"]}) from None
+        raise
+
+
+def build_preview_copy(
+    draft: OrderDraft, recipient_index: RecipientIndex, person: Person, *, qr_base: str, opt_out: str | None
+) -> tuple[Design, Copy]:
+    """The draft as this person's piece, to be drawn."""
+    request, artwork = draft.request, draft.artwork
+    front, background = (artwork.front.picture_for(recipient_index), artwork.background.picture_for(recipient_index))
+    design = replace(
+        draft.design,
+        front=front.body if front else None,
+        background=background.body if background else None,
+        pages=artwork.pages.body if artwork.pages else None,
+        branding=designs.build_branding(request.brand, next((p.body for p in artwork.logo.distinct_pictures()), None)),
+    )
+    copy = designs.build_specimen(
+        person,
+        request,
+        qr_url=f"{qr_base}/q/{PREVIEW_CODE}" if request.qrcode_url else None,
+        opt_out=f"{opt_out}{PREVIEW_CODE}" if opt_out else None,
+        claim=designs.build_specimen_claim(request.gift, qr_base=qr_base),
+    )
+    return design, copy
+
+
+def store_previews(storage: FileStorage, pictures: Mapping[str, bytes], *, now: datetime) -> dict[str, PendingFile]:
+    """Each picture in storage under its name, for a week."""
+    expires_at = now + PREVIEW_LIFETIME
+    return {
+        name: storage.put(picture, purpose="preview", content_type="image/png", expires_at=expires_at, now=now)
+        for name, picture in pictures.items()
+    }
+
+
+def _choose_preview_recipient(
+    db: Database, caller: Caller, draft: OrderDraft, *, now: datetime
+) -> tuple[RecipientIndex, Person]:
+    """Whose piece it is. One who had the same lately may be shown it again: nothing is mailed."""
+    criteria = draft.audience_criteria(caller, mails_at=now).with_repeats()
+    with db.transaction(build_tenant(caller)) as tx:
+        people = audience.refuse_inline_people(tx, draft.people, criteria, lock=False)
+        recipient_index = preview_recipient_index(draft.request, people)
+        if recipient_index is not None:
+            return recipient_index, people[recipient_index]
+        if draft.lead_search_result is not None:
+            return None, draft.lead_search_result.people[0]
+        first_mailed = audience.find_first_mailed(tx, criteria)
+    if first_mailed is None:
+        raise Invalid({"mailing_list_ids": ["There is nobody on these lists who can be mailed to."]})
+    return None, first_mailed
 
 
 class OrderTerms(Protocol):
@@ -179,11 +266,11 @@ def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:
 def preview_order(context: OrderContext, caller: Caller, draft: OrderDraft) -> OrderPreview:
     """The pictures, drawn and put into storage. They are there once `record_preview` has recorded them."""
     now = context.clock()
-    images = previews.draw_preview(
+    images = draw_preview(
         context.db, context.renderer, caller, draft, qr_base=context.qr_base, opt_out=context.opt_out, now=now
     )
-    sides = previews.store_previews(context.storage, images.sides, now=now)
-    envelopes = previews.store_previews(context.storage, {"": images.envelope} if images.envelope else {}, now=now)
+    sides = store_previews(context.storage, images.sides, now=now)
+    envelopes = store_previews(context.storage, {"": images.envelope} if images.envelope else {}, now=now)
     return OrderPreview(sides, envelopes.get(""), [*draft.pause_warnings, *draft.warnings])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
 from quillpost.orders import images
-from quillpost.orders.giftcards import brands
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import (
     GiftcardBrand,
     amount_choices_text,
@@ -219,7 +219,7 @@ def choose_giftcard(
     """The card as the catalog has it; whatever is wrong with the choice is one more fault."""
     if request.product != GIFTCARD:
         return None
-    offered_brands = brands.list_offered_brands(tx)
+    offered_brands = giftcard_queries.list_offered_brands(tx)
     brand, cents = (
         _choose_brand(request, message_template, offered_brands, errors),
         _choose_amount(request, message_template),
@@ -256,7 +256,7 @@ def landing_page_source(request: OrderRequest, message_template: MessageTemplate
 
 def check_giftcard(tx: Tx, gift: GiftcardChoice) -> FieldErrors:
     """What the catalog, as it is now, has against a card that was chosen before."""
-    offered_brands = brands.list_offered_brands(tx)
+    offered_brands = giftcard_queries.list_offered_brands(tx)
     brand = find_offered_brand(gift.brand, offered_brands)
     if brand is None:
         return {BRAND_FIELD: [unknown_brand_error(gift.brand, offered_brands)]}

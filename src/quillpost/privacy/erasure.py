@@ -22,7 +22,7 @@ from quillpost.core.database.tables.privacy import erasing_files, erasing_pieces
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
 from quillpost.fulfillment.models import COMPOSE, enqueue_step
-from quillpost.orders.status import MoveItemsStatement
+from quillpost.orders.items.service import MoveItemsStatement
 from quillpost.privacy import queries, service
 from quillpost.privacy.queries import (
     MODE_CONDITION,

@@ -12,7 +12,7 @@ from quillpost.core.database.tables.print_room import prints
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE, batch_reference
 from quillpost.fulfillment.print_room.queries import STATEMENT_FILE
-from quillpost.orders.giftcards.returns import ITEM_FAILED
+from quillpost.orders.giftcards.tasks import ITEM_FAILED
 from quillpost.orders.pricing import DOUBT_WARNING_TEXT
 
 SELECT_ORDER_FILES = sa.text(

@@ -24,7 +24,8 @@ from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.files import BatchFileStorage, list_all_secret_files
 from quillpost.notifications.ports import NotifierDown
-from quillpost.orders.giftcards import brands, stock
+from quillpost.orders.giftcards import queries as giftcard_queries
+from quillpost.orders.giftcards import stock
 from quillpost.orders.giftcards.ports import IssuerDown
 from quillpost.orders.giftcards.stock import MIN_VALIDITY
 from quillpost.privacy.key_rotation import ENCRYPTED_COLUMNS, PRINT_FILES, count_files_by_key
@@ -109,7 +110,7 @@ def check_giftcard_issuer(settings: Settings) -> DoctorFinding:
 
 def _check_brands(tx: Tx, settings: Settings, *, now: datetime) -> DoctorFinding:
     """Whether live mail can bring what is offered: senders choose without knowing who issues it."""
-    offered_brands = brands.list_offered_brands(tx)
+    offered_brands = giftcard_queries.list_offered_brands(tx)
     if settings.giftcards is None:
         stocked = {storage.brand for storage in stock.count_stock(tx, now=now) if storage.free}
         unavailable = [brand.code for brand in offered_brands if brand.code not in stocked]

@@ -18,13 +18,13 @@ from quillpost.fulfillment.batches.service import split_batch
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs
 from quillpost.orders.giftcards import issuance
-from quillpost.orders.giftcards.brands import find_brands
 from quillpost.orders.giftcards.issuance import PendingCard
 from quillpost.orders.giftcards.ports import CardNotIssued, CardSecret, IssuerDown
+from quillpost.orders.giftcards.queries import find_brands
 from quillpost.orders.giftcards.rules import shortage_text
+from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import GiftcardChoice, Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import StatusChange, change_item_statuses
 from quillpost.rendering.models import GiftcardClaim
 
 log = structlog.get_logger(__name__)

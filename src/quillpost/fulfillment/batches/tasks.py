@@ -38,7 +38,7 @@ from quillpost.fulfillment.ports import PartnerDown, PrintJob
 from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.fulfillment.print_room.service import record_printer_progress
 from quillpost.orders.giftcards.ports import IssuerDown
-from quillpost.orders.items import change_status
+from quillpost.orders.queries import change_status
 from quillpost.orders.rules import OrderStatus
 
 log = structlog.get_logger(__name__)

@@ -20,8 +20,7 @@ from quillpost.fulfillment.batches.service import lock_serials
 from quillpost.fulfillment.models import COMPOSE, HAND_OVER, NEXT_STEP, POOL, Environment, enqueue_step
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room.queries import BatchFileInfo, find_printed_items, read_file
-from quillpost.orders.mailed_items import MailItemsStatement, RetrieveItemsStatement
-from quillpost.orders.status import MoveItemsStatement
+from quillpost.orders.items.service import MailItemsStatement, MoveItemsStatement, RetrieveItemsStatement
 
 log = structlog.get_logger(__name__)
 

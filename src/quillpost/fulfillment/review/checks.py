@@ -14,7 +14,7 @@ from quillpost.core.database.tables.base import orders
 from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME
 from quillpost.fulfillment.models import ReviewLimits
 from quillpost.orders import designs
-from quillpost.orders.materialization import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
+from quillpost.orders.designs import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses import service as address_service

@@ -24,13 +24,13 @@ from quillpost.fulfillment.batches.rules import UNDELIVERABLE_NAME, next_cutoff
 from quillpost.fulfillment.batches.service import pool_due_orders
 from quillpost.fulfillment.models import POOL, Environment, ProductionContext, ReadinessGap
 from quillpost.fulfillment.review import checks
-from quillpost.orders import cancel
+from quillpost.orders import changes
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
-from quillpost.orders.items import change_status, read_order
+from quillpost.orders.items.service import StatusChange, advance_orders, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.products import DISPLAY_TYPES
+from quillpost.orders.queries import change_status, read_order
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
-from quillpost.orders.status import StatusChange, advance_orders, change_item_statuses
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 
@@ -278,7 +278,7 @@ def refuse_order(
     order = _read_locked_order(tx, environment, order_id)
     if not order.status.is_held_back:
         raise Conflict(f"This order can no longer be refused: it is {order.status.display}.")
-    cancel.stop_order(tx, order, new_status=OrderStatus.ERROR, reason=f"Order refused: {reason}", now=now)
+    changes.stop_order(tx, order, new_status=OrderStatus.ERROR, reason=f"Order refused: {reason}", now=now)
     warnings = [*order.warnings, f"An operator refused this order: {reason}"]
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(warnings=warnings))
     _insert_decision(tx, order, "refused", operator_id=operator_id, reason=reason, now=now)

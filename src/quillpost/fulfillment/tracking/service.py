@@ -21,9 +21,8 @@ from quillpost.fulfillment.ports import CarrierDown, CarrierFeed, ScanFileForbid
 from quillpost.fulfillment.tracking import queries, tasks
 from quillpost.fulfillment.tracking.files import read_scans
 from quillpost.fulfillment.tracking.rules import BadScanRow, InvalidScanFile, Scan
-from quillpost.orders.mailed_items import MailItemsStatement
+from quillpost.orders.items.service import MailItemsStatement, MoveItemsStatement
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 

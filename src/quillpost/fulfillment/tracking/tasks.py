@@ -10,7 +10,7 @@ import structlog
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.fulfillment.models import Environment
-from quillpost.orders.status import EndReroutedStatement, MoveItemsStatement
+from quillpost.orders.items.service import EndReroutedStatement, MoveItemsStatement
 
 log = structlog.get_logger(__name__)
 

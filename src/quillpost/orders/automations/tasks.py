@@ -17,11 +17,11 @@ from quillpost.core.database.tables.notifications import automation_due, automat
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Unavailable
 from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries, rules
-from quillpost.orders.automations.drafts import AutomationContext, prepare_draft, resolve_send
 from quillpost.orders.automations.queries import COLUMNS, Automation, DueRecipient, read_automation_row
+from quillpost.orders.automations.service import AutomationContext, prepare_draft, resolve_send
 from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.materialization import SET_ACCOUNT
+from quillpost.orders.tasks import SET_ACCOUNT
 
 log = structlog.get_logger(__name__)
 

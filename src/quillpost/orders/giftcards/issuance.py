@@ -16,8 +16,8 @@ from quillpost.core.database import Tx
 from quillpost.core.encryption import Encryptor
 from quillpost.core.tokens import ULID_PREFIX
 from quillpost.orders.giftcards.ports import CardRequest, CardSecret
-from quillpost.orders.giftcards.returns import ITEM_FAILED, RETURN_CARDS_TASK
 from quillpost.orders.giftcards.rules import CLAIM_BYTES, claim_digest, encode_claim
+from quillpost.orders.giftcards.tasks import ITEM_FAILED, RETURN_CARDS_TASK
 
 
 def new_claim() -> str:

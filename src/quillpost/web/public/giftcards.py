@@ -18,10 +18,10 @@ from quillpost.core.encryption import DecryptionFailed
 from quillpost.fulfillment.qr_scans.rules import HINT_HEADERS, classify_visitor
 from quillpost.fulfillment.qr_scans.service import URL_SAFE_CHARS
 from quillpost.notifications import service as notification_service
-from quillpost.orders.giftcards import claims
-from quillpost.orders.giftcards.claims import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim, parse_claim
+from quillpost.orders.giftcards.service import REPORT_REASONS, CardReport, ClaimState, ClaimView, RevealedCard
 from quillpost.web import rendering
 from quillpost.web.dependencies import Services, get_container
 from quillpost.web.public.claim_limits import ClaimRateLimit
@@ -64,7 +64,7 @@ def show_card(request: Request, code: str, container: Services) -> Response:
     is_person, is_continuing = _is_person(request), request.query_params.get("from") == "here"
 
     def look_up(tx: Tx, claim: str) -> ClaimView | None:
-        return claims.open_claim_page(tx, claim, records_opening=is_person, now=container.clock())
+        return giftcard_service.open_claim_page(tx, claim, records_opening=is_person, now=container.clock())
 
     def respond(request: Request, claim: str, held: ClaimView) -> Response:
         return _card_page(
@@ -81,8 +81,8 @@ def visit_landing_page(request: Request, code: str, container: Services) -> Resp
 
     def look_up(tx: Tx, claim: str) -> ClaimView | None:
         if _is_person(request):
-            return claims.visit_landing_page(tx, claim, now=container.clock())
-        return claims.open_claim_page(tx, claim, records_opening=False, now=container.clock())
+            return giftcard_service.visit_landing_page(tx, claim, now=container.clock())
+        return giftcard_service.open_claim_page(tx, claim, records_opening=False, now=container.clock())
 
     def redirect(request: Request, claim: str, held: ClaimView) -> Response:
         if held.state not in REPORTABLE_STATES or not _is_person(request) or not _is_web_url(held.landing_page_url):
@@ -98,7 +98,7 @@ def reveal_code(request: Request, code: str, container: Services) -> Response:
     """What the card is redeemed with: from the first time on it cannot be taken back."""
 
     def claim_card(tx: Tx, claim: str) -> RevealedCard | None:
-        return claims.claim_card(tx, container.encryptor, claim, now=container.clock())
+        return giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
 
     def respond(request: Request, claim: str, claimed: RevealedCard) -> Response:
         if claimed.card is None:
@@ -127,7 +127,7 @@ def submit_report(request: Request, code: str, container: Services, body: Posted
         return _report_form_page(request, code, container, status=422)
 
     def report(tx: Tx, claim: str) -> CardReport | None:
-        reported = claims.report_card(tx, claim, problem, now=container.clock())
+        reported = giftcard_service.report_card(tx, claim, problem, now=container.clock())
         if reported is not None and reported.is_new:
             notification_service.notify_of_giftcard_report(tx, reported.view, now=container.clock())
         return reported
@@ -141,7 +141,7 @@ def submit_report(request: Request, code: str, container: Services, body: Posted
 
 def _report_form_page(request: Request, code: str, container: Container, *, status: int) -> Response:
     def look_up(tx: Tx, claim: str) -> ClaimView | None:
-        return claims.open_claim_page(tx, claim, records_opening=False, now=container.clock())
+        return giftcard_service.open_claim_page(tx, claim, records_opening=False, now=container.clock())
 
     def respond(request: Request, claim: str, held: ClaimView) -> Response:
         if held.state not in REPORTABLE_STATES or held.report is not None:

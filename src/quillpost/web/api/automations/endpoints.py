@@ -17,9 +17,8 @@ from quillpost.core.errors import Invalid, NotFound
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import rules as automation_rules
 from quillpost.orders.automations import service as automation_service
-from quillpost.orders.automations.drafts import SAMPLE_RECIPIENT, resolve_send
 from quillpost.orders.automations.queries import Automation
-from quillpost.orders.automations.service import AutomationPlan
+from quillpost.orders.automations.service import SAMPLE_RECIPIENT, AutomationPlan, resolve_send
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.orders.service import draft_resolved_order

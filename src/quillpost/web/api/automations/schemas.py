@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from quillpost.app.container import Limits
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
-from quillpost.orders.automations.drafts import ReadStoredSend
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT, MAX_DAILY_LIMIT, MAX_DAYS_OFFSET
+from quillpost.orders.automations.service import ReadStoredSend
 from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.web.api.bodies import (
     DIGITS,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import ConfigDict, Field
 
 from quillpost.core.errors import Invalid
-from quillpost.orders.giftcards import brands
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import (
     BRAND_GROUPS,
     DEFAULT_ACCENT,
@@ -125,7 +125,7 @@ def serialize_managed_brand(base: str, brand: GiftcardBrand) -> dict[str, Any]:
 )
 def list_giftcard_brands(request: Request, tx: RequestTransaction) -> Response:
     """Give `POST /send/giftcard` a brand_code as `giftcard_brand`, and one of its amounts."""
-    base, offered = base_url(request), brands.list_offered_brands(tx)
+    base, offered = base_url(request), giftcard_queries.list_offered_brands(tx)
     groups = {
         name: {"title": title, "brands": [serialize_brand(base, brand) for brand in offered if brand.section == name]}
         for name, title in BRAND_GROUPS.items()
@@ -140,7 +140,7 @@ def list_brands_flat(request: Request, tx: RequestTransaction) -> Response:
         {
             "brands": [
                 serialize_brand(base, brand) | {"group": BRAND_GROUPS[brand.section]}
-                for brand in brands.list_offered_brands(tx)
+                for brand in giftcard_queries.list_offered_brands(tx)
             ]
         }
     )
@@ -174,9 +174,9 @@ def put_giftcard_brand(
 ) -> Response:
     """For operators, with a live token. What was sent before keeps the title and amount that it was sent
     with; one that was deleted is offered again."""
-    before = brands.find_brands(tx, [brand_code], locked=True).get(brand_code)
+    before = giftcard_queries.find_brands(tx, [brand_code], locked=True).get(brand_code)
     brand = body.to_brand(brand_code, before)
-    if brands.save_brand(tx, brand, now=container.clock()):
+    if giftcard_queries.save_brand(tx, brand, now=container.clock()):
         audit.record(tx, BRAND_CHANGED, {"name": brand.code})
     return json_response(serialize_managed_brand(base_url(request), brand))
 
@@ -192,6 +192,6 @@ def delete_giftcard_brand(
     brand_code: BrandCode, tx: ServiceTransaction, container: Services, audit: RequestAuditWriter
 ) -> Response:
     """For operators, with a live token. Orders that were sent go on."""
-    if brands.retire_brand(tx, brand_code, now=container.clock()):
+    if giftcard_queries.retire_brand(tx, brand_code, now=container.clock()):
         audit.record(tx, BRAND_RETIRED, {"name": brand_code})
     return json_response({"message": "success"})

@@ -12,11 +12,12 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.fulfillment.batches.proofs import draw_proof
-from quillpost.orders import cancel, items
+from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.changes import OrderEdit, check_new_message, edit_order
 from quillpost.orders.drafts import OrderDraft
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, GiftcardChoice, Order, ReplayRequest
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import sum_orders
@@ -132,7 +133,7 @@ def list_orders(
 )
 def read_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """The order, with `warnings` where something about it deserves a look."""
-    order = items.read_order(tx, parse_path_id(order_id))
+    order = order_queries.read_order(tx, parse_path_id(order_id))
     return json_response(serialize_order_details(request, container, order))
 
 
@@ -145,9 +146,9 @@ def read_order(request: Request, order_id: OrderId, tx: RequestTransaction, cont
 )
 def track_order(request: Request, order_id: OrderId, tx: RequestTransaction, container: Services) -> Response:
     """How many pieces stand where, and those that failed or came back (the first thousand)."""
-    order = items.read_order(tx, parse_path_id(order_id))
+    order = order_queries.read_order(tx, parse_path_id(order_id))
     failed, returned = (
-        order_queries.list_items_with_status(tx, order, status, limit=MAX_FAILED_ITEMS)
+        item_queries.list_items_with_status(tx, order, status, limit=MAX_FAILED_ITEMS)
         for status in (ItemStatus.FAILED, ItemStatus.RETURNED_TO_SENDER)
     )
     return json_response(
@@ -158,7 +159,7 @@ def track_order(request: Request, order_id: OrderId, tx: RequestTransaction, con
 def _require_order(caller: Caller, order_id: str, container: Services) -> int:
     """The id of an order that is the caller's; the transaction ends before anything is drawn."""
     with container.db.transaction(build_tenant(caller)) as tx:
-        return items.read_order(tx, parse_path_id(order_id)).id
+        return order_queries.read_order(tx, parse_path_id(order_id)).id
 
 
 @router.get(
@@ -190,7 +191,7 @@ def _cancel(request: Request, order_id: OrderId, tx: RequestTransaction, contain
 
     Also `PUT /order/{order_id}/cancel`.
     """
-    order = cancel.cancel_order(tx, parse_path_id(order_id), now=container.clock())
+    order = order_changes.cancel_order(tx, parse_path_id(order_id), now=container.clock())
     return json_response({"order": serialize_order(request, container, order)})
 
 
@@ -281,7 +282,7 @@ def apply_order_changes(
     now, errors = container.clock(), FieldErrors()
     provided = body.provided_fields()
     with container.db.transaction(build_tenant(caller)) as tx:
-        before = items.read_order(tx, order_id)
+        before = order_queries.read_order(tx, order_id)
     can_be_blank = body.message is not None and before.has_background
     if "message" in provided and not (body.message or "").strip() and not can_be_blank:
         errors["message"] = ["A message cannot be taken away: leave the field out, or write another."]

@@ -16,14 +16,14 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import PageRequest
-from quillpost.orders import items
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.giftcards import invalidation
-from quillpost.orders.giftcards.invalidation import VoidableCard
+from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.queries import record_reissue
+from quillpost.orders.giftcards.service import VoidableCard
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, Order
 from quillpost.web.api.bodies import Body, OptionalFlag, Text
 from quillpost.web.api.dependencies import (
@@ -90,13 +90,13 @@ def list_items(
 ) -> Response:
     """One item is one mail piece for one recipient. `search` looks at the recipients' names, companies,
     e-mails and addresses."""
-    order = items.read_order(tx, parse_path_id(order_id))
+    order = order_queries.read_order(tx, parse_path_id(order_id))
     if search is not None:
-        page = order_queries.search_items(
+        page = item_queries.search_items(
             container.db, tx, build_tenant(caller), page_request, search, order=order, status=status
         )
     else:
-        page = order_queries.list_items(tx, order, page_request, status=status)
+        page = item_queries.list_items(tx, order, page_request, status=status)
     return page_response(request, page, serialize_item)
 
 
@@ -119,7 +119,7 @@ def list_order_items(
     parsed_order_id = parse_query_id("order_id", order_id)
     order = None if parsed_order_id is None else _find_order(tx, parsed_order_id, sub_account_id)
     if search is not None:
-        page = order_queries.search_items(
+        page = item_queries.search_items(
             container.db,
             tx,
             build_tenant(caller),
@@ -130,9 +130,9 @@ def list_order_items(
             status=status,
         )
     elif order is not None:
-        page = order_queries.list_items(tx, order, page_request, status=status)
+        page = item_queries.list_items(tx, order, page_request, status=status)
     else:
-        page = order_queries.list_all_items(
+        page = item_queries.list_all_items(
             tx, build_tenant(caller), page_request, sub_account_id=sub_account_id, status=status
         )
     return page_response(request, page, serialize_item)
@@ -141,7 +141,7 @@ def list_order_items(
 def _find_order(tx: Tx, order_id: int, sub_account_id: int | None) -> Order:
     """The order of that sub account, where one is named."""
     with suppress(NotFound):
-        order = items.read_order(tx, order_id)
+        order = order_queries.read_order(tx, order_id)
         if sub_account_id in (None, order.sub_account_id):
             return order
     raise Refused("Order Does Not Exist")
@@ -156,8 +156,8 @@ def _find_order(tx: Tx, order_id: int, sub_account_id: int | None) -> Order:
 )
 def read_item(item_id: ItemId, tx: RequestTransaction) -> Response:
     """The item, with `events`: where it has been and when, oldest first."""
-    item = order_queries.read_item(tx, parse_path_id(item_id))
-    return json_response(serialize_item_details(item, order_queries.list_item_steps(tx, item)))
+    item = item_queries.read_item(tx, parse_path_id(item_id))
+    return json_response(serialize_item_details(item, item_queries.list_item_steps(tx, item)))
 
 
 MAX_REASON_LENGTH = 500
@@ -196,8 +196,8 @@ def _invalidate(
     reissued_as = void_card(
         parsed_id, caller, container, unit_of_work, audit, reason=invalidation_body.reason or None, reissue=reissue
     )
-    item = order_queries.read_item(unit_of_work.tx, parsed_id)
-    content = serialize_item_details(item, order_queries.list_item_steps(unit_of_work.tx, item))
+    item = item_queries.read_item(unit_of_work.tx, parsed_id)
+    content = serialize_item_details(item, item_queries.list_item_steps(unit_of_work.tx, item))
     return json_response(content | {"reissued_as": reissued_as})
 
 
@@ -205,10 +205,10 @@ def prepare_reissue(item_id: int, caller: Caller, container: Container) -> tuple
     """The order to be sent in its place, checked before anything is locked; None where it was sent."""
     caller.require("send:write")
     with container.db.transaction(build_tenant(caller)) as tx:
-        invalidated = invalidation.find_voidable_card(tx, item_id)
+        invalidated = giftcard_service.find_voidable_card(tx, item_id)
         if invalidated.card.reissued_as is not None:
             return None
-        resolved = invalidation.resolve_reissue(tx, caller, invalidated, price_date=container.clock().date())
+        resolved = giftcard_service.resolve_reissue(tx, caller, invalidated, price_date=container.clock().date())
     draft = order_service.draft_resolved_order(container.orders, caller, resolved, FieldErrors())
     return draft, order_service.store_files(container.orders, caller, draft)
 
@@ -225,11 +225,11 @@ def void_card(
 ) -> int | None:
     """All of it in the request's transaction; the order that brings another card, if one does."""
     tx, now = unit_of_work.tx, container.clock()
-    invalidated = invalidation.find_voidable_card(tx, item_id, locked=True)
+    invalidated = giftcard_service.find_voidable_card(tx, item_id, locked=True)
     # What else wants the account's money waits from here on: the returned value is for the other card first.
     if reissue is not None and container.environments[caller.mode].needs_credit:
         credit.lock_credit(tx, caller.account_id, caller.mode)
-    is_changed = invalidation.void_card(tx, invalidated, reason=reason, now=now)
+    is_changed = giftcard_service.void_card(tx, invalidated, reason=reason, now=now)
     reissued_as = invalidated.card.reissued_as
     if reissue is not None and reissued_as is None:
         reissued_as = _send_reissue(invalidated, *reissue, caller, container, unit_of_work)

@@ -11,11 +11,10 @@ from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.app.container import Container
 from quillpost.core.clock import format_iso, format_time
 from quillpost.fulfillment.review.service import reasons_for_sender
+from quillpost.orders.items.queries import HistoryStep, ItemSearchResult
 from quillpost.orders.models import GiftcardChoice, Item, Order
 from quillpost.orders.products import format_type
-from quillpost.orders.queries import HistoryStep
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.search import ItemSearchResult
 from quillpost.orders.stats import OrderTotals
 from quillpost.recipients.rules import Person
 from quillpost.web.api.responses import raw_json

@@ -11,11 +11,11 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.errors import Invalid
-from quillpost.orders import search as order_search
+from quillpost.orders import rules
+from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.products import PRODUCT_FAMILIES, ProductFamily
 from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.recipients.addresses.keys import normalize_for_key
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, parse_partial_address
 from quillpost.web.api.bodies import Text, strip_or_none
@@ -125,11 +125,11 @@ METADATA_PARAMETER: dict[str, Any] = {
     "description": (
         "`metadata[key]=value`: only orders whose metadata has this value there, as text or, where it reads"
         " as one, as a number, true, false or null. `metadata[outer][inner]=value` looks inside an object."
-        f" Up to {order_search.MAX_METADATA_FILTERS} at once; all of them must hold."
+        f" Up to {rules.MAX_METADATA_FILTERS} at once; all of them must hold."
     ),
     "schema": {
         "type": "object",
-        "maxProperties": order_search.MAX_METADATA_FILTERS,
+        "maxProperties": rules.MAX_METADATA_FILTERS,
         "propertyNames": {"pattern": r"^[^\[\]\u0000]+$"},
         "additionalProperties": {"type": "string", "pattern": r"^[^\u0000]*$"},
         "examples": [{"campaign": "spring"}],
@@ -225,9 +225,9 @@ def get_order_filter(
     return filters
 
 
-def _parse_metadata_filters(request: Request, errors: QueryErrors) -> tuple[order_search.MetadataAlternatives, ...]:
+def _parse_metadata_filters(request: Request, errors: QueryErrors) -> tuple[rules.MetadataAlternatives, ...]:
     try:
-        return order_search.parse_metadata_filters(request.query_params.multi_items())
+        return rules.parse_metadata_filters(request.query_params.multi_items())
     except Invalid as error:
         errors.update(error.fields)
         return ()

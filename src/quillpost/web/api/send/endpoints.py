@@ -10,7 +10,7 @@ from pydantic import AliasChoices, Field
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
-from quillpost.orders.automations.drafts import SAMPLE_RECIPIENT
+from quillpost.orders.automations.service import SAMPLE_RECIPIENT
 from quillpost.orders.products import (
     GIFTCARD,
     LETTER,

@@ -13,9 +13,8 @@ from quillpost.orders import service as order_service
 from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import API_METHOD
-from quillpost.orders.previews import PREVIEW_LIFETIME
 from quillpost.orders.products import Product
-from quillpost.orders.service import OrderEstimate
+from quillpost.orders.service import PREVIEW_LIFETIME, OrderEstimate
 from quillpost.web.api.dependencies import UnitOfWork
 from quillpost.web.api.orders.responses import base_url, serialize_inline_recipient, serialize_send
 from quillpost.web.api.responses import build_warning_header, json_response

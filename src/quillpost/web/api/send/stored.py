@@ -13,8 +13,8 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound
+from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
-from quillpost.orders import stored
 from quillpost.orders.resolution import read_usable_lists
 from quillpost.web.api.bodies import DIGITS, STOP_AT_ERROR_LIMIT, Body, Id, Text, strip_or_none, validate_body
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork
@@ -73,7 +73,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
         if sub_account_id is not None:
             # It may have gone meanwhile; from here on it stays.
             require_sub_account(unit_of_work.tx, sub_account_id)
-        stored_id = stored.store_send(
+        stored_id = order_queries.store_send(
             unit_of_work.tx,
             caller,
             piece=name,
@@ -90,7 +90,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
     ) -> Response:
         parsed_id = _parse_id(stored_id)
         with container.db.transaction(build_tenant(caller)) as tx:
-            stored_send = stored.read_stored_send(tx, parsed_id, piece=name)
+            stored_send = order_queries.read_stored_send(tx, parsed_id, piece=name)
         if any("prefetch" in request.headers.get(header, "").lower() for header in PREFETCH_HEADERS):
             return json_response(NOTHING_SENT)
         if stored_send.answer_body is not None:
@@ -108,17 +108,17 @@ def _add_endpoints(sendable: SendableProduct) -> None:
                 if is_count
                 else preview_response(request, draft, caller, container, unit_of_work)
             )
-            stored.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
+            order_queries.extend_lifetime(unit_of_work.tx, parsed_id, now=container.clock())
             return add_ignored_header(preview, ignored)
         # Whoever turns out to be the second has put files away for nothing: they are swept up as orphans.
         files = order_service.store_files(container.orders, caller, draft)
         # Two who open it at the same moment take turns here; the second finds the first one's answer.
-        stored_send = stored.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
+        stored_send = order_queries.read_stored_send(unit_of_work.tx, parsed_id, piece=name, locked=True)
         if stored_send.answer_body is not None:
             return _stored_response(stored_send)
         created = create_and_respond(request, draft, caller, container, unit_of_work, files=files)
         response = add_ignored_header(created, ignored)
-        stored.store_response(
+        order_queries.store_response(
             unit_of_work.tx,
             parsed_id,
             body=bytes(response.body),
@@ -133,7 +133,7 @@ def _add_endpoints(sendable: SendableProduct) -> None:
 
     def head(stored_id: StoredId, caller: CanSend, container: Services) -> Response:
         with container.db.transaction(build_tenant(caller)) as tx:
-            stored.read_stored_send(tx, _parse_id(stored_id), piece=name)
+            order_queries.read_stored_send(tx, _parse_id(stored_id), piece=name)
         return without_length(json_response(NOTHING_SENT))
 
     for path in product.paths:
@@ -184,7 +184,7 @@ def _parse_id(text: str) -> UUID:
         raise NotFound from None
 
 
-def _stored_response(stored_send: stored.PendingSend) -> Response:
+def _stored_response(stored_send: order_queries.PendingSend) -> Response:
     return Response(stored_send.answer_body, headers=stored_send.answer_headers, media_type="application/json")
 
 

@@ -11,7 +11,7 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
-from quillpost.orders.giftcards import brands
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
 from quillpost.orders.models import HANDWRITING_DEFAULTS
 from quillpost.orders.templates import service as template_service
@@ -109,7 +109,7 @@ def _check_giftcard(tx: Tx, draft: MessageTemplateValues) -> dict[str, str]:
     """What the catalog has against the card that a template brings."""
     if draft.type not in GIFTCARD_TYPES or draft.giftcard_brand_code is None:
         return {}
-    offered = brands.list_offered_brands(tx)
+    offered = giftcard_queries.list_offered_brands(tx)
     brand = find_offered_brand(draft.giftcard_brand_code, offered)
     if brand is None:
         return {"giftcard_brand_code": unknown_brand_error(draft.giftcard_brand_code, offered)}

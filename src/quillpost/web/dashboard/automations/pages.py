@@ -12,14 +12,14 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
-from quillpost.orders import previews
+from quillpost.orders import service as order_service
 from quillpost.orders.automations import queries as automation_queries
 from quillpost.orders.automations import service as automation_service
 from quillpost.orders.automations.queries import Automation
 from quillpost.orders.automations.rules import DEFAULT_DAILY_LIMIT
 from quillpost.orders.automations.service import AutomationPlan
 from quillpost.orders.automations.tasks import error_message
-from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.templates.service import list_image_templates, list_message_templates
 from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
 from quillpost.web import csrf
@@ -184,7 +184,7 @@ def _render_form(
         lists = {each.id: each for each in read_list_page(tx, CHOICES_PAGE).rows} | find_lists(tx, chosen_ids)
         messages = list_message_templates(tx, CHOICES_PAGE, sub_account_id=None).rows
         images = list_image_templates(tx, CHOICES_PAGE, sub_account_id=None).rows
-        brands = brand_catalog.list_offered_brands(tx)
+        brands = giftcard_queries.list_offered_brands(tx)
     return render_automation_page(
         request,
         "form.html",
@@ -275,7 +275,7 @@ def _draw_preview(automation: Automation, user: SignedInUser, container: Contain
     try:
         person = find_preview_person(automation, coming, user.caller, container)
         order_draft = draft_automation_order(AutomationPlan.of(automation), user.caller, container, person=person)
-        rendered = previews.draw_preview(
+        rendered = order_service.draw_preview(
             container.db,
             container.renderer,
             user.caller,

@@ -16,9 +16,9 @@ from quillpost.core.errors import Invalid, NotFound, Refused, Unpaid
 from quillpost.orders import service as order_service
 from quillpost.orders.create import OrderFiles
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.giftcards import brands as brand_catalog
-from quillpost.orders.items import read_order
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.models import Order
+from quillpost.orders.queries import read_order
 from quillpost.orders.templates.service import (
     list_newest_image_templates,
     list_newest_message_templates,
@@ -89,7 +89,7 @@ def design_context(caller: Caller, container: Container) -> dict[str, Any]:
     with container.db.transaction(build_tenant(caller)) as tx:
         images = list_newest_image_templates(tx, limit=MAX_IMAGES)
         messages = list_newest_message_templates(tx, limit=MAX_TEMPLATES)
-        brands = brand_catalog.list_offered_brands(tx)
+        brands = giftcard_queries.list_offered_brands(tx)
     styles = container.renderer.hands.styles.values()
     return {
         "product_choices": PRODUCT_CHOICES,

@@ -23,8 +23,8 @@ from quillpost.core.cache import LruCache
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import OrderDraft, prepare_draft
 from quillpost.orders.images import fetch_artwork
-from quillpost.orders.previews import blame_drawing_on_field, build_preview_copy
 from quillpost.orders.resolution import resolve_request
+from quillpost.orders.service import blame_drawing_on_field, build_preview_copy
 from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_work
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.rules import validate_recipients

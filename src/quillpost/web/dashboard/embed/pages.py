@@ -24,7 +24,7 @@ from quillpost.accounts.service import build_tenant, count_embed_call, count_emb
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled
-from quillpost.orders.stored import store_send
+from quillpost.orders.queries import store_send
 from quillpost.web import csrf
 from quillpost.web.api.errors import UnreadableBody, respond_to_error
 from quillpost.web.api.orders.responses import base_url

@@ -10,7 +10,8 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
-from quillpost.orders import cancel, items
+from quillpost.orders import changes as order_changes
+from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.models import Order
 from quillpost.web import csrf
@@ -58,7 +59,7 @@ def cancel_order(
     number = parse_path_id(order_id)
     try:
         with container.db.transaction(build_tenant(user.caller)) as tx:
-            cancel.cancel_order(tx, number, now=container.clock())
+            order_changes.cancel_order(tx, number, now=container.clock())
     except Refused as error:
         return _render_cancel_page(request, user, _read_order(order_id, user, container), error_message=error.message)
     return redirect(f"/orders/{number}", flash="order_cancelled")
@@ -263,4 +264,4 @@ def _agreement(price: PriceEstimate) -> str:
 
 def _read_order(order_id: str, user: SignedInUser, container: Container) -> Order:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        return items.read_order(tx, parse_path_id(order_id))
+        return order_queries.read_order(tx, parse_path_id(order_id))

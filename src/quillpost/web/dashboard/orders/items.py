@@ -20,12 +20,12 @@ from quillpost.core.errors import Conflict, Invalid, NotFound, Refused, Unpaid
 from quillpost.core.paging import Page, PageRequest
 from quillpost.fulfillment.batches.proofs import draw_item
 from quillpost.orders import designs
-from quillpost.orders import items as order_items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
+from quillpost.orders.items import queries as item_queries
+from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.web import rendering
 from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.dependencies import AuditWriter, UnitOfWork, parse_path_id
@@ -112,7 +112,7 @@ def items_page(
     item_status = _parse_status(status)
     page_request, is_cut = parse_page(page, per_page=PAGE_SIZE), False
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = order_items.read_order(tx, number)
+        order = order_queries.read_order(tx, number)
         if name:
             query = ItemQuery(name=name, order_id=order.id)
             result = search_by_recipient(container.db, tx, build_tenant(user.caller), query, limit=MAX_RESULTS)
@@ -120,7 +120,7 @@ def items_page(
             is_cut = result.is_cut
             result_page = Page(matching_items, len(matching_items), PageRequest(1, MAX_RESULTS))
         else:
-            result_page = order_queries.list_items(tx, order, page_request, status=item_status)
+            result_page = item_queries.list_items(tx, order, page_request, status=item_status)
         days = read_delivery_days(tx, result_page.rows, get_zone(request))
     return render_page(
         request,
@@ -184,12 +184,12 @@ def _live_context(
         item = _read_item(tx, order_id, item_id)
         card = read_card(tx, item.id)
         return {
-            "order": order_items.read_order(tx, order_id),
+            "order": order_queries.read_order(tx, order_id),
             "item": item,
             "card": card,
             "can_void_card": _can_take_back(card),
-            "steps": order_queries.list_item_steps(tx, item),
-            "price": order_queries.read_item_price(tx, item.id),
+            "steps": item_queries.list_item_steps(tx, item),
+            "price": item_queries.read_item_price(tx, item.id),
             "delivery_day": read_delivery_days(tx, [item], zone).get(item.id),
             "date_if_midnight": date_if_midnight,
             "status_label": labels.item_status_label,
@@ -197,7 +197,7 @@ def _live_context(
 
 
 def _read_item(tx: Tx, order_id: int, item_id: int) -> Item:
-    item = order_queries.read_item(tx, item_id)
+    item = item_queries.read_item(tx, item_id)
     if item.order_id != order_id:
         raise NotFound
     return item
@@ -267,7 +267,7 @@ def _render_take_back_page(
     form: FormState = EMPTY_FORM,
 ) -> Response:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        item, order = _read_item(tx, order_id, item_id), order_items.read_order(tx, order_id)
+        item, order = _read_item(tx, order_id, item_id), order_queries.read_order(tx, order_id)
         card = read_card(tx, item_id)
     if card is None or card.issued_at is None or card.voided_at is not None:
         return redirect(f"/orders/{order_id}/items/{item_id}", flash="giftcard_not_there")
@@ -303,7 +303,7 @@ def pictures_fragment(
     """A part of the order's page, or a page by itself. `alone`: of one piece, without a way to the next."""
     number = parse_path_id(order_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = order_items.read_order(tx, number)
+        order = order_queries.read_order(tx, number)
         shown_item = _find_item(tx, order, item)
         previous_id, next_id = _neighbor_ids(tx, order, shown_item) if shown_item else (None, None)
     pictures: Sequence[SidePicture] = ()
@@ -340,7 +340,7 @@ def item_picture(
     from says so."""
     number = parse_path_id(order_id)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        item, order = _read_item(tx, number, parse_path_id(item_id)), order_items.read_order(tx, number)
+        item, order = _read_item(tx, number, parse_path_id(item_id)), order_queries.read_order(tx, number)
     etag = f'"{_picture_key(order, item)}-{parse_digits(place) or 0}"'
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
     if etag in request.headers.get("if-none-match", ""):
@@ -355,7 +355,7 @@ def _find_item(tx: Tx, order: Order, item_id: str) -> Item | None:
     """The piece that was asked for, or the first."""
     if item_id.strip() and (number := parse_path_id(item_id.strip())):
         return _read_item(tx, order.id, number)
-    return next(iter(order_queries.list_first_items(tx, order.id, limit=1)), None)
+    return next(iter(item_queries.list_first_items(tx, order.id, limit=1)), None)
 
 
 def _neighbor_ids(tx: Tx, order: Order, item: Item) -> tuple[int | None, int | None]:

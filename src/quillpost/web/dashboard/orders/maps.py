@@ -21,9 +21,9 @@ from fastapi import APIRouter, Request, Response
 from quillpost.accounts.service import build_tenant
 from quillpost.core.cache import LruCache
 from quillpost.core.database import Tx
-from quillpost.orders import items
+from quillpost.orders import queries as order_queries
+from quillpost.orders.items.service import WAS_MAILED_SQL
 from quillpost.orders.rules import ItemStatus
-from quillpost.orders.status import WAS_MAILED_SQL
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_zip_area
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.web.api.dependencies import parse_path_id
@@ -318,7 +318,7 @@ def map_page(request: Request, order_id: str, user: CurrentUser, container: Serv
     number = parse_path_id(order_id)
     cache: MapCache = request.app.state.order_map_cache
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        order = items.read_order(tx, number)
+        order = order_queries.read_order(tx, number)
         status_counts = tuple(order.status_counts.values())
         order_map = cache.get(
             (order.id, status_counts), lambda: read_order_map(tx, order.id, item_count=sum(status_counts))

@@ -15,7 +15,6 @@ from quillpost.core import exact_json
 from quillpost.core.database import Tx
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, reasons_for_sender
-from quillpost.orders import items
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order
 from quillpost.orders.pricing import NOT_MAILED_TEXT
@@ -166,7 +165,7 @@ def stream_order(request: Request, order_id: str, user: CurrentUser, container: 
     number = parse_path_id(order_id)
     zone = get_zone(request)
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        items.read_order(tx, number)
+        order_queries.read_order(tx, number)
 
     def draw() -> Mapping[str, str]:
         with container.db.transaction(build_tenant(user.caller)) as tx:
@@ -188,7 +187,7 @@ def download_proof(order_id: str, user: CurrentUser, container: Services) -> Res
 
 
 def read_order_view(tx: Tx, container: Container, order_id: int) -> OrderView:
-    order = items.read_order(tx, order_id)
+    order = order_queries.read_order(tx, order_id)
     environment = container.environments[order.mode]
     not_ready: list[str] = []
     if order.status is OrderStatus.REVIEWING:
@@ -230,7 +229,7 @@ def _return_address_lines(order: Order) -> list[str]:
 
 def _require_order(order_id: str, user: SignedInUser, container: Container) -> int:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        return items.read_order(tx, parse_path_id(order_id)).id
+        return order_queries.read_order(tx, parse_path_id(order_id)).id
 
 
 def _proof_headers(number: int) -> dict[str, str]:

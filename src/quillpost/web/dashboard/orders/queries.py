@@ -14,13 +14,14 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import Page, PageRequest
-from quillpost.orders import items, search
 from quillpost.orders import queries as order_queries
+from quillpost.orders import rules as order_rules
+from quillpost.orders.items import queries as item_queries
+from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.models import Order
 from quillpost.orders.products import ORDER_TYPES, ProductFamily
 from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import OrderStatus
-from quillpost.orders.search import ItemQuery, search_by_recipient
 from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.orders.search import parse_streets
 from quillpost.web.dashboard.forms import parse_day, start_of_day
@@ -106,14 +107,14 @@ class OrderListFilters:
         )
 
     @property
-    def metadata(self) -> tuple[search.MetadataAlternatives, ...]:
+    def metadata(self) -> tuple[order_rules.MetadataAlternatives, ...]:
         """`campaign = spring` looks into the metadata."""
         match = METADATA_PATTERN.fullmatch(self.q)
         if match is None:
             return ()
         keys = "".join(f"[{key}]" for key in match[1].split("."))
         try:
-            return search.parse_metadata_filters([(f"metadata{keys}", match[2])])
+            return order_rules.parse_metadata_filters([(f"metadata{keys}", match[2])])
         except Invalid:
             return ()
 
@@ -205,7 +206,7 @@ def _find_by_number(tx: Tx, number: int | None) -> Sequence[Order]:
     if number is None:
         return []
     with suppress(NotFound):
-        return [items.read_order(tx, number)]
+        return [order_queries.read_order(tx, number)]
     with suppress(NotFound):
-        return [items.read_order(tx, order_queries.read_item(tx, number).order_id)]
+        return [order_queries.read_order(tx, item_queries.read_item(tx, number).order_id)]
     return []

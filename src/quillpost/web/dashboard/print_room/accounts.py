@@ -9,7 +9,7 @@ from quillpost.accounts.billing import credit
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME, SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
 from quillpost.web import csrf
@@ -153,9 +153,9 @@ def create_brand(request: Request, user: CurrentOperator, form: PostedForm, cont
     code = form.text("brand_code")
     try:
         with container.db.system_transaction() as tx:
-            if code in brand_catalog.find_brands(tx, [code], locked=True):
+            if code in giftcard_queries.find_brands(tx, [code], locked=True):
                 raise Invalid({"brand_code": [CODE_TAKEN]})
-            brand_catalog.save_brand(tx, _read_brand_fields(form).to_brand(code, None), now=container.clock())
+            giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, None), now=container.clock())
             write_audit_entry(tx, user, container, BRAND_CHANGED, {"name": code})
     except Invalid as error:
         return _render_brand_form(
@@ -185,8 +185,8 @@ def change_brand(request: Request, code: str, user: CurrentOperator, form: Poste
     brand = _find_brand(container, code)
     try:
         with container.db.system_transaction() as tx:
-            current = brand_catalog.find_brands(tx, [code], locked=True).get(code)
-            if brand_catalog.save_brand(tx, _read_brand_fields(form).to_brand(code, current), now=container.clock()):
+            current = giftcard_queries.find_brands(tx, [code], locked=True).get(code)
+            if giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, current), now=container.clock()):
                 write_audit_entry(tx, user, container, BRAND_CHANGED, {"name": code})
     except Invalid as error:
         return _render_brand_form(
@@ -216,14 +216,14 @@ def withdraw_brand_page(request: Request, code: str, user: CurrentOperator, cont
 def withdraw_brand(code: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
     require_live(user)
     with container.db.system_transaction() as tx:
-        if brand_catalog.retire_brand(tx, code, now=container.clock()):
+        if giftcard_queries.retire_brand(tx, code, now=container.clock()):
             write_audit_entry(tx, user, container, BRAND_RETIRED, {"name": code})
     return redirect(BRANDS_PATH, flash="brand_retired")
 
 
 def _find_brand(container: Container, code: str) -> GiftcardBrand:
     with container.db.system_transaction() as tx:
-        brand = brand_catalog.find_brands(tx, [code]).get(code)
+        brand = giftcard_queries.find_brands(tx, [code]).get(code)
     if brand is None:
         raise NotFound
     return brand

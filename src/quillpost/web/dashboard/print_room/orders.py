@@ -11,8 +11,8 @@ from quillpost.core.errors import Conflict, Invalid, NotFound
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import list_paused_orders
-from quillpost.orders.items import read_order
 from quillpost.orders.models import Order
+from quillpost.orders.queries import read_order
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.schemas import Refusal, Release
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, ReasonField, read_body, render_confirmation

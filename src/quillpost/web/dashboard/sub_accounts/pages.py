@@ -27,9 +27,9 @@ from quillpost.core.cache import LruCache
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, Refused, Unavailable
 from quillpost.orders import designs
+from quillpost.orders.images import build_branding, logo_source
 from quillpost.orders.models import HANDWRITING_DEFAULTS
 from quillpost.orders.queries import count_orders_by_sub_account
-from quillpost.orders.resolution import build_branding, logo_source
 from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.geometry import INCH

@@ -12,8 +12,7 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
-from quillpost.orders.giftcards import brands
-from quillpost.orders.giftcards import brands as brand_catalog
+from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import BRAND_GROUPS
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
@@ -265,7 +264,7 @@ def render_message_form(
 ) -> Response:
     """The form, with how it looks where that is known."""
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        brands = brand_catalog.list_offered_brands(tx)
+        brands = giftcard_queries.list_offered_brands(tx)
         titles = {} if user.here.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
     styles = container.renderer.hands.styles.values()
     return render_form_page(
@@ -292,7 +291,7 @@ def render_message_form(
 @router.get("/templates/giftcards")
 def brands_page(request: Request, user: CurrentUser, container: Services) -> Response:
     with container.db.transaction(build_tenant(user.caller)) as tx:
-        offered_brands = brands.list_offered_brands(tx)
+        offered_brands = giftcard_queries.list_offered_brands(tx)
     groups = [
         (title, [brand for brand in offered_brands if brand.section == group]) for group, title in BRAND_GROUPS.items()
     ]

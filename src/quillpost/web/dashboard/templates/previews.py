@@ -19,7 +19,7 @@ from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.ports import FileMissing
 from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders.designs import SPECIMEN_TRACKING, build_giftcard, build_specimen_claim
-from quillpost.orders.giftcards.brands import find_brands
+from quillpost.orders.giftcards.queries import find_brands
 from quillpost.orders.giftcards.rules import GiftcardBrand
 from quillpost.orders.models import HANDWRITING_DEFAULTS, GiftcardChoice
 from quillpost.orders.templates import service as template_service

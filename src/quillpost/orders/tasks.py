@@ -1,7 +1,7 @@
-"""The job that turns an order's lists into items, in one transaction."""
+"""Jobs of orders: turn lists into items, and verify addresses before an order is due."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,12 +11,22 @@ from quillpost.accounts.billing import credit, ledger
 from quillpost.accounts.billing.prices import read_tariff
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tx, search
-from quillpost.core.database.tables.base import items, orders, recipients
+from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, items, orders
 from quillpost.orders import audience
-from quillpost.orders import items as order_items
-from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria, lacks_address_parts_sql
+from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
+from quillpost.orders.items import queries as item_queries
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
-from quillpost.recipients.rules import CUSTOM_FIELDS, Person
+from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.verification.ports import AddressQuery, VerifierDown
+from quillpost.recipients.verification.service import (
+    APPLY_RESULT_ASSIGNMENTS,
+    MATCHES_RESULT_CONDITION,
+    VALID_RESULT_CONDITION,
+    VerificationContext,
+    VerificationQuestion,
+    verify_questions,
+)
+from quillpost.recipients.verification.tasks import VERIFY_TASK, acquire_lease, release_lease, verify_recipients
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +64,7 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
         if order is None:
             return
         if not OrderStatus(order.status).is_held_back:
-            tx.execute(order_items.COUNT_ITEMS, {"order_id": order_id})
+            tx.execute(item_queries.COUNT_ITEMS, {"order_id": order_id})
             return
         tx.execute(SET_ACCOUNT, {"account": str(order.account_id)})
         criteria = _audience_criteria(tx, order)
@@ -62,11 +72,11 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
         inserted = tx.execute(
             INSERT_ITEMS, audience.query_values(criteria) | {"gift_cents": order.giftcard_amount or 0, "now": now}
         )
-        tx.execute(order_items.COUNT_ITEMS, {"order_id": order_id})
-        cost = order_items.read_live_cost(tx, order_id)
+        tx.execute(item_queries.COUNT_ITEMS, {"order_id": order_id})
+        cost = item_queries.read_live_cost(tx, order_id)
         totals = {"order_total": cost.item_cents, "gift_total": cost.gift_cents, "updated_at": now}
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**totals))
-        order_items.append_first_item_facts(tx, order_id, only_listed=True, now=now)
+        item_queries.append_first_item_facts(tx, order_id, only_listed=True, now=now)
         # Last of all: the account's other sends wait for us from here on.
         if order.mode in needs_credit:
             _pause_unless_covered(tx, order, cost.total_cents, now=now)
@@ -129,99 +139,114 @@ def _audience_criteria(tx: Tx, order: sa.Row[Any]) -> AudienceCriteria:
     return AudienceCriteria.for_order(order, tariff=tariff, inline_keys=list(tx.execute(inline_keys_query).scalars()))
 
 
-VARIABLE_FIELDS = {
-    "COMPANY": "company",
-    "ADDRESS": "address",
-    "ADDRESS2": "address2",
-    "CITY": "city",
-    "STATE": "province",
-    "PROVINCE": "province",
-    "ZIP": "postal_code",
-    "POSTAL_CODE": "postal_code",
-    "EMAIL": "email",
-    "PHONE": "phone",
-    **{name.upper(): name for name in CUSTOM_FIELDS},
-}
-DATE_VARIABLE_FIELDS = {"DOB": "dob", "ANNIVERSARY": "anniversary"}
-"""Where a person keeps what a variable shows; names are taken apart."""
-
-ADDRESS_FIELDS = ("company", "address", "address2", "city", "province", "postal_code")
-NAME_PARTS: Mapping[str, Callable[[list[str]], str]] = {
-    "FIRST_NAME": lambda words: words[0],
-    "LAST_NAME": lambda words: words[-1],
-    "FULL_NAME": " ".join,
-    "NAME": " ".join,
-}
-"""What a variable shows of the words of a name, nearly."""
+ITEMS_PER_CHUNK = 2_000
 
 
-def longest_on_lists(tx: Tx, list_ids: Sequence[int], variables: Collection[str]) -> list[Person]:
-    """People, at least one, who between them have the longest value of every variable named that the lists
-    hold.
+VERIFY_AHEAD = timedelta(days=1)
+"""An order that is due later is looked at when it is closer: people move."""
 
-    Nobody on the lists need be like them: each has the longest of everything, only their names differ.
+
+VERIFIED_MODE = "live"
+"""What is only tried out reaches nobody, and answers cost."""
+
+
+_SELECT_NEXT_ORDER = sa.text(
     """
-    has_full_address = sa.text(f"not {lacks_address_parts_sql('recipients')}")
-    is_mailed = sa.and_(recipients.c.mailing_list_id.in_(list_ids), recipients.c.address.is_not(None), has_full_address)
-    return _select_longest(tx, recipients, is_mailed, variables)
+    select id, account_id, sub_account_id, due_at from orders
+     where status in ('reviewing', 'paused') and mode = :mode and not audience_pending
+       and verified_at is null and due_at <= :ahead
+     order by due_at, id limit 1
+    """
+)
 
 
-def longest_of_people(people: Sequence[Person], variables: Collection[str]) -> list[Person]:
-    """The same of these people, of whom nothing is known but their names and addresses."""
-    fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS} & set(ADDRESS_FIELDS)
-    longest_values: dict[str, Any] = {
-        field: max((getattr(person, field) or "" for person in people), key=len, default=None) for field in fields
-    }
-    parts = [extract for name, extract in NAME_PARTS.items() if name in variables]
-    names = dict.fromkeys(_longest_name(people, extract) for extract in parts) or {None: None}
-    return [Person(name=name, **longest_values) for name in names]
+_SELECT_ITEMS = sa.text(
+    f"""
+    select i.id, i.address_key, mover_of(i.name, i.company) as mover, i.name, i.company, i.standard,
+           not exists (select from address_verdicts v
+                        where {VALID_RESULT_CONDITION.format(key="i.address_key", alias="i")})
+           as needs_verification
+      from items i
+     where i.order_id = :order and i.id > :last and i.status = 'Processing' and i.country = '{HOME_COUNTRY}'
+       and i.standard is not null and i.address_key is not null
+     order by i.id limit :most
+    """
+)
 
 
-def _longest_name(people: Sequence[Person], extract: Callable[[list[str]], str]) -> str | None:
-    names = [person.name for person in people if person.name]
-    return max(names, key=lambda name: len(extract(name.split() or [""])), default=None)
+# Where somebody has moved, what bars the new address is asked at the end of the review, with all that bars.
+_APPLY_VERIFICATION = sa.text(
+    f"""
+    update items i set {APPLY_RESULT_ASSIGNMENTS.format(row="i")}
+      from address_verdicts v
+     where i.id = any(:ids) and i.status = 'Processing'
+       and {VALID_RESULT_CONDITION.format(key="i.address_key", alias="i")}
+       and v.deliverability is not null and not {MATCHES_RESULT_CONDITION.format(row="i")}
+    """
+)
 
 
-def longest_in_order(tx: Tx, order_id: int, variables: Collection[str]) -> list[Person]:
-    """The same of those whom an order has taken over from its lists."""
-    is_processing = (items.c.order_id == order_id) & (items.c.status == ItemStatus.PROCESSING.value)
-    return _select_longest(tx, items, is_processing & items.c.mailing_list_id.is_not(None), variables)
+def verify_addresses(context: VerificationContext) -> None:
+    """Whoever is due first, then the people of lists; a verifier that is down is asked again in a minute."""
+    if not acquire_lease(context.db, now=context.clock()):
+        return
+    error_text, has_more = None, False
+    try:
+        verify_orders(context)
+        has_more = verify_recipients(context)
+    except VerifierDown as unavailable:
+        error_text = str(unavailable)
+        log.warning("verification.unavailable", reason=error_text)
+    finally:
+        release_lease(context.db, error_text, now=context.clock())
+    if has_more:
+        with context.db.system_transaction() as tx:
+            jobs.enqueue_unique(tx, VERIFY_TASK, at=context.clock())
 
 
-def _select_longest(
-    tx: Tx, people_table: sa.Table, condition: sa.ColumnElement[bool], variables: Collection[str]
-) -> list[Person]:
-    fields = {VARIABLE_FIELDS[name] for name in variables if name in VARIABLE_FIELDS}
-    days = {DATE_VARIABLE_FIELDS[name] for name in variables if name in DATE_VARIABLE_FIELDS}
-    name_columns = {
-        name: name_part for name, name_part in _name_part_columns(people_table).items() if name in variables
-    }
-    columns = [
-        *(_longest_value(people_table.c[field], people_table.c[field]).label(field) for field in fields),
-        *(sa.func.max(people_table.c[day]).label(day) for day in days),
-        *(_longest_value(people_table.c.name, name_part).label(name) for name, name_part in name_columns.items()),
-    ]
-    if not columns:
-        return [Person()]
-    longest_row = tx.execute(sa.select(*columns).where(condition)).one()._mapping
-    shared_values = {name: longest_row[name] for name in fields | days if name not in CUSTOM_FIELDS}
-    custom = tuple(longest_row[name] if name in fields else None for name in CUSTOM_FIELDS)
-    full_names = dict.fromkeys(longest_row[name] for name in name_columns) or {None: None}
-    return [Person(name=name, **shared_values, custom=custom) for name in full_names]
+def verify_orders(context: VerificationContext) -> None:
+    while True:
+        with context.db.system_transaction() as tx:
+            order = tx.execute(
+                _SELECT_NEXT_ORDER, {"mode": VERIFIED_MODE, "ahead": context.clock() + VERIFY_AHEAD}
+            ).first()
+        if order is None:
+            return
+        last_item_id: int | None = 0
+        while last_item_id is not None:
+            last_item_id = _verify_chunk(context, order, after_item_id=last_item_id)
+        with context.db.system_transaction() as tx:
+            _mark_verified(tx, order, now=context.clock())
 
 
-def _name_part_columns(people_table: sa.Table) -> dict[str, sa.ColumnElement[str]]:
-    """The part of a name that a variable shows, nearly: titles and the like are left to composition."""
-    full_name = sa.func.btrim(people_table.c.name)
-    return {
-        "FIRST_NAME": sa.func.split_part(full_name, " ", 1),
-        "LAST_NAME": sa.func.split_part(full_name, " ", -1),
-        "FULL_NAME": full_name,
-        "NAME": full_name,
-    }
+def _verify_chunk(context: VerificationContext, order: sa.Row[Any], *, after_item_id: int) -> int | None:
+    """Two thousand pieces; the last of them, or None: there was none."""
+    query_params = {"order": order.id, "last": after_item_id, "most": ITEMS_PER_CHUNK, "now": context.clock()}
+    with context.db.system_transaction() as tx:
+        rows = tx.execute(_SELECT_ITEMS, query_params).all()
+    if not rows:
+        return None
+    verify_questions(
+        context,
+        [
+            VerificationQuestion(row.address_key, row.mover, AddressQuery(row.name, row.company, tuple(row.standard)))
+            for row in rows
+            if row.needs_verification
+        ],
+    )
+    with context.db.system_transaction() as tx:
+        if _lock_if_held_back(tx, order.id):
+            tx.execute(_APPLY_VERIFICATION, {"ids": [row.id for row in rows], "now": context.clock()})
+    return int(rows[-1].id)
 
 
-def _longest_value(value: sa.ColumnElement[Any], measured_text: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The value of whom the measured text is longest, in one pass: lengths of six digits sort as text."""
-    length = sa.func.lpad(sa.cast(sa.func.length(measured_text), sa.Text), 6, "0")
-    return sa.func.substr(sa.func.max((length + value).collate("C")), 7)
+def _lock_if_held_back(tx: Tx, order_id: int) -> bool:
+    """In our hands from here on: what is on its way to paper stays as it is."""
+    query = sa.select(orders.c.id).where(orders.c.id == order_id, orders.c.status.in_(CHANGEABLE_ORDER_STATUSES))
+    return tx.execute(query.with_for_update(key_share=True)).first() is not None
+
+
+def _mark_verified(tx: Tx, order: sa.Row[Any], *, now: datetime) -> None:
+    tx.execute(sa.update(orders).where(orders.c.id == order.id).values(verified_at=now))
+    if order.due_at <= now:
+        jobs.enqueue_unique(tx, SWEEP_TASK, at=now)

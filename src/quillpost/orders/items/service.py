@@ -1,11 +1,4 @@
-"""Moves items and orders from status to status.
-
-An item moves only if the new status may follow the one it has. Two that move pieces of one order take
-turns, so of two that ask for the same move one wins, and a scan that arrives beside another is not lost.
-
-Whoever changes pieces calls this in the same transaction, holding the orders. Each step is a compare-and-swap
-and an event of its own: an order that ends at once is mailed first.
-"""
+"""Moves items and orders from status to status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +8,8 @@ import sqlalchemy as sa
 
 from quillpost.core import events
 from quillpost.core.database import Tx
-from quillpost.orders.giftcards import returns
-from quillpost.orders.items import change_status, lock_orders_of_items
+from quillpost.orders.giftcards import tasks as giftcard_tasks
+from quillpost.orders.queries import change_status, lock_orders_of_items
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 
@@ -103,12 +96,12 @@ class MoveItemsStatement:
         changed_orders = tx.execute(self._move, {**values, "now": now}).all()
         # Whoever the piece was for will never have it: its card is worth the sender's money again.
         if lost_card_items := [item_id for row in changed_orders for item_id in row.lost_cards or ()]:
-            returns.void_cards(tx, lost_card_items, reason=returns.ITEM_FAILED, now=now)
+            giftcard_tasks.void_cards(tx, lost_card_items, reason=giftcard_tasks.ITEM_FAILED, now=now)
         advance_orders(tx, [row.order_id for row in changed_orders], now=now)
         return sum(row.moved for row in changed_orders)
 
 
-# What goes abroad is tracked to the press and no further; it is over once it is mailed (mailed_pieces.py).
+# What goes abroad is tracked to the press and no further; it is over once it is mailed.
 # What the printer says to be spoiled after all has failed, wherever it should have gone; it was not mailed,
 # whatever was said before.
 _MOVE_ITEMS = f"""
@@ -230,3 +223,64 @@ def change_item_statuses(tx: Tx, changes: Sequence[StatusChange], *, now: dateti
             "reasons": [change.reason for change in changes],
         }
         MOVE_LISTED_ITEMS.run(tx, query_params, now=now)
+
+
+_MAIL_ITEMS = f"""
+    with wanted as ({{source}}),
+    mailed as (
+        update items i set is_mailed = true, is_over = i.country <> '{HOME_COUNTRY}', updated_at = :now
+          from wanted w join items was on was.id = w.item_id
+         where i.id = was.id and i.status = 'Printed' and not i.is_mailed
+        returning i.order_id, i.is_over::integer - was.is_over::integer as over),
+    changed as (select order_id, count(*) as mailed, sum(over) as over from mailed group by order_id),
+    counted as (
+        update orders o
+           set n_mailed = o.n_mailed + d.mailed, n_over = o.n_over + d.over, updated_at = :now
+          from changed d where o.id = d.order_id)
+    select order_id, mailed from changed
+    """
+
+# An order that has ended is not taken up again: a piece of it that is printed again changes nothing there.
+_RETRIEVE_ITEMS = """
+    with wanted as ({source}),
+    back as (
+        update items i set is_mailed = false, is_over = false, updated_at = :now
+          from wanted w join items was on was.id = w.item_id join orders o on o.id = was.order_id
+         where i.id = was.id and i.status = 'Printed' and i.is_mailed and o.status <> 'fulfilled'
+        returning i.order_id, was.is_over::integer as over),
+    changed as (select order_id, count(*) as pieces, sum(over) as over from back group by order_id),
+    counted as (
+        update orders o
+           set n_mailed = o.n_mailed - d.pieces, n_over = o.n_over - d.over, updated_at = :now
+          from changed d where o.id = d.order_id)
+    select order_id from changed
+    """
+
+
+class MailItemsStatement:
+    """A statement that hands the printed items of a source, which it names by `item_id`, to the carrier."""
+
+    def __init__(self, source_sql: str) -> None:
+        self._lock_orders = lock_orders_of_items(source_sql)
+        self._mail = sa.text(_MAIL_ITEMS.replace("{source}", source_sql))
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> int:
+        """How many the carrier has now that it had not; their orders move on."""
+        query_params = {**values, "now": now}
+        tx.execute(self._lock_orders, query_params)
+        changed_orders = tx.execute(self._mail, query_params).all()
+        advance_orders(tx, [row.order_id for row in changed_orders], now=now)
+        return sum(row.mailed for row in changed_orders)
+
+
+class RetrieveItemsStatement:
+    """A statement that takes the items of a source back from the carrier: they are printed again."""
+
+    def __init__(self, source_sql: str) -> None:
+        self._lock_orders = lock_orders_of_items(source_sql)
+        self._retrieve = sa.text(_RETRIEVE_ITEMS.replace("{source}", source_sql))
+
+    def run(self, tx: Tx, values: Mapping[str, object], *, now: datetime) -> None:
+        query_params = {**values, "now": now}
+        tx.execute(self._lock_orders, query_params)
+        return_to_printing(tx, list(tx.execute(self._retrieve, query_params).scalars()), now=now)

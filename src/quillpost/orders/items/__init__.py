@@ -1,0 +1,1 @@
+"""Items: the single pieces of an order."""
