@@ -14,7 +14,7 @@ from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.logging import configure_logging
 from quillpost.web.application import create_app
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 WANTED = 10
 BARE = "/sign-in/confirm"

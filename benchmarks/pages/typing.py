@@ -37,7 +37,7 @@ from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS
 from quillpost.web.api.send.responses import draft_from_body
 from quillpost.web.application import create_app
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 WANTED = 0.5
 ROUNDS, WARM_UP = 15, 3

@@ -12,7 +12,7 @@ from quillpost.accounts.users.sessions import create_session
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import metadata
 from quillpost.core.database.tables.users import people
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 OWNER, MEMBER, LIMITED, STRANGER = (
     "dana@example.com", "finn@example.com", "lou@example.com", "sam@example.org",

@@ -16,7 +16,7 @@ from quillpost.accounts.models import Role
 from quillpost.accounts.users import second_factor
 from quillpost.app.container import Container
 from quillpost.core.database.tables.users import memberships, people
-from quillpost.web.csrf import create_one_time_key
+from quillpost.web.security import create_one_time_key
 
 PASSWORD = "plum orchard weather vane"
 ACCEPTS = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -11,7 +11,7 @@ from quillpost.accounts import service as account_service
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
 from quillpost.web.application import create_app
-from quillpost.web.middleware.cors import EXPOSED_HEADERS
+from quillpost.web.middleware.methods import EXPOSED_HEADERS
 
 PAGE = {"Origin": "https://shop.example"}
 ASKS = {**PAGE, "Access-Control-Request-Method": "POST"}

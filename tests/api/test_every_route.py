@@ -28,7 +28,7 @@ from quillpost.core.database.tables.users import memberships, oauth_clients, oau
 from quillpost.core.tokens import mint_secret
 from quillpost.web.api.dependencies import NOT_FOR_APPS
 from quillpost.web.application import create_app
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 UNAUTHENTICATED = (401, {"message": "Unauthenticated."})
 PARAMETER = re.compile(r"\{[^}]+\}")

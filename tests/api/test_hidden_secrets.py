@@ -21,7 +21,7 @@ from makers import Account, make_account, postcard
 from quillpost.core.logging import RedactingFormatter, configure_logging
 from quillpost.core.metrics import REGISTRY, REQUEST_SECONDS, REQUESTS, WEBHOOK_ATTEMPTS
 from quillpost.core.tokens import SecretKind, hide_secrets, mint_secret
-from quillpost.web.middleware.path_secrets import remove_url_secrets
+from quillpost.web.middleware.requests import remove_url_secrets
 
 TOKEN = mint_secret("live", bytes(range(24)))
 RANDOM = TOKEN.removeprefix("qp_live_")

@@ -12,7 +12,7 @@ from makers import Account
 from quillpost.accounts.users.sessions import create_session
 from quillpost.app.container import Container
 from quillpost.web.application import create_app
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 
 @contextmanager

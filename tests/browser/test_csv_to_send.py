@@ -14,7 +14,7 @@ from somebody import at_the_dashboard, go_to
 from makers import Account, Clock, do_due_jobs
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
-from quillpost.web.cookies import ZONE_COOKIE
+from quillpost.web.security import ZONE_COOKIE
 
 ZONE = "America/Los_Angeles"
 PEOPLE = """Customer,Street,Town,ST,ZIP code,Favorite

@@ -15,7 +15,7 @@ from raw_http import real_server
 from signed_in import ACCEPTS
 
 from quillpost.web.application import create_app
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 PARAMETER = re.compile(r"\{([^}]+)\}")
 PAGE = b"<!doctype html>"

@@ -12,8 +12,8 @@ from makers import make_live, make_teammate, person
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.orders.automations import queries as automation_queries
-from quillpost.web.csrf import create_one_time_key
 from quillpost.web.dashboard.automations.forms import describe_automation
+from quillpost.web.security import create_one_time_key
 
 FORM: dict[str, Any] = {
     "name": "Birthdays",

@@ -21,8 +21,8 @@ from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.web.application import create_app
-from quillpost.web.cookies import ZONE_COOKIE as ZONE
 from quillpost.web.live_updates import read_versions
+from quillpost.web.security import ZONE_COOKIE as ZONE
 
 HOME: dict[str, Any] = {
     "return_address": "500 Congress Ave", "return_city": "Austin", "return_state": "TX",

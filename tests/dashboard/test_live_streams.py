@@ -21,8 +21,8 @@ from quillpost.core.database.tables.users import sessions
 from quillpost.core.errors import Unavailable
 from quillpost.orders.rules import ItemStatus
 from quillpost.web import live_updates
-from quillpost.web.cookies import SESSION
 from quillpost.web.live_updates import LiveUpdates, StreamTiming, Topic
+from quillpost.web.security import SESSION
 
 ABOUT: Topic = ("order", 1)
 QUICK = StreamTiming(poll=0.05, heartbeat=0.2, session_check=0.1, lifetime=30)

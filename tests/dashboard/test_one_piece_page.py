@@ -12,8 +12,8 @@ from makers import people
 from quillpost.app.container import Container
 from quillpost.orders.items.service import MoveItemsStatement
 from quillpost.orders.rules import ItemStatus
-from quillpost.web.cookies import ZONE_COOKIE as ZONE
 from quillpost.web.live_updates import read_versions
+from quillpost.web.security import ZONE_COOKIE as ZONE
 
 S = ItemStatus
 AT_ITS_DOOR = MoveItemsStatement(

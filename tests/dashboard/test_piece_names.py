@@ -6,7 +6,7 @@ from quillpost.orders.products import DISPLAY_TYPES, ORDER_TYPES
 from quillpost.web.dashboard.compose.forms import PRODUCT_CHOICES
 from quillpost.web.dashboard.labels import PRODUCT_NAMES, TYPE_NAMES, product_name
 from quillpost.web.dashboard.orders.labels import TYPE_LABELS
-from quillpost.web.dashboard.print_room.prices import PRODUCT_LABELS as PRICED
+from quillpost.web.dashboard.print_room.accounts import PRODUCT_LABELS as PRICED
 from quillpost.web.dashboard.templates.forms import IMAGE_TYPES, MESSAGE_TYPES
 
 

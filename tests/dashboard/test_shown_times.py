@@ -8,7 +8,7 @@ from settings_house import House
 import quillpost.web
 from direct import TestClient
 from quillpost.app.container import Container
-from quillpost.web.cookies import ZONE_COOKIE
+from quillpost.web.security import ZONE_COOKIE
 
 TEMPLATES = Path(quillpost.web.__file__).parent / "templates"
 SHOWN = re.compile(r"{{((?:[^}]|}(?!}))*)}}")

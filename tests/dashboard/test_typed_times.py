@@ -14,7 +14,7 @@ from makers import person
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
 from quillpost.orders.rules import ItemStatus
-from quillpost.web.cookies import ZONE_COOKIE
+from quillpost.web.security import ZONE_COOKIE
 
 TEN = "2026-06-01T10:00"
 IN_UTC, IN_CHICAGO = (datetime(2026, 6, 1, hour, tzinfo=UTC) for hour in (10, 15))

@@ -17,7 +17,7 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.notifications.webhooks import service as webhook_service
-from quillpost.web.csrf import create_one_time_key
+from quillpost.web.security import create_one_time_key
 
 URL = "https://example.com/hook"
 BODY = '{"event_type":"order.status_update","data":{"order.id":0,"order.metadata":{"n":1.50}}}'

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.routing import APIRoute
 
-from quillpost.web import cookies
+from quillpost.web import security
 from quillpost.web.dashboard import routes as index
 from quillpost.web.dashboard import sign_in
 
@@ -46,6 +46,6 @@ def test_no_page_is_documented_that_does_not_exist() -> None:
 
 
 def test_the_cookies_of_pages_are_documented_and_the_page_is_found() -> None:
-    assert f"| `{cookies.ZONE_COOKIE}` | 365 days |" in OPERATE
+    assert f"| `{security.ZONE_COOKIE}` | 365 days |" in OPERATE
     assert "](docs/dashboard.md)" in README
     assert "](embed.md)" in SENDERS

@@ -14,8 +14,8 @@ from quillpost.accounts.users import invitations, password_resets, passwords, se
 from quillpost.accounts.users import queries as user_queries
 from quillpost.accounts.users.rate_limits import get_email_buckets, get_network_buckets
 from quillpost.core.tokens import SecretKind
-from quillpost.web.cookies import KNOWN_BROWSER, SESSION, VISITOR
 from quillpost.web.dashboard.settings import users
+from quillpost.web.security import KNOWN_BROWSER, SESSION, VISITOR
 
 ROOT = Path(__file__).parents[2]
 PEOPLE, OAUTH, OPERATE = ((ROOT / "docs" / f"{name}.md").read_text() for name in ("people", "oauth", "operate"))

@@ -23,7 +23,7 @@ from quillpost.core.database.tables.print_room import batches
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.models import Order
 from quillpost.web.application import create_app
-from quillpost.web.public import partner_webhooks as door
+from quillpost.web.public import webhooks as door
 
 SECRET, NEW, STRANGERS = (
     "whsec_" + base64.b64encode(letter * 32).decode() for letter in (b"a", b"b", b"c")
@@ -239,7 +239,7 @@ def test_a_signed_body_that_is_no_call_is_a_422(partner: Partner) -> None:
 
 
 def test_a_body_without_end_is_cut_off(partner: Partner) -> None:
-    assert partner.send(b" " * (door.MAX_BODY_BYTES + 1)).status_code == 413
+    assert partner.send(b" " * (door.MAX_PARTNER_BODY_BYTES + 1)).status_code == 413
 
 
 def test_the_door_takes_nothing_but_calls(partner: Partner) -> None:

@@ -13,9 +13,8 @@ from direct import TestClient
 from makers import Account, Clock
 from quillpost.accounts.audit import service as audit_service
 from quillpost.app.container import Container
-from quillpost.web.cookies import SESSION
-from quillpost.web.dashboard.settings.profile import browser_name
-from quillpost.web.dashboard.settings.second_factor import qr_svg
+from quillpost.web.dashboard.settings.profile import browser_name, qr_svg
+from quillpost.web.security import SESSION
 
 NEW = "a brand new set of words"
 RECOVERY_CODE = re.compile(r"<li><code>([0-9a-z-]{19})</code></li>")

@@ -12,7 +12,7 @@ from settings_house import MEMBER, House
 from test_app_pages import connect
 
 from quillpost.app.container import Container
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 pytestmark = pytest.mark.costly
 

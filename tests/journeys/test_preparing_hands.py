@@ -14,7 +14,7 @@ from makers import postcard
 from quillpost.client import Quillpost
 from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES
 from quillpost.rendering.handwriting.faces import PreparedFace
-from quillpost.web import font_warmup
+from quillpost.web import application
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 MARCO, GRACE = (next(style for style in STYLES if style.name == name) for name in ("Marco", "Grace"))
@@ -136,13 +136,13 @@ def test_of_several_that_serve_one_prepares_and_none_fails(
 ) -> None:
     monkeypatch.setenv("QUILLPOST_FACES_FOLDER", str(faces))
     monkeypatch.setenv("QUILLPOST_FONT_PACKAGES", str(NO_PACKAGES))
-    monkeypatch.setattr(font_warmup, "START_DELAY_SECONDS", 0)
+    monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
     stock(faces, without=[MARCO])
 
     async def serve_twice() -> None:
         async with (
-            font_warmup.prepare_in_background(hands_in(faces)),
-            font_warmup.prepare_in_background(hands_in(faces)),
+            application.prepare_in_background(hands_in(faces)),
+            application.prepare_in_background(hands_in(faces)),
         ):
             while hands_in(faces).unprepared_faces() or helpers(faces):
                 await asyncio.sleep(0.3)
@@ -153,7 +153,7 @@ def test_of_several_that_serve_one_prepares_and_none_fails(
 
 
 def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(font_warmup, "START_DELAY_SECONDS", 0)
+    monkeypatch.setattr(application, "START_DELAY_SECONDS", 0)
     started = []
 
     async def start(*command: str, **_: object) -> None:
@@ -164,7 +164,7 @@ def test_where_all_hands_are_ready_no_helper_is_started(faces: Path, monkeypatch
     hands = hands_in(faces)
 
     async def serve_until_read() -> None:
-        async with font_warmup.prepare_in_background(hands):
+        async with application.prepare_in_background(hands):
             while 1 not in hands._hands:
                 await asyncio.sleep(0.02)
 

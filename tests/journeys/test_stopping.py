@@ -22,7 +22,7 @@ from test_crowds import SilentHost
 
 from makers import guests, people, postcard
 from quillpost.accounts.users.sessions import create_session
-from quillpost.web.cookies import SESSION
+from quillpost.web.security import SESSION
 
 WITHIN = 10.0
 """What is promised: the time from the signal to the end of the process."""

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from quillpost.core.errors import Overloaded
-from quillpost.web.middleware.admission import LONG_QUEUE_LENGTH, Admission, AdmissionTicket
-from quillpost.web.middleware.processor_load import ProcessorLoad
+from quillpost.web.middleware.admission import LONG_QUEUE_LENGTH, Admission, AdmissionTicket, ProcessorLoad
 
 LONG = 3_600.0
 Story = Callable[[], Awaitable[None]]

@@ -27,7 +27,7 @@ from quillpost.recipients.webhooks.rules import (
 )
 from quillpost.rendering.text import countries
 from quillpost.rendering.text.countries import COUNTRY_CODES, country_code_by_name
-from quillpost.web.public.list_webhooks import nest_fields
+from quillpost.web.public.webhooks import nest_fields
 
 OURS = {*TEXT_FIELDS, "dob", "anniversary"}
 ANYTHING = st.recursive(

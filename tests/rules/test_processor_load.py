@@ -4,12 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from quillpost.web.middleware.processor_load import (
-    HIGH_LOAD_SECONDS,
-    MEASURE_SECONDS,
-    ProcessorLoad,
-    read_machine_ticks,
-)
+from quillpost.web.middleware.admission import HIGH_LOAD_SECONDS, MEASURE_SECONDS, ProcessorLoad, read_machine_ticks
 
 
 @dataclass

@@ -3,7 +3,7 @@
 import pytest
 
 from quillpost.core.tokens import mint_secret
-from quillpost.web.oauth.consent import describe_scopes
+from quillpost.web.oauth.forms import quote_scopes
 
 SECRET = mint_secret("live", bytes(range(24)))
 
@@ -23,4 +23,4 @@ SECRET = mint_secret("live", bytes(range(24)))
     ],
 )
 def test_a_scope_is_named_if_it_is_a_short_plain_word_and_no_secret(scopes: set[str], words: str) -> None:
-    assert describe_scopes(scopes) == words
+    assert quote_scopes(scopes) == words

@@ -20,9 +20,9 @@ from quillpost.core.tokens import hide_secrets
 from quillpost.rendering.images.limits import UnprintableArt
 from quillpost.web import sessions
 from quillpost.web.api.errors import UnreadableBody, respond_to_error
-from quillpost.web.csrf import STALE_FORM, DuplicateSubmission
 from quillpost.web.forms import AccountSwitched
 from quillpost.web.rendering import render_page
+from quillpost.web.security import STALE_FORM, DuplicateSubmission
 from quillpost.web.sessions import form_page_path
 
 ERROR_TITLES: Final[Mapping[int, str]] = {

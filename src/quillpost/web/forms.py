@@ -15,9 +15,8 @@ from quillpost.core.errors import Conflict, Invalid
 from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
-from quillpost.web.cookies import require_own_site
-from quillpost.web.csrf import NO_CONTEXT, PageContext, verify_csrf_token
 from quillpost.web.dependencies import get_container
+from quillpost.web.security import NO_CONTEXT, PageContext, require_own_site, verify_csrf_token
 from quillpost.web.sessions import OptionalUser
 
 MAX_FORM_BYTES = 50_000

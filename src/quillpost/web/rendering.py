@@ -17,10 +17,9 @@ from quillpost.core.tokens import hide_secrets
 from quillpost.rendering.text.addresses import format_address_lines
 from quillpost.rendering.text.countries import country_name
 from quillpost.web.assets import asset_path, has_packages
-from quillpost.web.cookies import VISITOR, get_zone, set_cookie
-from quillpost.web.csrf import create_csrf_token, create_one_time_key
 from quillpost.web.flash import FLASH_MESSAGES
-from quillpost.web.middleware.path_secrets import without_secrets
+from quillpost.web.middleware.requests import without_secrets
+from quillpost.web.security import VISITOR, create_csrf_token, create_one_time_key, get_zone, set_cookie
 
 
 def format_number(value: int) -> str:

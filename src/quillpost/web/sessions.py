@@ -13,9 +13,9 @@ from quillpost.app.container import Container
 from quillpost.core.errors import Forbidden, NotFound, QuillpostError, Unavailable
 from quillpost.web.api.errors import RoutePaths
 from quillpost.web.api.responses import json_response
-from quillpost.web.cookies import KNOWN_BROWSER, SESSION, own_origins, read_cookie
 from quillpost.web.dependencies import get_container
 from quillpost.web.rendering import own_path, path_with_next, redirect, safe_next, sign_in_path
+from quillpost.web.security import KNOWN_BROWSER, SESSION, own_origins, read_cookie
 
 OWNERS_ONLY = "Only an owner of this account may do this. Ask one of them."
 

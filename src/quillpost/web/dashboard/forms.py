@@ -1,4 +1,4 @@
-"""Pages with a form: its values, its errors, its times."""
+"""Forms of the dashboard: values, errors, times, pages of lists."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,15 +6,15 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
-from fastapi import Request, Response
+from fastapi import Request
 
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.errors import Invalid, QuillpostError
+from quillpost.core.paging import PageRequest
 from quillpost.web.api import bodies
-from quillpost.web.api.bodies import Body
-from quillpost.web.cookies import find_zone, get_zone
+from quillpost.web.api.bodies import Body, parse_digits
+from quillpost.web.api.dependencies import DEFAULT_PAGE_SIZE, MAX_PAGE
 from quillpost.web.forms import Form
-from quillpost.web.rendering import render_page
+from quillpost.web.security import find_zone, get_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,81 +47,17 @@ class FormState:
 EMPTY_FORM = FormState({})
 
 
-def render_form_page(
-    request: Request,
-    template: str,
-    user: SignedInUser | None,
-    form: FormState,
-    *,
-    status: int | None = None,
-    **values: Any,
-) -> Response:
-    """The page with this in its form, as `values`, `errors` and `is_selected`; with errors its status is 422."""
-    return render_page(
-        request,
-        template,
-        user=user,
-        status=status or (422 if form.errors else 200),
-        values=form.values,
-        errors=form.errors,
-        is_selected=form.is_selected,
-        **values,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonField:
-    """A field beside the question, for why it is done."""
-
-    label: str
-    hint: str
-    is_required: bool = False
-
-
-def render_confirmation(
-    request: Request,
-    user: SignedInUser,
-    form: FormState = EMPTY_FORM,
-    *,
-    title: str,
-    consequences: Sequence[str],
-    button_label: str,
-    back_url: str,
-    error_message: str | None = None,
-    breadcrumbs: Sequence[tuple[str, str]] = (),
-    reason: ReasonField | None = None,
-    hidden_fields: Mapping[str, str] | None = None,
-    has_one_time_key: bool = False,
-    is_harmless: bool = False,
-) -> Response:
-    """Before something ends: what that means, and a form for the same path. Works without any script. Where
-    it was `error_message`, the same page says why. `crumbs` lead back, by address and words; `hidden_fields` are fields
-    that were filled in on the page before. `has_one_time_key`: its form has a key for `do_once`."""
-    return render_form_page(
-        request,
-        "shared/confirm.html",
-        user,
-        form,
-        status=None if error_message is None else 400,
-        title=title,
-        consequences=consequences,
-        button_label=button_label,
-        back_url=back_url,
-        error_message=error_message,
-        breadcrumbs=breadcrumbs,
-        reason=reason,
-        hidden_fields=hidden_fields or {},
-        has_one_time_key=has_one_time_key,
-        is_harmless=is_harmless,
-    )
-
-
 Read = TypeVar("Read", bound=Body)
 
 
 def read_body(body_class: type[Read], values: Mapping[str, Any]) -> Read:
     """What the API would read out of these values. `Invalid`, by its names of fields, where it would not."""
     return bodies.validate_body(body_class, dict(values))
+
+
+def parse_page(page: str, *, per_page: int = DEFAULT_PAGE_SIZE) -> PageRequest:
+    """The page of this number. Whoever asks for something odd gets the first."""
+    return PageRequest(min(parse_digits(page.strip()) or 1, MAX_PAGE), per_page)
 
 
 ZONE_FIELD: Final = "zone"

@@ -1,40 +1,78 @@
-"""How many requests are at work at once, and who is next: fair by account.
+"""How many requests are at work at once, and which is next: fair by account.
 
-A process works on so many requests at a time, fewer than there are connections and threads: inside, requests
-would hold connections while they wait for threads, and threads for connections. Of one caller no more than a
-share of them are inside, so that whatever they wait for there (a processor, the database, a picture), others
-wait behind a few of that caller's and not behind all of them. While the processor is fully used, a caller
-with a long line gets a place only when no request is inside, or a few times a second: others wait for one of
-theirs at most. The rest waits on the event loop, holding nothing, in a line for each caller. A place that
-becomes free goes to the caller who has the fewest, and among those to the one who has gone longest without.
-Who waits too long is sent away; who hangs up is forgotten.
+A process works on fewer requests than it has connections and threads: inside, requests would hold connections while
+they wait for threads, and threads for connections. One caller gets only a share of the places, so others wait behind
+a few of its requests and not behind all of them. While the processor is fully used, a caller with a long queue gets a
+place only when no request is inside, or a few times a second. The rest waits on the event loop, holding nothing, in a
+queue for each caller. A free place goes to the caller with the fewest, and among those to the one that has gone longest
+without. A request that waits too long is refused; one whose caller hangs up is dropped.
 """
 
 import asyncio
+import math
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.types import Message, Receive, Send
 
 from quillpost.core.errors import Overloaded, Unavailable
 from quillpost.core.shutdown import STOPPING_MESSAGE
 from quillpost.web.api.errors import RequestAborted
-from quillpost.web.middleware.processor_load import ProcessorLoad
 
-MAX_CONCURRENT_REQUESTS = 16
-"""Requests at work at once in a process."""
+HIGH_LOAD_SHARE = 0.8  # of one processor: Python computes on no more at a time
+MIN_IDLE_SHARE = 0.1  # of all processors of the machine: the database and our other processes need them as well
+MEASURE_SECONDS = 0.25
+HIGH_LOAD_SECONDS = 1.0  # how long the load counts as high: what is done about it lowers it
+PROC_STAT = Path("/proc/stat")
 
-LONG_QUEUE_LENGTH = 16
-"""More waiting requests than a caller has who makes a few at once, some held up by a picture's host."""
-LONG_QUEUE_INTERVAL_SECONDS = 0.1
-"""Seconds between two requests of long lines, while the processor is fully used and others are inside."""
 
+class ProcessorLoad:
+    """Whether there is more to compute than this process, or its machine, can."""
+
+    def __init__(
+        self,
+        now: Callable[[], float] = time.monotonic,
+        process_seconds: Callable[[], float] = time.process_time,
+        read_ticks: Callable[[], tuple[int, int]] | None = None,
+    ) -> None:
+        self._now, self._process_seconds, self._read_ticks = now, process_seconds, read_ticks or read_machine_ticks
+        self._high_until = -math.inf
+        self._measured_at, self._seconds_before = self._now(), self._process_seconds()
+        self._ticks = self._read_ticks()
+
+    @property
+    def is_high(self) -> bool:
+        now = self._now()
+        if now - self._measured_at >= MEASURE_SECONDS:
+            seconds, ticks = self._process_seconds(), self._read_ticks()
+            elapsed_ticks, idle_ticks = (after - before for after, before in zip(ticks, self._ticks, strict=True))
+            is_process_busy = seconds - self._seconds_before >= HIGH_LOAD_SHARE * (now - self._measured_at)
+            if is_process_busy or (elapsed_ticks > 0 and idle_ticks <= MIN_IDLE_SHARE * elapsed_ticks):
+                self._high_until = now + HIGH_LOAD_SECONDS
+            self._measured_at, self._seconds_before, self._ticks = now, seconds, ticks
+        return now < self._high_until
+
+
+def read_machine_ticks() -> tuple[int, int]:
+    """Ticks of all processors since the start, and those in which they were idle; zeros where they are not counted."""
+    try:
+        with PROC_STAT.open("rb") as counts:
+            ticks = [int(count) for count in counts.readline().split()[1:9]]
+    except (OSError, ValueError):
+        return 0, 0
+    return sum(ticks), sum(ticks[3:5])
+
+
+MAX_CONCURRENT_REQUESTS = 16  # in a process
+LONG_QUEUE_LENGTH = 16  # more than a caller has waiting who makes a few at once, some held up by a picture's host
+LONG_QUEUE_INTERVAL_SECONDS = 0.1  # between two requests of long queues, under high load with others inside
+
+# Overdue requests are refused one by one: hundreds at once would hold up the event loop for those being served.
 REFUSAL_INTERVAL_SECONDS = 0.005
 MAX_REFUSAL_SPREAD_SECONDS = 1.0
-"""Seconds between two who are sent away, and in which all are whose time is over: of hundreds at once each
-takes a moment of the event loop, and whoever is served meanwhile is not to wait for all of them."""
-
 
 CreateRefusal = Callable[[], Exception]
 
@@ -54,7 +92,7 @@ class _Waiter:
 
 @dataclass(slots=True)
 class _CallerQueue:
-    """Who waits of one caller: those who have been inside before, and newcomers."""
+    """Requests of one caller that wait: those that have been inside before, and newcomers."""
 
     returning: deque[_Waiter] = field(default_factory=deque)
     newcomers: deque[_Waiter] = field(default_factory=deque)
@@ -70,19 +108,18 @@ class _CallerQueue:
 
 
 class AdmissionTicket:
-    """One request's: inside, or outside for a while, and in the end gone."""
+    """One request's place: it may leave and enter again, for example while its body arrives."""
 
     def __init__(self, admission: "Admission", caller_key: Hashable, max_wait_seconds: float) -> None:
         self._admission = admission
         self._caller_key = caller_key
         self._seconds_left = max_wait_seconds
-        """Seconds that it will still wait."""
         self._is_admitted = False
         self._was_admitted = False
         self._waiter: _Waiter | None = None
 
     def try_enter(self) -> bool:
-        """Whether there was room. Whoever was never inside finds a house closed that is about to end."""
+        """Whether there was room. `Unavailable` on shutdown, unless it was inside before."""
         if self._admission.is_closed and not self._was_admitted:
             raise Unavailable(STOPPING_MESSAGE)
         if not self._is_admitted and self._admission._try_admit(self._caller_key):
@@ -90,7 +127,7 @@ class AdmissionTicket:
         return self._is_admitted
 
     async def enter(self) -> None:
-        """Wait for a turn; `Overloaded` where that takes too long. Who comes back is before newcomers."""
+        """Wait for a place, before newcomers if it was inside before; `Overloaded` if that takes too long."""
         if self.try_enter():
             return
         loop = asyncio.get_running_loop()
@@ -101,25 +138,25 @@ class AdmissionTicket:
         self._is_admitted = self._was_admitted = True
 
     def give_up(self, create_refusal: CreateRefusal) -> None:
-        """If it waits, it waits no longer: `enter` raises this."""
+        """If it waits, `enter` raises this."""
         if self._waiter is not None and self._waiter.is_waiting:
             self._admission._refuse(self._waiter, create_refusal)
 
     def leave(self) -> None:
-        """Let somebody else in. Safe to call twice."""
+        """Safe to call twice."""
         if self._is_admitted:
             self._is_admitted = False
             self._admission._release(self._caller_key)
 
     def change_caller(self, caller_key: Hashable) -> None:
-        """It has turned out whose it is; it is outside until it enters as that."""
+        """It is outside until it enters as that caller."""
         if caller_key != self._caller_key:
             self.leave()
             self._caller_key = caller_key
 
 
 class Admission:
-    """All places of a process, and the lines before them."""
+    """All places of a process, and the queues for them."""
 
     def __init__(
         self,
@@ -144,11 +181,10 @@ class Admission:
         self.is_closed = False
 
     def create_ticket(self, caller_key: Hashable, *, wait_factor: float = 1) -> AdmissionTicket:
-        """For a request that is to enter; some wait so many times as long as others."""
         return AdmissionTicket(self, caller_key, self._max_wait_seconds * wait_factor)
 
     def close(self) -> None:
-        """Nobody new comes in, and whoever waits to is sent away. Who was inside before may finish."""
+        """Refuse newcomers, waiting ones too. Requests that were inside before may finish."""
         self.is_closed = True
         waiters = [waiter for queue in self._queues.values() for waiter in queue.newcomers if waiter.is_waiting]
         for waiter in waiters:
@@ -204,7 +240,7 @@ class Admission:
         self._admit_waiting()
 
     def _change_admitted(self, caller_key: Hashable, delta: int) -> None:
-        """One place more or less; a caller who waits moves to the end of another level."""
+        """A caller who waits moves to the end of another level."""
         if caller_key in self._queues:
             del self._levels[self._level(caller_key)][caller_key]
         self._admitted[caller_key] += delta
@@ -270,7 +306,6 @@ class Admission:
             self._refuse_next()
 
     def _refuse_next(self) -> None:
-        """The first whose time is over and whom nobody has let in meanwhile, and the next in a moment."""
         self._next_refusal = None
         while self._overdue:
             waiter = self._overdue.popleft()
@@ -285,12 +320,11 @@ class RequestAdmission:
     def __init__(self, admission: Admission, caller_key: Hashable, receive: Receive, *, wait_factor: float = 1) -> None:
         self._ticket = admission.create_ticket(caller_key, wait_factor=wait_factor)
         self._receive = receive
-        self._buffered: deque[Message] = deque()
-        """What came while we listened whether the caller is still there."""
+        self._buffered: deque[Message] = deque()  # what came while we listened for a disconnect
         self._is_body_pending = True
 
     async def enter(self) -> None:
-        """Raises `Overloaded` where it takes too long, and `HungUp` when the caller has."""
+        """Raises `Overloaded` if it takes too long, and `RequestAborted` if the caller hangs up."""
         if self._ticket.try_enter():
             return
         listening = asyncio.ensure_future(self._wait_for_disconnect())
@@ -301,7 +335,6 @@ class RequestAdmission:
             listening.cancel()
 
     async def change_caller(self, caller_key: Hashable) -> None:
-        """It has turned out whose it is: it goes on among those of that caller."""
         self._ticket.change_caller(caller_key)
         await self.enter()
 
@@ -309,7 +342,7 @@ class RequestAdmission:
         self._ticket.leave()
 
     async def receive(self) -> Message:
-        """The next piece of the body. What is not there yet is awaited outside."""
+        """The next chunk of the body. It waits outside for what is not there yet."""
         if not self._is_body_pending:
             return await self._next_message()
         message = await self._receive_outside()
@@ -320,7 +353,7 @@ class RequestAdmission:
         return message
 
     def wrap_send(self, send: Send) -> Send:
-        """All is done when the answer begins: whoever reads slowly keeps nobody else out."""
+        """It leaves when the response begins: a slow reader keeps nobody out."""
 
         async def release_and_send(message: Message) -> None:
             self._is_body_pending = False
@@ -347,8 +380,7 @@ class RequestAdmission:
         return self._buffered.popleft() if self._buffered else await self._receive()
 
     async def _wait_for_disconnect(self) -> None:
-        """Returns when the caller hangs up. Who still sends a body is not read any further, and so it cannot
-        be told: that is found out when its turn has come."""
+        """Returns when the caller hangs up. While a body still arrives it is not read, so a disconnect goes unseen."""
         if not self._buffered:
             self._buffered.append(await self._receive())
         last = self._buffered[-1]

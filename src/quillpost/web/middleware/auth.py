@@ -6,14 +6,13 @@ whether a token is good is looked up with every call.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request, cookie_parser
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as account_service
@@ -25,8 +24,8 @@ from quillpost.web.api.arrival import MAX_LARGE_BODIES, BodyReadThrottle, LargeB
 from quillpost.web.api.errors import RequestAborted, UnreadableBody, error_response
 from quillpost.web.api.uploads import UploadReceiver, is_upload
 from quillpost.web.middleware.admission import RequestAdmission
-from quillpost.web.middleware.cors import is_api_path
-from quillpost.web.middleware.path_secrets import SecretInUrl
+from quillpost.web.middleware.methods import RefusalHandler, is_api_path, refuse_with_json
+from quillpost.web.middleware.requests import SecretInUrl
 
 MAX_IDENTITIES: Final = 20_000
 """Tokens and sessions that are remembered; who was not seen for longest is forgotten."""
@@ -84,13 +83,6 @@ def get_bearer_token(headers: Headers) -> str | None:
     """The token of a call, whatever it may be."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return (token.strip() or None) if scheme.lower() == "bearer" else None
-
-
-RefusalHandler = Callable[[Request, Exception], Awaitable[Response]]
-
-
-async def refuse_with_json(_request: Request, error: Exception) -> Response:
-    return error_response(error)
 
 
 class AuthMiddleware:

@@ -17,7 +17,7 @@ from quillpost.core.shutdown import STOPPING_MESSAGE
 from quillpost.web.api.errors import CLIENT_CLOSED_REQUEST, RequestAborted, error_response, method_label
 from quillpost.web.middleware.admission import Admission, RequestAdmission
 from quillpost.web.middleware.auth import IdentityCache, is_account_key
-from quillpost.web.middleware.cors import add_cors_headers, is_api_path, is_preflight
+from quillpost.web.middleware.methods import add_cors_headers, is_api_path, is_preflight
 from quillpost.web.middleware.requests import HSTS_VALUE, add_common_headers, get_request_id
 
 log = structlog.get_logger(__name__)

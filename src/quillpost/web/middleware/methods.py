@@ -1,17 +1,16 @@
-"""What HEAD and OPTIONS mean at every path alike.
-
-HEAD is GET without the body. A route whose GET does more than read, or whose body is costly to make,
-declares a HEAD of its own (`@router.head(path, include_in_schema=False)`), and then that one answers.
-"""
+"""HEAD and OPTIONS at every path, and calls to the API from pages of other sites (CORS)."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
 from fastapi import Request, Response
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.web.api.errors import RoutePaths, error_response
+from quillpost.web.api.errors import ROUTED_METHODS, RoutePaths, error_response
+from quillpost.web.api.routes import PREFIX
 
 RefusalHandler = Callable[[Request, Exception], Awaitable[Response]]
 
@@ -21,10 +20,13 @@ async def refuse_with_json(_request: Request, error: Exception) -> Response:
 
 
 class MethodMiddleware:
-    """Answers OPTIONS, has GET answer HEAD, and takes a path with a trailing slash for the path."""
+    """Answers OPTIONS, answers HEAD with GET but without the body, and ignores a trailing slash.
+
+    A route whose GET does more than read, or whose body is costly, declares its own HEAD.
+    """
 
     def __init__(self, app: ASGIApp, routes: Sequence[BaseRoute], refuse: RefusalHandler = refuse_with_json) -> None:
-        """`refuse` answers where a path is there for other methods alone."""
+        """`refuse` answers where a path has other methods only."""
         self._app = app
         self._paths = RoutePaths.from_routes(routes)
         self._refuse = refuse
@@ -72,3 +74,65 @@ def _without_body(send: Send) -> Send:
             raise _HeadersSent
 
     return send_head
+
+
+ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "*")
+"""The star stands for all others, and in no browser for `Authorization`."""
+
+EXPOSED_HEADERS: Final = (
+    "Allow",
+    "Content-Disposition",
+    "Location",
+    "RateLimit-Reset",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Ignored-Fields",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-Request-Id",
+    "X-Warnings",
+)
+
+RESPONSE_HEADERS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": ", ".join(EXPOSED_HEADERS),
+}
+PREFLIGHT_HEADERS: Final = {
+    "Access-Control-Allow-Methods": ", ".join(ROUTED_METHODS),
+    "Access-Control-Allow-Headers": ", ".join(ALLOWED_HEADERS),
+    "Access-Control-Max-Age": "86400",
+}
+
+
+class PreflightMiddleware:
+    """Lets pages of any site call the API, with a token of their own.
+
+    No cookie opens the API, so a page of another site gains nothing by its visitor's browser. Nothing else is open:
+    our pages go by cookie, and what `/oauth/token` hands out belongs on a server.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if is_preflight(scope):
+            await Response(status_code=204, headers=PREFLIGHT_HEADERS)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def is_api_path(path: str) -> bool:
+    """Whether pages of other sites may read what is answered here."""
+    return path == PREFIX or path.startswith(PREFIX + "/")
+
+
+def add_cors_headers(headers: MutableHeaders) -> None:
+    """Say so in an answer, a refusal too: a page that may not read it cannot tell its user why."""
+    headers.update(RESPONSE_HEADERS)
+
+
+def is_preflight(scope: Scope) -> bool:
+    if scope["type"] != "http" or scope["method"] != "OPTIONS" or not is_api_path(scope["path"]):
+        return False
+    headers = Headers(scope=scope)
+    return "origin" in headers and "access-control-request-method" in headers

@@ -1,8 +1,9 @@
-"""Around every request: an id, a line in the log, a count, the limit's headers, and no naked failure."""
+"""Around every request: an id, a log line, metrics, common headers, and no secret in its URL."""
 
 import asyncio
 import re
 import time
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode
 from uuid import uuid4
 
 import structlog
@@ -10,13 +11,54 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts.models import Caller, RateLimitStatus
-from quillpost.core.errors import Unavailable
+from quillpost.core.errors import Refused, Unavailable
 from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
 from quillpost.core.shutdown import STOPPING_MESSAGE, Shutdown
-from quillpost.core.tokens import hide_secrets
+from quillpost.core.tokens import HIDDEN_REPLACEMENT, SECRET_START_PATTERN, hide_secrets
 from quillpost.web.api.errors import CLIENT_CLOSED_REQUEST, error_response, method_label, unexpected_error_response
-from quillpost.web.middleware.cors import add_cors_headers, is_api_path
-from quillpost.web.middleware.path_secrets import remove_url_secrets
+from quillpost.web.middleware.methods import add_cors_headers, is_api_path
+
+SECRET_PREFIX = b"qp_"
+# These links are made to hold a secret.
+SECRET_LINKS = (("/join/", "qp_invitation_"), ("/reset/", "qp_reset_"))
+
+
+class SecretInUrl(Refused):
+    """A call whose path or query holds a secret of ours."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The address of this call holds a token or another secret. It belongs in the Authorization header"
+            " (as Bearer) or in the body, never in an address, which logs keep on its way: revoke it now."
+        )
+
+
+def remove_url_secrets(scope: Scope) -> bool:
+    """Take every secret out of the request's address, before anyone reads it; whether there was one."""
+    query: bytes = scope.get("query_string", b"")
+    decoded_query = unquote_to_bytes(query) if b"%" in query else query
+    if SECRET_PREFIX.decode() not in scope["path"] and SECRET_PREFIX not in decoded_query:
+        return False
+    path = without_secrets(scope["path"])
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    clean_pairs = [(without_secrets(name), without_secrets(value)) for name, value in pairs]
+    is_leak = path != scope["path"] or clean_pairs != pairs
+    if path != scope["path"]:
+        scope["path"], scope["raw_path"] = path, quote(path).encode()
+    if clean_pairs != pairs:
+        scope["query_string"] = urlencode(clean_pairs).encode()
+    return is_leak
+
+
+def without_secrets(text: str) -> str:
+    """The text with the beginnings of its secrets alone, but for links that are made to hold theirs."""
+
+    def hide(match: re.Match[str]) -> str:
+        is_link = any(match[1] == kind and text.endswith(path, 0, match.start()) for path, kind in SECRET_LINKS)
+        return match[0] if is_link else match.expand(HIDDEN_REPLACEMENT)
+
+    return SECRET_START_PATTERN.sub(hide, text)
+
 
 log = structlog.get_logger(__name__)
 

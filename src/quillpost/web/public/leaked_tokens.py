@@ -1,7 +1,7 @@
-"""Where anyone who has found a token of ours reports it: from then on it is worth nothing.
+"""Reports of leaked tokens, which are revoked at once.
 
-Whoever can show a token may end it, so no credential is asked for. The answer is the same whether a token was
-known or not: nobody learns here which ones are good.
+Anyone who can show a token may end it, so no credential is needed. The answer is the same for unknown tokens: nobody
+learns here which ones are valid.
 """
 
 from itertools import islice
@@ -9,22 +9,19 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.accounts.service import count_public_call
 from quillpost.accounts.users.queries import revoke_and_report_leaked
-from quillpost.app.container import Container
 from quillpost.core import exact_json
 from quillpost.core.body_limits import MAX_REPORTED_ERRORS, BodyLimits
 from quillpost.core.errors import Invalid, Throttled
 from quillpost.web.api.responses import json_response
-from quillpost.web.dependencies import get_container
-from quillpost.web.public.partner_webhooks import limit_body
+from quillpost.web.dependencies import Services
+from quillpost.web.public.dependencies import limit_body, seconds_to_wait
+from quillpost.web.sessions import get_client_address
 
 router = APIRouter(include_in_schema=False)
 
-RATE_LIMIT_NAME = "leaked"
-MAX_PER_NETWORK = 60
+MAX_PER_NETWORK = 60  # reports in a minute
 MAX_TOTAL = 600
-"""Reports in a minute."""
 MAX_TOKENS = 1_000
 MAX_BODY_BYTES = 250_000
 
@@ -34,25 +31,18 @@ NOT_A_STRING = "Each of them is a string."
 TOO_MANY_MESSAGE = f"At most {MAX_TOKENS:,} tokens in one report, please."
 
 
-def require_allowance(request: Request, container: Annotated[Container, Depends(get_container)]) -> str:
-    """The address of whoever comes; too many reports from one network, or from all, wait."""
-    address = request.client.host if request.client else "unknown"
-    for allowance in (
-        count_public_call(container.db, RATE_LIMIT_NAME, address, limit=MAX_PER_NETWORK),
-        count_public_call(container.db, RATE_LIMIT_NAME, None, limit=MAX_TOTAL),
-    ):
-        if allowance.is_exceeded:
-            raise Throttled(retry_after=allowance.resets_in)
-    return address
+def require_allowance(request: Request, container: Services) -> None:
+    wait = seconds_to_wait(request, container, "leaked", max_per_network=MAX_PER_NETWORK, max_total=MAX_TOTAL)
+    if wait is not None:
+        raise Throttled(retry_after=wait)
 
 
-@router.post("/tokens/leaked")
+@router.post("/tokens/leaked", dependencies=[Depends(require_allowance)])
 def report_leaked(
-    container: Annotated[Container, Depends(get_container)],
-    address: Annotated[str, Depends(require_allowance)],
-    body: Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))],
+    request: Request, container: Services, body: Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 ) -> Response:
-    """Revoked before the answer leaves."""
+    """Tokens are revoked before the answer leaves."""
+    address = get_client_address(request)
     tokens = _parse_tokens(body, container.limits.bounds)
     with container.db.system_transaction() as tx:
         revoke_and_report_leaked(tx, container.encryptor, tokens, address=address, now=container.clock())

@@ -22,7 +22,7 @@ from quillpost.orders.automations.tasks import error_message
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.templates.service import list_image_templates, list_message_templates
 from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.automations.endpoints import (
     check_changed_plan,
     check_new_plan,
@@ -33,7 +33,6 @@ from quillpost.web.api.automations.endpoints import (
 )
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.automations.forms import (
     FORM_ERROR_KEY,
     TRIGGER_LABELS,
@@ -44,12 +43,13 @@ from quillpost.web.dashboard.automations.forms import (
     to_form_errors,
 )
 from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOICES
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.responses import render_confirmation, render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser, is_fragment
 
 PAGE_PATH: Final = "/automations"
@@ -136,7 +136,9 @@ def create_automation(request: Request, user: CurrentUser, form: PostedForm, con
         body = read_body(NewAutomation, read_automation_fields(form) | {"enabled": form.text("enabled") == "on"})
         checked_plan = check_new_plan(body, user.caller, container)
         with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint="It is on the list.", result_path=PAGE_PATH)
+            use_one_time_key(
+                tx, user, form.text(security.ONE_TIME_FIELD), hint="It is on the list.", result_path=PAGE_PATH
+            )
             automation = automation_service.create_automation(
                 tx, user.caller, checked_plan.plan, zone=service_zone(container), now=container.clock()
             )

@@ -18,13 +18,13 @@ from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_account
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.cookies import get_zone
 from quillpost.web.dashboard.billing.labels import KIND_LABELS, csv_lines, describe_move
-from quillpost.web.dashboard.forms import FormState, parse_day, render_form_page, start_of_day
+from quillpost.web.dashboard.forms import FormState, parse_day, start_of_day
 from quillpost.web.dashboard.labels import product_name
-from quillpost.web.dashboard.lists_common import CSV_CHUNK_LINES, csv_response
+from quillpost.web.dashboard.responses import CSV_CHUNK_LINES, csv_response, render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page
+from quillpost.web.security import get_zone
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)

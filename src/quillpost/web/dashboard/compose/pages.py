@@ -27,9 +27,8 @@ from quillpost.orders.templates.service import (
 )
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.samples import sample_version
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form
 from quillpost.web.dashboard.compose.forms import (
@@ -42,12 +41,14 @@ from quillpost.web.dashboard.compose.forms import (
 )
 from quillpost.web.dashboard.compose.previews import ComposePreview, preview_or_errors
 from quillpost.web.dashboard.compose.recipients import search_radius
-from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
+from quillpost.web.dashboard.forms import FormState, parse_zone
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 FIND_FIELD: Final = "find"
@@ -346,7 +347,7 @@ def _require_unsent(user: SignedInUser, form: Form, container: Container) -> Non
 
 
 def _claim_form(tx: Tx, user: SignedInUser, form: Form) -> None:
-    use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders")
+    use_one_time_key(tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders")
 
 
 def _create_order(

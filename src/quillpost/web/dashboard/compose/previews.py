@@ -40,8 +40,9 @@ from quillpost.web.dashboard.compose.forms import (
     to_form_errors,
     validate_send,
 )
-from quillpost.web.dashboard.forms import FormState, parse_zone, render_form_page
+from quillpost.web.dashboard.forms import FormState, parse_zone
 from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
 from quillpost.web.sessions import CurrentUser

@@ -32,7 +32,8 @@ from quillpost.web.dashboard.compose.people import (
     draw_radius_map,
     parse_people,
 )
-from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dashboard.forms import FormState
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form, PostedLargeForm
 from quillpost.web.rendering import to_plain_language

@@ -25,11 +25,9 @@ from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled
 from quillpost.orders.queries import store_send
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.errors import UnreadableBody, respond_to_error
 from quillpost.web.api.orders.responses import base_url
-from quillpost.web.cookies import UTC
-from quillpost.web.csrf import ONE_TIME_KEY
 from quillpost.web.dashboard.compose import forms as compose_forms
 from quillpost.web.dashboard.compose import pages as compose_pages
 from quillpost.web.dashboard.compose import recipients
@@ -37,12 +35,14 @@ from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_dr
 from quillpost.web.dashboard.compose.forms import ComposedSend, compose_send, draft_composed_order, to_form_errors
 from quillpost.web.dashboard.compose.pages import FormErrors, composer_context
 from quillpost.web.dashboard.compose.previews import REFUSED_FIELD, ComposePreview, preview_or_errors, render_preview
-from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.previews import draw_latest
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dashboard.settings.pages import render_settings_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, read_form_with_key
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import ONE_TIME_KEY, UTC
 from quillpost.web.sessions import ConfirmedOwner
 
 MAX_CALLS_PER_MINUTE: Final = 3_000
@@ -142,7 +142,7 @@ FRAME_PATH: Final = "/embed/compose/{token}"
 GUEST_FIELDS: Final = frozenset({
     "piece", "message", "style", "color", "color_own", "font_size", "realism", "image", "front_image_url",
     "background_url", "qrcode_url", "giftcard_brand", "giftcard_amount", "landing_page_url", "pdf_url",
-    "pdf_is", "audience", "people", "mailing_list_ids", "shown", "seen", REFUSED_FIELD, csrf.ONE_TIME_FIELD,
+    "pdf_is", "audience", "people", "mailing_list_ids", "shown", "seen", REFUSED_FIELD, security.ONE_TIME_FIELD,
     *(f"to_{name}" for name in recipients.PERSON_FIELDS),
 })  # fmt: skip
 """What of the form is a guest's to say. What is saved in the account is the account's own, and so are its
@@ -237,7 +237,7 @@ def store_frame_send(request: Request, visit: VisitWithForm, container: Services
 
 def _store_form(form: Form, composed_send: ComposedSend, name: str, guest: EmbedToken, container: Container) -> UUID:
     body = orjson.dumps(composed_send.payload)
-    key = form.text(csrf.ONE_TIME_FIELD)
+    key = form.text(security.ONE_TIME_FIELD)
     digest_input = b"|".join((str(guest.account_id).encode(), key.encode(), body))
     digest = hmac.digest(container.encryptor.derive_keys(KEY_PURPOSE)[0], digest_input, hashlib.sha256)
     stored_id = UUID(bytes=digest[:16], version=4) if ONE_TIME_KEY.fullmatch(key) else None

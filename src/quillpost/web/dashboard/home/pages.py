@@ -22,13 +22,19 @@ from quillpost.orders.stats import read_daily_activity
 from quillpost.web import rendering
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.errors import respond_to_error
-from quillpost.web.cookies import get_zone
-from quillpost.web.dashboard.home.queries import SenderAlert, has_return_address, list_alerts, list_first_steps
-from quillpost.web.dashboard.lists_common import OtherMode, find_in_other_mode
+from quillpost.web.dashboard.home.queries import (
+    OtherMode,
+    SenderAlert,
+    find_in_other_mode,
+    has_return_address,
+    list_alerts,
+    list_first_steps,
+)
 from quillpost.web.dashboard.orders.labels import count_by_status, item_count_label, product_label
 from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import render_page
+from quillpost.web.security import get_zone
 from quillpost.web.sessions import CurrentUser, OptionalUser, find_user_if_available, is_for_browser, is_fragment
 
 router = APIRouter(include_in_schema=False)

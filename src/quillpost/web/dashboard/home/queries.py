@@ -3,7 +3,8 @@
 Each visit to the first page asks, so each question is answered by an index, and by a few rows of it.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -17,7 +18,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import RECEIVER_KEY_DIGITS, Container
-from quillpost.core.database import Tenant, Tx
+from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import orders
 from quillpost.core.database.tables.counters import account_spending
 from quillpost.core.database.tables.giftcards import giftcards
@@ -337,3 +338,35 @@ def has_return_address(tx: Tx, user: SignedInUser) -> bool:
     if sub_account is not None and sub_account.return_address:
         return True
     return read_account_profile(tx, user.here.account_id).has_return_address
+
+
+TABLES_BY_AREA: Final[Mapping[str, tuple[str, sa.Table]]] = {
+    "orders": ("order", orders),
+    "webhooks": ("webhook", webhooks),
+    "automations": ("automation", automations),
+}
+DETAIL_PATH_PATTERN = re.compile(r"/(?P<area>[a-z]+)/(?P<number>[1-9][0-9]{0,17})(?:/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class OtherMode:
+    """What the page is about, and the mode in which it is shown."""
+
+    resource: str
+    number: int
+    mode: str
+
+
+def find_in_other_mode(db: Database, user: SignedInUser, path: str) -> OtherMode | None:
+    """What the page of this path is about, if the reader's account has it in the mode they are not in.
+
+    It is looked up with the reader's own rights, so another account's is not found.
+    """
+    match = DETAIL_PATH_PATTERN.match(path)
+    if match is None or match["area"] not in TABLES_BY_AREA:
+        return None
+    thing, table = TABLES_BY_AREA[match["area"]]
+    number = int(match["number"])
+    with db.transaction(user.tenant) as tx:
+        mode = tx.execute(sa.select(table.c.mode).where(table.c.id == number)).scalar()
+    return OtherMode(thing, number, mode) if mode is not None and mode != user.mode else None

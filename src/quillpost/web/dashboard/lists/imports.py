@@ -28,12 +28,10 @@ from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import MailingList, read_list
-from quillpost.web import csrf, rendering
+from quillpost.web import rendering, security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList
-from quillpost.web.cookies import get_zone
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import FormState, read_body, render_confirmation
+from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
     STREET_COLUMN_MISSING,
     field_label,
@@ -42,10 +40,12 @@ from quillpost.web.dashboard.lists.pages import (
     reason_label,
     render_list_page,
 )
+from quillpost.web.dashboard.responses import render_confirmation
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect
+from quillpost.web.security import get_zone, use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
@@ -235,7 +235,7 @@ def _start_import(user: SignedInUser, form: Form, inspection: InspectedImport, c
             use_one_time_key(
                 tx,
                 user,
-                form.text(csrf.ONE_TIME_FIELD),
+                form.text(security.ONE_TIME_FIELD),
                 hint="They are on their way to the list.",
                 result_path="/lists",
             )

@@ -25,16 +25,16 @@ from quillpost.recipients.queries import Recipient
 from quillpost.recipients.rules import TEXT_FIELDS
 from quillpost.recipients.search import RecipientSearchResult, search_list, searches_substrings
 from quillpost.recipients.suppression import SuppressionCheck
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
 from quillpost.web.api.recipients.schemas import PersonFields
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 SOURCE_LABELS: Final[Mapping[str, str]] = {
@@ -179,7 +179,7 @@ def create_list(request: Request, user: CurrentUser, form: PostedForm, container
     try:
         with container.db.transaction(build_tenant(user.caller)) as tx:
             use_one_time_key(
-                tx, user, form.text(csrf.ONE_TIME_FIELD), hint="Your list is there.", result_path=LISTS_PATH
+                tx, user, form.text(security.ONE_TIME_FIELD), hint="Your list is there.", result_path=LISTS_PATH
             )
             body = read_body(NewMailingList, read_list_fields(form))
             mailing_list = list_service.create_list(

@@ -15,17 +15,17 @@ from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECORDS
 from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.recipients.lists import queries as list_queries
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.bodies import parse_digits, strip_or_none
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
-from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_query_list, list_path, list_sub_account_titles, render_list_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
@@ -86,7 +86,7 @@ def buy_leads(request: Request, user: CurrentUser, form: PostedForm, container: 
             return _render_page(request, user, container, FormState(form.fields), leads, is_price_changed=True)
         with container.db.transaction(build_tenant(user.caller)) as tx:
             use_one_time_key(
-                tx, user, form.text(csrf.ONE_TIME_FIELD), hint="The addresses are yours.", result_path="/lists"
+                tx, user, form.text(security.ONE_TIME_FIELD), hint="The addresses are yours.", result_path="/lists"
             )
             mailing_list, _ = lead_service.buy_onto_list(
                 tx,

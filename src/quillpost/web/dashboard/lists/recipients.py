@@ -17,16 +17,17 @@ from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import MailingList, read_list
 from quillpost.recipients.queries import Recipient, read_recipient
 from quillpost.recipients.rules import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, person_to_fields
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_list, list_path, read_texts, render_list_page
+from quillpost.web.dashboard.responses import render_confirmation
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
@@ -53,7 +54,7 @@ def create_recipient(
         body = read_body(NewRecipient, read_texts(form, FORM_FIELDS) | {"mailing_list_id": mailing_list.id})
         with container.db.transaction(build_tenant(user.caller)) as tx:
             use_one_time_key(
-                tx, user, form.text(csrf.ONE_TIME_FIELD), hint="They are on the list.", result_path=list_url
+                tx, user, form.text(security.ONE_TIME_FIELD), hint="They are on the list.", result_path=list_url
             )
             recipient_service.add_recipient(tx, mailing_list.id, body.person_fields(), clock=container.clock)
     except (Invalid, Refused) as error:

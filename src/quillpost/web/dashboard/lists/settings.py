@@ -16,7 +16,7 @@ from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import MailingList
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import ChangedMailingList, Merge
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
     LISTS_PATH,
     SUPPRESS_BY_LABELS,
@@ -26,6 +26,7 @@ from quillpost.web.dashboard.lists.pages import (
     read_list_fields,
     render_list_page,
 )
+from quillpost.web.dashboard.responses import render_confirmation
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect

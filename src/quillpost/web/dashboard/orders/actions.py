@@ -14,11 +14,9 @@ from quillpost.orders import changes as order_changes
 from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.models import Order
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
 from quillpost.web.api.orders.endpoints import ChangedOrder, Replay, apply_order_changes, draft_replay
-from quillpost.web.cookies import get_zone
-from quillpost.web.csrf import use_one_time_key
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
 from quillpost.web.dashboard.forms import (
     EMPTY_FORM,
@@ -27,14 +25,14 @@ from quillpost.web.dashboard.forms import (
     parse_moment,
     parse_zone,
     read_body,
-    render_confirmation,
-    render_form_page,
     send_time_context,
 )
 from quillpost.web.dashboard.orders.labels import product_label
+from quillpost.web.dashboard.responses import render_confirmation, render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
+from quillpost.web.security import get_zone, use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
@@ -197,7 +195,7 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
         files = order_service.store_files(container.orders, user.caller, draft)
         with UnitOfWork(lambda: container.db.transaction(build_tenant(user.caller))) as unit_of_work:
             use_one_time_key(
-                unit_of_work.tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
+                unit_of_work.tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SENT, result_path="/orders"
             )
             new_order, _ = order_service.create_order(container.orders, unit_of_work.tx, user.caller, draft, files)
     except (Invalid, Refused, Unpaid) as error:

@@ -30,16 +30,16 @@ from quillpost.web import rendering
 from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.dependencies import AuditWriter, UnitOfWork, parse_path_id
 from quillpost.web.api.orders.items import MAX_REASON_LENGTH, prepare_reissue, void_card
-from quillpost.web.cookies import get_zone
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, render_form_page
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.actions import GENERAL_ERROR_FIELD
 from quillpost.web.dashboard.orders.labels import product_label, recipient_label
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import get_zone
 from quillpost.web.sessions import CurrentUser, is_fragment
 
 STATUS_FACTS_SQL = sa.text(

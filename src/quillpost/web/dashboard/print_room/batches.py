@@ -27,15 +27,22 @@ from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.fulfillment.print_room.service import read_files_for_download
 from quillpost.orders.rules import ItemStatus
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.cookies import get_zone
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_day, parse_zone, start_of_day, zone_context
+from quillpost.web.dashboard.forms import (
+    EMPTY_FORM,
+    FormState,
+    parse_day,
+    parse_page,
+    parse_zone,
+    start_of_day,
+    zone_context,
+)
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
-from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page, write_audit_entry
 from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_template
+from quillpost.web.security import get_zone
 from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)

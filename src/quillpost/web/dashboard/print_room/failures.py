@@ -16,7 +16,7 @@ from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import MAX_BACKLOG, list_failing_webhooks
 from quillpost.notifications.webhooks.queries import read_webhook
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.forms import parse_page
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm

@@ -15,10 +15,10 @@ from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.schemas import Refusal, Release
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, ReasonField, read_body, render_confirmation
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import TYPE_NAMES
-from quillpost.web.dashboard.lists_common import parse_page
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
+from quillpost.web.dashboard.responses import ReasonField, render_confirmation
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, pluralize, redirect

@@ -23,13 +23,14 @@ from quillpost.fulfillment.print_room.counts import MAX_PAUSED, OpenBatchCount, 
 from quillpost.fulfillment.tracking.queries import CarrierActivity, read_carrier_activity
 from quillpost.notifications.webhooks.deliveries import count_failing_webhooks
 from quillpost.web.api.print_room.schemas import Rush
-from quillpost.web.cookies import get_zone
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_form_page
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS, parse_numbers
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import pluralize, redirect
+from quillpost.web.security import get_zone
 from quillpost.web.sessions import CurrentOperator, is_fragment
 
 PRINT_ROOM_PATH = "/print-room"

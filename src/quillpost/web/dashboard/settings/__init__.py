@@ -1,5 +1,5 @@
-"""What people decide about themselves and their account: people, tokens, clients, apps."""
+"""Settings of a user and of an account: profile, users, tokens, apps."""
 
-from quillpost.web.dashboard.settings import apps, clients, pages, profile, second_factor, tokens, users
+from quillpost.web.dashboard.settings import apps, pages, profile, users
 
-ROUTERS = (profile.router, second_factor.router, pages.router, users.router, tokens.router, clients.router, apps.router)
+ROUTERS = (profile.router, pages.router, users.router, apps.router)

@@ -12,14 +12,15 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import FormState, render_confirmation
+from quillpost.web.dashboard.forms import FormState
+from quillpost.web.dashboard.responses import render_confirmation
 from quillpost.web.dashboard.settings.pages import render_settings_page, sub_account_titles
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import ConfirmedOwner, CurrentOwner
 
 router = APIRouter(include_in_schema=False)
@@ -164,7 +165,7 @@ def _find_member(user: SignedInUser, container: Container, membership_id: str) -
 
 
 def _claim_form(tx: Tx, user: SignedInUser, form: Form) -> None:
-    use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_INVITED, result_path=PAGE_PATH)
+    use_one_time_key(tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_INVITED, result_path=PAGE_PATH)
 
 
 def _create_invitation(

@@ -13,12 +13,13 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid
 from quillpost.core.tokens import is_of_kind
-from quillpost.web.cookies import SESSION, delete_cookie
-from quillpost.web.dashboard.forms import FormState, render_form_page
+from quillpost.web.dashboard.forms import FormState
+from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dashboard.sign_in.pages import EMAIL_MISSING, complete_sign_in, read_new_password
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page, sign_in_path
+from quillpost.web.security import SESSION, delete_cookie
 from quillpost.web.sessions import OptionalUser, get_client_address, get_visitor
 
 router = APIRouter(include_in_schema=False)

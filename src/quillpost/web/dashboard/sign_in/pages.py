@@ -16,10 +16,10 @@ from quillpost.accounts.users.sign_in import SignInResult
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.web.api.responses import json_response
-from quillpost.web.cookies import KNOWN_BROWSER, SESSION, VISITOR, delete_cookie, read_cookie, set_cookie
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import AccountSwitched, Form, FormOfAnyAccount, PostedForm
 from quillpost.web.rendering import path_with_next, redirect, render_page, safe_next, sign_in_path
+from quillpost.web.security import KNOWN_BROWSER, SESSION, VISITOR, delete_cookie, read_cookie, set_cookie
 from quillpost.web.sessions import CurrentUser, OptionalUser, get_visitor
 
 

@@ -34,12 +34,11 @@ from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.geometry import INCH
 from quillpost.rendering.models import Addressee, Copy, Design, parse_color
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
+from quillpost.web.dashboard.responses import render_confirmation, render_form_page
 from quillpost.web.dashboard.sub_accounts.forms import (
     FORM_FIELDS,
     read_branding,
@@ -51,6 +50,7 @@ from quillpost.web.dashboard.sub_accounts.forms import (
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentOwner, CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
@@ -204,7 +204,7 @@ def create_sub_account_from_form(
         if errors := body.find_errors(container.check_url):
             raise Invalid(errors)
         with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_CREATED, result_path=PAGE_PATH)
+            use_one_time_key(tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_CREATED, result_path=PAGE_PATH)
             sub_account = create_sub_account(tx, user.caller, body.columns(), now=now)
             details = {"title": sub_account.title, "id": sub_account.id}
             audit_service.record_audit_entry(

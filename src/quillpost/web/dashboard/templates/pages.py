@@ -19,7 +19,7 @@ from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
 from quillpost.rendering.samples import sample_version
 from quillpost.rendering.text.variables import VARIABLE_NAMES
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
 from quillpost.web.api.templates.images import (
     ImageTemplateChanges,
@@ -29,10 +29,9 @@ from quillpost.web.api.templates.images import (
 )
 from quillpost.web.api.templates.messages import save_changed_message_template, save_new_message_template
 from quillpost.web.api.templates.schemas import MessageTemplateChanges, NewMessageTemplate
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import FormState, read_body, render_confirmation, render_form_page
+from quillpost.web.dashboard.forms import FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.responses import render_confirmation, render_form_page
 from quillpost.web.dashboard.templates.forms import (
     IMAGE_TYPES,
     MESSAGE_TYPES,
@@ -45,6 +44,7 @@ from quillpost.web.dashboard.templates.forms import (
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
@@ -219,7 +219,9 @@ def create_message(request: Request, user: CurrentUser, form: PostedLargeForm, c
     try:
         body = read_body(NewMessageTemplate, read_template_fields(form))
         with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_SAVED, result_path=MESSAGES_PATH)
+            use_one_time_key(
+                tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_SAVED, result_path=MESSAGES_PATH
+            )
             save_new_message_template(tx, user.caller, body, container)
     except (Invalid, Refused) as error:
         return render_message_form(request, user, container, rejected_form(form, error))
@@ -320,7 +322,11 @@ def create_image(request: Request, user: CurrentUser, form: PostedForm, containe
             save_new_image_template(body, user.caller, container, unit_of_work)
             # After the picture was fetched: nobody waits for another's server with a transaction open.
             use_one_time_key(
-                unit_of_work.tx, user, form.text(csrf.ONE_TIME_FIELD), hint=IMAGE_ALREADY_SAVED, result_path=IMAGES_PATH
+                unit_of_work.tx,
+                user,
+                form.text(security.ONE_TIME_FIELD),
+                hint=IMAGE_ALREADY_SAVED,
+                result_path=IMAGES_PATH,
             )
     except (Invalid, Refused) as error:
         return _render_image_form(

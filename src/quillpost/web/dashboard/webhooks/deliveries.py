@@ -17,18 +17,25 @@ from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import RecentDeliveryCount, count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.deliveries import EventReplay
 from quillpost.web.api.webhooks.endpoints import Trial
-from quillpost.web.csrf import DuplicateSubmission, use_one_time_key
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_moment, parse_zone, read_body, zone_context
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.forms import (
+    EMPTY_FORM,
+    FormState,
+    parse_moment,
+    parse_page,
+    parse_zone,
+    read_body,
+    zone_context,
+)
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dashboard.webhooks.pages import PAGE_PATH, render_webhook_page, webhook_path
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
+from quillpost.web.security import DuplicateSubmission, use_one_time_key
 from quillpost.web.sessions import CurrentUser, is_fragment
 
 router = APIRouter(include_in_schema=False)
@@ -189,7 +196,7 @@ def replay_events(
         with container.db.transaction(build_tenant(user.caller)) as tx:
             webhook_queries.read_webhook(tx, number)
             use_one_time_key(
-                tx, user, form.text(csrf.ONE_TIME_FIELD), hint=ALREADY_REPLAYED, result_path=webhook_path(number)
+                tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_REPLAYED, result_path=webhook_path(number)
             )
             replay_result = fan_out.start_replay(tx, number, since=since, until=until)
     except DuplicateSubmission:

@@ -19,7 +19,7 @@ from quillpost.notifications.webhooks.deliveries import count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
-from quillpost.web import csrf
+from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.endpoints import (
     ChangedWebhook,
@@ -28,13 +28,13 @@ from quillpost.web.api.webhooks.endpoints import (
     create_subscription,
     update_subscription,
 )
-from quillpost.web.csrf import use_one_time_key
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body, render_confirmation, render_form_page
-from quillpost.web.dashboard.lists_common import parse_page
+from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
+from quillpost.web.dashboard.responses import render_confirmation, render_form_page
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
+from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser
 
 PAGE_PATH: Final = "/webhooks"
@@ -124,7 +124,9 @@ def create_webhook(request: Request, user: CurrentUser, form: PostedForm, contai
     try:
         body = read_body(NewWebhook, _read_fields(form))
         with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(tx, user, form.text(csrf.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH)
+            use_one_time_key(
+                tx, user, form.text(security.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH
+            )
             webhook, secret = create_subscription(tx, user.caller, body, container)
             write_audit_entry(tx, "webhook.created", webhook, user, container)
     except (Invalid, Refused) as error:
@@ -268,7 +270,7 @@ def rotate_secret(
     with container.db.transaction(build_tenant(user.caller)) as tx:
         webhook_queries.read_webhook(tx, number)
         use_one_time_key(
-            tx, user, form.text(csrf.ONE_TIME_FIELD), hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(number)
+            tx, user, form.text(security.ONE_TIME_FIELD), hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(number)
         )
         webhook, secret, until = webhook_service.rotate_secret(tx, container.encryptor, number, now=container.clock())
         write_audit_entry(tx, "webhook.secret", webhook, user, container)

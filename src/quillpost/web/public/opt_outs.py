@@ -1,23 +1,90 @@
-"""Where readers of notices say that it is enough, or that they have changed their mind.
-
-Looking changes nothing, as mail scanners follow every link; a button does, and so does the one click of a
-mail program (RFC 8058), which posts to the same address.
-"""
+"""Opting out: of emails (unsubscribe) and of mail (do not mail)."""
 
 from typing import Annotated
 from urllib.parse import parse_qs
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
+from quillpost.privacy import do_not_mail
 from quillpost.web import rendering
+from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services
-from quillpost.web.public.partner_webhooks import limit_body
+from quillpost.web.public.dependencies import limit_body, seconds_to_wait
 
 router = APIRouter(include_in_schema=False)
+
+MAX_PER_NETWORK = 10  # requests in a minute
+MAX_TOTAL = 600
+
+INVALID_CODE = "A code has eight letters and digits, as they are printed on the mail."
+DONE_MESSAGE = "If this code is on mail that was sent with this service, its sender mails nothing there any more."
+TOO_MANY_MESSAGE = "Too many requests came at once. Try again in a minute."
+CONFIRM_MESSAGE = "POST to this address asks for no more mail to the address of the piece with this code."
+USAGE_MESSAGE = "POST to /stop/{code} with the code that is printed on the mail."
+
+
+@router.get("/stop")
+def show_stop_form(request: Request, code: Annotated[str | None, Query(max_length=100)] = None) -> Response:
+    """Asks for the code; with one, leads on to its page."""
+    if code is None or not code.strip():
+        return _respond(request, "ask", USAGE_MESSAGE)
+    if (parsed_code := do_not_mail.parse_code(code)) is None:
+        return _invalid_code_response(request, code)
+    return Response(status_code=303, headers={"Location": f"/stop/{parsed_code}", **PRIVATE_HEADERS})
+
+
+@router.get("/stop/{code}")
+def show_stop_choice(request: Request, code: str) -> Response:
+    """Asks whether it is meant."""
+    if (parsed_code := do_not_mail.parse_code(code)) is None:
+        return _invalid_code_response(request, code)
+    if do_not_mail.is_specimen(parsed_code):
+        return _respond(request, "specimen", "This is the code of a preview. Each printed piece has its own.")
+    return _respond(request, "choice", CONFIRM_MESSAGE, code=parsed_code)
+
+
+@router.post("/stop/{code}")
+def stop_mail(request: Request, code: str, container: Services) -> Response:
+    """The request is stored before it is answered; asked twice, it is one."""
+    if (parsed_code := do_not_mail.parse_code(code)) is None or do_not_mail.is_specimen(parsed_code):
+        return _invalid_code_response(request, code)
+    wait = seconds_to_wait(request, container, "stop", max_per_network=MAX_PER_NETWORK, max_total=MAX_TOTAL)
+    if wait is not None:
+        return _respond(request, "throttled", TOO_MANY_MESSAGE, code=parsed_code, status=429, retry_after=wait)
+    with container.db.system_transaction() as tx:
+        do_not_mail.record_request(tx, parsed_code, now=container.clock())
+    return _respond(request, "done", DONE_MESSAGE)
+
+
+PRIVATE_HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex"}
+
+
+def _invalid_code_response(request: Request, code: str) -> Response:
+    if not _is_for_people(request):
+        raise Invalid({"code": [INVALID_CODE]})
+    return _respond(request, "wrong", INVALID_CODE, code=code[:20], status=422)
+
+
+def _respond(
+    request: Request, step: str, message: str, *, code: str = "", status: int = 200, retry_after: int | None = None
+) -> Response:
+    """A page for a person, and the one shape of answers for a program."""
+    headers = PRIVATE_HEADERS | ({} if retry_after is None else {"Retry-After": str(retry_after)})
+    if not _is_for_people(request):
+        return json_response({"message": message}, status=status, headers=headers)
+    text = rendering.render_template("public/do_not_mail.html", step=step, code=code, release=request.app.state.release)
+    response = rendering.html_response(text, status=status)
+    response.headers.update(headers)
+    return response
+
+
+def _is_for_people(request: Request) -> bool:
+    return "text/html" in request.headers.get("accept", "")
+
 
 MAX_BODY_BYTES = 2_000
 MAX_FIELDS = 10

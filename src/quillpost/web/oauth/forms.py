@@ -19,7 +19,7 @@ PLAIN_SCOPE = re.compile(r"[A-Za-z0-9:._/-]{1,40}")
 MAX_NAMED_SCOPES = 3
 
 
-def describe_scopes(scopes: Collection[str]) -> str:
+def quote_scopes(scopes: Collection[str]) -> str:
     """The scopes, as far as they are short plain words (RFC 6749 allows no other letters than ASCII's) and no
     secrets of ours."""
     plain = sorted(scope for scope in scopes if PLAIN_SCOPE.fullmatch(scope) and hide_secrets(scope) == scope)
