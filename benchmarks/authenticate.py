@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from benchmarks.harness import Contest
 from quillpost.accounts import service
 from quillpost.app import bootstrap
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core import tokens
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings

@@ -24,13 +24,13 @@ from benchmarks.harness import client_sending, machine, save
 from quillpost.accounts import service
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database import Tenant
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.tables.base import orders
-from quillpost.core.logging import configure_logging
 from quillpost.core.paging import PageRequest
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import configure_logging
 from quillpost.orders.models import Order
 from quillpost.orders.queries import OrderQuery, list_orders
 from quillpost.web.application import create_app

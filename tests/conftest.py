@@ -26,11 +26,11 @@ from makers import Account, Build, Clock, make_account
 from quillpost.accounts.users import passwords
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.key_files import KeyFile
-from quillpost.core.logging import configure_logging
+from quillpost.core.encryption import KeyFile
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import configure_logging
 from quillpost.rendering.handwriting.collection import Hands
 from quillpost.web import application
 from quillpost.web.api import openapi

@@ -27,14 +27,14 @@ from typer.testing import CliRunner
 
 from quillpost.app.bootstrap import build_container
 from quillpost.app.container import Container
+from quillpost.app.runtime import upgrade_database
 from quillpost.app.tasks import build_tasks
 from quillpost.cli import app as command_line
-from quillpost.cli.commands import build_full_app
-from quillpost.cli.runtime import upgrade_database
+from quillpost.cli import build_full_app
 from quillpost.client.signatures import sign
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.metrics import REGISTRY
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import REGISTRY
 from quillpost.notifications.webhooks.payloads import build_sample_event
 from quillpost.notifications.webhooks.rules import EVENT_TYPES, build_body, build_query
 from quillpost.web.application import create_app

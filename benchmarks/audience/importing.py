@@ -30,7 +30,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant, create_account
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 from quillpost.recipients.addresses.parser import split_address_line

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import psycopg
 
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database import Database, Tx, driver_connection
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.recipients.leads.queries import TagFilters, find_nearest, read_cells, read_density

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from quillpost.cli.protocol import QuillpostProtocol
+from quillpost.cli.server import QuillpostProtocol
 
 DESTINATION = "https://shop.example.com/hi?n=Jane&no=4711"
 

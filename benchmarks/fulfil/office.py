@@ -21,10 +21,10 @@ import psycopg
 from benchmarks.fulfil.memory import Watch
 from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import configure_logging
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 
 # Prepared hands are kept where the tests keep theirs.

@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.overload.flood import send_of
 from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 

@@ -12,7 +12,7 @@ from benchmarks.pages.ground import Ground, fill, sign_in
 from benchmarks.paging import Meter, new_database
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.core.logging import configure_logging
+from quillpost.core.telemetry import configure_logging
 from quillpost.web.application import create_app
 from quillpost.web.security import SESSION
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from quillpost.accounts import service
 from quillpost.accounts.users.sessions import create_session
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import memberships, people
+from quillpost.core.database.tables.accounts import memberships, people
 
 ITEMS, PEOPLE, SMALL_ORDERS, EACH = 1_000_000, 1_000_000, 100_000, 5
 LARGE = ITEMS - SMALL_ORDERS * EACH

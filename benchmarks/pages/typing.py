@@ -29,9 +29,9 @@ from quillpost.accounts import service
 from quillpost.accounts.models import Caller
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.core.logging import configure_logging
+from quillpost.cli.server import QuillpostProtocol
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import configure_logging
 from quillpost.orders.service import build_preview_copy
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 from quillpost.web.api.send.endpoints import SENDABLE_PRODUCTS

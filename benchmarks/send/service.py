@@ -13,10 +13,10 @@ from benchmarks.harness import client_sending
 from quillpost.accounts import service as account_service
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.logging import configure_logging
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import configure_logging
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
 from quillpost.web.application import create_app
 

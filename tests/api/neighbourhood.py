@@ -3,7 +3,7 @@
 from typing import Any
 
 from quillpost.app.container import Container
-from quillpost.core.database.tables.leads import lead_purchases, lead_sources, leads
+from quillpost.core.database.tables.recipients import lead_purchases, lead_sources, leads
 from quillpost.recipients.leads.files import LeadRow
 from quillpost.recipients.leads.imports import replace_source_rows
 

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from makers import Account, Clock, carry_on, people
 from quillpost.app.container import Container
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 
 HOME = {
     "return_name": "Dana", "return_address": "1 Elm St", "return_city": "Austin", "return_state": "TX",

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quillpost.cli.protocol import QuillpostProtocol
+from quillpost.cli.server import QuillpostProtocol
 
 
 @dataclass(frozen=True, slots=True)

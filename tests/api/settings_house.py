@@ -10,8 +10,8 @@ from direct import TestClient
 from makers import CHANGES_WITH_EVERY_CALL, make_account, make_sub_account
 from quillpost.accounts.users.sessions import create_session
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import people
 from quillpost.core.database.tables.base import metadata
-from quillpost.core.database.tables.users import people
 from quillpost.web.security import SESSION
 
 OWNER, MEMBER, LIMITED, STRANGER = (

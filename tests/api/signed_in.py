@@ -15,7 +15,7 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Role
 from quillpost.accounts.users import second_factor
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import memberships, people
+from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.web.security import create_one_time_key
 
 PASSWORD = "plum orchard weather vane"

@@ -17,7 +17,7 @@ from traces import FORM, JSON, logged, traces
 from makers import Account, Build, Clock, carry_on, person
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import idempotency_keys
-from quillpost.core.metrics import REGISTRY
+from quillpost.core.telemetry import REGISTRY
 from quillpost.core.tokens import mint_secret
 from quillpost.web.api import arrival
 from quillpost.web.api.responses import to_header_text

@@ -22,8 +22,8 @@ from quillpost.accounts.audit.service import ACTION_LABELS, AuditEntry, list_aud
 from quillpost.accounts.billing import credit
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import audit_log
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import audit_log
 
 SOURCE, TESTS = Path(quillpost.__file__).parent, Path(__file__).parents[1]
 HOOK = {"url": "https://hooks.example.com/k3y", "type": "*"}

@@ -15,7 +15,7 @@ from direct import TestClient
 from makers import Account, Build, make_account, people, person
 from quillpost.app.container import Container
 from quillpost.core import exact_json
-from quillpost.core.body_limits import MAX_REPORTED_ERRORS
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.web import api
 from quillpost.web.api import bodies
 from quillpost.web.api.bodies import Body

@@ -11,7 +11,7 @@ from makers import Account, Clock, carry_on, do_due_jobs, make_operator, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, orders
-from quillpost.core.database.tables.print_room import batches, order_verdicts
+from quillpost.core.database.tables.fulfillment import batches, order_verdicts
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.recipients.rules import SUPPRESSED
 

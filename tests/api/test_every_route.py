@@ -23,8 +23,8 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME, create_session
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, sessions
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, sessions
 from quillpost.core.tokens import mint_secret
 from quillpost.web.api.dependencies import NOT_FOR_APPS
 from quillpost.web.application import create_app

@@ -7,7 +7,7 @@ import pytest
 from direct import TestClient
 from makers import Account, Clock, carry_on, make_account, make_operator, make_sub_account, make_teammate, people
 from quillpost.app.container import Container
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.orders.giftcards.rules import BRAND_GROUPS
 
 NEW: dict[str, Any] = {"title": "River Café", "group": "food", "available_amounts": [500, 1_500], "color": "#AA3311"}

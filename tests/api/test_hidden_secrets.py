@@ -18,8 +18,14 @@ from traces import logged
 
 from direct import TestClient
 from makers import Account, make_account, postcard
-from quillpost.core.logging import RedactingFormatter, configure_logging
-from quillpost.core.metrics import REGISTRY, REQUEST_SECONDS, REQUESTS, WEBHOOK_ATTEMPTS
+from quillpost.core.telemetry import (
+    REGISTRY,
+    REQUEST_SECONDS,
+    REQUESTS,
+    WEBHOOK_ATTEMPTS,
+    RedactingFormatter,
+    configure_logging,
+)
 from quillpost.core.tokens import SecretKind, hide_secrets, mint_secret
 from quillpost.web.middleware.requests import remove_url_secrets
 

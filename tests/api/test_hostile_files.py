@@ -23,8 +23,8 @@ from traces import traces
 from direct import TestClient
 from makers import Account, Build, postcard
 from quillpost.app.container import Container
-from quillpost.core.clients import ClientDisconnected
 from quillpost.core.errors import Refused
+from quillpost.core.requests import ClientDisconnected
 from quillpost.fulfillment.batches.proofs import draw_item
 from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.queries import read_order

@@ -19,9 +19,9 @@ from quillpost.accounts import service as account_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import mint_token
 from quillpost.app.container import Container
+from quillpost.core.database.engine import lock_number
 from quillpost.core.database.tables.base import idempotency_keys, tokens
 from quillpost.core.errors import Conflict, Unavailable
-from quillpost.core.locks import lock_number
 from quillpost.web.api import idempotency
 from quillpost.web.api.idempotency import create_claim
 from quillpost.web.application import create_app

@@ -10,8 +10,8 @@ from shared_lists import shared_lists
 
 from makers import make_account, make_sub_account, people, person
 from quillpost.app.container import Container
-from quillpost.core.database.bulk import MAX_PLAIN_INSERTS
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.engine import MAX_PLAIN_INSERTS
 
 PATHS = ("/recipients-utils/create-multiple", "/recipients_multi")
 

@@ -13,9 +13,9 @@ from starlette.responses import StreamingResponse
 from direct import TestClient
 from makers import Account, make_account
 from quillpost.app.container import Container
-from quillpost.cli.protocol import UNREADABLE_MESSAGE
+from quillpost.cli.server import UNREADABLE_MESSAGE
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.core.metrics import REGISTRY
+from quillpost.core.telemetry import REGISTRY
 from quillpost.fulfillment.qr_scans.service import InvalidCode
 from quillpost.web.application import create_app
 from quillpost.web.middleware.methods import MethodMiddleware

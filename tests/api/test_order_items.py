@@ -11,7 +11,7 @@ from makers import Account, Clock, carry_on, make_sub_account, make_teammate, pe
 from quillpost.app.container import Container
 from quillpost.core.clock import format_iso
 from quillpost.core.database.tables.base import facts
-from quillpost.core.database.tables.print_room import prints
+from quillpost.core.database.tables.fulfillment import prints
 from quillpost.fulfillment.ports import PrintProgress
 from quillpost.fulfillment.print_room.service import record_printer_progress
 from quillpost.fulfillment.tracking.rules import Scan

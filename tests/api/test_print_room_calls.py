@@ -25,7 +25,7 @@ from makers import (
 )
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.database.tables.print_room import batches, order_verdicts, prints
+from quillpost.core.database.tables.fulfillment import batches, order_verdicts, prints
 from quillpost.web.application import create_app
 
 

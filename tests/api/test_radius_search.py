@@ -12,7 +12,7 @@ from makers import Account, Build, Clock, carry_on, count_rows, do_due_jobs, mak
 from quillpost.accounts.billing import credit
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, ledger_moves, recipients
-from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.core.database.tables.recipients import lead_purchases
 from quillpost.orders import service as order_service
 from quillpost.recipients.leads.rules import RECORD_TYPES
 from quillpost.web.application import create_app

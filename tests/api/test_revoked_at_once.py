@@ -17,7 +17,7 @@ from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import members, password_resets, sessions
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.users import memberships, oauth_grants, people
+from quillpost.core.database.tables.accounts import memberships, oauth_grants, people
 from quillpost.web.application import create_app
 
 Token = str

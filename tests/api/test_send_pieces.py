@@ -11,7 +11,7 @@ from PIL import Image
 
 from makers import Account, Build, Clock, carry_on, person, warnings_of
 from quillpost.app.container import Container
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 
 PATHS = [
     ("postcard", "postcard", "4x6", "Postcard-4x6", 109),

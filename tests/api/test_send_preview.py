@@ -12,7 +12,7 @@ from traces import traces
 from direct import TestClient
 from makers import Account, Clock, person, rows_of_all
 from quillpost.app.container import Container
-from quillpost.core.clients import ClientConnection, client_context
+from quillpost.core.requests import ClientConnection, client_context
 from quillpost.core.stored_files import delete_expired_files
 from quillpost.orders.templates.images import MAX_HEAVY_WORK, MAX_HEAVY_WORK_PER_ACCOUNT, limit_heavy_work
 from quillpost.rendering.handwriting.catalog import STYLES

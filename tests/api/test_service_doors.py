@@ -11,7 +11,7 @@ from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
 from quillpost.core.database.engine import DatabaseMonitor
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.key_files import KeyFile
+from quillpost.core.encryption import KeyFile
 from quillpost.core.settings import Settings
 from quillpost.web.application import create_app
 

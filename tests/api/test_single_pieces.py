@@ -12,7 +12,7 @@ from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_operator
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.print_room import prints
+from quillpost.core.database.tables.fulfillment import prints
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from quillpost.accounts.service import mint_token
 from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.errors import Overloaded
-from quillpost.core.metrics import REGISTRY
+from quillpost.core.telemetry import REGISTRY
 from quillpost.web.application import create_app
 from quillpost.web.middleware.admission import Admission, RequestAdmission
 

@@ -16,7 +16,7 @@ from workbooks import workbook
 
 from makers import Account
 from quillpost.app.container import Container
-from quillpost.core.clients import ClientConnection, FairQueue, client_context
+from quillpost.core.requests import ClientConnection, FairQueue, client_context
 from quillpost.recipients.imports import workbooks
 from quillpost.web.api.uploads import MAX_UPLOADS, MAX_UPLOADS_PER_ACCOUNT
 from quillpost.web.middleware.admission import MAX_CONCURRENT_REQUESTS, Admission

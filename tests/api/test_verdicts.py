@@ -28,7 +28,7 @@ from makers import (
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.base import facts, ledger_moves, orders
-from quillpost.core.database.tables.print_room import order_verdicts
+from quillpost.core.database.tables.fulfillment import order_verdicts
 from quillpost.core.errors import Conflict, Refused
 from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import changes

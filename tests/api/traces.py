@@ -11,7 +11,7 @@ from httpx2 import Response
 
 from makers import Account, postcard, rows_of_all
 from quillpost.app.container import Container
-from quillpost.core.logging import configure_logging
+from quillpost.core.telemetry import configure_logging
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"

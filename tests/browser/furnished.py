@@ -23,11 +23,11 @@ from quillpost.accounts.users.sessions import create_session
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
+from quillpost.core.database.tables.accounts import invitations as invitation_table
+from quillpost.core.database.tables.accounts import memberships, oauth_grants, sessions
 from quillpost.core.database.tables.base import items, prices
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.database.tables.notifications import deliveries
-from quillpost.core.database.tables.print_room import batches
-from quillpost.core.database.tables.users import invitations as invitation_table
-from quillpost.core.database.tables.users import memberships, oauth_grants, sessions
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.tickets import TICKET_JSON
 from quillpost.web.application import create_app

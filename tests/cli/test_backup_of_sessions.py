@@ -13,8 +13,8 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import password_resets as resets
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import password_resets, people, sessions
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import password_resets, people, sessions
 from quillpost.core.settings import Settings
 from quillpost.web.application import create_app
 

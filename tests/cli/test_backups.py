@@ -19,7 +19,7 @@ from direct import TestClient
 from makers import Account, Clock, carry_on, rows_of_all
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
-from quillpost.cli.runtime import read_schema
+from quillpost.app.runtime import read_schema
 from quillpost.core.database import archive, dump
 from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.database.embedded.server import EmbeddedPostgres

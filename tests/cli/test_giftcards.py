@@ -18,7 +18,7 @@ from quillpost.app.container import Container
 from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import check_giftcards
 from quillpost.core.database import dump
-from quillpost.core.database.tables.giftcards import giftcard_brands, giftcard_stock, giftcards
+from quillpost.core.database.tables.orders import giftcard_brands, giftcard_stock, giftcards
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings

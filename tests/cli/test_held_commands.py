@@ -18,7 +18,7 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.print_room import order_verdicts
+from quillpost.core.database.tables.fulfillment import order_verdicts
 from quillpost.orders.models import Order
 
 Command = Callable[..., Outcome]

@@ -10,7 +10,7 @@ from placing import open_account
 
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import audit_log
+from quillpost.core.database.tables.accounts import audit_log
 
 ROWS = "Wer,Wo,Zip\nJane,12 Main St,78701\nJohn,14 Main St,78701\nJim,12 main st.,78701\nJoe,=1,1\n"
 

@@ -26,8 +26,7 @@ from quillpost.cli.doctor.operations import check_key
 from quillpost.cli.keys import KeyUsage
 from quillpost.core.database import encrypted_columns
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, key_fingerprint
-from quillpost.core.key_files import KeyFile
+from quillpost.core.encryption import LEGACY_KEY_ID, Encryptor, KeyFile, key_fingerprint
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.notifications.webhooks.service import decrypt_secret, secret_context

@@ -10,7 +10,7 @@ from makers import Account
 from quillpost.app.container import Container
 from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import check_sign_in, check_users
-from quillpost.core.database.tables.users import invitations
+from quillpost.core.database.tables.accounts import invitations
 from quillpost.core.settings import Settings
 
 

@@ -16,8 +16,8 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import second_factor
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import people, sessions
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.database.tables.users import people, sessions
 
 EMAIL, DANA = "owner@example.com", "dana@example.com"
 PASSWORD = "a card for every neighbour"

@@ -16,9 +16,9 @@ from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import audit_log
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.database.tables.print_room import batches, prints
-from quillpost.core.database.tables.users import audit_log
+from quillpost.core.database.tables.fulfillment import batches, prints
 
 
 class PrintRoom:

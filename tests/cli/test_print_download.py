@@ -14,7 +14,7 @@ from quillpost.accounts import service as account_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.cli import print_files
-from quillpost.core.database.tables.print_room import batch_files
+from quillpost.core.database.tables.fulfillment import batch_files
 from quillpost.core.errors import NotReady
 from quillpost.fulfillment.batches.files import BatchFileStorage, batch_file_key
 

@@ -18,8 +18,8 @@ from quillpost.accounts.tokens import service as token_service
 from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import oauth_clients, oauth_grants, refresh_tokens
 
 EMAIL = "owner@example.com"
 MAKER = "dana.whitfield@north.example.com"

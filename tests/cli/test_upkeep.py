@@ -11,9 +11,8 @@ from structlog.testing import capture_logs
 
 from makers import Account
 from quillpost.app.container import Container
-from quillpost.cli.demo_service import run_demo_service
-from quillpost.cli.progress import create_client
-from quillpost.cli.runtime import read_schema
+from quillpost.app.runtime import read_schema
+from quillpost.cli.demo import create_client, run_demo_service
 from quillpost.cli.server import warn_of_missing_scripts
 from quillpost.core.database import schema
 from quillpost.core.settings import Settings

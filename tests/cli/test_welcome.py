@@ -7,12 +7,11 @@ import pytest
 import sqlalchemy as sa
 from told import rest
 
+from quillpost.app.bootstrap import build_outbound_guard, publish_receiver_address, read_receiver_addresses
 from quillpost.app.container import Container
-from quillpost.app.outbound import build_outbound_guard, publish_receiver_address, read_receiver_addresses
 from quillpost.cli.welcome import Welcome, prepare_welcome
 from quillpost.core.database.tables.notifications import deliveries, webhooks
-from quillpost.core.encryption import DecryptionFailed, Encryptor
-from quillpost.core.key_files import KeyFile
+from quillpost.core.encryption import DecryptionFailed, Encryptor, KeyFile
 from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks.service import decrypt_secret, send_sample_event
 

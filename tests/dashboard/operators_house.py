@@ -11,7 +11,7 @@ from direct import TestClient
 from makers import Account, make_operator
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import sessions
+from quillpost.core.database.tables.accounts import sessions
 
 RUNS_IT = "ops@example.com"
 TAGS = re.compile(r"<[^>]+>")

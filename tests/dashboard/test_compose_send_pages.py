@@ -13,8 +13,8 @@ from direct import TestClient
 from makers import Build
 from quillpost.accounts.billing.credit import deposit
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.database.tables.base import accounts, orders
-from quillpost.core.database.tables.users import sessions
 from quillpost.web.dashboard.compose import estimates, recipients
 from quillpost.web.dashboard.compose.people import PastedPeople, draw_radius_map, parse_people
 from quillpost.web.security import create_one_time_key

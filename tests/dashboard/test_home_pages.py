@@ -16,10 +16,9 @@ from makers import Build, Clock, make_live, make_teammate
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, items, ledger_moves, mailing_lists, orders
-from quillpost.core.database.tables.counters import hourly_counts
-from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
+from quillpost.core.database.tables.orders import giftcards, hourly_counts
+from quillpost.core.database.tables.recipients import imports
 from quillpost.web.application import create_app
 from quillpost.web.live_updates import read_versions
 from quillpost.web.security import ZONE_COOKIE as ZONE

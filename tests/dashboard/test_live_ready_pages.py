@@ -11,8 +11,8 @@ from pressing import sweep
 from direct import TestClient
 from makers import Clock, carry_on
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.database.tables.base import accounts, orders
-from quillpost.core.database.tables.users import sessions
 
 LOOK: dict[str, Any] = {
     "piece": "postcard-4x6",

@@ -16,8 +16,8 @@ from settings_house import House
 from direct import TestClient
 from quillpost.accounts.users.sessions import SignedInUser, UserMembership
 from quillpost.app.container import Container
-from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.core.database.tables.users import sessions
+from quillpost.cli.server import QuillpostProtocol
+from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.errors import Unavailable
 from quillpost.orders.rules import ItemStatus
 from quillpost.web import live_updates

@@ -17,7 +17,7 @@ from quillpost.accounts.billing import queries as billing_queries
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import ledger_moves, prices
-from quillpost.core.database.tables.counters import account_credit
+from quillpost.core.database.tables.orders import account_credit
 
 HOME: dict[str, Any] = {
     "return_name": "Dana",

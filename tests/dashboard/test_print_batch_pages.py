@@ -14,7 +14,7 @@ from direct import TestClient
 from makers import Build, Clock, carry_on, make_live, people
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.database.tables.print_room import batches, order_verdicts
+from quillpost.core.database.tables.fulfillment import batches, order_verdicts
 from quillpost.fulfillment.batches.rules import batch_reference
 
 

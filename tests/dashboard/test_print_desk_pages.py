@@ -13,8 +13,8 @@ from quillpost.accounts.billing.prices import read_tariff
 from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.core.database.tables.base import ledger_moves, prices
-from quillpost.core.database.tables.giftcards import giftcard_brands
 from quillpost.core.database.tables.notifications import webhooks
+from quillpost.core.database.tables.orders import giftcard_brands
 from quillpost.core.paging import PageRequest
 
 FAIL = sa.text("update procrastinate_jobs set status = 'failed', attempts = 20 where task_name = :task")

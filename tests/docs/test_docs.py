@@ -9,7 +9,7 @@ import typer
 from quillpost.accounts.models import SCOPES
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
-from quillpost.cli.commands import build_full_app
+from quillpost.cli import build_full_app
 from quillpost.core.jobs import Task
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.qr_scans.rules import BROWSER_PREFIXES, classify_visitor

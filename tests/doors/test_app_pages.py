@@ -12,7 +12,7 @@ from makers import Account, Clock
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.tokens.rules import ALL_SCOPES_LABEL, SCOPE_LABELS
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import oauth_clients, oauth_grants
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants
 
 PAGE = "/settings/apps"
 

@@ -10,8 +10,7 @@ from direct import TestClient
 from makers import Account, Build
 from quillpost.accounts.users import queries as user_queries
 from quillpost.app.container import Container
-from quillpost.core.encryption import key_fingerprint
-from quillpost.core.key_files import KeyFile
+from quillpost.core.encryption import KeyFile, key_fingerprint
 from quillpost.notifications import service as refusals
 from quillpost.notifications.messages import NotificationReader
 

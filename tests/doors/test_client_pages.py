@@ -16,7 +16,7 @@ from quillpost.accounts.oauth.apps import AppGrant
 from quillpost.accounts.tokens.rules import SCOPE_LABELS
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.users import oauth_grants
+from quillpost.core.database.tables.accounts import oauth_grants
 
 SECRET = re.compile(r"qp_secret_[0-9A-Za-z]{20,}")
 PAGE = "/settings/clients"

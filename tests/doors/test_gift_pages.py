@@ -15,9 +15,9 @@ from httpx2 import Response
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, people, rows_of_all
 from quillpost.app.container import Container
-from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.logging import configure_logging
+from quillpost.core.database.tables.orders import giftcards
+from quillpost.core.telemetry import configure_logging
 from quillpost.core.tokens import hide_secrets
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import tasks as giftcard_tasks

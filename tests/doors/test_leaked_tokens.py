@@ -13,8 +13,8 @@ from traces import logged
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import audit_log
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.database.tables.users import audit_log
 from quillpost.core.tokens import mint_secret
 from quillpost.web.public import leaked_tokens
 

@@ -12,8 +12,8 @@ from settings_house import OWNER, House
 from signed_in import CSRF, Browser
 
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import memberships, sessions
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.database.tables.users import memberships, sessions
 
 FORMS: dict[str, dict[str, Any]] = {
     "/settings/tokens/new": {"name": "Zapier", "mode": "live", "limits": "all", "lasts": "never"},

@@ -17,9 +17,9 @@ from makers import Account, Clock
 from quillpost.accounts.audit.service import ACTION_LABELS, COMMAND_LINE_ACTOR, list_audit_entries
 from quillpost.accounts.users import invitations, password_resets
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import invitations as invited
+from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import invitations as invited
-from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
 
 DANA, MEL = "dana@example.com", "mel@example.com"
 NEW = "a brand new set of words"

@@ -12,8 +12,8 @@ from direct import TestClient
 from makers import Account, Clock, make_operator
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
 
 
 def test_an_apps_token_at_an_operators_call_is_told_that_no_app_may(container: Container, http: TestClient) -> None:

@@ -10,7 +10,7 @@ from direct import TestClient
 from makers import Account, Build, make_account
 from quillpost.accounts.models import SCOPES
 from quillpost.app.container import Container
-from quillpost.core.logging import configure_logging
+from quillpost.core.telemetry import configure_logging
 from quillpost.web.application import create_app
 
 

@@ -12,7 +12,7 @@ from direct import TestClient
 from makers import Account, Build, Clock, count_rows, make_account, person
 from quillpost.app.container import Container
 from quillpost.core.errors import Unavailable
-from quillpost.core.metrics import REGISTRY
+from quillpost.core.telemetry import REGISTRY
 from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.web.application import create_app
 from quillpost.web.rendering import CONTENT_SECURITY_POLICY

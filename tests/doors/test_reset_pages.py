@@ -8,7 +8,7 @@ from direct import TestClient
 from makers import Account, Clock, count_rows
 from quillpost.accounts.users import password_resets
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import people
+from quillpost.core.database.tables.accounts import people
 from quillpost.core.tokens import mint_secret
 
 NEW = "a brand new set of words"

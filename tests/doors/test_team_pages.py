@@ -14,9 +14,9 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.tokens import service as token_service
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import invitations, memberships, people
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.database.tables.users import invitations, memberships, people
 
 PAGE = "/settings/people"
 NEW = "kim@example.com"

@@ -16,8 +16,8 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.users import second_factor
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import people
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.database.tables.users import people
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.web.application import create_app
 

@@ -10,7 +10,7 @@ import psycopg
 from office import Office
 from processes import Command, Nursery, free_port, until
 
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 Victim = Literal["server", "worker", "database"]

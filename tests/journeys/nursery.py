@@ -17,8 +17,7 @@ from typing import Any
 from crashing_worker import CrashPoint
 
 from quillpost.app import bootstrap
-from quillpost.cli import main
-from quillpost.cli.commands import build_full_app
+from quillpost.cli import build_full_app, main
 from quillpost.core.settings import Settings
 from quillpost.rendering.models import Addressee, Copy, Design
 

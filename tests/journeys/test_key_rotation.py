@@ -20,9 +20,8 @@ from office import Office, opened_office
 from processes import Command, Nursery, until
 
 from makers import guests
-from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
-from quillpost.core.encryption import Encryptor, key_fingerprint, read_key_id
-from quillpost.core.key_files import KeyFile
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
+from quillpost.core.encryption import Encryptor, KeyFile, key_fingerprint, read_key_id
 from quillpost.orders.giftcards import issuance
 
 CARDS = 100_000

@@ -12,7 +12,7 @@ from processes import Nursery, until
 from verdict import assert_all_happened_once
 
 from makers import people
-from quillpost.cli.runtime import upgrade_database
+from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 
 PIECES = 2

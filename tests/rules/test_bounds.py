@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quillpost.core import body_limits, exact_json
-from quillpost.core.body_limits import BodyLimits, check_json_limits, check_unknown_keys, parse_form
+from quillpost.core import exact_json
 from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import BodyLimits, check_json_limits, check_unknown_keys, parse_form
 
 NODES = "The body has more than {:,} nodes (objects, arrays and values in arrays): send less in one call."
 KEYS = "The body has more than {:,} keys: send less in one call."
@@ -92,7 +92,7 @@ def refusal(body: bytes, limits: BodyLimits) -> str | None:
 def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, window: int) -> None:
     body = json.dumps(value, indent=indent, ensure_ascii=False).encode(errors="surrogatepass")
     fits = measured(value)
-    before, body_limits.WINDOW_BYTES = body_limits.WINDOW_BYTES, window
+    before, exact_json.WINDOW_BYTES = exact_json.WINDOW_BYTES, window
     try:
         assert refusal(body, fits) is None
         for name, sentence in SENTENCES.items():
@@ -103,7 +103,7 @@ def test_exactly_what_a_body_holds_is_counted(value: Any, indent: int | None, wi
                 # Of texts that are too many it is not known what they are.
                 assert told == sentence.format(least - 1) or (name == "max_nodes" and told), name
     finally:
-        body_limits.WINDOW_BYTES = before
+        exact_json.WINDOW_BYTES = before
 
 
 HOSTILE: dict[str, tuple[bytes, str]] = {
@@ -140,21 +140,21 @@ def test_of_a_body_that_holds_too_much_nothing_is_built(name: str, monkeypatch: 
     monkeypatch.setattr(exact_json, "_decoder", Untouched())
     body, told = HOSTILE[name]
     with pytest.raises(Invalid) as refused:
-        exact_json.parse_json(body, limits=body_limits.DEFAULT_BODY_LIMITS)
+        exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
     assert refused.value.fields == {"body": [told]}
 
 
 def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    look = body_limits._JsonScan.scan_window
+    look = exact_json._JsonScan.scan_window
 
-    def counting(self: body_limits._JsonScan, window: bytes) -> None:
+    def counting(self: exact_json._JsonScan, window: bytes) -> None:
         looked.append(len(window))
         look(self, window)
 
-    monkeypatch.setattr(body_limits._JsonScan, "scan_window", counting)
+    monkeypatch.setattr(exact_json._JsonScan, "scan_window", counting)
     for body in (b"[" + b"1," * 8_999_999 + b"1]", b"]" * 18_000_000):
-        refusal(body, body_limits.DEFAULT_BODY_LIMITS)
+        refusal(body, exact_json.DEFAULT_BODY_LIMITS)
         assert sum(looked) < 600_000
         looked.clear()
 
@@ -162,19 +162,19 @@ def test_no_more_is_looked_at_than_is_needed(monkeypatch: pytest.MonkeyPatch) ->
 def test_five_thousand_recipients_with_every_field_pass() -> None:
     person = {f"field{n}": "x" * 20 for n in range(23)}
     body = json.dumps({"recipients": [person] * 5_000, "message": "Hello"}).encode()
-    assert len(exact_json.parse_json(body, limits=body_limits.DEFAULT_BODY_LIMITS)["recipients"]) == 5_000
+    assert len(exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)["recipients"]) == 5_000
 
 
 @pytest.mark.parametrize("body", [b"", b"nonsense", b"]]]", b'{"a', b'{"a":\\"', b"\\", b'"\\', b":::", b"\xff"])
 def test_what_is_no_json_is_left_to_the_parser(body: bytes) -> None:
-    assert refusal(body, body_limits.DEFAULT_BODY_LIMITS) is None
+    assert refusal(body, exact_json.DEFAULT_BODY_LIMITS) is None
     with pytest.raises(exact_json.InvalidJson):
-        exact_json.parse_json(body, limits=body_limits.DEFAULT_BODY_LIMITS)
+        exact_json.parse_json(body, limits=exact_json.DEFAULT_BODY_LIMITS)
 
 
 def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse_form(b"a=1&b=%C3%A4&b=", max_fields=3) == [("a", "1"), ("b", "ä"), ("b", "")]
-    monkeypatch.setattr(body_limits, "parse_qsl", None)
+    monkeypatch.setattr(exact_json, "parse_qsl", None)
     for body, told in (
         (b"&".join([b"a=1"] * 1_000_000), "The form has more than 3 fields: send 3 at most."),
         (b"k" * 1_001 + b"=1", "A field's name has more than 1,000 bytes: use a shorter one."),
@@ -187,6 +187,6 @@ def test_a_form_is_counted_before_it_is_read(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_unknown_keys_have_a_bound() -> None:
     names = {f"k{n}" for n in range(1_000)}
-    assert check_unknown_keys(names, body_limits.DEFAULT_BODY_LIMITS) == names
+    assert check_unknown_keys(names, exact_json.DEFAULT_BODY_LIMITS) == names
     with pytest.raises(Invalid, match="more than 1,000 different keys that mean nothing here"):
-        check_unknown_keys(names | {"one more"}, body_limits.DEFAULT_BODY_LIMITS)
+        check_unknown_keys(names | {"one more"}, exact_json.DEFAULT_BODY_LIMITS)

@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
-from quillpost.core.clients import ClientConnection, ClientDisconnected, FairQueue, client_context
 from quillpost.core.errors import Unavailable
+from quillpost.core.requests import ClientConnection, ClientDisconnected, FairQueue, client_context
 
 PLENTY = 30.0
 BUSY = "All places are taken."

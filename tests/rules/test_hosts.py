@@ -3,7 +3,7 @@
 import pytest
 from yarl import URL
 
-from quillpost.core.hosts import find_host_error
+from quillpost.core.text import find_host_error
 from quillpost.integrations.http.guard import OutboundGuard
 
 LONG = ".".join(["abcdefghi"] * 25)

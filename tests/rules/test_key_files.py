@@ -9,16 +9,15 @@ from threading import Thread
 import pytest
 from structlog.testing import capture_logs
 
-from quillpost.core.encryption import Encryptor, key_fingerprint
+from quillpost.core.encryption import Encryptor, KeyFile, key_fingerprint
 from quillpost.core.errors import NotReady
-from quillpost.core.key_files import KeyFile
 
 CONTEXT = "webhooks:7:secret"
 
 PRINTS_ITS_KEY = """
 import sys
 from pathlib import Path
-from quillpost.core.key_files import KeyFile
+from quillpost.core.encryption import KeyFile
 sys.stdin.readline()
 file = KeyFile(Path(sys.argv[1]))
 file.create_if_missing()

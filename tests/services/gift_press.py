@@ -14,7 +14,7 @@ from pressing import batch_rows
 from makers import GIFT, Account, Clock
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE, BatchFileStorage
 from quillpost.fulfillment.models import ProductionContext

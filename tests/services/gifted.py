@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from makers import GIFT, Account
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.orders import giftcards
 from quillpost.orders.giftcards import issuance
 from quillpost.orders.giftcards import service as giftcard_service
 from quillpost.orders.giftcards.ports import CardSecret

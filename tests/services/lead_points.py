@@ -4,7 +4,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from quillpost.core.database import Database, driver_connection
-from quillpost.core.database.tables.leads import lead_sources
+from quillpost.core.database.tables.recipients import lead_sources
 from quillpost.recipients.leads.imports import _recount_density
 from quillpost.recipients.leads.queries import NearestLeads, TagFilters
 from quillpost.recipients.leads.rules import Floats, Integers, compute_distances, find_cells

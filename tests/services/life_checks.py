@@ -11,8 +11,8 @@ from life_model import Model, Order
 
 from quillpost.core.database import Database
 from quillpost.core.database.tables.base import facts, items, ledger_moves, orders
-from quillpost.core.database.tables.counters import account_credit
-from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.database.tables.fulfillment import batches, prints
+from quillpost.core.database.tables.orders import account_credit
 from quillpost.orders.rules import NEXT_STATUSES, ItemStatus, OrderStatus
 
 S = ItemStatus

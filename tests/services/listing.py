@@ -13,7 +13,7 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core import events, jobs
 from quillpost.core.database import Tx
-from quillpost.core.database.bulk import insert_rows
+from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.rules import MATERIALIZE_TASK

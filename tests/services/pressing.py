@@ -11,7 +11,7 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.database.tables.fulfillment import batches, prints
 from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service

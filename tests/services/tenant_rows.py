@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.giftcards import giftcards  # noqa: F401
-from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.core.database.tables.accounts import people  # noqa: F401
 from quillpost.core.database.tables.notifications import visits  # noqa: F401
-from quillpost.core.database.tables.users import people  # noqa: F401
+from quillpost.core.database.tables.orders import giftcards  # noqa: F401
+from quillpost.core.database.tables.recipients import lead_purchases
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

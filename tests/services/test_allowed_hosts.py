@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from quillpost.app.outbound import build_outbound_guard
+from quillpost.app.bootstrap import build_outbound_guard
 from quillpost.core.errors import NotReady
 from quillpost.core.settings import Settings
 from quillpost.integrations.http.guard import OutboundGuard

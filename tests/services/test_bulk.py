@@ -9,7 +9,7 @@ from placing import open_account
 from tenant_rows import insert_least
 
 from quillpost.app.container import Container
-from quillpost.core.database import Tenant, Tx, bulk
+from quillpost.core.database import Tenant, Tx, engine
 from quillpost.core.database.tables.base import mailing_lists, recipients
 
 MOMENT = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
@@ -49,11 +49,11 @@ def stored(tx: Tx, list_id: int) -> list[tuple[Any, ...]]:
 def test_every_value_arrives_as_it_was_in_the_order_given(
     container: Container, owner: int, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(bulk, "MAX_PLAIN_INSERTS", few)
+    monkeypatch.setattr(engine, "MAX_PLAIN_INSERTS", few)
     with container.db.transaction(Tenant(owner)) as tx:
         list_id = make_list(tx, owner)
         rows = rows_for(owner, list_id, 300)
-        bulk.insert_rows(tx, recipients, COLUMNS, rows)
+        engine.insert_rows(tx, recipients, COLUMNS, rows)
         assert stored(tx, list_id) == rows
 
 
@@ -61,32 +61,32 @@ def test_every_value_arrives_as_it_was_in_the_order_given(
 def test_a_row_for_another_account_is_refused_and_takes_the_rest_along(
     container: Container, owner: int, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(bulk, "MAX_PLAIN_INSERTS", few)
+    monkeypatch.setattr(engine, "MAX_PLAIN_INSERTS", few)
     stranger = open_account(container, "stranger@example.com").account_id
     with container.db.system_transaction() as tx:
         list_id = make_list(tx, owner)
     rows = [*rows_for(owner, list_id, 60), *rows_for(stranger, list_id, 1)]
     with pytest.raises(Exception, match="row-level security policy"), container.db.transaction(Tenant(owner)) as tx:
-        bulk.insert_rows(tx, recipients, COLUMNS, rows)
+        engine.insert_rows(tx, recipients, COLUMNS, rows)
     with container.db.system_transaction() as tx:
         assert stored(tx, list_id) == []
 
 
-@pytest.mark.parametrize("how_many", [0, 1, bulk.MAX_PLAIN_INSERTS, bulk.MAX_PLAIN_INSERTS + 1])
+@pytest.mark.parametrize("how_many", [0, 1, engine.MAX_PLAIN_INSERTS, engine.MAX_PLAIN_INSERTS + 1])
 def test_no_row_is_lost_where_one_way_ends_and_the_other_begins(
     container: Container, owner: int, how_many: int
 ) -> None:
     with container.db.transaction(Tenant(owner)) as tx:
         list_id = make_list(tx, owner)
-        bulk.insert_rows(tx, recipients, COLUMNS, rows_for(owner, list_id, how_many))
+        engine.insert_rows(tx, recipients, COLUMNS, rows_for(owner, list_id, how_many))
         assert len(stored(tx, list_id)) == how_many
 
 
 def test_a_transaction_can_insert_in_bulk_again_with_other_columns(container: Container, owner: int) -> None:
     with container.db.transaction(Tenant(owner)) as tx:
         lists = [make_list(tx, owner) for _ in range(2)]
-        bulk.insert_rows(tx, recipients, COLUMNS, rows_for(owner, lists[0], 60))
+        engine.insert_rows(tx, recipients, COLUMNS, rows_for(owner, lists[0], 60))
         fewer = [(owner, lists[1], MOMENT, MOMENT)] * 60
         names = ("account_id", "mailing_list_id", "created_at", "updated_at")
-        bulk.insert_rows(tx, recipients, names, fewer)
+        engine.insert_rows(tx, recipients, names, fewer)
         assert [len(stored(tx, list_id)) for list_id in lists] == [60, 60]

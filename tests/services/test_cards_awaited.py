@@ -27,8 +27,8 @@ from pressing import booked
 from makers import Account, Clock, people
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.database.tables.giftcards import giftcard_stock
-from quillpost.core.database.tables.print_room import prints
+from quillpost.core.database.tables.fulfillment import prints
+from quillpost.core.database.tables.orders import giftcard_stock
 from quillpost.fulfillment.batches import giftcards
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown

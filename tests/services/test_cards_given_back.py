@@ -24,7 +24,7 @@ from structlog.testing import capture_logs
 
 from makers import Account, Clock, people
 from quillpost.app.container import Container
-from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.orders import giftcards
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, IssuerDown
 from quillpost.orders.giftcards.tasks import MAX_FAILURES, CardReturns

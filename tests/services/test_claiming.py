@@ -16,8 +16,8 @@ from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves
-from quillpost.core.database.tables.giftcards import giftcards
 from quillpost.core.database.tables.notifications import notices
+from quillpost.core.database.tables.orders import giftcards
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader, compose_message

@@ -12,7 +12,7 @@ from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth.clients import ClientRegistration, find_redirect_uri_error
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.users import oauth_clients
+from quillpost.core.database.tables.accounts import oauth_clients
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.tokens import hash_token, is_of_kind, mint_secret
 

@@ -23,7 +23,7 @@ from makers import Account, Clock, people
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.batches import files
 from quillpost.fulfillment.batches import giftcards as gift_stock

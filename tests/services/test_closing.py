@@ -12,7 +12,7 @@ from travelling import codes, ingest, mail, mailed, scan, statuses, told
 from makers import Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.fulfillment.models import Environment
 from quillpost.fulfillment.tracking import tasks as tracking_tasks
 from quillpost.orders.models import Order

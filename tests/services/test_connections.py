@@ -21,8 +21,8 @@ from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
 from quillpost.accounts.oauth.tokens import AuthorizationCode, TokenFamily, TokenPair, TokenReuse
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import memberships, oauth_codes, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.database.tables.users import memberships, oauth_codes, oauth_grants, refresh_tokens
 from quillpost.core.errors import NotFound, Unauthenticated
 
 SOME = frozenset({"orders:read", "lists:read"})

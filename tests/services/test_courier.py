@@ -21,7 +21,7 @@ from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database import Database
 from quillpost.core.database.tables.notifications import notices
-from quillpost.core.logging import configure_logging
+from quillpost.core.telemetry import configure_logging
 from quillpost.notifications import service as notification_service
 from quillpost.notifications.messages import NotificationReader
 from quillpost.notifications.sender import MAX_IN_FLIGHT

@@ -15,7 +15,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, facts, ledger_moves, orders
-from quillpost.core.database.tables.counters import account_credit, account_spending
+from quillpost.core.database.tables.orders import account_credit, account_spending
 from quillpost.core.errors import Conflict, Refused, Unpaid
 from quillpost.orders import changes
 from quillpost.orders.queries import read_order

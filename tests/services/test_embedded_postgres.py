@@ -14,8 +14,7 @@ import psycopg
 import pytest
 from postgres_home import PREPARE, QUICK, ask, make_home, parent_of_a_server, postmaster_of
 
-from quillpost.core.database.embedded.accounts import choose_server_account
-from quillpost.core.database.embedded.binaries import find_binaries
+from quillpost.core.database.embedded.binaries import choose_server_account, find_binaries
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.errors import NotReady
 

@@ -11,8 +11,8 @@ from tenant_rows import insert_least, metadata
 from direct import TestClient
 from makers import Account, Clock, do_due_jobs, make_account, person
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import erasures
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.privacy import erasures
 from quillpost.privacy.erasure import SECOND_PASS_DELAY
 from quillpost.privacy.service import STATUS_FILES
 

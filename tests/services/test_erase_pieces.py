@@ -13,7 +13,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.privacy import erasing_files, erasing_pieces
+from quillpost.core.database.tables.accounts import erasing_files, erasing_pieces
 from quillpost.fulfillment.batches import files as batch_files
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.print_room import reports

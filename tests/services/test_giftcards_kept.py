@@ -11,7 +11,7 @@ from waiting import wait_until
 from makers import Account, Clock, do_due_jobs, make_sub_account, make_teammate, people, person
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, items, ledger_moves
-from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.core.database.tables.orders import giftcard_stock
 from quillpost.orders.giftcards import tasks as giftcard_tasks
 from quillpost.orders.rules import ItemStatus
 from quillpost.privacy.service import erase_ended_items

@@ -10,7 +10,7 @@ from makers import Account, make_account, make_live, make_sub_account, make_team
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import facts, orders
-from quillpost.core.database.tables.counters import hourly_counts
+from quillpost.core.database.tables.orders import hourly_counts
 from quillpost.orders.stats import DailyActivity, DayActivity, read_daily_activity
 
 AUCKLAND, LOS_ANGELES, HOME = ZoneInfo("Pacific/Auckland"), ZoneInfo("America/Los_Angeles"), ZoneInfo("UTC")

@@ -13,8 +13,8 @@ from tenant_rows import least_row
 from makers import Account, Clock
 from quillpost.app.container import Container
 from quillpost.core import jobs
-from quillpost.core.database.tables.imports import import_rejects, imports
 from quillpost.core.database.tables.notifications import automation_due, automations
+from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import retention
 from quillpost.recipients.imports import service as import_service

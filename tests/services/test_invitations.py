@@ -17,8 +17,8 @@ from quillpost.accounts.sub_accounts import remove_sub_account
 from quillpost.accounts.users import invitations
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.core.database.tables.users import invitations as table
-from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people
+from quillpost.core.database.tables.accounts import invitations as table
+from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret

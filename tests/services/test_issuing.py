@@ -33,7 +33,7 @@ from gifted import card_row, move, pieces_of, send_gifts
 from makers import Account, Clock, people
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves
-from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.orders import giftcards
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Conflict, Unavailable
 from quillpost.fulfillment.batches import queries as fulfillment_queries

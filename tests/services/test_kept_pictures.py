@@ -14,7 +14,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument, FetchFailed
 from quillpost.fulfillment.batches import tasks as batch_tasks

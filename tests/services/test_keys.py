@@ -20,11 +20,10 @@ from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database import Tenant, encrypted_columns
 from quillpost.core.database.encrypted_columns import EncryptedColumn, RotationCount, has_outdated_values
-from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.database.tables.accounts import erasing_files
 from quillpost.core.database.tables.notifications import webhooks
-from quillpost.core.database.tables.privacy import erasing_files
-from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, key_fingerprint
-from quillpost.core.key_files import KeyFile
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
+from quillpost.core.encryption import LEGACY_KEY_ID, DecryptionFailed, Encryptor, KeyFile, key_fingerprint
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.notifications.webhooks.service import secret_context
 from quillpost.orders.giftcards import issuance

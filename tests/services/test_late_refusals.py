@@ -15,7 +15,7 @@ from makers import Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, orders
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import service as batch_service
 from quillpost.fulfillment.batches import tasks as batch_tasks

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from quillpost.app.container import Container
-from quillpost.core.database.tables.leads import lead_density, lead_files, lead_sources, leads
+from quillpost.core.database.tables.recipients import lead_density, lead_files, lead_sources, leads
 from quillpost.recipients.leads import files as reading
 from quillpost.recipients.leads import imports
 from quillpost.recipients.leads.files import MAX_LINE_LENGTH, NotLeadFile

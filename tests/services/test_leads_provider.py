@@ -13,7 +13,7 @@ from neighbourhood import CENTRE, around, house, settle
 from direct import TestClient
 from makers import Account, Build, do_due_jobs, make_account
 from quillpost.app.container import Container
-from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.core.database.tables.recipients import lead_purchases
 from quillpost.core.errors import NotReady
 from quillpost.integrations.leads.http import BASE_RESPONSE_BYTES, MAX_BYTES_PER_RECORD, HttpLeadProvider
 from quillpost.integrations.leads.table import TableLeadProvider

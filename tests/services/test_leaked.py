@@ -15,8 +15,8 @@ from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.app.container import Container
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import oauth_clients, oauth_grants, refresh_tokens
 from quillpost.core.errors import Unauthenticated
 from quillpost.core.tokens import hash_token, mint_secret
 

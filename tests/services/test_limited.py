@@ -17,9 +17,9 @@ import pikepdf
 import pytest
 from PIL import Image
 
-from quillpost.core.clients import ClientConnection, ClientDisconnected, client_context
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument
+from quillpost.core.requests import ClientConnection, ClientDisconnected, client_context
 from quillpost.orders.templates.images import FetchedPages, FetchedPicture, FileToFetch, fetch_images, fetch_pages
 from quillpost.rendering.decoder import pool, sandbox
 from quillpost.rendering.decoder.messages import MessageHead, send_message

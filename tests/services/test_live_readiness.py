@@ -8,8 +8,7 @@ from pressing import READY, batch_rows, sweep
 
 from makers import Build, Clock
 from quillpost.app import bootstrap
-from quillpost.app.environments import TEST_INDICIA
-from quillpost.app.readiness import Readiness, check_live_readiness
+from quillpost.app.environments import TEST_INDICIA, Readiness, check_live_readiness
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches import tasks as batch_tasks
 

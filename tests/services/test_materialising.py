@@ -15,7 +15,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, items, mailing_lists, orders
-from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.database.tables.fulfillment import batches, prints
 from quillpost.core.tokens import SHORT_CODE_LENGTH
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.review import service as review_service

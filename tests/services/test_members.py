@@ -16,7 +16,7 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import invitations, members
 from quillpost.accounts.users.sessions import create_page_token, switch_account
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import memberships, oauth_clients, oauth_grants, people, sessions
+from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people, sessions
 from quillpost.core.errors import Invalid, NotFound, Refused, Unauthenticated
 
 LEE = "lee@example.com"

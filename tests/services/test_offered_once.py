@@ -12,7 +12,7 @@ from waiting import wait_until
 
 from makers import Clock, person
 from quillpost.app.container import Container
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import Conflict
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks

@@ -12,9 +12,9 @@ from scanned import codes_of
 from makers import Account, Build, Clock, people, person
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
-from quillpost.app.readiness import check_live_readiness
+from quillpost.app.environments import check_live_readiness
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.print_room import batch_files, batches
+from quillpost.core.database.tables.fulfillment import batch_files, batches
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE

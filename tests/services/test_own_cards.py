@@ -10,7 +10,7 @@ from waiting import wait_until
 
 from makers import Clock
 from quillpost.app.container import Container
-from quillpost.core.database.tables.giftcards import giftcard_stock
+from quillpost.core.database.tables.orders import giftcard_stock
 from quillpost.integrations.giftcards.stock import StockCards
 from quillpost.orders.giftcards.ports import CardNotIssued, CardSecret
 

@@ -24,7 +24,7 @@ from quillpost.accounts.users import invitations, members
 from quillpost.accounts.users.sessions import create_page_token
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx
-from quillpost.core.database.tables.users import audit_log, memberships
+from quillpost.core.database.tables.accounts import audit_log, memberships
 from quillpost.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 
 LEE = "lee@example.com"

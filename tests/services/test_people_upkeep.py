@@ -13,8 +13,7 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.users import tasks as user_tasks
 from quillpost.app.container import Container
 from quillpost.app.tasks import build_tasks
-from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import (
+from quillpost.core.database.tables.accounts import (
     invitations,
     memberships,
     oauth_clients,
@@ -25,6 +24,7 @@ from quillpost.core.database.tables.users import (
     refresh_tokens,
     sessions,
 )
+from quillpost.core.database.tables.base import tokens
 
 
 def insert(container: Container, table: sa.Table, **values: Any) -> None:

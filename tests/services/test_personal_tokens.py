@@ -17,8 +17,8 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant
+from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.database.tables.users import sessions
 from quillpost.core.errors import Invalid, NotFound, Unauthenticated
 
 DANA, FINN = "dana@example.com", "finn@example.com"

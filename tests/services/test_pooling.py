@@ -16,7 +16,7 @@ from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import files, items, orders
-from quillpost.core.database.tables.print_room import batches, mailers, prints
+from quillpost.core.database.tables.fulfillment import batches, mailers, prints
 from quillpost.core.errors import Refused
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import service as batch_service

@@ -14,7 +14,7 @@ from makers import Clock, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.database.tables.fulfillment import batches, prints
 from quillpost.core.errors import Conflict, NotFound, Unavailable
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks

@@ -26,7 +26,7 @@ from quillpost.accounts.users import emails
 from quillpost.accounts.users import password_resets as resets
 from quillpost.accounts.users import queries as user_queries
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import memberships, password_resets
+from quillpost.core.database.tables.accounts import memberships, password_resets
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.outbox import encryption_context
 from quillpost.core.tokens import mint_secret

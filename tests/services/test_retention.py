@@ -16,7 +16,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import files, items, orders
-from quillpost.core.database.tables.print_room import batch_files, batches
+from quillpost.core.database.tables.fulfillment import batch_files, batches
 from quillpost.core.errors import Refused
 from quillpost.orders.items.queries import list_item_steps, read_item
 from quillpost.orders.models import Order, ReplayRequest

@@ -20,8 +20,8 @@ from makers import Account, Build, Clock, carry_on, make_account, make_operator,
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
-from quillpost.core.database.tables.giftcards import giftcard_stock
-from quillpost.core.database.tables.print_room import batch_files, batches
+from quillpost.core.database.tables.fulfillment import batch_files, batches
+from quillpost.core.database.tables.orders import giftcard_stock
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing

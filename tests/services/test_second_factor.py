@@ -14,7 +14,7 @@ from quillpost.accounts.users import password_resets, second_factor
 from quillpost.accounts.users.sessions import find_person_awaiting_code, list_sessions
 from quillpost.accounts.users.sign_in import SignInResult, submit_code
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import people, recovery_codes, sessions
+from quillpost.core.database.tables.accounts import people, recovery_codes, sessions
 from quillpost.core.errors import Refused
 
 

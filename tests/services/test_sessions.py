@@ -25,8 +25,8 @@ from quillpost.accounts.users.sessions import (
 )
 from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
+from quillpost.core.database.tables.accounts import memberships, sessions
 from quillpost.core.database.tables.base import accounts, tokens
-from quillpost.core.database.tables.users import memberships, sessions
 from quillpost.core.errors import NotFound, Unauthenticated
 
 

@@ -9,7 +9,7 @@ from starlette.types import Message, Receive, Scope, Send
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.errors import Unavailable
-from quillpost.core.shutdown import STOPPING_MESSAGE, Shutdown
+from quillpost.core.requests import STOPPING_MESSAGE, Shutdown
 from quillpost.web.middleware.admission import Admission
 from quillpost.web.middleware.requests import RequestMiddleware
 
@@ -19,7 +19,7 @@ RENAME = sa.update(accounts).values(name="Another")
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> Shutdown:
     """The end of a server at which the time to commit is over."""
-    monkeypatch.setattr("quillpost.core.shutdown.COMMIT_SECONDS", 0)
+    monkeypatch.setattr("quillpost.core.requests.COMMIT_SECONDS", 0)
 
     async def end() -> Shutdown:
         shutdown = Shutdown()

@@ -25,7 +25,7 @@ from quillpost.accounts.users import password_resets, passwords
 from quillpost.accounts.users.passwords import Hasher
 from quillpost.accounts.users.sign_in import SignInResult, confirm_password, sign_in
 from quillpost.app.container import Container
-from quillpost.core.database.tables.users import memberships, people
+from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.errors import Throttled
 from quillpost.core.tokens import mint_secret
 

@@ -17,8 +17,7 @@ from makers import Account, Clock, make_account, people, person
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, ledger_moves, orders, prices
-from quillpost.core.database.tables.counters import account_credit, account_spending
-from quillpost.core.database.tables.giftcards import giftcards
+from quillpost.core.database.tables.orders import account_credit, account_spending, giftcards
 from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.queries import change_status
 from quillpost.orders.rules import ItemStatus, OrderStatus

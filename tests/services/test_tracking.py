@@ -15,7 +15,7 @@ from makers import Clock, people
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.print_room import batches, prints
+from quillpost.core.database.tables.fulfillment import batches, prints
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import Scan
 from quillpost.orders.models import Order

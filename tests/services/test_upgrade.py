@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from alembic import command
 
-from quillpost.cli.runtime import read_schema
+from quillpost.app.runtime import read_schema
 from quillpost.core.database import schema
 from quillpost.core.database.migrations.upgrade import config_of
 from quillpost.core.database.schema import SchemaState, list_revisions, migrate, require_current

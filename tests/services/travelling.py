@@ -11,7 +11,7 @@ from pressing import pool, print_rows
 from makers import people
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
-from quillpost.core.database.tables.print_room import batches, carrier_scans
+from quillpost.core.database.tables.fulfillment import batches, carrier_scans
 from quillpost.fulfillment.print_room.service import MARK_MAILED
 from quillpost.fulfillment.tracking import service as tracking_service
 from quillpost.fulfillment.tracking.rules import Scan

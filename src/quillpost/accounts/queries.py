@@ -13,9 +13,9 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.core import tokens
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import memberships
 from quillpost.core.database.tables.base import accounts, ledger_moves
-from quillpost.core.database.tables.counters import account_credit, account_spending, order_counts
-from quillpost.core.database.tables.users import memberships
+from quillpost.core.database.tables.orders import account_credit, account_spending, order_counts
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.core.paging import Page, PageRequest, read_page
 

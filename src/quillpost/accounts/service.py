@@ -12,8 +12,8 @@ from quillpost.accounts.sub_accounts import read_sub_account
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.core import tokens
 from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.accounts import memberships
 from quillpost.core.database.tables.base import accounts, idempotency_keys
-from quillpost.core.database.tables.users import memberships
 from quillpost.core.errors import Forbidden, Invalid, Refused, Unauthenticated
 
 WINDOW_SECONDS = 60

@@ -13,6 +13,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.oauth.apps import end_sub_account_grants
 from quillpost.core.database import Tx
 from quillpost.core.database.search import matches_words
+from quillpost.core.database.tables.accounts import invitations, memberships
 from quillpost.core.database.tables.base import (
     CHANGEABLE_ORDER_STATUSES,
     files,
@@ -26,7 +27,6 @@ from quillpost.core.database.tables.base import (
     tokens,
 )
 from quillpost.core.database.tables.notifications import automations, webhooks
-from quillpost.core.database.tables.users import invitations, memberships
 from quillpost.core.errors import Forbidden, NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 

@@ -1,7 +1,9 @@
 """From settings to the running service."""
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Protocol
 
 from quillpost.accounts.users.passwords import Hasher
 from quillpost.accounts.users.sign_in import SignInContext
+from quillpost.app import runtime
 from quillpost.app.container import Container, Limits
 from quillpost.app.environments import (
     build_environments,
@@ -17,13 +20,12 @@ from quillpost.app.environments import (
     read_print_webhook_secrets,
     read_time_zone,
 )
-from quillpost.app.outbound import build_outbound_guard
-from quillpost.app.runtime import build_core_services, now, read_base_url
+from quillpost.app.runtime import build_core_services, get_own_address, now, prepare_database, read_base_url
 from quillpost.app.tasks import build_tasks
-from quillpost.core.body_limits import BodyLimits
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.errors import NotReady
+from quillpost.core.exact_json import BodyLimits
 from quillpost.core.jobs import JobRunner, WorkerTiming
 from quillpost.core.outbox import Channel
 from quillpost.core.settings import Settings
@@ -57,6 +59,62 @@ from quillpost.rendering.layout.products import ProductLayout
 from quillpost.rendering.layout.templates import InvalidProductTemplate, load_shipped_products
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, read_output_intent
 from quillpost.rendering.renderer import Renderer
+
+HOST_PATTERN = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]")
+
+
+def build_outbound_guard(settings: Settings) -> OutboundGuard:
+    """Every address that callers name is guarded, but our own receiver page and what the operator lists."""
+    receiver_addresses = read_receiver_addresses(settings)
+    return OutboundGuard(
+        allow_private=settings.allow_private_urls,
+        allow=frozenset(receiver_addresses | read_allowed_addresses(settings)),
+    )
+
+
+def read_receiver_addresses(settings: Settings) -> set[tuple[str, int]]:
+    """Where our own receiver page is: here, or where the `serve --welcome` beside us has noted that it is."""
+    if settings.receiver:
+        return {get_own_address(settings)}
+    try:
+        host, port = _get_receiver_file(settings).read_text().split()
+        return {(host, int(port))}
+    except (OSError, ValueError):
+        return set()
+
+
+def publish_receiver_address(settings: Settings) -> None:
+    """Let those who deliver in other processes find the receiver page; where none is served, no longer."""
+    file = _get_receiver_file(settings)
+    if not settings.receiver:
+        with suppress(OSError):  # a home that cannot be used is told of by whoever needs it
+            file.unlink(missing_ok=True)
+        return
+    host, port = get_own_address(settings)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{host} {port}\n")
+    except OSError as error:
+        raise NotReady(f"The home folder {file.parent} cannot be used: {error.strerror}.") from None
+
+
+def _get_receiver_file(settings: Settings) -> Path:
+    return settings.home.absolute() / "receiver-place"
+
+
+def read_allowed_addresses(settings: Settings) -> set[tuple[str, int]]:
+    """The operator's exceptions, each a host and a port."""
+    addresses = set()
+    for text in filter(None, map(str.strip, (settings.allowed_hosts or "").split(","))):
+        host, _, port = text.rpartition(":")
+        is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65_536
+        if not HOST_PATTERN.fullmatch(host) or not is_port:
+            raise NotReady(
+                f"QUILLPOST_ALLOWED_HOSTS names no host and port: {text}. "
+                "Write each as localhost:3000, without http:// and without a path."
+            )
+        addresses.add((host.strip("[]").lower(), int(port)))
+    return addresses
 
 
 def build_verifier(settings: Settings) -> AddressVerifier | None:
@@ -302,3 +360,19 @@ def build_review_limits(settings: Settings) -> ReviewLimits:
         max_unfilled_percent=settings.review_unfilled_percent,
         max_undeliverable_percent=settings.review_undeliverable_percent,
     )
+
+
+@contextmanager
+def open_container() -> Iterator[tuple[Settings, Container]]:
+    """The parts for a command that comes and goes, beside a running server or alone."""
+    settings = runtime.load_settings()
+    service_runtime = runtime.open_runtime(settings)
+    try:
+        prepare_database(service_runtime.conninfo)
+        container = build_container(settings, service_runtime.conninfo)
+        try:
+            yield settings, container
+        finally:
+            container.db.close()
+    finally:
+        service_runtime.close()

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from quillpost.accounts.users.sign_in import SignInContext
-from quillpost.core.body_limits import DEFAULT_BODY_LIMITS, BodyLimits
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor
+from quillpost.core.exact_json import DEFAULT_BODY_LIMITS, BodyLimits
 from quillpost.core.ports import Fetcher
 from quillpost.core.stored_files import FileStorage
 from quillpost.fulfillment.batches.giftcards import count_available_cards

@@ -1,11 +1,11 @@
-"""The outside as each mode sees it: printer, carriers, gift card issuers, sources of leads."""
+"""What test and live mode use, and whether the settings let live mail reach paper."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, timedelta, tzinfo
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from quillpost.app.readiness import check_live_readiness
 from quillpost.client import signatures
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
@@ -13,8 +13,9 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
+from quillpost.core.tokens import SHORT_CODE_LENGTH
 from quillpost.fulfillment.batches.rules import FULL_SERVICE_TYPES, SERVICE_TYPES
-from quillpost.fulfillment.models import Environment
+from quillpost.fulfillment.models import Environment, ReadinessGap
 from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
 from quillpost.fulfillment.print_room.reports import partner_name
 from quillpost.integrations.carriers.folder import CombinedFeed, DropFolder, StoredInbox
@@ -25,14 +26,103 @@ from quillpost.integrations.giftcards.http import SETTING
 from quillpost.integrations.giftcards.stock import SandboxCards, StockCards
 from quillpost.integrations.giftcards.tango import TangoCards
 from quillpost.integrations.giftcards.tremendous import TremendousCards
+from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.integrations.leads.http import HttpLeadProvider
 from quillpost.integrations.leads.table import TableLeadProvider
 from quillpost.integrations.printing.http import EMBEDDED_PARTNER, build_partner
 from quillpost.integrations.printing.models import JobFolders
 from quillpost.integrations.printing.sandbox import SandboxPrinter
+from quillpost.orders.designs import opt_out_text
 from quillpost.orders.giftcards.ports import GiftcardIssuer
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.rendering.renderer import Renderer
+
+_NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """What is missing, and the postage mark by class of mail.
+
+    A mark that does not fit is a gap and is then as good as none: no sender can mend it, so no send is
+    refused and no piece fails because of it.
+    """
+
+    missing: tuple[ReadinessGap, ...]
+    indicia: Mapping[str, tuple[str, ...]]
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """The sentences for whoever runs the service."""
+        return tuple(gap.for_operator for gap in self.missing)
+
+
+SENDER_MESSAGES: Mapping[str, str] = {
+    "public_url": "There is no public web address for QR codes.",
+    "permit_first": "There is no postage permit for first-class mail.",
+    "permit_standard": "There is no postage permit for standard mail.",
+    "mailer_id": "There is no mailer ID for tracking barcodes.",
+    "opt_out_line": "The opt-out line does not fit on every piece.",
+    "print_partner": "No print partner is connected.",
+}
+"""What each check is about, for people who cannot change a setting."""
+
+
+def check_live_readiness(settings: Settings, renderer: Renderer) -> Readiness:
+    """What is missing before anything may reach paper, on the pieces as this studio draws them."""
+    permits = {"first": settings.permit_first or "", "standard": settings.permit_standard or ""}
+    permit_gaps = {
+        "first": _find_permit_gap("QUILLPOST_PERMIT_FIRST", "first class", permits["first"], renderer),
+        "standard": _find_permit_gap("QUILLPOST_PERMIT_STANDARD", "standard mail", permits["standard"], renderer),
+    }
+    no_barcode = "QUILLPOST_MAILER_ID is not set: no barcode can be printed."
+    no_partner = "QUILLPOST_PRINT_PARTNER is not set: nobody prints."
+    messages = {
+        "public_url": None if _is_public(settings.base_url or "") else _NOT_PUBLIC,
+        "permit_first": permit_gaps["first"],
+        "permit_standard": permit_gaps["standard"],
+        "mailer_id": None if settings.mailer_id else no_barcode,
+        "opt_out_line": _find_opt_out_gap(settings, renderer) if settings.opt_out_line else None,
+        "print_partner": None if settings.print_partner else no_partner,
+    }
+    return Readiness(
+        missing=tuple(
+            ReadinessGap(name, message, SENDER_MESSAGES[name]) for name, message in messages.items() if message
+        ),
+        indicia={kind: _split_lines("" if permit_gaps[kind] else text) for kind, text in permits.items()},
+    )
+
+
+def _is_public(base_url: str) -> bool:
+    """Whether a phone anywhere can follow what is printed: this address, and a path after it."""
+    if not base_url.startswith("https://") or OutboundGuard().check_url(base_url) is not None:
+        return False
+    host = urlsplit(base_url).hostname or ""
+    is_public_host = "." in host.strip(".") or ":" in host
+    return is_public_host and "?" not in base_url and "#" not in base_url
+
+
+def _find_permit_gap(setting: str, mail_class: str, text: str, renderer: Renderer) -> str | None:
+    if not text.replace("|", "").strip():
+        return f"{setting} is not set: no postage mark for {mail_class}."
+    if cramped_products := renderer.products_too_small_for_indicia(_split_lines(text)):
+        return f"{setting} is too long for its place on {', '.join(cramped_products)}: shorten its lines."
+    return None
+
+
+def _find_opt_out_gap(settings: Settings, renderer: Renderer) -> str | None:
+    """The widest of codes must have room on every piece."""
+    text = opt_out_text(settings.base_url or "") + "W" * SHORT_CODE_LENGTH
+    if cramped_products := renderer.products_too_small_for_opt_out(text):
+        return (
+            f"QUILLPOST_BASE_URL is too long for the opt-out line on {', '.join(cramped_products)}: use a shorter one,"
+            " or set QUILLPOST_OPT_OUT_LINE to false."
+        )
+    return None
+
+
+def _split_lines(permit: str) -> tuple[str, ...]:
+    return tuple(permit.split("|"))
 
 
 def build_live_printer(settings: Settings, store: FileStore) -> PrintPartner:

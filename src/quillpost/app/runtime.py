@@ -1,30 +1,32 @@
-"""Settings, database, file store and keys: what the shortest command needs too.
-
-It knows adapters as the wiring does, but only those: commands that need no more start in half the time.
-"""
+"""Settings, database, file store and keys: what the shortest command needs too."""
 
 import base64
 import binascii
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import sqlalchemy as sa
 import structlog
 from pydantic import ValidationError
 
+from quillpost.accounts.billing.prices import load_default_prices
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.database.embedded.supervisor import PostgresSupervisor
 from quillpost.core.database.encrypted_columns import has_encrypted_values
-from quillpost.core.database.engine import require_reachable
-from quillpost.core.encryption import KEY_BYTES, Encryptor
+from quillpost.core.database.engine import create_admin_engine, require_reachable
+from quillpost.core.database.schema import SchemaState, migrate, read_schema_state, require_current
+from quillpost.core.encryption import KEY_BYTES, Encryptor, KeyFile
 from quillpost.core.errors import NotReady
-from quillpost.core.key_files import KeyFile
-from quillpost.core.locks import FileLock
+from quillpost.core.files import FileLock
 from quillpost.core.ports import FileStore
 from quillpost.core.settings import Settings
 from quillpost.integrations.storage.objects import build_folder_store, build_s3_store
+from quillpost.orders.giftcards.queries import load_default_brands
 
 log = structlog.get_logger(__name__)
 
@@ -184,3 +186,51 @@ def get_own_address(settings: Settings) -> tuple[str, int]:
 
 def _get_reachable_host(host: str) -> str:
     return "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104
+
+
+def read_schema(conninfo: str) -> SchemaState:
+    engine = create_admin_engine(conninfo)
+    try:
+        with engine.connect() as connection:
+            return read_schema_state(connection)
+    finally:
+        engine.dispose()
+
+
+def prepare_database(conninfo: str) -> None:
+    """Fill an empty database; any other must be at this release's schema already."""
+    schema = read_schema(conninfo)
+    if schema.status == "empty":
+        upgrade_database(conninfo)
+    else:
+        require_current(schema)
+
+
+def upgrade_database(conninfo: str) -> SchemaState:
+    """Bring the schema up to date and put the shipped prices and brands in; where it stood before."""
+    before = migrate(conninfo)
+    engine = create_admin_engine(conninfo)
+    try:
+        with engine.begin() as tx:
+            tx.execute(sa.text("set local role quillpost_worker"))
+            load_default_prices(tx)
+            load_default_brands(tx)
+    finally:
+        engine.dispose()
+    return before
+
+
+@contextmanager
+def open_core_services() -> Iterator[CoreServices]:
+    """What a command that comes and goes stands on, beside a running server or alone."""
+    settings = load_settings()
+    runtime = open_runtime(settings)
+    try:
+        prepare_database(runtime.conninfo)
+        services = build_core_services(settings, runtime.conninfo)
+        try:
+            yield services
+        finally:
+            services.db.close()
+    finally:
+        runtime.close()

@@ -1,14 +1,75 @@
-"""The command line: `quillpost --help`."""
+"""The command line: `quillpost --help`.
+
+A module is imported when one of its commands is called: to import them all takes seconds.
+"""
 
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from quillpost.cli.commands import LazyCommandGroup
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "serve": ("server", "Serve the API, the dashboard and, unless --no-jobs, the work behind them."),
+    "work": ("worker", "Run jobs and deliver webhooks, and serve nothing."),
+    "migrate": ("maintenance", "Bring the database to this release's schema."),
+    "doctor": ("maintenance", "Look at everything that can go wrong, and say what to do about it."),
+    "backup": ("backups", "Write everything into FILE, while the service runs or not."),
+    "restore": ("backups", "Bring a backup back, into an empty home and an empty database."),
+    "demo": ("demo", "Send one of each piece in testing mode and follow it to the door."),
+    "hands": (
+        "handwriting",
+        "List the hands; with FOLDER, draw all of them and all pieces, and a page that shows them.",
+    ),
+    "barcode": ("barcodes", "Encode lines of `TRACKING [ROUTING]` as Intelligent Mail barcodes."),
+    "erase": (
+        "privacy",
+        "Erase a person from all that an account keeps: everyone at the address, and whoever has the e-mail.",
+    ),
+    "retention": ("privacy", "Show what is kept for how long, and how much is overdue."),
+    "audit": ("accounts", "Show the audit log of an account, the newest line first."),
+    # Groups come after commands, as Typer has it.
+    "account": ("accounts", "Accounts."),
+    "people": ("accounts", "People who sign in."),
+    "token": ("tokens", "Personal access tokens."),
+    "print": ("print_room", "The print room."),
+    "tracking": ("tracking", "What the carrier has seen."),
+    "leads": ("leads", "Addresses for radius searches."),
+    "keys": ("keys", "The keys that seal secrets."),
+    "giftcards": ("giftcards", "Gift cards: brands, your own cards, and what became of them."),
+    "lists": ("lists", "Mailing lists from files, and back."),
+}
+"""By name, the module and what `quillpost --help` says of it."""
+
+
+class LazyCommandGroup(TyperGroup):
+    """A group that imports a command when it is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name, help=help_text) for name, (_, help_text) in COMMANDS.items()}
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, placeholder, remaining_args = super().resolve_command(ctx, args)
+        if name is None or placeholder is None:
+            return name, placeholder, remaining_args
+        command = typer.main.get_group(_build_app(COMMANDS[name][0])).commands[name]
+        return name, command, remaining_args
+
+
+def build_full_app() -> typer.Typer:
+    """All commands, with all that they need."""
+    return _build_app(*dict.fromkeys(module for module, _ in COMMANDS.values()))
+
+
+def _build_app(*modules: str) -> typer.Typer:
+    app = typer.Typer()
+    for module in modules:
+        importlib.import_module(f"quillpost.cli.{module}").add_to(app)
+    return app
 
 
 def _root_callback() -> None:
@@ -26,22 +87,14 @@ app = typer.Typer(
 )
 
 
-def _replace_closed_streams() -> None:
-    """A stream that the caller has closed is replaced by one that swallows everything."""
+def main() -> None:
+    """Run a command. An error that an operator can mend is one sentence and exit code 1, never a traceback."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
+        if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (for as long as we live)
-
-
-def main(on_loaded: Callable[[], None] | None = None) -> None:
-    """Run a command. What an operator can mend is one sentence and exit code 1, never a traceback.
-
-    Whoever starts it may want to know when the command and all that it needs is loaded.
-    """
-    _replace_closed_streams()
     try:
-        app(obj=on_loaded)
+        app()
     except Exception as error:
-        # It knows the libraries of the database, which not every command needs.
-        importlib.import_module("quillpost.cli.runtime").exit_with_error(error)
+        # It imports the database libraries, which not every command needs.
+        importlib.import_module("quillpost.cli.console").exit_with_error(error)
         raise

@@ -20,16 +20,15 @@ from quillpost.app.runtime import (
     key_path,
     load_settings,
     open_runtime,
+    read_schema,
 )
 from quillpost.cli.print_files import format_count
-from quillpost.cli.runtime import read_schema
 from quillpost.core.database import archive, dump
 from quillpost.core.database.embedded.binaries import PostgresBinaries, find_binaries
 from quillpost.core.database.schema import compare_revision, require_current
-from quillpost.core.encryption import Encryptor
+from quillpost.core.encryption import Encryptor, KeyFile, format_keys
 from quillpost.core.errors import NotReady
 from quillpost.core.files import open_temporary_file, sync_file
-from quillpost.core.key_files import KeyFile, format_keys
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.core.settings import Settings
 

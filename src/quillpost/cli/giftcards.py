@@ -12,6 +12,7 @@ from rich.text import Text
 
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.accounts.billing.rules import format_dollars
+from quillpost.app.runtime import open_core_services
 from quillpost.cli.print_files import (
     MAX_LISTED,
     JsonOption,
@@ -21,7 +22,6 @@ from quillpost.cli.print_files import (
     format_day,
     print_json,
 )
-from quillpost.cli.runtime import open_core_services
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.orders.giftcards import queries as giftcard_queries

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.app import bootstrap, runtime
-from quillpost.cli.progress import ProgressBar
+from quillpost.cli.console import ProgressBar
 from quillpost.core.errors import NotReady
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
 from quillpost.rendering.handwriting.collection import Hands

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from quillpost.accounts.audit.service import record_for_operators
 from quillpost.accounts.billing.rules import format_dollars
+from quillpost.app.bootstrap import open_container
 from quillpost.app.container import Container
-from quillpost.cli.container import open_container
 from quillpost.cli.print_files import MAX_LISTED, JsonOption, ModeOption, print_json
 from quillpost.core.clock import format_iso
 from quillpost.core.database import Tx

@@ -10,14 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.accounts.audit.service import record_for_operators
-from quillpost.app.runtime import CoreServices, key_path
+from quillpost.app.runtime import CoreServices, key_path, open_core_services
+from quillpost.cli.console import ProgressBar
 from quillpost.cli.print_files import JsonOption, format_count, print_json
-from quillpost.cli.progress import ProgressBar
-from quillpost.cli.runtime import open_core_services
 from quillpost.core.database.encrypted_columns import wait_for_writers
-from quillpost.core.encryption import LEGACY_KEY_ID
+from quillpost.core.encryption import LEGACY_KEY_ID, KeyFile
 from quillpost.core.errors import NotReady, Refused
-from quillpost.core.key_files import KeyFile
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.privacy.key_rotation import ENCRYPTED_TABLES, count_all_by_key, reencrypt_all
 

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from quillpost.cli.progress import ProgressBar
-from quillpost.cli.runtime import open_core_services
-from quillpost.core.database.tables.leads import lead_files, lead_sources
+from quillpost.app.runtime import open_core_services
+from quillpost.cli.console import ProgressBar
+from quillpost.core.database.tables.recipients import lead_files, lead_sources
 from quillpost.core.errors import NotReady
 from quillpost.recipients.leads.imports import (
     ImportedLeadFile,

@@ -13,8 +13,7 @@ from rich.progress import Progress as RichProgress
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant, find_account
-from quillpost.app.runtime import CoreServices
-from quillpost.cli.runtime import open_core_services
+from quillpost.app.runtime import CoreServices, open_core_services
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.recipients.imports import queries as import_queries

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from quillpost.accounts.audit.service import record_for_operators
-from quillpost.cli.container import open_container
+from quillpost.app.bootstrap import open_container
 from quillpost.core.database import Tx
 from quillpost.core.errors import NotFound, NotReady, Refused, Unavailable
 from quillpost.fulfillment.batches.files import BatchFileStorage

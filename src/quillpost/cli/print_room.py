@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from quillpost.accounts.audit.service import record_for_operators
+from quillpost.app.bootstrap import open_container
 from quillpost.app.container import Container
 from quillpost.cli import held_orders, print_files
-from quillpost.cli.container import open_container
 from quillpost.cli.print_files import (
     MAX_LISTED,
     BatchArgument,

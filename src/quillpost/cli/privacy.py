@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from quillpost.accounts import service
-from quillpost.cli.runtime import open_core_services
+from quillpost.app.runtime import open_core_services
 from quillpost.core.database import Tenant
 from quillpost.privacy import erasure
 from quillpost.privacy.queries import parse_subject

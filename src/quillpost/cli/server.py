@@ -12,19 +12,21 @@ from multiprocessing import parent_process
 from threading import Thread
 from types import FrameType
 from typing import Annotated, Any
+from uuid import uuid4
 
+import orjson
 import structlog
 import typer
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.config import STARTUP_FAILURE, Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from quillpost.app import bootstrap, runtime
+from quillpost.app.bootstrap import publish_receiver_address
 from quillpost.app.container import Container
-from quillpost.app.outbound import publish_receiver_address
-from quillpost.cli.protocol import QuillpostProtocol
-from quillpost.cli.runtime import prepare_database
+from quillpost.app.runtime import prepare_database
 from quillpost.cli.welcome import Welcome, prepare_welcome
 from quillpost.cli.worker import (
     CLEANUP_SECONDS,
@@ -38,13 +40,39 @@ from quillpost.cli.worker import (
     tune_garbage_collector,
 )
 from quillpost.core.errors import NotReady
-from quillpost.core.logging import configure_logging
+from quillpost.core.requests import Shutdown
 from quillpost.core.settings import Settings
-from quillpost.core.shutdown import Shutdown
+from quillpost.core.telemetry import configure_logging
 from quillpost.web.application import BackgroundRunner, create_app
 from quillpost.web.assets import missing_packages
 
 log = structlog.get_logger(__name__)
+
+UNREADABLE_MESSAGE = "This is not HTTP as we read it: the method, the address or a header is malformed or too long."
+
+
+class QuillpostProtocol(HttpToolsProtocol):
+    """uvicorn's own, but for the answer to what its parser refuses: no application sees those requests."""
+
+    def shutdown(self) -> None:
+        """The server stops, and waits for what is still being answered: a stream would never be."""
+        if (shutdown := self.app_state.get("shutdown")) is not None:
+            shutdown.begin()
+        super().shutdown()
+
+    def send_400_response(self, msg: str) -> None:
+        request_id, body = uuid4().hex, orjson.dumps({"message": UNREADABLE_MESSAGE})
+        log.warning("requests.malformed", request_id=request_id, reason=msg)
+        headers = {
+            "content-type": "application/json",
+            "content-length": str(len(body)),
+            "x-request-id": request_id,
+            "connection": "close",
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(f"HTTP/1.1 400 Bad Request\r\n{head}\r\n".encode() + body)
+        self.transport.close()
+
 
 UNRESPONSIVE_SECONDS = 60.0
 """A process that is silent for so long hangs, and is replaced. A busy machine takes its time to start one."""
@@ -284,7 +312,7 @@ def _serve_multiple(
     listener: socket.socket,
     greeting: Welcome | None,
 ) -> None:
-    config = _create_config(settings, "quillpost.cli.server_process:app_of_child", factory=True, workers=workers)
+    config = _create_config(settings, "quillpost.cli.server:app_of_child", factory=True, workers=workers)
     if greeting is not None:
         greeting.print_message()
     ServerProcesses(config, [listener], service_runtime).run()

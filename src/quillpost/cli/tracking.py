@@ -8,7 +8,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from quillpost.cli.runtime import open_core_services
+from quillpost.app.runtime import open_core_services
 from quillpost.core.errors import NotReady
 from quillpost.fulfillment.tracking.rules import InvalidScanFile
 from quillpost.fulfillment.tracking.service import ScanImportResult, import_scan_file

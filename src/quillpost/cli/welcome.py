@@ -18,8 +18,8 @@ from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.app.runtime import get_own_address
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import memberships
 from quillpost.core.database.tables.notifications import webhooks as webhooks_table
-from quillpost.core.database.tables.users import memberships
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.settings import Settings
 from quillpost.notifications.webhooks import queries as webhook_queries

@@ -15,14 +15,14 @@ import typer
 
 from quillpost.app import bootstrap, runtime
 from quillpost.app.container import Container
-from quillpost.cli.runtime import prepare_database
-from quillpost.core.logging import configure_logging
+from quillpost.app.runtime import prepare_database
 from quillpost.core.settings import Settings
+from quillpost.core.telemetry import configure_logging
 
 log = structlog.get_logger(__name__)
 
 RESPONSE_SECONDS = 4
-"""From the signal on. Whoever is not answered by then is told to come again (see `core/shutdown.py`)."""
+"""From the signal on. Whoever is not answered by then is told to come again (see `core/requests.py`)."""
 
 WORKER_STOP_SECONDS = 5.0
 """Jobs, webhooks and notices are given up then. They are taken up again, by others or at the next start."""

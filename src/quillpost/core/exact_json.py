@@ -1,12 +1,228 @@
-"""JSON to the letter: what a caller sent comes back with its key order and its number texts.
-
-`1.0`, `1e2` and thirty-digit integers survive; a duplicate key, NaN or Infinity is refused.
-"""
+"""JSON with its key order and number texts, and limits on what a body may hold."""
 
 import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NoReturn
+from urllib.parse import parse_qsl
 
-from quillpost.core.body_limits import BodyLimits, check_json_limits
+from quillpost.core.errors import Invalid
+
+WINDOW_BYTES = 16_000
+"""Bytes that are looked at in one step: between two steps, other threads have their turn."""
+
+MAX_BARE_BYTES = 15_000
+"""Bytes that may pass without a text and without a sign that divides values: spaces, or a number. A parser
+takes all of them in one step. Less than a step of ours: only whole steps are looked at."""
+
+MAX_REPORTED_ERRORS = 100
+"""Errors that are built for one body, and told of it."""
+
+_SPACES = b" \t\r\n"
+_BRACKETS = b"[]{}"
+_SEPARATORS = b",:" + _BRACKETS
+_NOT_BRACKETS = bytes(each for each in range(256) if each not in _BRACKETS)
+_DEPTH_STEPS = bytes.maketrans(_BRACKETS, bytes([1, 255, 1, 255]))
+"""A bracket as the step in depth that it makes: a signed byte."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """What one body may hold at most; each is a setting."""
+
+    max_nodes: int = 100_000
+    """Objects, arrays, and whatever else stands in an array. A plain value with a key is no node: its key
+    is counted."""
+    max_keys: int = 200_000
+    """Keys of all objects together: 5,000 recipients with every field have 115,000."""
+    max_object_keys: int = 10_000
+    """Keys of one object, or of what lies between two objects in it: a parser takes them in one step."""
+    max_depth: int = 32
+    """Objects and arrays within each other."""
+    max_key_bytes: int = 1_000
+    """Length of a key, as it is written."""
+    max_text_bytes: int = 1_000_000
+    """Length of any text, or of a form's field, as it is written."""
+    max_unknown_keys: int = 1_000
+    """Different keys that mean nothing to us."""
+
+
+DEFAULT_BODY_LIMITS = BodyLimits()
+"""Where no setting says otherwise."""
+
+
+def check_json_limits(body: bytes, limits: BodyLimits) -> None:
+    """`Invalid` if the body holds too much. What is no JSON passes: a parser stops where it is none, and has
+    met no more until there than was counted here."""
+    scan = _JsonScan(limits)
+    for window in _split_windows(body):
+        scan.scan_window(window)
+        if scan.is_finished:
+            return
+    scan.check_counts(slack=0)
+
+
+def parse_form(
+    body: bytes, *, max_fields: int, limits: BodyLimits = DEFAULT_BODY_LIMITS, is_strict: bool = False
+) -> list[tuple[str, str]]:
+    """Names and values of a form in UTF-8, in their order. `Invalid` if there are more fields, or longer
+    names; ValueError if it cannot be read."""
+    if body.count(b"&") >= max_fields:
+        raise _too_large_error(f"The form has more than {max_fields:,} fields: send {max_fields:,} at most.")
+    for pair in body.split(b"&"):
+        if len(pair.partition(b"=")[0]) > limits.max_key_bytes:
+            raise long_name_error(limits)
+        if len(pair) > limits.max_text_bytes:
+            raise _too_large_error(f"A field has more than {limits.max_text_bytes:,} bytes: send a shorter one.")
+    return parse_qsl(body.decode(), keep_blank_values=True, strict_parsing=is_strict, errors="strict")
+
+
+def long_name_error(limits: BodyLimits) -> Invalid:
+    return _too_large_error(f"A field's name has more than {limits.max_key_bytes:,} bytes: use a shorter one.")
+
+
+def check_unknown_keys(names: set[str], limits: BodyLimits) -> set[str]:
+    """The same names, unless they are too many."""
+    if len(names) > limits.max_unknown_keys:
+        raise _too_large_error(
+            f"The body has more than {limits.max_unknown_keys:,} different keys that mean nothing here: leave them out."
+        )
+    return names
+
+
+def _too_large_error(message: str) -> Invalid:
+    return Invalid({"body": [message]})
+
+
+def _split_windows(body: bytes) -> Iterator[bytes]:
+    """The body in steps, none of which ends between a backslash and what it escapes."""
+    start = 0
+    while start < len(body):
+        end = start + WINDOW_BYTES
+        window = body[start:end]
+        if (len(window) - len(window.rstrip(b"\\"))) % 2:
+            window += body[end : end + 1]
+        yield window
+        start += len(window)
+
+
+class _JsonScan:
+    """What a body has had so far. `is_finished` when no parser can go on."""
+
+    def __init__(self, limits: BodyLimits) -> None:
+        self.is_finished = False
+        self._limits = limits
+        self._values = 1
+        self._keys = self._container_values = self._texts = self._depth = 0
+        self._object_keys = 0
+        """Keys since the last brace."""
+        self._bare_bytes = 0
+        self._is_in_text = False
+        """Whether the last window ended within a text."""
+        self._text_length = 0
+        """Bytes of the text that was the last in it."""
+        self._last_char = b""
+        """The last that stood outside of texts."""
+
+    def scan_window(self, window: bytes) -> None:
+        """Count what is in the next step."""
+        # As long as before: the length of a key counts.
+        plain = window.replace(b"\\\\", b"__").replace(b'\\"', b"__")
+        parts = plain.split(b'"')
+        if self._is_in_text:
+            parts.insert(0, b"")
+        self._check_texts(parts)
+        outside = self._outside_texts(parts)
+        self._check_bare(window, parts, outside)
+        self._count_values(outside)
+        self._check_object_keys(outside)
+        self._is_in_text = len(parts) % 2 == 0
+        self._update_depth(outside)
+        self.check_counts(slack=1)
+
+    def check_counts(self, *, slack: int) -> None:
+        """`slack` for a key that is yet to come: its value's comma has been counted."""
+        max_nodes, max_keys = self._limits.max_nodes, self._limits.max_keys
+        # A text stands in an array, or is a key, or has one.
+        if self._keys > max_keys or self._texts > max_nodes + 2 * max_keys + slack:
+            raise _too_large_error(f"The body has more than {max_keys:,} keys: send less in one call.")
+        if self._values - self._keys + self._container_values > max_nodes + slack:
+            raise _too_large_error(
+                f"The body has more than {max_nodes:,} nodes (objects, arrays and values in arrays): send less in"
+                " one call."
+            )
+
+    def _check_bare(self, window: bytes, parts: Sequence[bytes], outside: bytes) -> None:
+        is_bare = len(parts) == 1 and len(outside.translate(None, _SEPARATORS)) == len(outside)
+        self._bare_bytes = self._bare_bytes + len(window) if is_bare else 0
+        if self._bare_bytes > MAX_BARE_BYTES:
+            raise _too_large_error(
+                f"The body has more than {MAX_BARE_BYTES:,} spaces or digits in a row: leave out what says nothing."
+            )
+
+    def _check_object_keys(self, outside: bytes) -> None:
+        first, *later_counts = [row.count(b":") for row in outside.replace(b"{", b"}").split(b"}")]
+        longest = max(self._object_keys + first, *later_counts, 0)
+        self._object_keys = later_counts[-1] if later_counts else longest
+        if longest > (max_keys := self._limits.max_object_keys):
+            raise _too_large_error(f"An object of the body has more than {max_keys:,} keys: send less in one call.")
+
+    def _outside_texts(self, parts: Sequence[bytes]) -> bytes:
+        """All but texts and spaces; a quotation mark for each text that began."""
+        joined = b'"'.join(parts[::2]) + (b'"' if len(parts) % 2 == 0 else b"")
+        return (joined[1:] if self._is_in_text else joined).translate(None, _SPACES)
+
+    def _count_values(self, outside: bytes) -> None:
+        joined = self._last_char + outside
+        empty_containers = joined.count(b"[]") + joined.count(b"{}")
+        self._values += outside.count(b",") + outside.count(b"[") + outside.count(b"{") - empty_containers
+        self._keys += outside.count(b":")
+        self._container_values += joined.count(b":[") + joined.count(b":{")
+        self._texts += outside.count(b'"')
+        self._last_char = joined[-1:]
+
+    def _update_depth(self, outside: bytes) -> None:
+        steps = memoryview(outside.translate(_DEPTH_STEPS, _NOT_BRACKETS)).cast("b")
+        depths = list(accumulate(steps, initial=self._depth))
+        if max(depths) > self._limits.max_depth:
+            raise _too_large_error(
+                f"The body is nested more than {self._limits.max_depth} levels deep: send it flatter."
+            )
+        self._depth = depths[-1]
+        self.is_finished = self._depth < 0  # more was closed than was open
+
+    def _check_texts(self, parts: Sequence[bytes]) -> None:
+        """None may be too long; one that a colon follows is a key."""
+        max_key_bytes, max_text_bytes = self._limits.max_key_bytes, self._limits.max_text_bytes
+        if not self._is_in_text and self._text_length > max_key_bytes and parts[0].strip(_SPACES):
+            self._check_key_length(parts[0])
+            self._text_length = 0
+        carried_length = self._text_length if self._is_in_text else 0
+        if carried_length + max(map(len, parts)) > min(max_key_bytes, max_text_bytes):
+            for index in range(1, len(parts), 2):
+                length = len(parts[index]) + (carried_length if index == 1 else 0)
+                if length > max_text_bytes:
+                    raise _too_large_error(
+                        f"A text of the body has more than {max_text_bytes:,} bytes: send a shorter one."
+                    )
+                if length > max_key_bytes and index + 1 < len(parts):
+                    self._check_key_length(parts[index + 1])
+        self._carry_text_length(parts, carried_length)
+
+    def _carry_text_length(self, parts: Sequence[bytes], carried_length: int) -> None:
+        """The length of the last text, if it is open yet or nothing has followed it."""
+        last_index = len(parts) - 1 if len(parts) % 2 == 0 else len(parts) - 2
+        if last_index < 0:
+            return
+        is_followed = last_index + 1 < len(parts) and parts[last_index + 1].strip(_SPACES)
+        self._text_length = 0 if is_followed else len(parts[last_index]) + (carried_length if last_index == 1 else 0)
+
+    def _check_key_length(self, following: bytes) -> None:
+        if following.lstrip(_SPACES)[:1] == b":":
+            max_key_bytes = self._limits.max_key_bytes
+            raise _too_large_error(f"A key of the body has more than {max_key_bytes:,} bytes: use a shorter one.")
+
 
 MAX_DEPTH = 100
 """Levels of nesting. Deeper is no one's data, and would exhaust whoever walks it after us."""

@@ -1,11 +1,12 @@
-"""Files that are still there after a power cut."""
+"""Files that survive a power cut, and a lock on a file."""
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, TextIO
 
 
 @contextmanager
@@ -35,3 +36,21 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class FileLock:
+    """A lock between processes of one machine: `acquire` waits for the process that holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+
+    def acquire(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self._path.open("a")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+
+    def release(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None

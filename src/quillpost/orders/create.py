@@ -16,7 +16,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tenant, Tx
-from quillpost.core.database.bulk import insert_rows
+from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch

@@ -14,7 +14,7 @@ from quillpost.accounts.models import Caller
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.search import read_search_page
 from quillpost.core.database.tables.base import orders, stored_sends
-from quillpost.core.database.tables.counters import order_counts
+from quillpost.core.database.tables.orders import order_counts
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import Conditions, Page, PageRequest, Sorting, read_page, select_page_ids, tenant_conditions
 from quillpost.orders.items.queries import match_items

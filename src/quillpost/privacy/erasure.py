@@ -17,8 +17,8 @@ from sqlalchemy.dialects.postgresql import insert
 
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.accounts import erasing_files, erasing_pieces, erasures
 from quillpost.core.database.tables.base import recipients
-from quillpost.core.database.tables.privacy import erasing_files, erasing_pieces, erasures
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.ports import FileStore
 from quillpost.fulfillment.models import COMPOSE, enqueue_step

@@ -21,12 +21,11 @@ from quillpost.core.database.encrypted_columns import (
     reencrypt,
     reencrypt_locked,
 )
+from quillpost.core.database.tables.accounts import erasures, people
 from quillpost.core.database.tables.base import idempotency_keys, mailing_lists
-from quillpost.core.database.tables.giftcards import giftcard_stock, giftcards
+from quillpost.core.database.tables.fulfillment import batch_files
 from quillpost.core.database.tables.notifications import notices, webhooks
-from quillpost.core.database.tables.print_room import batch_files
-from quillpost.core.database.tables.privacy import erasures
-from quillpost.core.database.tables.users import people
+from quillpost.core.database.tables.orders import giftcard_stock, giftcards
 from quillpost.core.encryption import DecryptionFailed, read_key_id
 from quillpost.core.outbox import encryption_context
 from quillpost.core.ports import FileMissing

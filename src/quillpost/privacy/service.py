@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import CUSTOM_COLUMNS, PERSON_COLUMNS, items
-from quillpost.core.database.tables.print_room import prints
+from quillpost.core.database.tables.fulfillment import prints
 from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE, batch_reference
 from quillpost.fulfillment.print_room.queries import STATEMENT_FILE

@@ -7,8 +7,8 @@ from datetime import date, datetime
 from operator import itemgetter
 from typing import Any
 
-from quillpost.core.body_limits import MAX_REPORTED_ERRORS
 from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code, format_zip, restore_zip
 from quillpost.recipients.addresses.foreign import CANADA, is_canadian, split_canadian_address
 from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX, extract_surname, get_street, get_unit

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
-from quillpost.core.database.bulk import insert_rows
+from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import recipients
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused
 from quillpost.recipients import rules

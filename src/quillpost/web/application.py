@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from quillpost import __version__
 from quillpost.app.container import Container
 from quillpost.core.database.engine import DatabaseMonitor
-from quillpost.core.shutdown import Shutdown
+from quillpost.core.requests import Shutdown
 from quillpost.rendering.decoder.pool import DECODER_POOL
 from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, PLAIN_FACE
 from quillpost.rendering.handwriting.collection import Hands

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, TypeVar
 from fastapi import Depends, Request
 
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.core.body_limits import BodyLimits, parse_form
 from quillpost.core.errors import Conflict, Invalid
+from quillpost.core.exact_json import BodyLimits, parse_form
 from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.errors import RequestAborted, UnreadableBody

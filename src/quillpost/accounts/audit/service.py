@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from quillpost.accounts.models import Caller, get_network
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import audit_log, people
 from quillpost.core.database.tables.base import accounts, tokens
-from quillpost.core.database.tables.users import audit_log, people
 
 ACTION_LABELS: Final[Mapping[str, str]] = {
     "account.created": "opened the account",

@@ -12,7 +12,7 @@ from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import ledger_moves
-from quillpost.core.database.tables.counters import account_credit
+from quillpost.core.database.tables.orders import account_credit
 from quillpost.core.errors import Conflict, Refused, Unpaid
 
 LOCK_CREDIT = sa.text("select pg_advisory_xact_lock(hashtextextended(:lock, 0))")

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from quillpost.accounts.billing.ledger import CREDIT
 from quillpost.core.database import Tenant, Tx
 from quillpost.core.database.tables.base import ledger_moves
-from quillpost.core.database.tables.counters import account_credit, account_spending
+from quillpost.core.database.tables.orders import account_credit, account_spending
 from quillpost.core.paging import tenant_conditions
 
 MOVE_KINDS = ("deposit", "withdrawal", "authorise", "capture", "release", "refund", "issue", "return")

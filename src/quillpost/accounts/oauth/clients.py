@@ -23,8 +23,8 @@ from quillpost.accounts.oauth.apps import is_connected
 from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.core import tokens
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.database.tables.users import oauth_clients, oauth_grants
 from quillpost.core.errors import Invalid, NotFound, Refused
 
 MAX_REDIRECT_URI_LENGTH = 2_000

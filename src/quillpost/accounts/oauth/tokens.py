@@ -22,8 +22,8 @@ from quillpost.accounts.oauth.clients import OAuthClient
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import memberships, oauth_codes, oauth_grants, refresh_tokens
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.database.tables.users import memberships, oauth_codes, oauth_grants, refresh_tokens
 
 REFRESH_OVERLAP = timedelta(minutes=10)
 """How long an access token is still good after it was refreshed: calls that are under way get through."""

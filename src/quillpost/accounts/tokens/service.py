@@ -16,8 +16,8 @@ from quillpost.accounts.tokens.queries import insert_token
 from quillpost.accounts.tokens.rules import sort_scopes
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people, refresh_tokens
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.database.tables.users import oauth_clients, oauth_grants, people, refresh_tokens
 from quillpost.core.errors import Invalid, NotFound
 
 MAX_NAME_LENGTH = 100

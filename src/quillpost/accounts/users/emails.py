@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from quillpost.core import outbox
 from quillpost.core.clock import format_time
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.database.tables.users import memberships, people
 from quillpost.core.encryption import Encryptor
 from quillpost.core.text import to_one_line
 

@@ -21,8 +21,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.accounts.users.sign_in import SignInContext
 from quillpost.core import outbox, tokens
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import invitations, memberships, people
 from quillpost.core.database.tables.base import accounts, sub_accounts
-from quillpost.core.database.tables.users import invitations, memberships, people
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.text import to_one_line

@@ -14,8 +14,8 @@ from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.users import emails, invitations
 from quillpost.accounts.users.memberships import lock_account, validate_membership
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import memberships, people, sessions
 from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.database.tables.users import memberships, people, sessions
 from quillpost.core.errors import NotFound, Refused
 
 LAST_OWNER_ERROR = "An account keeps at least one owner: make somebody else an owner first."

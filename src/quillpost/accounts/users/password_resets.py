@@ -17,7 +17,7 @@ from quillpost.accounts.users.sessions import end_sessions, renew_session
 from quillpost.accounts.users.sign_in import SignInContext
 from quillpost.core import outbox, tokens
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.users import password_resets, people
+from quillpost.core.database.tables.accounts import password_resets, people
 from quillpost.core.errors import Invalid
 
 LINK_LIFETIME = timedelta(hours=1)

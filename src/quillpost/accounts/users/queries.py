@@ -20,8 +20,8 @@ from quillpost.accounts.users import rules
 from quillpost.accounts.users.emails import notify_person
 from quillpost.core import tokens
 from quillpost.core.database import Tx
+from quillpost.core.database.tables.accounts import memberships, people
 from quillpost.core.database.tables.base import accounts
-from quillpost.core.database.tables.users import memberships, people
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Refused
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.users import people
+from quillpost.core.database.tables.accounts import people
 from quillpost.core.errors import Invalid
 from quillpost.core.text import to_one_line
 

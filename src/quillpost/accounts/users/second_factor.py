@@ -13,7 +13,7 @@ from quillpost.accounts.users import emails
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.core import tokens
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.users import people, recovery_codes
+from quillpost.core.database.tables.accounts import people, recovery_codes
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import NotFound, Refused
 

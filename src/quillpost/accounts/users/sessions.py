@@ -14,8 +14,8 @@ from quillpost.accounts.sub_accounts import share_lock_sub_account
 from quillpost.accounts.tokens.queries import insert_token
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Database, Tenant, Tx
+from quillpost.core.database.tables.accounts import memberships, sessions
 from quillpost.core.database.tables.base import tokens
-from quillpost.core.database.tables.users import memberships, sessions
 from quillpost.core.errors import NotFound
 
 SESSION_LIFETIME = timedelta(days=30)

@@ -15,7 +15,7 @@ from quillpost.accounts.users.rate_limits import FullBucketCache, RateLimitBucke
 from quillpost.accounts.users.sessions import create_session
 from quillpost.core import tokens
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.tables.users import people, sessions
+from quillpost.core.database.tables.accounts import people, sessions
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Throttled
 

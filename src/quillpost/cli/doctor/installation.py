@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from quillpost.app import bootstrap, runtime
+from quillpost.app.bootstrap import read_allowed_addresses
 from quillpost.app.environments import (
     build_live_carrier,
+    check_live_readiness,
     ping_print_partner,
     read_print_webhook_secrets,
     read_time_zone,
 )
-from quillpost.app.outbound import read_allowed_addresses
-from quillpost.app.readiness import check_live_readiness
+from quillpost.cli.console import DIRECT_OPENER
 from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.doctor.operations import (
     check_giftcard_issuer,
@@ -25,7 +26,6 @@ from quillpost.cli.doctor.operations import (
     check_text_messages,
     check_verifier,
 )
-from quillpost.cli.progress import DIRECT_OPENER
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.ports import CarrierDown, PartnerDown

@@ -16,12 +16,11 @@ from quillpost.cli.doctor.models import DoctorFinding
 from quillpost.cli.print_files import format_count
 from quillpost.core.database import Tx
 from quillpost.core.database.encrypted_columns import has_outdated_values, read_any_value
-from quillpost.core.database.tables.addresses import address_passes
-from quillpost.core.encryption import DecryptionFailed
+from quillpost.core.database.tables.recipients import address_passes
+from quillpost.core.encryption import DecryptionFailed, KeyFile
 from quillpost.core.errors import NotReady, QuillpostError
-from quillpost.core.hosts import is_loopback_host
-from quillpost.core.key_files import KeyFile
 from quillpost.core.settings import Settings
+from quillpost.core.text import is_loopback_host
 from quillpost.fulfillment.batches.files import BatchFileStorage, list_all_secret_files
 from quillpost.notifications.ports import NotifierDown
 from quillpost.orders.giftcards import queries as giftcard_queries

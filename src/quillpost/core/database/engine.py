@@ -1,10 +1,12 @@
-"""Connections to PostgreSQL, each in the role it works in, and whether they can be had."""
+"""Connections to PostgreSQL, each in the role it works in; locks between processes; many rows at once."""
 
 import asyncio
+import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import anyio
@@ -12,13 +14,102 @@ import anyio.to_thread
 import psycopg
 import sqlalchemy as sa
 import structlog
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from quillpost.core.errors import NotReady, Unavailable
-from quillpost.core.locks import AdvisoryLocks
-from quillpost.core.shutdown import require_commit_allowed
+from quillpost.core.requests import require_commit_allowed
 
 log = structlog.get_logger(__name__)
+
+# Another machine that vanished without a word is noticed after about ten seconds, not after two hours.
+KEEPALIVE_OPTIONS = "-c tcp_keepalives_idle=4 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3"
+
+
+class AdvisoryLocks:
+    """All locks of one process, on one connection of its own. Safe to use from several threads.
+
+    A lock keeps others from starting the same work meanwhile. It does not prove that nobody else has done it:
+    with a broken connection all locks are gone, and are only taken again when one is asked for.
+    """
+
+    def __init__(self, conninfo: str) -> None:
+        self._conninfo = conninfo
+        self._connection: psycopg.Connection | None = None
+        self._held_numbers: set[int] = set()
+        self._mutex = threading.Lock()
+
+    def acquire(self, name: str) -> bool:
+        """Whether it is ours now; not if anybody has it, another thread of this process included."""
+        number = lock_number(name)
+        with self._mutex:
+            if number in self._held_numbers:
+                return False
+            is_acquired = self._try_acquire(number)
+            if is_acquired:
+                self._held_numbers.add(number)
+            return is_acquired
+
+    def release(self, name: str) -> None:
+        """Of one that we acquired. Where the connection is broken, it is free already."""
+        number = lock_number(name)
+        with self._mutex:
+            self._held_numbers.discard(number)
+            if self._connection is None:
+                return
+            try:
+                self._connection.execute("select pg_advisory_unlock(%s)", [number])
+            except psycopg.Error:
+                self._disconnect()
+
+    def close(self) -> None:
+        with self._mutex:
+            self._disconnect()
+
+    def _try_acquire(self, number: int) -> bool:
+        if self._connection is not None:
+            try:
+                return _try_advisory_lock(self._connection, number)
+            except psycopg.Error as error:
+                log.warning("database.connection_lost", error=type(error).__name__)
+                self._disconnect()
+        try:
+            self._connection = self._connect()
+            for held_number in self._held_numbers:
+                _try_advisory_lock(self._connection, held_number)
+            return _try_advisory_lock(self._connection, number)
+        except psycopg.Error as error:
+            self._disconnect()
+            raise Unavailable("The database does not answer. Try again shortly.") from error
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(
+            add_connection_options(self._conninfo, KEEPALIVE_OPTIONS),
+            autocommit=True,
+            connect_timeout=5,
+            prepare_threshold=1,
+        )
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def lock_number(name: str) -> int:
+    """What the database knows it by."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), signed=True)
+
+
+def add_connection_options(conninfo: str, extra_options: str) -> str:
+    options = str(psycopg.conninfo.conninfo_to_dict(conninfo).get("options") or "")
+    return psycopg.conninfo.make_conninfo(conninfo, options=f"{options} {extra_options}".strip())
+
+
+def _try_advisory_lock(connection: psycopg.Connection, number: int) -> bool:
+    row = connection.execute("select pg_try_advisory_lock(%s)", [number]).fetchone()
+    return bool(row and row[0])
+
 
 Tx = sa.Connection
 """An open transaction. Whoever opened it commits it."""
@@ -217,3 +308,35 @@ class DatabaseMonitor:
         except psycopg.OperationalError:
             return False
         return True
+
+
+MAX_PLAIN_INSERTS = 50
+"""Up to here plain inserts cost less than making the temporary table."""
+
+
+def insert_rows(tx: Tx, table: sa.Table, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Insert them all, each checked by the table's policy."""
+    if len(rows) <= MAX_PLAIN_INSERTS:
+        if rows:
+            tx.execute(sa.insert(table), [dict(zip(columns, row, strict=True)) for row in rows])
+        return
+    connection = driver_connection(tx)
+    target, staging = sql.Identifier(table.name), sql.Identifier(f"incoming_{table.name}")
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    connection.execute(
+        sql.SQL(
+            "create temp table if not exists {staging} on commit drop as select {names} from {target} with no data"
+        ).format(staging=staging, names=names, target=target)
+    )
+    with (
+        connection.cursor() as cursor,
+        cursor.copy(sql.SQL("copy {staging} ({names}) from stdin").format(staging=staging, names=names)) as copy,
+    ):
+        for row in rows:
+            copy.write_row(row)
+    connection.execute(
+        sql.SQL("insert into {target} ({names}) select {names} from {staging}").format(
+            target=target, names=names, staging=staging
+        )
+    )
+    connection.execute(sql.SQL("drop table {staging}").format(staging=staging))

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 import structlog
 
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.print_room import batch_files
+from quillpost.core.database.tables.fulfillment import batch_files
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.core.ports import FileMissing, FileStore

@@ -8,8 +8,8 @@ import structlog
 
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.core.database.tables.print_room import prints
+from quillpost.core.database.tables.fulfillment import prints
+from quillpost.core.database.tables.orders import giftcards
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.batches import queries

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import files, items, orders
-from quillpost.core.database.tables.print_room import batch_files, batches, prints
+from quillpost.core.database.tables.fulfillment import batch_files, batches, prints
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.tokens import hide_secrets
 from quillpost.orders.designs import DesignKey

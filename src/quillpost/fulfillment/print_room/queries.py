@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
-from quillpost.core.database.tables.print_room import batch_files, batches, prints
+from quillpost.core.database.tables.fulfillment import batch_files, batches, prints
 from quillpost.core.encryption import DecryptionFailed
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.paging import Page, PageRequest, read_page

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import sqlalchemy as sa
 
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.tables.print_room import prints
+from quillpost.core.database.tables.fulfillment import prints
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches.queries import ProductionBatch

@@ -10,7 +10,7 @@ import structlog
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import orders
-from quillpost.core.database.tables.print_room import batches, order_verdicts
+from quillpost.core.database.tables.fulfillment import batches, order_verdicts
 from quillpost.core.errors import Conflict, Refused
 from quillpost.core.tokens import hide_secrets
 from quillpost.fulfillment.batches import queries as fulfillment_queries

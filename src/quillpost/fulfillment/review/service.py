@@ -14,7 +14,7 @@ from quillpost.core import events, jobs
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import accounts, facts, orders
-from quillpost.core.database.tables.print_room import order_verdicts
+from quillpost.core.database.tables.fulfillment import order_verdicts
 from quillpost.core.errors import Conflict, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page, PageRequest, select_page_ids
 from quillpost.fulfillment.batches import giftcards

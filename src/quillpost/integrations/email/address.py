@@ -6,7 +6,7 @@ from typing import Literal
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from quillpost.core.errors import NotReady
-from quillpost.core.hosts import is_loopback_host
+from quillpost.core.text import is_loopback_host
 from quillpost.integrations.email.smtp import MailServer, normalize_address
 from quillpost.integrations.sms.twilio import SmsService
 

@@ -19,7 +19,7 @@ import structlog
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core import exact_json
 from quillpost.core.errors import NotReady
-from quillpost.core.hosts import is_loopback_host
+from quillpost.core.text import is_loopback_host
 from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
 from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, IssuerDown

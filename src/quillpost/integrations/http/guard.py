@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from quillpost.core.hosts import find_host_error
+from quillpost.core.text import find_host_error
 
 NOT_PUBLIC_IPV4 = tuple(
     IPv4Network(network)

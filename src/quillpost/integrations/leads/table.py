@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.tables.leads import leads
+from quillpost.core.database.tables.recipients import leads
 from quillpost.recipients.leads import rules as lead_rules
 from quillpost.recipients.leads.ports import Lead, LeadQuery, Resident
 from quillpost.recipients.leads.queries import LeadDensity, TagFilters, find_nearest, read_density

@@ -15,8 +15,8 @@ import orjson
 
 from quillpost.client import signatures
 from quillpost.core.errors import NotReady
-from quillpost.core.hosts import is_loopback_host
 from quillpost.core.ports import FileStore
+from quillpost.core.text import is_loopback_host
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintPartner, PrintProgress
 from quillpost.integrations.folders.local import build_folder
 from quillpost.integrations.folders.models import SftpCredentials

@@ -19,7 +19,7 @@ from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import Unavailable
-from quillpost.core.metrics import WEBHOOK_ATTEMPTS
+from quillpost.core.telemetry import WEBHOOK_ATTEMPTS
 from quillpost.notifications.ports import PostResult, WebhookClient
 from quillpost.notifications.webhooks import fan_out, leases, outcomes, service
 from quillpost.notifications.webhooks.concurrency import EndpointQueue, InFlightDeliveries

@@ -11,7 +11,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core import outbox
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.bulk import insert_rows
+from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import accounts
 from quillpost.core.database.tables.notifications import automation_due, automation_sent, automations
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Unavailable

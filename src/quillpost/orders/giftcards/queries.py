@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.giftcards import giftcard_brands, giftcards
+from quillpost.core.database.tables.orders import giftcard_brands, giftcards
 from quillpost.core.errors import NotFound
 from quillpost.orders.giftcards.rules import GiftcardBrand, is_brand_code, validate_brand
 

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core.database import Database, Tx, driver_connection
-from quillpost.core.database.tables.giftcards import giftcard_brands
+from quillpost.core.database.tables.orders import giftcard_brands
 from quillpost.core.encryption import DecryptionFailed, Encryptor
 from quillpost.core.errors import NotReady
 from quillpost.orders.giftcards import issuance

@@ -16,11 +16,11 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.core.cache import LruCache
-from quillpost.core.clients import FairQueue
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import files
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument, Fetcher, FetchFailed, FileStore
+from quillpost.core.requests import FairQueue
 from quillpost.core.stored_files import FileStorage, PendingFile
 from quillpost.rendering.decoder.sandbox import (
     make_printable_pages_in_sandbox,

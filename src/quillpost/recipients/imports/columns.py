@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from quillpost.core.body_limits import MAX_REPORTED_ERRORS
 from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code
 from quillpost.recipients.addresses.parser import split_address_line
 from quillpost.recipients.field_names import FieldMeaning, find_field_meaning, normalize_name

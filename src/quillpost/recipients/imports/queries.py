@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from quillpost.core.database import Tx, driver_connection
-from quillpost.core.database.tables.imports import import_rejects, imports
+from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.errors import NotFound
 from quillpost.recipients.imports.columns import FileLayout, MappedColumn
 from quillpost.recipients.imports.process_pool import ExaminedChunk

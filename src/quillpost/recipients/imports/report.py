@@ -9,7 +9,7 @@ from typing import IO
 import sqlalchemy as sa
 
 from quillpost.core.database import Database
-from quillpost.core.database.tables.imports import import_rejects
+from quillpost.core.database.tables.recipients import import_rejects
 from quillpost.core.errors import Refused
 from quillpost.core.ports import FileMissing, FileStore
 from quillpost.recipients.imports.queries import Import

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from quillpost.core import jobs
-from quillpost.core.database.tables.imports import import_rejects, imports
+from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.recipients.imports import queries
 from quillpost.recipients.imports.service import IMPORTS_FOLDER
 from quillpost.recipients.imports.tasks import IMPORT_ABANDONED, IMPORT_QUEUE, IMPORT_TASK, ImportContext, fail_import

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from typing import IO
 
-from quillpost.core.clients import ClientDisconnected, FairQueue, current_client
+from quillpost.core.requests import ClientDisconnected, FairQueue, current_client
 from quillpost.recipients.imports.sniffer import build_file_error
 
 ZIP_SIGNATURE = b"PK\x03\x04"

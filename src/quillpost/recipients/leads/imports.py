@@ -21,7 +21,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from quillpost.core.database import Database, Tx, driver_connection
 from quillpost.core.database.engine import create_admin_engine
-from quillpost.core.database.tables.leads import lead_files, lead_sources, leads
+from quillpost.core.database.tables.recipients import lead_files, lead_sources, leads
 from quillpost.core.errors import NotReady
 from quillpost.recipients.leads.files import LeadRow, NotLeadFile, open_file, read_rows
 from quillpost.recipients.leads.rows import LEAD_COLUMNS, BadLeadRow, PreparedLeads, prepare_rows

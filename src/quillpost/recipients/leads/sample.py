@@ -12,7 +12,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from quillpost.core.database import Database
-from quillpost.core.database.tables.leads import lead_sources
+from quillpost.core.database.tables.recipients import lead_sources
 from quillpost.recipients.addresses.cities import find_zip_area
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.recipients.leads import rules

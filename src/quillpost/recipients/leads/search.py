@@ -18,7 +18,7 @@ from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Database, Tx
-from quillpost.core.database.tables.leads import lead_sources, leads
+from quillpost.core.database.tables.recipients import lead_sources, leads
 from quillpost.core.errors import Invalid, NoMatch, Unavailable
 from quillpost.recipients.addresses.keys import extract_surname
 from quillpost.recipients.addresses.service import HOME_COUNTRY, UNDELIVERABLE, StandardParts

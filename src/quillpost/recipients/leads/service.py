@@ -11,7 +11,7 @@ from quillpost.accounts.models import Caller
 from quillpost.core import jobs
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import recipients
-from quillpost.core.database.tables.leads import lead_purchases
+from quillpost.core.database.tables.recipients import lead_purchases
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NoMatch, Refused, Unpaid
 from quillpost.recipients.leads.ports import LeadProvider

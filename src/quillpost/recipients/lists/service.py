@@ -15,8 +15,8 @@ from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import account_wide_access
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, recipients
-from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
+from quillpost.core.database.tables.recipients import imports
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.recipients.lists.queries import (

@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from quillpost.core.clients import ClientDisconnected, current_client
 from quillpost.core.errors import Unavailable
+from quillpost.core.requests import ClientDisconnected, current_client
 from quillpost.rendering.decoder.messages import (
     ENDED_KEY,
     STARTED_SIGNAL,

@@ -8,8 +8,8 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts.models import Caller
-from quillpost.core.clients import ClientConnection, client_context
 from quillpost.core.errors import Invalid, Unavailable
+from quillpost.core.requests import ClientConnection, client_context
 from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
 

@@ -23,9 +23,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, PydanticUseDefault, core_schema
 
-from quillpost.core.body_limits import MAX_REPORTED_ERRORS
 from quillpost.core.errors import Invalid
-from quillpost.core.exact_json import ExactFloat
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS, ExactFloat
 from quillpost.web.api.errors import to_invalid
 
 

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, compile_path
 
 from quillpost.core import errors as core_errors
-from quillpost.core.body_limits import MAX_REPORTED_ERRORS
-from quillpost.core.clients import ClientDisconnected
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS
+from quillpost.core.requests import ClientDisconnected
 from quillpost.rendering.images.limits import UnprintableArt
 from quillpost.web.api.responses import add_ignored_header, json_response
 

@@ -17,8 +17,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.types import Receive
 
 from quillpost.core import exact_json
-from quillpost.core.body_limits import DEFAULT_BODY_LIMITS, BodyLimits, check_unknown_keys, long_name_error, parse_form
 from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import DEFAULT_BODY_LIMITS, BodyLimits, check_unknown_keys, long_name_error, parse_form
 from quillpost.web.api.bodies import MULTIPART, MULTIPART_BOUNDARY, Body, FormFile, FormText, ValidatedBody
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from starlette.types import Message, Receive, Send
 
 from quillpost.core.errors import Overloaded, Unavailable
-from quillpost.core.shutdown import STOPPING_MESSAGE
+from quillpost.core.requests import STOPPING_MESSAGE
 from quillpost.web.api.errors import RequestAborted
 
 HIGH_LOAD_SHARE = 0.8  # of one processor: Python computes on no more at a time

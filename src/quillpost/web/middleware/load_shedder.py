@@ -12,8 +12,8 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quillpost.core.errors import Overloaded, Unavailable
-from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
-from quillpost.core.shutdown import STOPPING_MESSAGE
+from quillpost.core.requests import STOPPING_MESSAGE
+from quillpost.core.telemetry import REQUEST_SECONDS, REQUESTS
 from quillpost.web.api.errors import CLIENT_CLOSED_REQUEST, RequestAborted, error_response, method_label
 from quillpost.web.middleware.admission import Admission, RequestAdmission
 from quillpost.web.middleware.auth import IdentityCache, is_account_key

@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts.models import Caller, RateLimitStatus
 from quillpost.core.errors import Refused, Unavailable
-from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
-from quillpost.core.shutdown import STOPPING_MESSAGE, Shutdown
+from quillpost.core.requests import STOPPING_MESSAGE, Shutdown
+from quillpost.core.telemetry import REQUEST_SECONDS, REQUESTS
 from quillpost.core.tokens import HIDDEN_REPLACEMENT, SECRET_START_PATTERN, hide_secrets
 from quillpost.web.api.errors import CLIENT_CLOSED_REQUEST, error_response, method_label, unexpected_error_response
 from quillpost.web.middleware.methods import add_cors_headers, is_api_path

@@ -17,8 +17,8 @@ from quillpost.accounts.sub_accounts import label_sub_accounts
 from quillpost.accounts.tokens.rules import describe_scopes, sort_scopes
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
-from quillpost.core.body_limits import BodyLimits
 from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import BodyLimits
 from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import WRONG_TYPE, AccountSwitched, Form, FormOfAnyAccount, has_form_body, read_form_body

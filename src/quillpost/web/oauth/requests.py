@@ -12,9 +12,9 @@ from authlib.oauth2.rfc6749 import InvalidClientError, InvalidRequestError, OAut
 
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth.clients import OAuthClient
-from quillpost.core.body_limits import DEFAULT_BODY_LIMITS, BodyLimits, parse_form
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
+from quillpost.core.exact_json import DEFAULT_BODY_LIMITS, BodyLimits, parse_form
 from quillpost.core.tokens import is_of_kind
 
 MAX_PARAMETERS = 50

@@ -12,7 +12,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.engine import DatabaseMonitor
 from quillpost.core.database.schema import read_schema_state
 from quillpost.core.errors import Unauthenticated, Unavailable
-from quillpost.core.metrics import REGISTRY
+from quillpost.core.telemetry import REGISTRY
 from quillpost.fulfillment.review.service import find_service_gaps
 from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services

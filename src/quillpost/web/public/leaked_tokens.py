@@ -11,8 +11,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.users.queries import revoke_and_report_leaked
 from quillpost.core import exact_json
-from quillpost.core.body_limits import MAX_REPORTED_ERRORS, BodyLimits
 from quillpost.core.errors import Invalid, Throttled
+from quillpost.core.exact_json import MAX_REPORTED_ERRORS, BodyLimits
 from quillpost.web.api.responses import json_response
 from quillpost.web.dependencies import Services
 from quillpost.web.public.dependencies import limit_body, seconds_to_wait

@@ -19,7 +19,7 @@ from quillpost.accounts import service as account_service
 from quillpost.accounts.models import get_network
 from quillpost.app.container import Container
 from quillpost.core.errors import NotFound, Unavailable
-from quillpost.core.metrics import REQUEST_SECONDS, REQUESTS
+from quillpost.core.telemetry import REQUEST_SECONDS, REQUESTS
 from quillpost.fulfillment.qr_scans.rules import HINT_HEADERS, classify_visitor, printable_agent
 from quillpost.fulfillment.qr_scans.service import InvalidCode, ScanTarget
 from quillpost.web import rendering

@@ -16,8 +16,8 @@ from quillpost.accounts.service import count_anonymous_call, count_list_call
 from quillpost.app.container import Container, Limits
 from quillpost.client import signatures
 from quillpost.core import jobs
-from quillpost.core.body_limits import BodyLimits, check_unknown_keys, parse_form
 from quillpost.core.errors import Invalid, NotFound, QuillpostError, Throttled, Unauthenticated
+from quillpost.core.exact_json import BodyLimits, check_unknown_keys, parse_form
 from quillpost.fulfillment.print_room.reports import (
     MAX_REPRINTED_ITEMS,
     PartnerReport,

@@ -17,8 +17,7 @@ from typing import IO
 
 import psycopg
 
-from quillpost.core.database.embedded.accounts import SystemAccount
-from quillpost.core.database.embedded.binaries import PostgresBinaries
+from quillpost.core.database.embedded.binaries import PostgresBinaries, SystemAccount
 from quillpost.core.errors import NotReady
 
 UNUSED_PID = 2**30  # no system counts its processes that far

@@ -15,12 +15,12 @@ from urllib.parse import quote
 
 from psycopg.conninfo import make_conninfo
 
-from quillpost.core.database.embedded.accounts import (
+from quillpost.core.database.embedded.binaries import (
     choose_server_account,
+    find_binaries,
     make_binaries_reachable,
     make_folder_reachable,
 )
-from quillpost.core.database.embedded.binaries import find_binaries
 from quillpost.core.database.embedded.cluster import SOCKET_PORT, SUPERUSER, PostgresCluster, stop_server
 from quillpost.core.errors import NotReady
 

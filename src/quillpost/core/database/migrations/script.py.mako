@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from quillpost.core.database.migrations.scripts import run_script
+from quillpost.core.database.migrations.upgrade import run_script
 
 revision = ${repr(up_revision)}
 down_revision = ${repr(down_revision)}

@@ -1,9 +1,11 @@
-"""Runs Alembic over the revisions in a folder."""
+"""Runs Alembic over the revisions in a folder; revisions are plain SQL scripts."""
 
 from pathlib import Path
+from typing import cast
 
+import psycopg
 import sqlalchemy as sa
-from alembic import command
+from alembic import command, op
 from alembic.config import Config
 
 
@@ -19,3 +21,9 @@ def upgrade(connection: sa.Connection, folder: Path) -> None:
     config = config_of(folder)
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+def run_script(script: Path) -> None:
+    """Run a file of statements as it stands: no placeholders, no interpretation of `%` or `:`."""
+    driver = cast(psycopg.Connection, op.get_bind().connection.driver_connection)
+    driver.execute(script.read_bytes())

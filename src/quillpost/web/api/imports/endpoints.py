@@ -10,9 +10,9 @@ from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
-from quillpost.core.body_limits import BodyLimits, check_json_limits
 from quillpost.core.clock import format_iso
 from quillpost.core.errors import Conflict, Invalid
+from quillpost.core.exact_json import BodyLimits, check_json_limits
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service

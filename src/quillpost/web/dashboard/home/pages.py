@@ -15,8 +15,8 @@ from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.notifications import webhooks
 from quillpost.core.errors import NotFound, Unavailable
-from quillpost.core.hosts import is_loopback_host
 from quillpost.core.paging import PageRequest
+from quillpost.core.text import is_loopback_host
 from quillpost.orders.queries import OrderQuery, list_orders
 from quillpost.orders.stats import read_daily_activity
 from quillpost.web import rendering

@@ -20,10 +20,9 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import RECEIVER_KEY_DIGITS, Container
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import orders
-from quillpost.core.database.tables.counters import account_spending
-from quillpost.core.database.tables.giftcards import giftcards
-from quillpost.core.database.tables.imports import imports
 from quillpost.core.database.tables.notifications import automations, webhooks
+from quillpost.core.database.tables.orders import account_spending, giftcards
+from quillpost.core.database.tables.recipients import imports
 from quillpost.core.paging import Sorting, tenant_conditions
 from quillpost.fulfillment.review.service import find_service_gaps, reasons_for_sender
 from quillpost.orders.automations.rules import has_recovered

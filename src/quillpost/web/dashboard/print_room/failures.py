@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from quillpost.accounts.audit import service as audit_service
 from quillpost.core import jobs
 from quillpost.core.database import Tx
-from quillpost.core.database.tables.print_room import batches
+from quillpost.core.database.tables.fulfillment import batches
 from quillpost.core.errors import NotFound
 from quillpost.core.jobs import StoppedJob
 from quillpost.fulfillment.batches.rules import batch_reference

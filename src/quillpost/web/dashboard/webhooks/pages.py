@@ -11,8 +11,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
-from quillpost.core.hosts import is_loopback_host
 from quillpost.core.paging import PageRequest
+from quillpost.core.text import is_loopback_host
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import count_recent_deliveries

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from quillpost.core.database.migrations.scripts import run_script
+from quillpost.core.database.migrations.upgrade import run_script
 
 revision = "0001"
 down_revision = None

@@ -1,8 +1,7 @@
-"""Who a call is for, whether they still wait, and a fair share of what is scarce.
+"""The request under way: its client, a fair share of what is scarce, and the end of the server process."""
 
-Work that takes long asks, from whatever thread it runs in. A job that nobody waits for has nobody's client.
-"""
-
+import asyncio
+import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
@@ -12,6 +11,57 @@ from time import monotonic
 from typing import Final
 
 from quillpost.core.errors import Unavailable
+
+STOPPING_MESSAGE = "The service is stopping, and nothing was done. Try again in a few seconds."
+
+
+COMMIT_SECONDS = 2.5
+"""After its beginning no request commits: sooner than the server gives requests up, by more than a commit
+takes."""
+
+
+class Shutdown:
+    """Of one server process. It begins on the event loop; threads ask whether it has come."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
+        self._commits_ended = threading.Event()
+        self.has_begun = False
+
+    def on_begin(self, callback: Callable[[], None]) -> None:
+        """What is done when it begins."""
+        self._callbacks.append(callback)
+
+    def begin(self) -> None:
+        """Safe to call twice."""
+        if not self.has_begun:
+            self.has_begun = True
+            for callback in self._callbacks:
+                callback()
+            asyncio.get_running_loop().call_later(COMMIT_SECONDS, self._commits_ended.set)
+
+    @contextmanager
+    def request_context(self) -> Iterator[None]:
+        """Meanwhile, in threads too: this is a request, and so its time may be over."""
+        token = _current_shutdown.set(self)
+        try:
+            yield
+        finally:
+            _current_shutdown.reset(token)
+
+    def require_commit_time(self) -> None:
+        if self._commits_ended.is_set():
+            raise Unavailable(STOPPING_MESSAGE)
+
+
+_current_shutdown: ContextVar[Shutdown | None] = ContextVar("shutdown", default=None)
+
+
+def require_commit_allowed() -> None:
+    """Asked before every commit: `Unavailable` where this is a request whose time is over."""
+    if (shutdown := _current_shutdown.get()) is not None:
+        shutdown.require_commit_time()
+
 
 Callback = Callable[[], object]
 

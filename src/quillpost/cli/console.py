@@ -1,17 +1,20 @@
 """Progress of a long command, and an HTTP client for the demo."""
 
+import sys
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-import httpx2
+import psycopg
+import sqlalchemy as sa
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from quillpost.client import Quillpost
+from quillpost.core.errors import QuillpostError
 
 ReportProgress = Callable[[int, int], None]
 
@@ -61,6 +64,20 @@ DIRECT_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Past any proxy of the environment, which could not reach a service on this machine."""
 
 
-def create_client(base_url: str, token: str) -> Quillpost:
-    """Past any proxy too; close it, or use it with `with`."""
-    return Quillpost(token, base_url, transport=httpx2.HTTPTransport())
+def exit_with_error(error: Exception) -> None:
+    """Say it and end; what only we can mend is left to be raised."""
+    message = _error_message(error)
+    if message is None:
+        return
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(f"[bold red]quillpost:[/] {escape(message)}")
+    sys.exit(1)
+
+
+def _error_message(error: Exception) -> str | None:
+    if isinstance(error, QuillpostError):
+        return error.message
+    if isinstance(error, psycopg.Error | sa.exc.DBAPIError):
+        database_error = error.orig if isinstance(error, sa.exc.DBAPIError) else error
+        return f"The database refused: {str(database_error).strip().splitlines()[0].rstrip('.')}."
+    return None

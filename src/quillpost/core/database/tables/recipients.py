@@ -1,4 +1,4 @@
-"""The tables of addresses that can be bought: the operator's own, but for what tenants have paid."""
+"""Tables of address verification, leads and imports."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, DOUBLE_PRECISION, JSONB, UUID
@@ -14,7 +14,34 @@ from quillpost.core.database.tables.base import (
     nullable_columns,
     owner_columns,
     required_column,
+    timestamp_columns,
 )
+
+address_passes = sa.Table(
+    "address_passes",
+    metadata,
+    sa.Column("name", Text, primary_key=True),
+    required_column("last_id", BigInt),
+    *nullable_columns("begun_at", "done_at", "leased_until", type_=Timestamp),
+    *nullable_columns("trouble"),
+    *nullable_columns("trouble_at", type_=Timestamp),
+)
+
+address_verdicts = sa.Table(
+    "address_verdicts",
+    metadata,
+    sa.Column("address_key", Text, primary_key=True),
+    sa.Column("mover", BYTEA(), primary_key=True),
+    *nullable_columns("dpv", "deliverability"),
+    *nullable_columns("standard", type_=ARRAY(sa.Text())),
+    required_column("reasons", ARRAY(sa.Text())),
+    *nullable_columns("moved_key"),
+    required_column("answered_at", Timestamp),
+    required_column("expires_at", Timestamp),
+)
+
+recipients_to_verify = sa.Table("recipients_to_verify", metadata, sa.Column("recipient_id", BigInt, primary_key=True))
+
 
 lead_sources = sa.Table(
     "lead_sources",
@@ -72,4 +99,37 @@ lead_purchases = sa.Table(
     *nullable_columns("lead_ids", type_=ARRAY(sa.Text())),
     *nullable_columns("told_at", type_=Timestamp),
     required_column("created_at", Timestamp),
+)
+
+
+def _counter_column(name: str) -> sa.Column[int]:
+    return sa.Column(name, BigInt, nullable=False, server_default="0")
+
+
+imports = sa.Table(
+    "imports",
+    metadata,
+    id_column(),
+    *owner_columns(),
+    required_column("mailing_list_id", BigInt),
+    required_column("status", Text),
+    required_column("file_name", Text),
+    *nullable_columns("file_key"),
+    required_column("file_bytes", BigInt),
+    required_column("layout", JSONB()),
+    required_column("columns", JSONB()),
+    *nullable_columns("rows_total", type_=BigInt),
+    *(_counter_column(n) for n in ("rows_read", "bytes_read", "rows_imported", "rows_rejected", "duplicates")),
+    *nullable_columns("error"),
+    *timestamp_columns(),
+    *nullable_columns("finished_at", type_=Timestamp),
+)
+
+import_rejects = sa.Table(
+    "import_rejects",
+    metadata,
+    sa.Column("import_id", BigInt, primary_key=True),
+    sa.Column("place", BigInt, primary_key=True),
+    required_column("line", BigInt),
+    required_column("reason", Text),
 )

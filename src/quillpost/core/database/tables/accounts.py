@@ -1,4 +1,4 @@
-"""The tables of people who sign in, of the apps that act for accounts, and of what was done."""
+"""Tables of users, apps, the audit log and erasures."""
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB
@@ -150,4 +150,26 @@ audit_log = sa.Table(
     required_column("about", JSONB()),
     *nullable_columns("network"),
     required_column("at", Timestamp),
+)
+
+
+erasures = sa.Table(
+    "erasures",
+    metadata,
+    id_column(),
+    *owner_columns(),
+    *nullable_columns("mode"),
+    required_column("asked_at", Timestamp),
+    required_column("again_at", Timestamp),
+    *nullable_columns("whom_sealed", type_=BYTEA()),
+    *nullable_columns("done_at", type_=Timestamp),
+    required_column("erased", JSONB()),
+)
+
+erasing_pieces = sa.Table(
+    "erasing_pieces", metadata, sa.Column("item_id", BigInt, primary_key=True), required_column("erasure_id", BigInt)
+)
+
+erasing_files = sa.Table(
+    "erasing_files", metadata, sa.Column("key", Text, primary_key=True), required_column("since", Timestamp)
 )

@@ -1,12 +1,31 @@
-"""Structured logs: one event a line, ids bound to it; never a secret, never a recipient's address."""
+"""Structured logs, without secrets or recipients' addresses, and metrics for Prometheus."""
 
 import logging
 import sys
 from copy import copy
 
 import structlog
+from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from quillpost.core.tokens import hide_secrets
+
+REGISTRY = CollectorRegistry()
+
+REQUESTS = Counter("quillpost_requests", "HTTP requests answered.", ["method", "route", "status"], registry=REGISTRY)
+REQUEST_SECONDS = Histogram(
+    "quillpost_request_duration_seconds",
+    "Time to answer.",
+    ["method", "route"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10),
+    registry=REGISTRY,
+)
+WEBHOOK_ATTEMPTS = Counter(
+    "quillpost_webhook_attempts",
+    "Attempts to deliver an event: delivered, to be tried again, or failed for good.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+
 
 LEVEL_OFF = logging.CRITICAL + 1
 PRIVATE_FIELDS = frozenset({"token", "secret", "authorization", "password", "address", "email", "name"})
