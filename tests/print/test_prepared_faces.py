@@ -14,9 +14,9 @@ from fontTools.ttLib import TTFont
 
 from quillpost.rendering.handwriting import truetype
 from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES, FaceRecipe, Style
-from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH, InvalidPreparedFace, PreparedFace
+from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace
 from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH, prepare_chars, prepare_face, recipe_key
-from quillpost.rendering.handwriting.outlines import Contour, make_takes, sample_contour, signed_area
+from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH, Contour, make_takes, sample_contour, signed_area
 from quillpost.rendering.handwriting.sources import FontSources
 
 COMMON = (

@@ -6,9 +6,6 @@ import zipfile
 from dataclasses import dataclass
 from typing import Any, Self
 
-# No take's ink leaves the box of the source's ink by more than this, in thousandths of an em.
-MAX_TAKE_REACH = 45
-
 _SOURCE, _PROGRAM, _FACE_DATA = "source.ttf", "program.ttf", "facts.json"
 _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 

@@ -9,8 +9,9 @@ import uharfbuzz as harfbuzz
 
 from quillpost.rendering.handwriting import plain
 from quillpost.rendering.handwriting.catalog import Style
-from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH, PreparedFace
+from quillpost.rendering.handwriting.faces import PreparedFace
 from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH
+from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
 from quillpost.rendering.handwriting.plain import PlainFace, string_code
 
 HAND_FONT = b"/F1"

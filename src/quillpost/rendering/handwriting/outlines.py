@@ -12,14 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH
-
 Floats = npt.NDArray[np.float64]
 
 Contour = Floats
 """A closed curve of shape (n, 3, 2): the start, the control and the end of each quadratic segment."""
 
 Shape = list[Contour]
+
+# No take's ink leaves the box of the source's ink by more than this, in thousandths of an em.
+MAX_TAKE_REACH = 45
 
 
 def sample_contour(contour: Contour, spacing: float) -> Floats:

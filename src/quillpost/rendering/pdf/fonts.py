@@ -9,7 +9,8 @@ from typing import Any
 from fontTools import agl
 from fontTools.ttLib import TTFont
 
-from quillpost.rendering.handwriting.faces import MAX_TAKE_REACH, PreparedFace
+from quillpost.rendering.handwriting.faces import PreparedFace
+from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
 from quillpost.rendering.handwriting.truetype import subset_outlines
 from quillpost.rendering.pdf.writer import PdfFile
 
