@@ -31,7 +31,7 @@ from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.encryption import KeyFile
 from quillpost.core.settings import Settings
 from quillpost.core.telemetry import configure_logging
-from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.handwriting.service import Hands
 from quillpost.web import application
 from quillpost.web.api import openapi
 from quillpost.web.application import create_app

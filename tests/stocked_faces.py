@@ -5,7 +5,8 @@ from pathlib import Path
 
 from quillpost.app import bootstrap
 from quillpost.core.settings import Settings
-from quillpost.rendering.handwriting.catalog import (
+from quillpost.rendering.handwriting.faces import recipe_key
+from quillpost.rendering.handwriting.models import (
     DEFAULT_STYLE,
     FALLBACK_FACES,
     HELPER_FACE,
@@ -13,9 +14,7 @@ from quillpost.rendering.handwriting.catalog import (
     STYLES,
     FaceRecipe,
 )
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.font_preparation import recipe_key
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.handwriting.service import FontSources, Hands
 
 NO_PACKAGES = Path("/nonexistent")
 PYTHONS_OWN = FontSources(NO_PACKAGES)

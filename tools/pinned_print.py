@@ -14,8 +14,8 @@ from typing import Any
 import pikepdf
 from PIL import Image
 
-from quillpost.rendering.renderer import Renderer
-from quillpost.rendering.specimens import Specimen, make_specimens
+from quillpost.rendering.samples import Specimen, make_specimens
+from quillpost.rendering.service import Renderer
 
 MADE_AT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 IDENTITY = re.compile(rb"uuid:[0-9a-f-]{36}")

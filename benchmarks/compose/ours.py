@@ -13,15 +13,13 @@ from benchmarks.compose import sheet
 from benchmarks.compose.recipients import MESSAGE, Recipient, recipient
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.codes import barcode
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.geometry import BAR_PITCH, BAR_WIDTH, Box
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.templates import load_shipped_products
-from quillpost.rendering.models import Addressee, Copy, Design, ReturnAddress, SenderName
+from quillpost.rendering.models import BAR_PITCH, BAR_WIDTH, Addressee, Box, Copy, Design, ReturnAddress, SenderName
 from quillpost.rendering.pdf.png import Pixels, drop_color_if_gray, encode_png
 from quillpost.rendering.pdf.writer import deflate
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 
 PIECE = "postcard-4x6"
 PIECES_A_FILE = 5_000

@@ -25,7 +25,7 @@ from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 from quillpost.core.telemetry import configure_logging
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE
 
 # Prepared hands are kept where the tests keep theirs.
 _FACES = Path(__file__).parents[2] / ".tools" / "faces"

@@ -17,7 +17,7 @@ from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 from quillpost.core.telemetry import configure_logging
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE
 from quillpost.web.application import create_app
 
 JSON = "application/json"

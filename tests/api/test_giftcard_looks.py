@@ -14,8 +14,8 @@ from direct import TestClient
 from makers import Account, Clock, people
 from quillpost.app.container import Container
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
-from quillpost.rendering.pdf.raster import rasterize_pages
-from quillpost.rendering.renderer import PREVIEW_DPI
+from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.rendering.service import PREVIEW_DPI
 
 # Where on the card the code is to be read, in points from its lower left corner: left, bottom, right, top.
 TYPED = 16, 15, 150, 50

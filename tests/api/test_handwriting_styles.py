@@ -5,7 +5,7 @@ from pathlib import Path
 from direct import TestClient
 from makers import Account, Build, make_account
 from quillpost.app.container import Container
-from quillpost.rendering.handwriting.catalog import STYLES
+from quillpost.rendering.handwriting.models import STYLES
 from quillpost.web.application import create_app
 
 

@@ -29,7 +29,7 @@ from quillpost.fulfillment.batches.proofs import draw_item
 from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.queries import read_order
 from quillpost.rendering.decoder import sandbox
-from quillpost.rendering.decoder.pool import DECODER_POOL
+from quillpost.rendering.decoder.service import DECODER_POOL
 from quillpost.web.application import create_app
 
 LITTLE = 100_000_000

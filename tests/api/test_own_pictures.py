@@ -19,7 +19,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
 from quillpost.orders.validation import HARD_TO_READ_WARNING
-from quillpost.rendering.pdf.raster import rasterize_pages
+from quillpost.rendering.decoder.tasks import rasterize_pages
 
 RED, GREEN, BLUE = (200, 30, 30), (30, 160, 60), (30, 60, 200)
 COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}

@@ -15,8 +15,8 @@ from quillpost.app.container import Container
 from quillpost.core.requests import ClientConnection, client_context
 from quillpost.core.stored_files import delete_expired_files
 from quillpost.orders.templates.images import MAX_HEAVY_WORK, MAX_HEAVY_WORK_PER_ACCOUNT, limit_heavy_work
-from quillpost.rendering.handwriting.catalog import STYLES
-from quillpost.rendering.pdf.raster import rasterize_pages
+from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.rendering.handwriting.models import STYLES
 
 PNG = b"\x89PNG\r\n\x1a\n"
 SINGLE_TAKE = 14

@@ -14,7 +14,7 @@ from chromium import new_page
 from playwright.sync_api import expect
 from test_first_card import joins
 
-from quillpost.rendering.handwriting.catalog import FALLBACK_FACES, STYLES
+from quillpost.rendering.handwriting.models import FALLBACK_FACES, STYLES
 from quillpost.web.assets import PACKAGE_FILES
 
 ROOT = Path(__file__).parents[2]

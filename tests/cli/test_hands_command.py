@@ -15,12 +15,11 @@ from quillpost.app import bootstrap
 from quillpost.cli.handwriting import draw_gallery
 from quillpost.core.settings import Settings
 from quillpost.integrations.storage.objects import FaceFolder
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, STYLES, Style
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, Style
+from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.templates import load_shipped_products
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 
 GRACE = next(style for style in STYLES if style.name == "Grace")

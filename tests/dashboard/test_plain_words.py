@@ -4,8 +4,8 @@ import pytest
 
 from quillpost.orders.templates.rules import variables_error
 from quillpost.recipients.leads.search import NO_MATCH, RECENTLY_MAILED_ALL, UNKNOWN_ADDRESS
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.images.models import resolution_note
+from quillpost.rendering.models import Box
 from quillpost.web.rendering import to_plain_language
 
 SOFT = resolution_note(100, 80, Box(0, 0, 432, 288), picture_name="image_template", product_name="a 4x6 postcard")

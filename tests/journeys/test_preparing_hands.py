@@ -12,8 +12,8 @@ from processes import PATIENCE, Command, Nursery, answers, free_port, until
 
 from makers import postcard
 from quillpost.client import Quillpost
-from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES
 from quillpost.rendering.handwriting.faces import PreparedFace
+from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES
 from quillpost.web import application
 from stocked_faces import NO_PACKAGES, file_of, hands_in, stock
 

@@ -10,8 +10,8 @@ import numpy as np
 import pypdfium2 as pdfium
 from PIL import Image, ImageCms
 
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.images.models import cover_operator, read_picture
+from quillpost.rendering.models import Box
 from quillpost.rendering.pdf.writer import PdfFile
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"

@@ -12,13 +12,13 @@ import pypdfium2 as pdfium
 from PIL import Image
 
 from quillpost.integrations.storage.objects import FaceFolder
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.service import FontSources, Hands
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import (
+    INCH,
     Addressee,
+    Box,
     Copy,
     Design,
     Giftcard,
@@ -27,7 +27,7 @@ from quillpost.rendering.models import (
     SenderName,
     parse_color,
 )
-from quillpost.rendering.renderer import PrintFiles, Renderer
+from quillpost.rendering.service import PrintFiles, Renderer
 
 PIECES = load_shipped_products()
 POSTCARDS = ("postcard-4x6", "postcard-6x9", "postcard-6x11", "magnacard")

@@ -17,7 +17,7 @@ from fontTools.pens.boundsPen import BoundsPen
 from fontTools.ttLib import TTFont
 from fontTools.ttLib.tables._g_l_y_f import Glyph as TrueTypeGlyph
 
-from quillpost.rendering.geometry import Box
+from quillpost.rendering.models import Box
 
 Matrix = tuple[float, float, float, float, float, float]
 Colour = tuple[float, ...]

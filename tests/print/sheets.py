@@ -6,13 +6,11 @@ from functools import cache
 import uharfbuzz as hb
 
 from quillpost.rendering.codes.barcode import encode_barcode
-from quillpost.rendering.handwriting.catalog import STYLES
-from quillpost.rendering.handwriting.faces import PreparedFace
-from quillpost.rendering.handwriting.font_preparation import prepare_chars
-from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.rendering.pdf.barcode_font import BARCODE_FONT_SIZE, embed_barcode_font
+from quillpost.rendering.handwriting.faces import PreparedFace, prepare_chars
+from quillpost.rendering.handwriting.models import STYLES
+from quillpost.rendering.handwriting.service import FontSources
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
-from quillpost.rendering.pdf.fonts import embed_font
+from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font
 from quillpost.rendering.pdf.metadata import PrintMetadata
 from quillpost.rendering.pdf.writer import PdfFile
 

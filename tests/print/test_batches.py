@@ -29,11 +29,11 @@ from PIL import Image
 from readiness import qpdf_faults
 
 from quillpost.rendering import batch_files
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.images.models import Picture, read_picture
 from quillpost.rendering.images.pictures import make_printable_picture
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import ReturnAddress
-from quillpost.rendering.pdf.raster import rasterize_pages
 
 
 def images_in(pdf: bytes) -> int:

@@ -18,14 +18,13 @@ from page_reader import Glyph, Pages
 from PIL import Image
 from readiness import faults
 
-from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.images.pictures import make_printable_picture
-from quillpost.rendering.layout.contrast import contrast_ratio
 from quillpost.rendering.layout.fronts import rule_box
 from quillpost.rendering.layout.plain_text import TextStyle, fit_centered
-from quillpost.rendering.models import Ink, SenderBranding, SenderName, parse_color
-from quillpost.rendering.pdf.raster import rasterize_pages
+from quillpost.rendering.layout.rules import contrast_ratio
+from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderName, parse_color
 
 COVERS = {name: side for name, piece in PIECES.items() for side in piece.sides if side.is_cover}
 EVERY_COVER = pytest.mark.parametrize("piece", list(COVERS))

@@ -7,11 +7,9 @@ import pytest
 
 from quillpost.integrations.storage.objects import FaceFolder
 from quillpost.rendering.handwriting import font_preparation
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, STYLES, FaceRecipe
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.faces import PreparedFace
-from quillpost.rendering.handwriting.font_preparation import ProgressCallback, prepare_face, recipe_key
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.handwriting.faces import PreparedFace, ProgressCallback, prepare_face, recipe_key
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, FaceRecipe
+from quillpost.rendering.handwriting.service import FontSources, Hands
 
 DELIUS = next(style for style in STYLES if style.face == "Delius")
 

@@ -11,11 +11,11 @@ from papers import TRIANGLE, embedded_font, helvetica, image, paper
 from pikepdf import Dictionary, Name, ObjectStreamMode
 from PIL import Image, PngImagePlugin
 
-from quillpost.rendering.images.forms import copy_page_forms
-from quillpost.rendering.images.limits import UnprintableImage, UnprintablePdf
 from quillpost.rendering.images.models import read_picture
+from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
 from quillpost.rendering.images.pictures import make_printable_picture
+from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
 from quillpost.rendering.pdf.writer import PdfFile
 
 

@@ -3,8 +3,8 @@
 import pytest
 from benchmarks.hostile import files, pdfs
 
-from quillpost.rendering.images.limits import UnprintablePdf
 from quillpost.rendering.images.pdfs import make_printable_pages
+from quillpost.rendering.images.rules import UnprintablePdf
 
 TOO_MUCH = "draws too much"
 

@@ -36,15 +36,14 @@ from readiness import faults, qpdf_faults, second_opinion
 
 from quillpost.rendering.codes.barcode import encode_barcode
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.fit import Misfits
-from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.images.pdfs import make_printable_pages
-from quillpost.rendering.layout.products import Side
-from quillpost.rendering.models import Addressee, Copy, Design, GiftcardClaim, ReturnAddress, SenderName
+from quillpost.rendering.layout.models import Side
+from quillpost.rendering.models import INCH, Addressee, Box, Copy, Design, GiftcardClaim, ReturnAddress, SenderName
 from quillpost.rendering.pdf.color import OutputIntent
-from quillpost.rendering.pdf.raster import rasterize_pages
-from quillpost.rendering.renderer import PrintFiles, Renderer
+from quillpost.rendering.rules import Misfits
+from quillpost.rendering.service import PrintFiles, Renderer
 
 INK = (0.8, 0.2, 0.2)
 BLACK, WHITE = (0, 0, 0), (255, 255, 255)

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from one_side import greeting, picture_of, plain_face, sheet_pdf
 
 from quillpost.rendering.codes import barcode
-from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.layout.fronts import draw_plain_front
+from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.paragraphs import DoesNotFit
-from quillpost.rendering.layout.products import Side
 from quillpost.rendering.layout.templates import load_shipped_products
-from quillpost.rendering.models import Addressee, ReturnAddress, SenderName
+from quillpost.rendering.models import INCH, Addressee, Box, ReturnAddress, SenderName
 from quillpost.rendering.text.countries import COUNTRY_CODES, POSTAL_COUNTRY_NAMES
 
 FACE = CachedFace(plain_face())

@@ -15,14 +15,13 @@ from PIL import Image, ImageChops
 from quillpost.orders.designs import build_claim
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, encode_claim, parse_claim
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.contrast import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.layout.giftcards import CardColors, format_dollars
+from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, MIN_VISIBLE_CONTRAST, contrast_ratio
 from quillpost.rendering.layout.templates import load_shipped_products
-from quillpost.rendering.models import Copy, Giftcard, Ink, parse_color
-from quillpost.rendering.pdf.raster import rasterize_pages
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.models import INCH, Box, Copy, Giftcard, Ink, parse_color
+from quillpost.rendering.service import Renderer
 
 DPI = 300
 MILLIMETRE = INCH / 25.4

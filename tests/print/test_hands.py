@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from fontTools.ttLib import TTFont
 
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, FALLBACK_FACES, PLAIN_FACE, STYLES, FaceRecipe, Style
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, FALLBACK_FACES, PLAIN_FACE, STYLES, FaceRecipe, Style
+from quillpost.rendering.handwriting.service import FontSources
 from quillpost.web.assets import PACKAGE_FILES
 
 ROOT = Path(__file__).parents[2]

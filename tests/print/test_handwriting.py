@@ -28,10 +28,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from page_reader import Glyph, Pages
 
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.handwriting.hand import Hand, HandGlyphs
 from quillpost.rendering.layout.paragraphs import DoesNotFit
-from quillpost.rendering.models import Design
+from quillpost.rendering.models import Box, Design
 from quillpost.rendering.text.variables import compile_template
 
 INK = (0.8, 0.2, 0.2)

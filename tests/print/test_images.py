@@ -26,9 +26,9 @@ from artworks import (
 )
 from PIL import Image, PngImagePlugin
 
-from quillpost.rendering.images.limits import MAX_SIDE_PIXELS, UnprintableImage
 from quillpost.rendering.images.models import PrintablePicture, read_picture
 from quillpost.rendering.images.pictures import make_printable_picture
+from quillpost.rendering.images.rules import MAX_SIDE_PIXELS, UnprintableImage
 
 RED = (255, 0, 0)
 GREEN = (0, 255, 0)

@@ -5,11 +5,11 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from quillpost.rendering.geometry import Box
-from quillpost.rendering.images.limits import UnprintableImage
-from quillpost.rendering.images.tone_measurement import measure_tones
-from quillpost.rendering.images.tones import CELL_BYTES, GRID_CELLS, PictureTones
-from quillpost.rendering.layout.contrast import contrast_over, contrast_ratio
+from quillpost.rendering.images.models import CELL_BYTES, GRID_CELLS, PictureTones
+from quillpost.rendering.images.pictures import measure_tones
+from quillpost.rendering.images.rules import UnprintableImage
+from quillpost.rendering.layout.rules import contrast_over, contrast_ratio
+from quillpost.rendering.models import Box
 
 BLACK, WHITE = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
 

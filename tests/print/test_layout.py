@@ -6,7 +6,6 @@ from itertools import pairwise
 import pytest
 from cards import HANDS, ONE_SHAPE, PIECES, STROKES, studio
 
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.handwriting.hand import Hand, SpelledWord
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.paragraphs import (
@@ -21,6 +20,7 @@ from quillpost.rendering.layout.paragraphs import (
     misfit_error,
 )
 from quillpost.rendering.layout.passages import write_passages
+from quillpost.rendering.models import Box
 
 BACK = PIECES["postcard-4x6"].find_side("back")
 assert BACK.message is not None

@@ -18,14 +18,12 @@ from PIL import Image
 
 from quillpost.orders.giftcards.rules import encode_claim, format_claim
 from quillpost.rendering.codes.barcode import encode_barcode
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.rendering.layout.products import Side
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.templates import load_shipped_products
-from quillpost.rendering.models import Addressee, Copy, Design, Giftcard, GiftcardClaim, SenderName
-from quillpost.rendering.renderer import PrintFiles, Renderer
+from quillpost.rendering.models import INCH, Addressee, Box, Copy, Design, Giftcard, GiftcardClaim, SenderName
+from quillpost.rendering.service import PrintFiles, Renderer
 
 DPI = 150
 PIECES_IN_ALL = 500

@@ -23,10 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_reader import Pages
 
-from quillpost.rendering.fit import Misfits
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import Addressee, ReturnAddress, SenderName
-from quillpost.rendering.renderer import PrintFiles
+from quillpost.rendering.rules import Misfits
+from quillpost.rendering.service import PrintFiles
 
 INK = (0.8, 0.2, 0.2)
 GREETING = "Dear %FIRST_NAME|friend%, this is for %FULL_NAME|you% of %COMPANY|your house%. Bye!"

@@ -16,9 +16,9 @@ from pikepdf import Array, Dictionary, Name, String
 from PIL import Image
 from readiness import faults
 
-from quillpost.rendering.images.forms import copy_page_forms
-from quillpost.rendering.images.limits import UnprintablePdf
+from quillpost.rendering.images.objects import copy_page_forms
 from quillpost.rendering.images.pdfs import make_printable_pages
+from quillpost.rendering.images.rules import UnprintablePdf
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, default_color_spaces
 from quillpost.rendering.pdf.metadata import PrintMetadata
 from quillpost.rendering.pdf.writer import PdfFile

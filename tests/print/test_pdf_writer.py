@@ -11,13 +11,12 @@ from PIL import Image
 from readiness import text_of
 from sheets import BARS, BOXES, hand, press, shaped, sheets
 
-from quillpost.rendering.geometry import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
-from quillpost.rendering.handwriting.truetype import assemble_font, read_tables, subset_outlines
-from quillpost.rendering.pdf.barcode_font import BARCODE_FONT_SIZE, embed_barcode_font
-from quillpost.rendering.pdf.fonts import embed_font, shaped_glyph_texts
+from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.rendering.handwriting.fonts import assemble_font, read_tables, subset_outlines
+from quillpost.rendering.models import BAR_HEIGHT, BAR_PITCH, BAR_WIDTH
+from quillpost.rendering.pdf.color import text_string
+from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE, embed_barcode_font, embed_font, shaped_glyph_texts
 from quillpost.rendering.pdf.metadata import PrintMetadata, information_dictionary, xmp_packet
-from quillpost.rendering.pdf.objects import text_string
-from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 

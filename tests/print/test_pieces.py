@@ -4,9 +4,9 @@ from itertools import combinations
 
 import pytest
 
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.products import ProductLayout, Side, box_above_qr
+from quillpost.rendering.layout.models import ProductLayout, Side, box_above_qr
 from quillpost.rendering.layout.templates import load_shipped_products
+from quillpost.rendering.models import INCH, Box
 
 PIECES = load_shipped_products()
 EVERY_SIDE = [

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from papers import paper
 from pypdfium2 import PdfDocument
 
-from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.images.pdfs import make_printable_pages
-from quillpost.rendering.layout.products import Side
-from quillpost.rendering.models import Design, GiftcardClaim
+from quillpost.rendering.layout.models import Side
+from quillpost.rendering.models import INCH, Box, Design, GiftcardClaim
 
 DPI = 300
 INKED = 200  # what is darker than that is ink

@@ -12,12 +12,18 @@ from fontTools.pens.areaPen import AreaPen
 from fontTools.pens.boundsPen import BoundsPen
 from fontTools.ttLib import TTFont
 
-from quillpost.rendering.handwriting import truetype
-from quillpost.rendering.handwriting.catalog import PLAIN_FACE, STYLES, FaceRecipe, Style
-from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace
-from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH, prepare_chars, prepare_face, recipe_key
+from quillpost.rendering.handwriting import fonts as truetype
+from quillpost.rendering.handwriting.faces import (
+    TAKES_PER_GLYPH,
+    InvalidPreparedFace,
+    PreparedFace,
+    prepare_chars,
+    prepare_face,
+    recipe_key,
+)
+from quillpost.rendering.handwriting.models import PLAIN_FACE, STYLES, FaceRecipe, Style
 from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH, Contour, make_takes, sample_contour, signed_area
-from quillpost.rendering.handwriting.sources import FontSources
+from quillpost.rendering.handwriting.service import FontSources
 
 COMMON = (
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,:;!?'\"()-/&@#$%+=*"

@@ -12,6 +12,7 @@ from PIL import Image, ImageCms
 from readiness import faults, qpdf_faults, second_opinion, text_of
 from sheets import BARS, MADE_AT, NAMES, press, sheets
 
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.pdf.color import (
     SRGB,
     OutputIntent,
@@ -21,7 +22,6 @@ from quillpost.rendering.pdf.color import (
     read_output_intent,
 )
 from quillpost.rendering.pdf.metadata import PrintMetadata
-from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 Break = Callable[[pikepdf.Pdf], object]

@@ -12,7 +12,7 @@ from quillpost.recipients.addresses.foreign import standardize_foreign
 from quillpost.recipients.rules import Person, validate_recipient
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.models import Addressee, SenderName
-from quillpost.rendering.text.capitalization import to_mixed_case
+from quillpost.rendering.text.characters import to_mixed_case
 from quillpost.rendering.text.variables import compile_template
 
 GIVEN = Addressee(

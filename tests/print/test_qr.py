@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from segno import consts
 
 from quillpost.rendering.codes.qr import QrEncoder, QrSymbol, TooLongForQr, draw_qr, find_version, qr_version
-from quillpost.rendering.geometry import Box
+from quillpost.rendering.models import Box
 
 BASE = "https://mail.example.com/q/"
 LETTERS = ascii_letters + digits

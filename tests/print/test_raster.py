@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from quillpost.rendering.geometry import Box
+from quillpost.rendering.decoder.tasks import rasterize_pages
+from quillpost.rendering.models import Box
 from quillpost.rendering.pdf.png import drop_color_if_gray, encode_png, scratch_memory
-from quillpost.rendering.pdf.raster import rasterize_pages
 from quillpost.rendering.pdf.writer import PdfFile
 
 TRIM = b"/TrimBox[9 9 297 153]"

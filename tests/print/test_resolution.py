@@ -2,8 +2,8 @@
 
 import pytest
 
-from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.images.models import resolution_note
+from quillpost.rendering.models import INCH, Box
 
 CARD = Box(-9, -9, 6.25 * INCH, 4.25 * INCH)
 

@@ -4,13 +4,13 @@ import pytest
 from cards import HANDS, PIECES, QR_URL, composed, copy, design, studio
 from page_reader import Pages
 
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.decoder.service import DecoderSandbox
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.paragraphs import Passage, SizeRange, lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
 from quillpost.rendering.layout.templates import load_products, read_shipped_toml
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.models import INCH, Box
+from quillpost.rendering.service import Renderer
 
 INK = (0.8, 0.2, 0.2)
 CARDS = [name for name in PIECES if "letter" not in name]

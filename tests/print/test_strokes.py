@@ -10,10 +10,9 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from quillpost.rendering.handwriting.fonts import subset_font
 from quillpost.rendering.handwriting.outlines import Shape, ink_extents, sample_contour, signed_area
-from quillpost.rendering.handwriting.skeleton import draw_glyphs, thin_ink, trace_paths
-from quillpost.rendering.handwriting.strokes import make_takes, strokes_by_glyph
-from quillpost.rendering.handwriting.typeface import subset_font
+from quillpost.rendering.handwriting.strokes import draw_glyphs, make_takes, strokes_by_glyph, thin_ink, trace_paths
 
 COUNT = 8
 REACH = 45

@@ -2,13 +2,13 @@
 
 import pytest
 
-from quillpost.rendering.geometry import INCH, Box
 from quillpost.rendering.layout.templates import (
     InvalidProductTemplate,
     load_products,
     load_shipped_products,
     read_shipped_toml,
 )
+from quillpost.rendering.models import INCH, Box
 
 PIECES = load_shipped_products()
 PLACES = ("message", "divider", "return_address", "indicia", "address", "barcode", "qr", "card", "opt_out")

@@ -24,7 +24,7 @@ from quillpost.fulfillment.models import Environment, ProductionContext
 from quillpost.fulfillment.ports import PrintJob, PrintPartner, PrintProgress
 from quillpost.fulfillment.tracking.rules import PHASES, Scan, choose_reason
 from quillpost.orders.rules import FINAL_STATUSES, ItemStatus, OrderStatus
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 
 Stands = TypeVar("Stands", Order, Batch)
 

@@ -12,13 +12,11 @@ READERS = ("pikepdf", "pypdfium2", "PIL", "python_calamine", "zipfile")
 
 CHILDREN = {
     "quillpost.rendering.decoder.process",
-    "quillpost.rendering.decoder.works",
-    "quillpost.rendering.pdf.raster",
+    "quillpost.rendering.decoder.tasks",
     *(
         f"quillpost.rendering.images.{name}"
         for name in (
-            "annotations", "complexity", "forms", "inspection", "pdf_objects", "pdfs", "pictures",
-            "resources", "sheets", "tone_measurement",
+            "complexity", "inspection", "objects", "pages", "pdfs", "pictures",
         )
     ),
     "quillpost.recipients.imports.workbook_reader",

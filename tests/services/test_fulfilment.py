@@ -27,8 +27,8 @@ from quillpost.fulfillment.print_room.service import SPOILED_REASON
 from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import changes
 from quillpost.orders.models import Order
-from quillpost.rendering.images.limits import UnprintableImage
-from quillpost.rendering.renderer import PrintFiles
+from quillpost.rendering.images.rules import UnprintableImage
+from quillpost.rendering.service import PrintFiles
 
 
 @pytest.fixture

@@ -23,9 +23,9 @@ from quillpost.fulfillment.review import service as review_service
 from quillpost.orders.models import Order
 from quillpost.orders.templates import images
 from quillpost.orders.templates.images import MAX_FETCHES_PER_CALL, FileToFetch, fetch_images
-from quillpost.rendering.images.limits import UnprintableImage
+from quillpost.rendering.decoder.tasks import rasterize_pages
 from quillpost.rendering.images.models import read_picture
-from quillpost.rendering.pdf.raster import rasterize_pages
+from quillpost.rendering.images.rules import UnprintableImage
 from quillpost.web.public.files import open_file
 
 FIELD = "front_image_url"

@@ -26,8 +26,8 @@ from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import release_order
 from quillpost.orders.tasks import materialize_order
 from quillpost.recipients.rules import SUPPRESSED
-from quillpost.rendering.images.limits import UnprintableImage
-from quillpost.rendering.renderer import PrintFiles
+from quillpost.rendering.images.rules import UnprintableImage
+from quillpost.rendering.service import PrintFiles
 
 FAR_TOO_LONG = "word " * 50
 

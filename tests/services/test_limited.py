@@ -21,12 +21,18 @@ from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument
 from quillpost.core.requests import ClientConnection, ClientDisconnected, client_context
 from quillpost.orders.templates.images import FetchedPages, FetchedPicture, FileToFetch, fetch_images, fetch_pages
-from quillpost.rendering.decoder import pool, sandbox
+from quillpost.rendering.decoder import service as decoder_service
 from quillpost.rendering.decoder.messages import MessageHead, send_message
-from quillpost.rendering.decoder.pool import DECODER_POOL, DecoderDied, DecoderPool, DecoderTimeout
-from quillpost.rendering.decoder.sandbox import make_printable_pages_in_sandbox, make_printable_picture_in_sandbox
-from quillpost.rendering.images.limits import UnprintableImage, UnprintablePdf
+from quillpost.rendering.decoder.service import (
+    DECODER_POOL,
+    DecoderDied,
+    DecoderPool,
+    DecoderTimeout,
+    make_printable_pages_in_sandbox,
+    make_printable_picture_in_sandbox,
+)
 from quillpost.rendering.images.pdfs import count_pages
+from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
 
 PLENTY = 60
 
@@ -103,7 +109,7 @@ class Liar:
 
 @pytest.mark.parametrize("body", [b"", b"%PDF-1.6 startxref", picture()])
 def test_pages_that_a_child_claims_to_have_made_are_looked_at(monkeypatch: pytest.MonkeyPatch, body: bytes) -> None:
-    monkeypatch.setattr(sandbox, "DECODER_POOL", Liar(body))
+    monkeypatch.setattr(decoder_service, "DECODER_POOL", Liar(body))
     with pytest.raises(UnprintablePdf, match="damaged or too complex"):
         make_printable_pages_in_sandbox(page())
 
@@ -147,7 +153,7 @@ def test_a_child_that_dawdles_is_stopped_by_the_clock(nursery: DecoderPool) -> N
 
 
 def test_a_child_that_takes_long_gives_way_to_others(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "SHORT_SECONDS", 0.1)
+    monkeypatch.setattr(decoder_service, "SHORT_SECONDS", 0.1)
     head, _ = nursery.run("linger", b"", cpu_seconds=PLENTY, seconds=PLENTY)
     assert head["priority"] > 0
     assert os.getpriority(os.PRIO_PROCESS, 0) == 0
@@ -237,7 +243,7 @@ def test_a_dying_child_does_not_disturb_its_neighbour(nursery: DecoderPool) -> N
 
 
 def test_a_picture_that_kills_its_reader_is_a_bad_one(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "DECODER_POOL", _Always(nursery, "die"))
+    monkeypatch.setattr(decoder_service, "DECODER_POOL", _Always(nursery, "die"))
     with pytest.raises(UnprintableImage, match="damaged or too complex"):
         make_printable_picture_in_sandbox(b"")
     with pytest.raises(UnprintablePdf, match="damaged or too complex"):
@@ -245,7 +251,7 @@ def test_a_picture_that_kills_its_reader_is_a_bad_one(nursery: DecoderPool, monk
 
 
 def test_a_picture_that_takes_too_long_is_a_bad_one(nursery: DecoderPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "DECODER_POOL", _Always(nursery, "wait"))
+    monkeypatch.setattr(decoder_service, "DECODER_POOL", _Always(nursery, "wait"))
     with pytest.raises(UnprintableImage, match="took too long"):
         make_printable_picture_in_sandbox(b"")
     with pytest.raises(UnprintablePdf, match="took too long"):
@@ -255,7 +261,7 @@ def test_a_picture_that_takes_too_long_is_a_bad_one(nursery: DecoderPool, monkey
 def test_nothing_is_left_when_the_service_dies() -> None:
     script = (
         "import os, signal\n"
-        "from quillpost.rendering.decoder.pool import DecoderPool\n"
+        "from quillpost.rendering.decoder.service import DecoderPool\n"
         "nursery = DecoderPool('unruly')\n"
         "nursery.run('echo', b'', cpu_seconds=9, seconds=9)\n"
         "print(nursery.pid, flush=True)\n"

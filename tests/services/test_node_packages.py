@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from quillpost.rendering.handwriting.catalog import STYLES
+from quillpost.rendering.handwriting.models import STYLES
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from quillpost.integrations.http.guard import OutboundGuard
 from quillpost.orders.models import ContentSource, ResolvedRequest
 from quillpost.orders.products import POSTCARD
 from quillpost.orders.validation import validate_request
-from quillpost.rendering.handwriting.catalog import STYLES
+from quillpost.rendering.handwriting.models import STYLES
 
 FIELDS = {"front": "front_image_url", "background": "custom_background_image", "qrcode_url": "qrcode_url"}
 PICTURES = list(FIELDS)[:2]

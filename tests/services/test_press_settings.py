@@ -10,8 +10,7 @@ import pytest
 from makers import Build
 from quillpost.app.container import Container
 from quillpost.core.errors import NotReady
-from quillpost.rendering.geometry import INCH
-from quillpost.rendering.models import Addressee, Copy, Design
+from quillpost.rendering.models import INCH, Addressee, Copy, Design
 from quillpost.rendering.pdf.color import SRGB
 
 MADE_AT = datetime(2026, 5, 4, tzinfo=UTC)

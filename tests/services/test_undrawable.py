@@ -14,7 +14,7 @@ from quillpost.core.errors import Unavailable
 from quillpost.fulfillment.batches import queries as fulfillment_queries
 from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import NOT_COMPOSABLE
-from quillpost.rendering.renderer import PrintFiles
+from quillpost.rendering.service import PrintFiles
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from quillpost.rendering.decoder.messages import MessageHead
 from quillpost.rendering.decoder.process import main
-from quillpost.rendering.decoder.works import DecoderTask
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.decoder.tasks import DecoderTask
+from quillpost.rendering.images.rules import UnprintableArt
 
 
 def echo(data: bytes, how: MessageHead) -> tuple[MessageHead, bytes]:

@@ -52,13 +52,12 @@ from quillpost.privacy import retention
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.verification.ports import AddressVerifier
 from quillpost.recipients.verification.service import VerificationContext
-from quillpost.rendering.decoder.sandbox import DecoderSandbox
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.handwriting.sources import FontSources
-from quillpost.rendering.layout.products import ProductLayout
+from quillpost.rendering.decoder.service import DecoderSandbox
+from quillpost.rendering.handwriting.service import FontSources, Hands
+from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.templates import InvalidProductTemplate, load_shipped_products
 from quillpost.rendering.pdf.color import SRGB, OutputIntent, read_output_intent
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 
 HOST_PATTERN = re.compile(r"[\w.-]+|\[[0-9A-Fa-f:.]+\]")
 

@@ -21,7 +21,7 @@ from quillpost.fulfillment.review.service import list_pause_warnings
 from quillpost.orders.service import OrderContext
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.verification.service import VerificationContext
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 
 RECEIVER_KEY_DIGITS = 24
 

@@ -35,7 +35,7 @@ from quillpost.integrations.printing.sandbox import SandboxPrinter
 from quillpost.orders.designs import opt_out_text
 from quillpost.orders.giftcards.ports import GiftcardIssuer
 from quillpost.recipients.leads.ports import LeadProvider
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 
 _NOT_PUBLIC = "QUILLPOST_BASE_URL is not a public https address, which QR codes need."
 

@@ -19,11 +19,10 @@ from rich.table import Table
 from quillpost.app import bootstrap, runtime
 from quillpost.cli.console import ProgressBar
 from quillpost.core.errors import NotReady
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
-from quillpost.rendering.handwriting.collection import Hands
-from quillpost.rendering.renderer import Renderer
-from quillpost.rendering.samples import SAMPLE_PIXELS, render_hand_sheet, render_sample
-from quillpost.rendering.specimens import Specimen, make_specimens
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE, FaceRecipe
+from quillpost.rendering.handwriting.service import Hands
+from quillpost.rendering.samples import SAMPLE_PIXELS, Specimen, make_specimens, render_hand_sheet, render_sample
+from quillpost.rendering.service import Renderer
 
 SHEET_DPI = 150
 PRODUCT_DPI = 150

@@ -10,7 +10,7 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.stored_files import FileStorage
 from quillpost.fulfillment.ports import CarrierFeed, PrintPartner
 from quillpost.orders.giftcards.ports import GiftcardIssuer
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from quillpost.orders.templates.rules import variables_error
 from quillpost.orders.validation import HARD_TO_READ_WARNING
 from quillpost.recipients.rules import Person
 from quillpost.rendering.models import Addressee
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template, has_variables
 
 # What a piece costs may depend on its country alone, so few different prices meet many pieces.

@@ -23,7 +23,7 @@ from quillpost.recipients.rules import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.images.models import MIN_SHARP_DPI, printed_whole_dpi, resolution_note
 from quillpost.rendering.layout.paragraphs import FIXED_SIZES
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
 FetchArtwork = Callable[[Fetcher, FileStore, ResolvedRequest, Sequence[Person], rendering_models.SenderName], Artwork]

@@ -31,9 +31,9 @@ from quillpost.orders.validation import validate_request
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
 from quillpost.recipients.rules import Person
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.renderer import PreviewImages, Renderer
+from quillpost.rendering.service import PreviewImages, Renderer
 from quillpost.rendering.text.variables import compile_template
 
 PREVIEW_LIFETIME = timedelta(days=7)

@@ -29,10 +29,10 @@ from quillpost.orders.templates.rules import (
 )
 from quillpost.orders.templates.service import MessageTemplate
 from quillpost.recipients.rules import Person, validate_recipients
-from quillpost.rendering.handwriting.catalog import Style
-from quillpost.rendering.images.tones import PictureTones
-from quillpost.rendering.layout.contrast import MIN_READABLE_CONTRAST, WHITE, contrast_over, contrast_ratio
-from quillpost.rendering.layout.products import ProductLayout, Side
+from quillpost.rendering.handwriting.models import Style
+from quillpost.rendering.images.models import PictureTones
+from quillpost.rendering.layout.models import ProductLayout, Side
+from quillpost.rendering.layout.rules import MIN_READABLE_CONTRAST, WHITE, contrast_over, contrast_ratio
 from quillpost.rendering.models import Design, parse_color
 from quillpost.rendering.text.variables import has_variables
 

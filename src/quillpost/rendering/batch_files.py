@@ -5,19 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from quillpost.rendering.geometry import Box
-from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.hand import BAR_FONT, HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace, PlainFace
+from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.images.models import read_picture
 from quillpost.rendering.layout.fronts import PlacedPicture
-from quillpost.rendering.layout.products import Side
+from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.sides import clip_art, draw_shared, move_to_trim
-from quillpost.rendering.models import Design
-from quillpost.rendering.pdf.barcode_font import embed_barcode_font
+from quillpost.rendering.models import Box, Design
 from quillpost.rendering.pdf.color import default_color_spaces, icc_color_space
-from quillpost.rendering.pdf.fonts import embed_font
+from quillpost.rendering.pdf.fonts import embed_barcode_font, embed_font
 from quillpost.rendering.pdf.metadata import PrintMetadata
 from quillpost.rendering.pdf.writer import PdfFile
 from quillpost.rendering.ports import Sandbox

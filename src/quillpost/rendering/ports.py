@@ -4,9 +4,8 @@ than what it does."""
 from collections.abc import Sequence
 from typing import Protocol
 
-from quillpost.rendering.geometry import Box
-from quillpost.rendering.images.copied_pages import CopiedPages
-from quillpost.rendering.images.models import PrintablePages
+from quillpost.rendering.images.models import CopiedPages, PrintablePages
+from quillpost.rendering.models import Box
 
 
 class Sandbox(Protocol):

@@ -16,9 +16,9 @@ from quillpost import __version__
 from quillpost.app.container import Container
 from quillpost.core.database.engine import DatabaseMonitor
 from quillpost.core.requests import Shutdown
-from quillpost.rendering.decoder.pool import DECODER_POOL
-from quillpost.rendering.handwriting.catalog import DEFAULT_STYLE, PLAIN_FACE
-from quillpost.rendering.handwriting.collection import Hands
+from quillpost.rendering.decoder.service import DECODER_POOL
+from quillpost.rendering.handwriting.models import DEFAULT_STYLE, PLAIN_FACE
+from quillpost.rendering.handwriting.service import Hands
 from quillpost.web import api, assets
 from quillpost.web import errors as page_errors
 from quillpost.web.api import errors as api_errors

@@ -17,7 +17,7 @@ from quillpost.core.errors import (
     Unavailable,
 )
 from quillpost.core.tokens import hide_secrets
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.web import sessions
 from quillpost.web.api.errors import UnreadableBody, respond_to_error
 from quillpost.web.forms import AccountSwitched

@@ -29,7 +29,7 @@ from quillpost.cli.doctor.operations import (
 from quillpost.core.errors import NotReady, QuillpostError
 from quillpost.core.settings import Settings
 from quillpost.fulfillment.ports import CarrierDown, PartnerDown
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 from quillpost.web.assets import missing_packages
 
 GIGABYTE = 10**9

@@ -28,11 +28,11 @@ from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.templates.images import file_reader
 from quillpost.recipients.addresses.service import ADDRESS_PARTS
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.images.rules import UnprintableArt
+from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.paragraphs import DoesNotFit
-from quillpost.rendering.layout.products import ProductLayout
 from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.renderer import PrintFiles
+from quillpost.rendering.service import PrintFiles
 
 log = structlog.get_logger(__name__)
 

@@ -11,11 +11,11 @@ from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.models import Item, Order
 from quillpost.orders.queries import read_order
 from quillpost.orders.templates.images import file_reader, limit_heavy_work
-from quillpost.rendering.decoder.sandbox import join_pdfs_in_sandbox
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.decoder.service import join_pdfs_in_sandbox
+from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import Addressee, Copy
-from quillpost.rendering.renderer import PreviewImages
+from quillpost.rendering.service import PreviewImages
 
 PROOF_ITEMS = 3
 

@@ -11,8 +11,8 @@ from typing import Self
 from xml.etree import ElementTree as ET
 
 from quillpost.core.clock import format_iso
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.products import ProductLayout
+from quillpost.rendering.layout.models import ProductLayout
+from quillpost.rendering.models import INCH, Box
 
 XJDF_NAMESPACE = "http://www.CIP4.org/JDFSchema_2_0"
 TICKET_JSON, TICKET_XJDF = "ticket.json", "ticket.xjdf"

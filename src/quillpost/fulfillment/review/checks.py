@@ -19,7 +19,7 @@ from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses import service as address_service
 from quillpost.recipients.rules import NO_PRICE
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template
 
 log = structlog.get_logger(__name__)

@@ -22,7 +22,7 @@ from quillpost.orders.validation import validate_request
 from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.rules import NO_PRICE, Person
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.renderer import Renderer
+from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
 LIST_REQUIRED = "Give the list whose people are mailed: only an automation on scans may go without."

@@ -22,12 +22,13 @@ from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.ports import FetchedDocument, Fetcher, FetchFailed, FileStore
 from quillpost.core.requests import FairQueue
 from quillpost.core.stored_files import FileStorage, PendingFile
-from quillpost.rendering.decoder.sandbox import (
+from quillpost.rendering.decoder.service import (
     make_printable_pages_in_sandbox,
     make_printable_picture_in_sandbox,
     measure_tones_in_sandbox,
 )
-from quillpost.rendering.images.limits import (
+from quillpost.rendering.images.models import PictureTones, read_picture
+from quillpost.rendering.images.rules import (
     JPEG_SIGNATURE,
     MAX_FILE_BYTES,
     PDF_SIGNATURE,
@@ -35,8 +36,6 @@ from quillpost.rendering.images.limits import (
     UnprintablePdf,
     format_megabytes,
 )
-from quillpost.rendering.images.models import read_picture
-from quillpost.rendering.images.tones import PictureTones
 
 MAX_FETCHES = 8
 """A slow host holds a thread: so few of them that the others stay free to answer."""

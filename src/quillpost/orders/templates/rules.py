@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from quillpost.core.errors import Invalid
 from quillpost.orders.templates.service import MessageTemplateValues
-from quillpost.rendering.handwriting.catalog import Style
+from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.models import NO_CUSTOM_FIELDS, Addressee, SenderName, parse_color
 from quillpost.rendering.text.variables import VARIABLE_NAMES, fill_url, find_unknown_variables, has_variables
 

@@ -17,7 +17,7 @@ from quillpost.recipients.addresses.tables import (
     STANDARD_STREET_SUFFIXES,
     UNITS,
 )
-from quillpost.rendering.text.titles import (
+from quillpost.rendering.text.characters import (
     BUSINESS_WORDS,
     FAMILY_FIRST_SCRIPT,
     HOUSEHOLD_WORDS,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quillpost.rendering.geometry import BAR_COUNT
+from quillpost.rendering.models import BAR_COUNT
 
 TRACKING_LENGTH = 9
 TRACKING_NOT_NUMERIC = 10

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import zip_longest
 
-from quillpost.rendering.geometry import Box
+from quillpost.rendering.models import Box
 
 _VERSIONS = range(1, 41)
 _LEVEL_M_BITS = 0

@@ -18,8 +18,8 @@ from contextlib import suppress
 from socket import AF_UNIX, SOCK_STREAM, recv_fds, send_fds, socket, socketpair
 
 from quillpost.rendering.decoder.messages import ENDED_KEY, STARTED_SIGNAL, receive_message, send_message
-from quillpost.rendering.decoder.works import DECODER_TASKS, DecoderTask, preload_libraries
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.decoder.tasks import DECODER_TASKS, DecoderTask, preload_libraries
+from quillpost.rendering.images.rules import UnprintableArt
 
 IDLE_CHILDREN_COUNT = 2
 """Children that wait for work."""

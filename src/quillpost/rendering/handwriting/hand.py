@@ -8,9 +8,8 @@ from typing import NamedTuple
 import uharfbuzz as harfbuzz
 
 from quillpost.rendering.handwriting import plain
-from quillpost.rendering.handwriting.catalog import Style
-from quillpost.rendering.handwriting.faces import PreparedFace
-from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH
+from quillpost.rendering.handwriting.faces import TAKES_PER_GLYPH, PreparedFace
+from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.handwriting.outlines import MAX_TAKE_REACH
 from quillpost.rendering.handwriting.plain import PlainFace, string_code
 

@@ -1,17 +1,221 @@
-"""The stroke engine: finds the pen's way through each letter of a face, and writes it again and again."""
+"""Variants of a glyph drawn with a pen along the center lines of its strokes."""
 
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from quillpost.rendering.handwriting.centerlines import Stroke, trace_strokes
 from quillpost.rendering.handwriting.junctions import Branch, trace_pen_paths
 from quillpost.rendering.handwriting.outlines import Floats, Shape, ink_extents, perimeter, sample_contour, signed_area
-from quillpost.rendering.handwriting.pen import ink_outlines, ink_radii
-from quillpost.rendering.handwriting.skeleton import draw_glyphs, thin_ink, trace_paths
-from quillpost.rendering.handwriting.variation import HandHabits, TakeNoise, vary_paths
+from quillpost.rendering.handwriting.variation import HandHabits, TakeNoise, ink_outlines, ink_radii, vary_paths
+
+Integers = npt.NDArray[np.int64]
+
+# Clear pixels around each letter: its neighbors are never taken for a part of it.
+_CELL_MARGIN = 3
+
+
+@dataclass(frozen=True)
+class GlyphBitmap:
+    """`ink` is one where there is ink; row numbers grow upward, as letters do."""
+
+    ink: npt.NDArray[np.uint8]
+    scale: float
+    _origins: Floats
+    _row_bottoms: Integers
+    _cell_positions: Integers
+
+    @property
+    def width(self) -> int:
+        return int(self.ink.shape[1])
+
+    def glyph_at(self, pixels: Integers) -> Integers:
+        """The number of the letter in whose cell each pixel lies; a pixel is a place in the flat sheet."""
+        cell_row = np.searchsorted(self._row_bottoms, pixels // self.width, side="right") - 1
+        return np.searchsorted(self._cell_positions, cell_row * self.width + pixels % self.width, side="right") - 1
+
+    def pixel_centers(self, glyph: int, pixels: Integers) -> Floats:
+        """The middles of a letter's pixels in the letter's own coordinates."""
+        centers = np.stack([pixels % self.width, pixels // self.width], axis=1) + 0.5
+        return (centers - self._origins[glyph]) / self.scale
+
+
+def draw_glyphs(glyphs: Sequence[Sequence[Floats]], scale: float) -> GlyphBitmap:
+    """Fill the polygons of each letter, `scale` pixels a unit, by the non-zero winding rule."""
+    lows = np.array([np.min([polygon.min(axis=0) for polygon in glyph], axis=0) for glyph in glyphs])
+    highs = np.array([np.max([polygon.max(axis=0) for polygon in glyph], axis=0) for glyph in glyphs])
+    sizes = np.ceil((highs - lows) * scale).astype(np.int64) + 2 * _CELL_MARGIN
+    corners, row_bottoms, cell_positions, width, height = _pack_cells(sizes)
+    origins = corners + _CELL_MARGIN - lows * scale
+    winding = np.zeros((height, width), np.int8)
+    starts, ends = [], []
+    for glyph, origin in zip(glyphs, origins, strict=True):
+        for polygon in glyph:
+            pixels = polygon * scale + origin
+            starts.append(pixels)
+            ends.append(np.roll(pixels, -1, axis=0))
+    _mark_crossings(winding, np.concatenate(starts), np.concatenate(ends))
+    np.cumsum(winding, axis=1, dtype=np.int8, out=winding)
+    return GlyphBitmap((winding != 0).astype(np.uint8), scale, origins, row_bottoms, cell_positions)
+
+
+def _pack_cells(sizes: Integers) -> tuple[Floats, Integers, Integers, int, int]:
+    """Cells in rows: their corners, each row's bottom, each cell's place in reading order, and the size."""
+    width = int(max(sizes[:, 0].max(), np.sqrt(np.prod(sizes, axis=1).sum()) * 1.2)) + 1
+    corners, bottoms, cell_positions = [], [0], []
+    x = row_height = 0
+    for cell_width, cell_height in sizes.tolist():
+        if x + cell_width > width:
+            bottoms.append(bottoms[-1] + row_height)
+            x = row_height = 0
+        corners.append((x, bottoms[-1]))
+        cell_positions.append((len(bottoms) - 1) * width + x)
+        x += cell_width
+        row_height = max(row_height, cell_height)
+    return (np.array(corners, float), np.array(bottoms), np.array(cell_positions), width, bottoms[-1] + row_height)
+
+
+def _mark_crossings(winding: npt.NDArray[np.int8], starts: Floats, ends: Floats) -> None:
+    """Where an edge crosses a row of pixels, the winding number changes for all pixels to its right."""
+    first = np.ceil(np.minimum(starts[:, 1], ends[:, 1]) - 0.5).astype(np.int64)
+    last = np.ceil(np.maximum(starts[:, 1], ends[:, 1]) - 0.5).astype(np.int64)
+    counts = last - first
+    edge = np.repeat(np.arange(len(starts)), counts)
+    row = np.arange(len(edge)) - np.repeat(np.cumsum(counts) - counts, counts) + first[edge]
+    (x0, y0), (x1, y1) = starts[edge].T, ends[edge].T
+    column = np.ceil(x0 + (row + 0.5 - y0) * (x1 - x0) / (y1 - y0) - 0.5).astype(np.int64)
+    np.add.at(winding, (row, column), np.where(y1 > y0, 1, -1).astype(np.int8))
+
+
+LookupTable = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class PixelPath:
+    """Pixels (places in the flat sheet) from one node to the next.
+
+    A node is an end or a place where trails meet; a closed trail has none, and repeats its first pixel.
+    """
+
+    pixels: list[int]
+    is_closed: bool
+
+
+def thin_ink(ink: npt.NDArray[np.uint8]) -> Integers:
+    """The pixels that Guo and Hall's thinning leaves, in order. Nothing comes apart, nothing vanishes."""
+    flat = ink.reshape(-1).copy()
+    neighbor_steps = _neighbor_steps(ink.shape[1])
+    remaining = np.flatnonzero(flat)
+    previous_count = -1
+    while previous_count != len(remaining):
+        previous_count = len(remaining)
+        for table in _REMOVABLE:
+            is_removed = table[_neighbor_codes(flat, remaining, neighbor_steps)]
+            flat[remaining[is_removed]] = 0
+            remaining = remaining[~is_removed]
+    return remaining
+
+
+def trace_paths(pixels: Integers, width: int, size: int) -> list[PixelPath]:
+    """Trails over all of the thinned pixels, in an order that depends on the pixels alone."""
+    flat = np.zeros(size, np.uint8)
+    flat[pixels] = 1
+    neighbor_steps = _neighbor_steps(width)
+    links = _LINKS[_neighbor_codes(flat, pixels, neighbor_steps)]
+    degrees = links.sum(axis=1)
+    linked_pixels = np.searchsorted(pixels, (pixels[:, None] + neighbor_steps)[links])
+    walker = _Walker(linked_pixels.tolist(), np.concatenate([[0], np.cumsum(degrees)]).tolist())
+    paths = [PixelPath([node], False) for node in np.flatnonzero(degrees == 0).tolist()]
+    for node in np.flatnonzero((degrees != 0) & (degrees != 2)).tolist():
+        paths.extend(PixelPath(path, False) for path in walker.paths_from(node))
+    for start in np.flatnonzero(degrees == 2).tolist():
+        if not walker.visited[start]:
+            paths.append(PixelPath(walker.loop_from(start), True))
+    positions = pixels.tolist()
+    return [PixelPath([positions[pixel] for pixel in pixel_path.pixels], pixel_path.is_closed) for pixel_path in paths]
+
+
+class _Walker:
+    """Follows links between pixels, each stretch once.
+
+    The neighbors of a pixel are those between its own and the next one's place in `neighbor_starts`.
+    """
+
+    def __init__(self, neighbors: list[int], neighbor_starts: list[int]) -> None:
+        self.neighbors = neighbors
+        self.neighbor_starts = neighbor_starts
+        self.visited = [False] * len(neighbor_starts)
+
+    def paths_from(self, node: int) -> list[list[int]]:
+        paths = []
+        for neighbor in self.neighbors[self.neighbor_starts[node] : self.neighbor_starts[node + 1]]:
+            is_node = self._degree(neighbor) != 2
+            if self.visited[neighbor] or (is_node and neighbor < node):
+                continue
+            paths.append([node, neighbor] if is_node else self._follow_path(node, neighbor))
+        return paths
+
+    def loop_from(self, start: int) -> list[int]:
+        self.visited[start] = True
+        return self._follow_path(start, self.neighbors[self.neighbor_starts[start]])
+
+    def _follow_path(self, start: int, first_neighbor: int) -> list[int]:
+        """On from `first_neighbor` to the next node, or back to the start."""
+        path, previous, current = [start], start, first_neighbor
+        while current != start and self._degree(current) == 2:
+            self.visited[current] = True
+            path.append(current)
+            one, other = self.neighbors[self.neighbor_starts[current] : self.neighbor_starts[current + 1]]
+            previous, current = current, other if one == previous else one
+        path.append(current)
+        return path
+
+    def _degree(self, pixel: int) -> int:
+        return self.neighbor_starts[pixel + 1] - self.neighbor_starts[pixel]
+
+
+def _neighbor_steps(width: int) -> Integers:
+    """Clockwise from the pixel above."""
+    return np.array([-width, -width + 1, 1, width + 1, width, width - 1, -1, -width - 1])
+
+
+def _neighbor_codes(flat: npt.NDArray[np.uint8], pixels: Integers, steps: Integers) -> npt.NDArray[np.uint8]:
+    """One bit for each inked neighbor."""
+    code = np.zeros(len(pixels), np.uint8)
+    for bit, step in enumerate(steps):
+        code |= flat[pixels + step] << np.uint8(bit)
+    return code
+
+
+def _removable_table(is_second_half: bool) -> LookupTable:
+    """For every neighborhood: may the pixel go in this half of a round?"""
+    n, ne, e, se, s, sw, w, nw = ((np.arange(256) >> bit & 1).astype(bool) for bit in range(8))
+    crossings = (~n & (ne | e)).astype(int) + (~e & (se | s)) + (~s & (sw | w)) + (~w & (nw | n))
+    clockwise_pairs = (nw | n).astype(int) + (ne | e) + (se | s) + (sw | w)
+    counterclockwise_pairs = (n | ne).astype(int) + (e | se) + (s | sw) + (w | nw)
+    min_pairs = np.minimum(clockwise_pairs, counterclockwise_pairs)
+    is_spared = ((n | ne | ~se) & e) if is_second_half else ((s | sw | ~nw) & w)
+    return (crossings == 1) & (min_pairs >= 2) & (min_pairs <= 3) & ~is_spared
+
+
+def _link_table() -> LookupTable:
+    """For every neighborhood: which neighbors the line goes on to.
+
+    Round a corner it takes the straight steps, not the diagonal one besides.
+    """
+    inked = np.stack([(np.arange(256) >> bit & 1).astype(bool) for bit in range(8)], axis=1)
+    has_straight_neighbor = np.roll(inked, 1, axis=1) | np.roll(inked, -1, axis=1)
+    diagonal = np.arange(8) % 2 == 1
+    return inked & ~(diagonal & has_straight_neighbor)
+
+
+_REMOVABLE = (_removable_table(is_second_half=False), _removable_table(is_second_half=True))
+_LINKS = _link_table()
+
 
 # The pen's radius on the sheet: enough for a straight middle line, few enough pixels to be quick.
 _PEN_RADIUS_PIXELS = 5.5

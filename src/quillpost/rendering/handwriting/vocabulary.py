@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.handwriting.font_preparation import TAKES_PER_GLYPH
+from quillpost.rendering.handwriting.faces import TAKES_PER_GLYPH
 from quillpost.rendering.handwriting.hand import TRUE_SHAPE_TAKE, Hand, HandGlyphs, SpelledWord
 
 _TAKE_STEP = 3  # from a letter's take to its next within a word; it comes round to none too soon

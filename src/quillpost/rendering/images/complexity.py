@@ -6,14 +6,13 @@ What is counted is what it costs, roughly: one for each thing that is painted, m
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pikepdf
 
-from quillpost.rendering.images.pdf_objects import PdfObject
+from quillpost.rendering.images.objects import Node, PdfObject
 
-Node = Hashable
 ResourceName = tuple[str, str]
 """A resource as its content calls it: by its category and its name."""
 

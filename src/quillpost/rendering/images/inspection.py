@@ -12,27 +12,30 @@ from functools import partial
 
 import pikepdf
 
-from quillpost.rendering.images import complexity, pdf_objects
-from quillpost.rendering.images.complexity import ContentTrace, DrawingCost, Node
+from quillpost.rendering.images import complexity, objects
+from quillpost.rendering.images.complexity import ContentTrace, DrawingCost
 from quillpost.rendering.images.jpeg import read_jpeg_header
-from quillpost.rendering.images.limits import (
+from quillpost.rendering.images.objects import (
+    DEFAULT_SPACES,
+    RESOURCE_CATEGORIES,
+    Node,
+    PdfObject,
+    SeenObjects,
+    black_to_gray,
+    find_resource,
+    int_or_zero,
+    is_black_only,
+    resource_name,
+    soft_mask_node,
+    stream_filters,
+    unpack_content,
+)
+from quillpost.rendering.images.rules import (
     MAX_CONTENT_BYTES,
     MAX_DRAWING_COST,
     UnprintableImage,
     UnprintablePdf,
     format_megabytes,
-)
-from quillpost.rendering.images.pdf_objects import PdfObject, black_to_gray, is_black_only
-from quillpost.rendering.images.resources import (
-    DEFAULT_SPACES,
-    RESOURCE_CATEGORIES,
-    SeenObjects,
-    find_resource,
-    int_or_zero,
-    resource_name,
-    soft_mask_node,
-    stream_filters,
-    unpack_content,
 )
 
 _MAX_IMAGE_PIXELS = 100_000_000
@@ -75,7 +78,7 @@ class PageInspection:
         node: Node = form.objgen
         if self._objects.is_already_seen(form, depth):
             return node
-        kept_entries = pdf_objects.PATTERN_ENTRIES if "/PatternType" in form else pdf_objects.FORM_ENTRIES
+        kept_entries = objects.PATTERN_ENTRIES if "/PatternType" in form else objects.FORM_ENTRIES
         if form.get("/Subtype2") == "/PS" or "/PS" in form:
             self._add_reason("PostScript")
         if "/OC" in form:
@@ -84,18 +87,16 @@ class PageInspection:
         self._keep_entries(form, kept_entries)
         group = form.get("/Group")
         if isinstance(group, pikepdf.Dictionary):
-            self._keep_entries(group, pdf_objects.GROUP_ENTRIES)
+            self._keep_entries(group, objects.GROUP_ENTRIES)
             self._inspect_color_space(group.get("/CS"), depth)
-        extra, repeats = (
-            complexity.tiling_cost(form, *self.size) if kept_entries is pdf_objects.PATTERN_ENTRIES else (0, 1)
-        )
+        extra, repeats = complexity.tiling_cost(form, *self.size) if kept_entries is objects.PATTERN_ENTRIES else (0, 1)
         form["/Resources"] = self._inspect_content(form, resources, depth, node, extra, repeats)
         return node
 
     def strip_entries(self) -> None:
         """Take away what does not show, when all pages have been inspected: they share their parts."""
         for pdf_object, kept_entries in self._kept_entries:
-            pdf_objects.keep_entries(pdf_object, kept_entries)
+            objects.keep_entries(pdf_object, kept_entries)
 
     def _keep_entries(self, pdf_object: PdfObject, kept_entries: frozenset[str]) -> None:
         self._kept_entries.append((pdf_object, kept_entries))
@@ -232,7 +233,7 @@ class PageInspection:
             return node
         if "/OC" in image:
             self._note_layer()
-        self._keep_entries(image, pdf_objects.IMAGE_ENTRIES)
+        self._keep_entries(image, objects.IMAGE_ENTRIES)
         self._check_pixels(image)
         self._inspect_color_space(image.get("/ColorSpace"), depth)
         masks = [mask for name in ("/SMask", "/Mask") if isinstance(mask := image.get(name), pikepdf.Stream)]
@@ -269,7 +270,7 @@ class PageInspection:
         node = self._objects.node_of(font)
         if self._objects.is_already_seen(font, depth):
             return node
-        self._keep_entries(font, pdf_objects.FONT_ENTRIES)
+        self._keep_entries(font, objects.FONT_ENTRIES)
         if font.get("/Subtype") == "/Type3":
             self._inspect_type3_font(font, inherited, depth, node)
             return node
@@ -278,15 +279,15 @@ class PageInspection:
         if isinstance(descendants, pikepdf.Array) and len(descendants):
             described_font = descendants[0]
             if isinstance(described_font, pikepdf.Dictionary):
-                self._keep_entries(described_font, pdf_objects.FONT_ENTRIES)
+                self._keep_entries(described_font, objects.FONT_ENTRIES)
         descriptor = described_font.get("/FontDescriptor") if isinstance(described_font, pikepdf.Dictionary) else None
         is_embedded = False
         if isinstance(descriptor, pikepdf.Dictionary):
-            self._keep_entries(descriptor, pdf_objects.FONT_DESCRIPTOR_ENTRIES)
+            self._keep_entries(descriptor, objects.FONT_DESCRIPTOR_ENTRIES)
             files = [descriptor[name] for name in _FONT_FILES if name in descriptor]
             is_embedded = any(isinstance(file, pikepdf.Stream) for file in files)
             for file in files:
-                self._keep_entries(file, pdf_objects.FONT_FILE_ENTRIES)
+                self._keep_entries(file, objects.FONT_FILE_ENTRIES)
         if not is_embedded:
             name = str(font.get("/BaseFont", "/of no name"))[1:]
             self._add_reason(f"the font {name[:60]}, which is not embedded")
@@ -321,13 +322,13 @@ class PageInspection:
             return None
         if self._objects.is_already_seen(state, depth):
             return soft_mask_node(state)
-        self._keep_entries(state, pdf_objects.GRAPHICS_STATE_ENTRIES)
+        self._keep_entries(state, objects.GRAPHICS_STATE_ENTRIES)
         font = state.get("/Font")
         if isinstance(font, pikepdf.Array) and len(font):
             self._inspect_font(font[0], inherited, depth)
         mask = state.get("/SMask")
         if isinstance(mask, pikepdf.Dictionary):
-            self._keep_entries(mask, pdf_objects.SOFT_MASK_ENTRIES)
+            self._keep_entries(mask, objects.SOFT_MASK_ENTRIES)
             group: PdfObject = mask.get("/G")
             if isinstance(group, pikepdf.Stream):
                 self._inspect_form(group, inherited, depth + 1)
@@ -340,7 +341,7 @@ class PageInspection:
             return None
         node = self._objects.node_of(pattern)
         if not self._objects.is_already_seen(pattern, depth):
-            self._keep_entries(pattern, pdf_objects.PATTERN_ENTRIES)
+            self._keep_entries(pattern, objects.PATTERN_ENTRIES)
             shading = self._inspect_shading(pattern.get("/Shading"), depth + 1)
             self._inspect_graphics_state(pattern.get("/ExtGState"), inherited, depth + 1)
             self._drawing_cost.record(node, 0, {} if shading is None else {shading: 1})
@@ -351,7 +352,7 @@ class PageInspection:
             return None
         node = self._objects.node_of(shading)
         if not self._objects.is_already_seen(shading, depth):
-            self._keep_entries(shading, pdf_objects.SHADING_ENTRIES)
+            self._keep_entries(shading, objects.SHADING_ENTRIES)
             self._inspect_color_space(shading.get("/ColorSpace"), depth)
             self._drawing_cost.record(node, complexity.shading_cost(shading), {})
         return node
@@ -365,7 +366,7 @@ class PageInspection:
         elif isinstance(space, pikepdf.Array) and len(space):
             family = space[0]
             if family == "/ICCBased" and len(space) > 1 and isinstance(space[1], pikepdf.Stream):
-                self._keep_entries(space[1], pdf_objects.PROFILE_ENTRIES)
+                self._keep_entries(space[1], objects.PROFILE_ENTRIES)
             elif family in ("/Indexed", "/I", "/Pattern") and len(space) > 1:
                 self._inspect_color_space(space[1], depth + 1)
             elif family in ("/Separation", "/DeviceN") and len(space) > 2:

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quillpost.rendering.images.limits import UnprintableImage
+from quillpost.rendering.images.rules import UnprintableImage
 
 _ORIENTATION_TAG = 0x0112
 _SHORT_TYPE = 3

@@ -12,18 +12,21 @@ from typing import Any
 import pikepdf
 from pypdfium2 import PdfiumError
 
-from quillpost.rendering.images.annotations import (
+from quillpost.rendering.images.inspection import PageInspection
+from quillpost.rendering.images.jpeg import read_jpeg_header
+from quillpost.rendering.images.models import ObjectList, PrintablePages
+from quillpost.rendering.images.objects import PdfObject, copy_page_forms, unpack_content
+from quillpost.rendering.images.pages import (
+    LETTER_SHEET,
     REDRAW_DPI,
+    PagePlacement,
     PageRedrawer,
     flatten_annotations,
     has_hidden_layers,
     left_out_notes,
+    place_page,
 )
-from quillpost.rendering.images.copied_pages import ObjectList
-from quillpost.rendering.images.forms import copy_page_forms
-from quillpost.rendering.images.inspection import PageInspection
-from quillpost.rendering.images.jpeg import read_jpeg_header
-from quillpost.rendering.images.limits import (
+from quillpost.rendering.images.rules import (
     MAX_CONTENT_BYTES,
     MAX_FILE_BYTES,
     MAX_PAGES,
@@ -33,10 +36,6 @@ from quillpost.rendering.images.limits import (
     format_megabytes,
     is_pdf,
 )
-from quillpost.rendering.images.models import PrintablePages
-from quillpost.rendering.images.pdf_objects import PdfObject
-from quillpost.rendering.images.resources import unpack_content
-from quillpost.rendering.images.sheets import LETTER_SHEET, PagePlacement, place_page
 
 _PDF_VERSION = "1.6"
 _TAIL_BYTES = 2048

@@ -10,7 +10,7 @@ from isal import isal_zlib
 from numpy.typing import NDArray
 
 from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, read_orientation
-from quillpost.rendering.images.limits import MAX_PROFILE_BYTES, PNG_SIGNATURE, UnprintableImage
+from quillpost.rendering.images.rules import MAX_PROFILE_BYTES, PNG_SIGNATURE, UnprintableImage
 from quillpost.rendering.pdf.png import build_png
 
 GRAY, RGB, PALETTE, GRAY_ALPHA, RGB_ALPHA = 0, 2, 3, 4, 6

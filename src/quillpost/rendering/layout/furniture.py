@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 
-from quillpost.rendering.geometry import BAR_COUNT, BAR_HEIGHT, BAR_PITCH, BAR_WIDTH, Box
 from quillpost.rendering.handwriting.hand import BAR_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.layout.paragraphs import DoesNotFit
@@ -19,10 +18,19 @@ from quillpost.rendering.layout.plain_text import (
     fit_lines,
     too_long_error,
 )
-from quillpost.rendering.models import Addressee, AddressParts, ReturnAddress
-from quillpost.rendering.pdf.barcode_font import BARCODE_FONT_SIZE
+from quillpost.rendering.models import (
+    BAR_COUNT,
+    BAR_HEIGHT,
+    BAR_PITCH,
+    BAR_WIDTH,
+    Addressee,
+    AddressParts,
+    Box,
+    ReturnAddress,
+)
+from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE
 from quillpost.rendering.text.addresses import format_address_lines, normalize_country_code
-from quillpost.rendering.text.capitalization import to_mixed_case
+from quillpost.rendering.text.characters import to_mixed_case
 from quillpost.rendering.text.countries import POSTAL_COUNTRY_NAMES
 from quillpost.rendering.text.variables import remove_variables
 

@@ -9,10 +9,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout.long_words import break_long_words
-from quillpost.rendering.models import Ink
+from quillpost.rendering.models import Box, Ink
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

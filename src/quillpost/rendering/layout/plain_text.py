@@ -6,10 +6,10 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.handwriting.hand import PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.layout.paragraphs import DoesNotFit
+from quillpost.rendering.models import Box
 
 # In font sizes: how far capitals rise from the baseline, and letters hang below it.
 ASCENT = 0.75

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quillpost.rendering.codes.qr import QrEncoder, draw_qr
-from quillpost.rendering.geometry import Box
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout import fronts, furniture, giftcards
 from quillpost.rendering.layout.fronts import FrontBranding, PlacedPicture, draw_branded_front
+from quillpost.rendering.layout.models import QR_QUIET_ZONE, Side
 from quillpost.rendering.layout.paragraphs import Passage, SizeRange
-from quillpost.rendering.layout.products import QR_QUIET_ZONE, Side
-from quillpost.rendering.models import Addressee, Copy, Design
+from quillpost.rendering.models import Addressee, Box, Copy, Design
 
 _PASSAGES_PER_ITEM = 3
 # So many modules have to be clear around a QR code.

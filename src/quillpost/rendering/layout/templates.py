@@ -8,10 +8,10 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, TypeGuard
 
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout import placement
-from quillpost.rendering.layout.products import ProductLayout, Side, box_above_qr
-from quillpost.rendering.layout.windows import largest_visible_area
+from quillpost.rendering.layout import rules
+from quillpost.rendering.layout.models import ProductLayout, Side, box_above_qr
+from quillpost.rendering.layout.rules import largest_visible_area
+from quillpost.rendering.models import INCH, Box
 
 _BOX_KEYS = frozenset(
     {
@@ -65,7 +65,7 @@ def load_products(text: str, overrides: str | None = None) -> dict[str, ProductL
         _raise_if_any(error for name, table in changes.items() for error in _key_errors(name, table))
         tables = {name: _merge_tables(table, changes.get(name, {})) for name, table in tables.items()}
     products = {name: _build_product(name, table) for name, table in tables.items()}
-    _raise_if_any(error for product in products.values() for error in placement.find_layout_errors(product))
+    _raise_if_any(error for product in products.values() for error in rules.find_layout_errors(product))
     return products
 
 

@@ -1,11 +1,28 @@
-"""ICC profiles and output intents."""
+"""PDF objects: what the parts of a file ask of its writer, and how texts are spelled in it."""
 
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
-from quillpost.rendering.pdf.objects import ObjectWriter, text_string
+
+class ObjectWriter(Protocol):
+    """Numbered objects, as `PdfFile` keeps them."""
+
+    def reserve(self) -> int: ...
+
+    def put(self, number: int, body: bytes) -> int: ...
+
+    def add_shared_stream(self, data: bytes, entries: bytes = b"") -> int: ...
+
+
+def text_string(text: str) -> bytes:
+    """Any text as a PDF string."""
+    if text.isascii() and text.isprintable():
+        return b"(%b)" % text.encode().replace(b"\\", rb"\\").replace(b"(", rb"\(").replace(b")", rb"\)")
+    return b"<FEFF%b>" % text.encode("utf-16-be").hex().upper().encode()
+
 
 _D50 = (0.9642, 1.0, 0.8249)
 # Linear sRGB to the profile connection space, adapted from D65 to D50, and back.

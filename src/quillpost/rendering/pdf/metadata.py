@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 from xml.sax.saxutils import escape
 
-from quillpost.rendering.pdf.color import SRGB, OutputIntent
-from quillpost.rendering.pdf.objects import ObjectWriter, text_string
+from quillpost.rendering.pdf.color import SRGB, ObjectWriter, OutputIntent, text_string
 
 _PRODUCER = "Quillpost"
 

@@ -4,14 +4,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quillpost.rendering.text.capitalization import (
-    comparison_key,
-    is_joiner,
-    normalize_name_case,
-    normalize_ordinary_word,
-)
-from quillpost.rendering.text.characters import to_one_line
-from quillpost.rendering.text.titles import (
+from quillpost.rendering.text.characters import (
     BUSINESS_WORDS,
     FAMILY_FIRST_SCRIPT,
     HOUSEHOLD_WORDS,
@@ -19,6 +12,11 @@ from quillpost.rendering.text.titles import (
     PLACEHOLDERS,
     SUFFIXES,
     TITLES,
+    comparison_key,
+    is_joiner,
+    normalize_name_case,
+    normalize_ordinary_word,
+    to_one_line,
 )
 
 # After these a single word is a given name: Sir Elton, Father Ted.

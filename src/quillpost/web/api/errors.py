@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, compile_path
 from quillpost.core import errors as core_errors
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.core.requests import ClientDisconnected
-from quillpost.rendering.images.limits import UnprintableArt
+from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.web.api.responses import add_ignored_header, json_response
 
 

@@ -28,10 +28,9 @@ from quillpost.orders.service import blame_drawing_on_field, build_preview_copy
 from quillpost.orders.templates.images import PreviewFetchCache, limit_heavy_work
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.rules import validate_recipients
-from quillpost.rendering.geometry import INCH
-from quillpost.rendering.models import Copy, Design
-from quillpost.rendering.renderer import PREVIEW_DPI, Renderer
+from quillpost.rendering.models import INCH, Copy, Design
 from quillpost.rendering.samples import shrink_picture
+from quillpost.rendering.service import PREVIEW_DPI, Renderer
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.forms import (
     ComposedSend,

@@ -32,8 +32,7 @@ from quillpost.orders.models import HANDWRITING_DEFAULTS
 from quillpost.orders.queries import count_orders_by_sub_account
 from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
-from quillpost.rendering.geometry import INCH
-from quillpost.rendering.models import Addressee, Copy, Design, parse_color
+from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
 from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount

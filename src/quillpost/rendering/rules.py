@@ -6,12 +6,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.handwriting.vocabulary import Vocabulary
 from quillpost.rendering.layout import furniture
+from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.paragraphs import DoesNotFit, Passage, SizeRange, lay_out_passages, misfit_error
-from quillpost.rendering.layout.products import ProductLayout
 from quillpost.rendering.layout.sides import make_address_passage, make_message_passage, make_return_passage
 from quillpost.rendering.models import Addressee, Design
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from quillpost.rendering.geometry import INCH, Box
+from quillpost.rendering.models import INCH, Box
 
 QR_QUIET_ZONE = INCH / 6
 

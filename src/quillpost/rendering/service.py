@@ -13,13 +13,12 @@ import numpy as np
 from quillpost.rendering.batch_files import BatchFonts, BatchPdf, SheetTemplate
 from quillpost.rendering.codes.barcode import encode_barcodes
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.rendering.fit import FitChecker, Misfits
-from quillpost.rendering.handwriting.collection import Hands
 from quillpost.rendering.handwriting.plain import CachedFace
+from quillpost.rendering.handwriting.service import Hands
 from quillpost.rendering.layout import furniture
+from quillpost.rendering.layout.models import ProductLayout, Side
 from quillpost.rendering.layout.paragraphs import Passage, SizeRange, lay_out_passages, misfit_error
 from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.layout.products import ProductLayout, Side
 from quillpost.rendering.layout.sides import (
     ItemCodes,
     draw_personal,
@@ -28,10 +27,10 @@ from quillpost.rendering.layout.sides import (
     make_return_passage,
 )
 from quillpost.rendering.models import PEN_COLORS, Addressee, Copy, Design
-from quillpost.rendering.pdf.color import SRGB, OutputIntent
+from quillpost.rendering.pdf.color import SRGB, OutputIntent, text_string
 from quillpost.rendering.pdf.metadata import PrintMetadata
-from quillpost.rendering.pdf.objects import text_string
 from quillpost.rendering.ports import Sandbox
+from quillpost.rendering.rules import FitChecker, Misfits
 from quillpost.rendering.text.variables import TextTemplate, compile_template
 
 _COPIES_PER_BATCH = 2_500

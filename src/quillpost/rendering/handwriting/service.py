@@ -1,17 +1,56 @@
-"""All hands that this installation has: made when they are first needed, and kept."""
+"""The installed handwriting styles, prepared on first use."""
 
+import zlib
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from threading import Lock
 from typing import Protocol
 
-from quillpost.rendering.handwriting import font_preparation
-from quillpost.rendering.handwriting.catalog import FALLBACK_FACES, HELPER_FACE, PLAIN_FACE, FaceRecipe, Style
-from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace
-from quillpost.rendering.handwriting.font_preparation import recipe_key
+from quillpost.rendering.handwriting import faces as face_files
+from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace, recipe_key
 from quillpost.rendering.handwriting.hand import FALLBACK_FONTS, HELPER_FONT, PLAIN_FONT, Hand
+from quillpost.rendering.handwriting.models import FALLBACK_FACES, HELPER_FACE, PLAIN_FACE, STYLES, FaceRecipe, Style
 from quillpost.rendering.handwriting.plain import PlainFace
-from quillpost.rendering.handwriting.sources import FontSources
+
+SHIPPED_FACES_FOLDER = "shipped"
+
+
+class FontSources:
+    """Font packages of Python, and those of npm where a `node_modules` folder has them."""
+
+    def __init__(self, node_modules: Path | None) -> None:
+        self._node_modules = node_modules
+
+    def read_font(self, face: FaceRecipe) -> bytes | None:
+        """The face's TrueType file; nothing where its package is not installed."""
+        file = self._font_file(face)
+        return file.read_bytes() if file else None
+
+    def installed(self) -> tuple[Style, ...]:
+        """The styles whose files are there, by number."""
+        return tuple(style for style in STYLES if self._font_file(style))
+
+    def read_shipped_face(self, key: str) -> bytes | None:
+        """A face that came with us, prepared by this very recipe."""
+        file = resources.files("quillpost.rendering.handwriting") / SHIPPED_FACES_FOLDER / f"{key}.face"
+        return zlib.decompress(file.read_bytes()) if file.is_file() else None
+
+    def _font_file(self, face: FaceRecipe) -> Traversable | None:
+        package = self._package_folder(face)
+        file = package / face.source.path if package else None
+        return file if file and file.is_file() else None
+
+    def _package_folder(self, face: FaceRecipe) -> Traversable | None:
+        if face.source.is_from_npm:
+            return self._node_modules / face.source.package if self._node_modules else None
+        try:
+            return resources.files(face.source.package)
+        except ModuleNotFoundError:
+            return None
+
 
 ProgressCallback = Callable[[int, int], None]
 
@@ -106,6 +145,6 @@ class Hands:
                 return PreparedFace.from_bytes(stored)
             except InvalidPreparedFace:
                 pass  # cut short by a full disk, say: it is made again
-        prepared = font_preparation.prepare_face(face, font_bytes, on_progress)
+        prepared = face_files.prepare_face(face, font_bytes, on_progress)
         self._store.put(key, prepared.to_bytes())
         return prepared

@@ -1,11 +1,78 @@
-"""The rules of where things may go: what a cutter, a reading machine and a reader need."""
+"""Postal rules of a layout, and the contrast of ink on its background."""
 
 from collections.abc import Iterator
 from itertools import combinations
 
-from quillpost.rendering.geometry import INCH, Box
-from quillpost.rendering.layout.products import ProductLayout, Side
-from quillpost.rendering.layout.windows import find_window_errors
+from quillpost.rendering.images.models import PictureTones
+from quillpost.rendering.layout.models import ProductLayout, Side
+from quillpost.rendering.models import INCH, Box, Ink
+
+# Between what shows in a window and the window's edges (DMM 202.5, for the Intelligent Mail barcode).
+CLEAR_HORIZONTAL, CLEAR_VERTICAL = INCH / 8, INCH * 0.028
+
+
+def sheet_play(envelope: Side) -> tuple[float, float]:
+    """How far the folded sheet can slide across and up."""
+    if envelope.insert is None:
+        return 0.0, 0.0
+    width, height = envelope.insert
+    return envelope.trim.width - width, envelope.trim.height - height
+
+
+def largest_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
+    """All of the sheet that the window can show: no art and no other text belongs there."""
+    across, up = sheet_play(envelope)
+    window_area = _window_on_sheet(window, envelope, sheet)
+    return _clip_to_trim(
+        Box(window_area.left - across, window_area.bottom - up, window_area.width + across, window_area.height + up),
+        sheet.trim,
+    )
+
+
+def always_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
+    """What the window shows of the sheet however it lies; without an area where that is nothing."""
+    across, up = sheet_play(envelope)
+    window_area = _window_on_sheet(window, envelope, sheet)
+    return Box(
+        window_area.left, window_area.bottom, max(window_area.width - across, 0.0), max(window_area.height - up, 0.0)
+    )
+
+
+def find_window_errors(envelope: Side, sheets: Iterator[Side]) -> Iterator[str]:
+    """The tap test: addresses and barcode keep clear of their window's edges through all the play."""
+    if envelope.insert is None:
+        yield f"{envelope.name}: insert is missing, the size of the folded sheet behind the windows."
+        return
+    across, up = (round(length / INCH, 3) for length in sheet_play(envelope))
+    if across < 0 or up < 0:
+        yield f"{envelope.name}: the folded insert is larger than the envelope."
+        return
+    play_text = f"when the sheet slides by the {across:g} by {up:g} in that its envelope leaves it"
+    for sheet in sheets:
+        if sheet.trim.width != envelope.insert[0]:
+            yield f"{sheet.name}: the insert of the envelope must be as wide as the sheet."
+        visible_areas = [
+            always_visible_area(window, envelope, sheet).expand_sides(-CLEAR_HORIZONTAL, -CLEAR_VERTICAL)
+            for window in envelope.windows
+        ]
+        address_boxes = [box for box in (sheet.address, sheet.barcode) if box]
+        if not any(all(map(visible_area.contains, address_boxes)) for visible_area in visible_areas):
+            yield f"{sheet.name}: no window shows the whole address and barcode {play_text}."
+        return_address = sheet.return_address
+        if return_address and not any(visible_area.contains(return_address) for visible_area in visible_areas):
+            yield f"{sheet.name}: no window shows the whole return address {play_text}."
+
+
+def _window_on_sheet(window: Box, envelope: Side, sheet: Side) -> Box:
+    """The window's place over a sheet that lies in the lower left corner of the envelope."""
+    height = envelope.insert[1] if envelope.insert else sheet.trim.height
+    return Box(window.left, window.bottom + sheet.trim.height - height, window.width, window.height)
+
+
+def _clip_to_trim(box: Box, trim: Box) -> Box:
+    left, bottom = max(box.left, trim.left), max(box.bottom, trim.bottom)
+    return Box(left, bottom, min(box.right, trim.right) - left, min(box.top, trim.top) - bottom)
+
 
 SAFE_MARGIN = INCH * 3 / 16
 
@@ -173,3 +240,51 @@ def _postal_reading_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
             yield f"the {_BOX_TITLES[name]} reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."
     if any(zone and zone.overlaps(window) for window in side.windows):
         yield "a window reaches into the barcode zone, the lower right 4 3/4 by 5/8 in."
+
+
+MIN_READABLE_CONTRAST = 3.0
+MIN_VISIBLE_CONTRAST = 1.3
+
+WHITE: Ink = (1.0, 1.0, 1.0)
+
+_LINEAR_LIMIT = 0.04045
+
+# Looked at in so many places across and up: words are lost long before all of them are.
+_SAMPLES_PER_SIDE = 16
+_UNREADABLE_QUOTIENT = 4
+
+
+def contrast_ratio(first: Ink, second: Ink) -> float:
+    """From 1, the same, to 21, black on white."""
+    darker, lighter = sorted((_luminance(first), _luminance(second)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def contrast_over(ink: Ink, tones: PictureTones, area: Box, box: Box) -> float:
+    """The contrast with a picture that is laid over the area, centered, where words fill the box: what a
+    quarter of them does not reach."""
+    scale = max(area.width / tones.width, area.height / tones.height)
+    width, height = tones.width * scale, tones.height * scale
+    left = area.left + (area.width - width) / 2
+    top = area.top - (area.height - height) / 2
+    fractions = [(index + 0.5) / _SAMPLES_PER_SIDE for index in range(_SAMPLES_PER_SIDE)]
+    contrasts = sorted(
+        contrast_ratio(
+            ink,
+            tones.color_at(
+                (box.left + across * box.width - left) / width, (top - box.top + down * box.height) / height
+            ),
+        )
+        for across in fractions
+        for down in fractions
+    )
+    return contrasts[len(contrasts) // _UNREADABLE_QUOTIENT]
+
+
+def _luminance(color: Ink) -> float:
+    red, green, blue = (_to_linear(channel) for channel in color)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _to_linear(channel: float) -> float:
+    return channel / 12.92 if channel <= _LINEAR_LIMIT else ((channel + 0.055) / 1.055) ** 2.4
