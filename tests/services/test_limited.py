@@ -39,7 +39,7 @@ PLENTY = 60
 
 @pytest.fixture
 def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[DecoderPool]:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     unruly = DecoderPool("unruly")
     yield unruly
     unruly.close()
@@ -258,7 +258,7 @@ def test_a_picture_that_takes_too_long_is_a_bad_one(nursery: DecoderPool, monkey
         make_printable_pages_in_sandbox(b"")
 
 
-def test_nothing_is_left_when_the_service_dies() -> None:
+def test_nothing_is_left_when_the_service_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     script = (
         "import os, signal\n"
         "from quillpost.rendering.decoder.service import DecoderPool\n"
@@ -267,8 +267,8 @@ def test_nothing_is_left_when_the_service_dies() -> None:
         "print(nursery.pid, flush=True)\n"
         "nursery.run('wait', b'', cpu_seconds=9, seconds=60)\n"
     )
-    environment = dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parent)}
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment) as service:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as service:
         assert service.stdout is not None
         decoder = int(service.stdout.readline())
         watched = os.pidfd_open(decoder)
