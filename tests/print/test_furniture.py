@@ -19,7 +19,7 @@ from quillpost.rendering.layout.models import Side
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.layout.templates import load_shipped_products
 from quillpost.rendering.models import INCH, Addressee, Box, ReturnAddress, SenderName
-from quillpost.rendering.text.countries import COUNTRY_CODES, POSTAL_COUNTRY_NAMES
+from quillpost.rendering.text.addresses import COUNTRY_CODES, POSTAL_COUNTRY_NAMES
 
 FACE = CachedFace(plain_face())
 PIECES = load_shipped_products()

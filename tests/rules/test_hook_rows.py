@@ -25,8 +25,8 @@ from quillpost.recipients.webhooks.rules import (
     read_payload,
     read_person,
 )
-from quillpost.rendering.text import countries
-from quillpost.rendering.text.countries import COUNTRY_CODES, country_code_by_name
+from quillpost.rendering.text import addresses
+from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
 from quillpost.web.public.webhooks import nest_fields
 
 OURS = {*TEXT_FIELDS, "dob", "anniversary"}
@@ -304,7 +304,7 @@ def test_what_tells_of_someone_who_left_is_not_ignored(row: Any, ignored: list[s
 
 
 def test_every_country_that_has_a_name_has_its_letters() -> None:
-    assert set(countries.CODES_BY_NAME.values()) <= COUNTRY_CODES
+    assert set(addresses.CODES_BY_NAME.values()) <= COUNTRY_CODES
     for name, code in {"U.S.A.": "US", "Côte d’Ivoire": "CI", "Trinidad & Tobago": "TT", "uk": "GB"}.items():
         assert country_code_by_name(name) == code
     assert country_code_by_name("de") == "de"

@@ -25,7 +25,7 @@ from quillpost.recipients.leads.imports import (
 from quillpost.recipients.leads.rows import BadLeadRow
 from quillpost.recipients.leads.sample import load_sample
 from quillpost.recipients.lists.export import escape_formula
-from quillpost.rendering.text.countries import COUNTRY_CODES
+from quillpost.rendering.text.addresses import COUNTRY_CODES
 
 REJECTED_FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")
 

@@ -15,7 +15,7 @@ from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX, extract_su
 from quillpost.recipients.addresses.parser import split_address_line
 from quillpost.recipients.addresses.service import DELIVERABLE, HOME_COUNTRY, UNDELIVERABLE, StandardParts, standardize
 from quillpost.recipients.webhooks.rules import InboundPerson
-from quillpost.rendering.text.countries import COUNTRY_CODES, country_code_by_name
+from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
 
 CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
 TEXT_FIELDS = (

@@ -14,8 +14,7 @@ from markupsafe import Markup, escape
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.clock import format_time_ago
 from quillpost.core.tokens import hide_secrets
-from quillpost.rendering.text.addresses import format_address_lines
-from quillpost.rendering.text.countries import country_name
+from quillpost.rendering.text.addresses import country_name, format_address_lines
 from quillpost.web.assets import asset_path, has_packages
 from quillpost.web.flash import FLASH_MESSAGES
 from quillpost.web.middleware.requests import without_secrets

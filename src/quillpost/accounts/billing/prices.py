@@ -18,7 +18,7 @@ from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Tariff, UnitPrice,
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import prices
 from quillpost.core.errors import Conflict, Invalid, NotFound
-from quillpost.rendering.text.countries import COUNTRY_CODES
+from quillpost.rendering.text.addresses import COUNTRY_CODES
 
 HOME_COUNTRY = "US"
 DOMESTIC_ONLY_CLASS = "standard"

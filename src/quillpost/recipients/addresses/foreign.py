@@ -3,8 +3,7 @@
 import re
 from typing import NamedTuple
 
-from quillpost.rendering.text.addresses import CountryAddressRules, find_country_rules, normalize_province
-from quillpost.rendering.text.countries import country_name
+from quillpost.rendering.text.addresses import CountryAddressRules, country_name, find_country_rules, normalize_province
 
 _CANADIAN_POSTAL_CODE = re.compile(r"([A-Z]\d[A-Z])[ -]?(\d[A-Z]\d)")
 _SPACES = re.compile(r"\s+")

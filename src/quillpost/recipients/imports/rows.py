@@ -18,7 +18,7 @@ from quillpost.recipients.imports.columns import (
 from quillpost.recipients.rules import Person, check_recipient
 from quillpost.recipients.suppression import find_suppression_error
 from quillpost.recipients.webhooks.values import combine_street, normalize_date
-from quillpost.rendering.text.countries import country_code_by_name
+from quillpost.rendering.text.addresses import country_code_by_name
 
 BROKEN_CHARACTER = "{} holds a broken character: save the file as UTF-8 and import this row again."
 NUL_CHARACTER = "{} holds a NUL character, which cannot be printed or stored."

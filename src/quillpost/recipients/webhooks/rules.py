@@ -20,7 +20,7 @@ from quillpost.recipients.field_names import (
     normalize_name,
 )
 from quillpost.recipients.webhooks.values import combine_street, find_text_error, normalize_date, to_text
-from quillpost.rendering.text.countries import country_code_by_name
+from quillpost.rendering.text.addresses import country_code_by_name
 
 SOURCES = ("automation", "crm")
 """What may be said of where people come from; a list of no other type takes it for its own."""

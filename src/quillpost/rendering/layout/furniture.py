@@ -29,9 +29,8 @@ from quillpost.rendering.models import (
     ReturnAddress,
 )
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE
-from quillpost.rendering.text.addresses import format_address_lines, normalize_country_code
+from quillpost.rendering.text.addresses import POSTAL_COUNTRY_NAMES, format_address_lines, normalize_country_code
 from quillpost.rendering.text.characters import to_mixed_case
-from quillpost.rendering.text.countries import POSTAL_COUNTRY_NAMES
 from quillpost.rendering.text.variables import remove_variables
 
 # Sizes and leadings from the best to the least that will do. The last address still has postal

@@ -5,8 +5,7 @@ from typing import Final
 
 from quillpost.orders.models import Item, Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
-from quillpost.rendering.text.addresses import format_address_lines
-from quillpost.rendering.text.countries import country_name
+from quillpost.rendering.text.addresses import country_name, format_address_lines
 from quillpost.web.dashboard.labels import FONT_SIZES, TYPE_NAMES, product_name
 from quillpost.web.rendering import format_cents, format_town, pluralize
 
