@@ -28,7 +28,7 @@ from quillpost.core.requests import ClientDisconnected
 from quillpost.fulfillment.batches.proofs import draw_item
 from quillpost.orders.items.queries import list_first_items
 from quillpost.orders.queries import read_order
-from quillpost.rendering.decoder import sandbox
+from quillpost.rendering.decoder import service as decoder_service
 from quillpost.rendering.decoder.service import DECODER_POOL
 from quillpost.web.application import create_app
 
@@ -115,14 +115,14 @@ def shop() -> Iterator[Shop]:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     seen = Watched()
-    monkeypatch.setattr(sandbox, "DECODER_POOL", seen)
+    monkeypatch.setattr(decoder_service, "DECODER_POOL", seen)
     return seen
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _ready() -> None:
     """What a first call loads is none of its file's doing."""
-    sandbox.make_printable_pages_in_sandbox(files.honest_pdf(2_000))
+    decoder_service.make_printable_pages_in_sandbox(files.honest_pdf(2_000))
 
 
 def preview(who: Account, url: str) -> Any:
@@ -191,7 +191,7 @@ def test_a_drawing_that_takes_too_long_is_refused_while_others_have_their_previe
     owner: Account, stranger: Account, container: Container, shop: Shop, watched: Watched,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(sandbox, "DRAW_SECONDS", 2)
+    monkeypatch.setattr(decoder_service, "DRAW_SECONDS", 2)
     url = shop.offer(SLOW)
     with peak() as seen, ThreadPoolExecutor(3) as threads:
         slow = [threads.submit(preview, owner, url) for _ in range(3)]
@@ -213,7 +213,7 @@ def test_a_drawing_that_takes_too_long_is_refused_while_others_have_their_previe
 def test_a_drawing_whose_client_has_gone_is_stopped(
     owner: Account, container: Container, shop: Shop, watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sandbox, "DRAW_SECONDS", 1_000)
+    monkeypatch.setattr(decoder_service, "DRAW_SECONDS", 1_000)
     body = postcard(message=None, pdf_only_url=shop.offer(SLOW), preview=True)
     sent = json.dumps({name: value for name, value in body.items() if value is not None}).encode()
     head = (
@@ -291,8 +291,8 @@ def test_a_piece_that_takes_too_long_to_be_drawn_is_told_where_it_is_looked_at(
     owner: Account, container: Container, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     order_id = owner.send("letter", message=None, pdf_only_url=shop.offer(SLOW)).json()["id"]
-    monkeypatch.setattr(sandbox, "DRAW_SECONDS", 1)
-    monkeypatch.setattr(sandbox, "DRAW_PAGE_SECONDS", 0)
+    monkeypatch.setattr(decoder_service, "DRAW_SECONDS", 1)
+    monkeypatch.setattr(decoder_service, "DRAW_PAGE_SECONDS", 0)
     with container.db.system_transaction() as tx:
         order = read_order(tx, order_id)
         [item] = list_first_items(tx, order_id, limit=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quillpost.integrations.storage.objects import FaceFolder
-from quillpost.rendering.handwriting import font_preparation
+from quillpost.rendering.handwriting import faces
 from quillpost.rendering.handwriting.faces import PreparedFace, ProgressCallback, prepare_face, recipe_key
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, STYLES, FaceRecipe
 from quillpost.rendering.handwriting.service import FontSources, Hands
@@ -27,7 +27,7 @@ def makings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(face.face)
         return prepare_face(face, raw, tell)
 
-    monkeypatch.setattr(font_preparation, "prepare_face", noted)
+    monkeypatch.setattr(faces, "prepare_face", noted)
     return made
 
 
