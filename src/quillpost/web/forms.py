@@ -16,7 +16,7 @@ from quillpost.web.api.arrival import read_whole_body
 from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
 from quillpost.web.dependencies import get_container
-from quillpost.web.security import NO_CONTEXT, PageContext, require_own_site, verify_csrf_token
+from quillpost.web.security import NO_CONTEXT, ONE_TIME_FIELD, PageContext, require_own_site, verify_csrf_token
 from quillpost.web.sessions import OptionalUser
 
 MAX_FORM_BYTES = 50_000
@@ -90,6 +90,10 @@ class Form:
         if not parsed or parsed > MAX_ID:
             raise Invalid({name: [INVALID_CHOICE]})
         return parsed
+
+    @property
+    def one_time_key(self) -> str:
+        return self.text(ONE_TIME_FIELD)
 
     def _first(self, name: str) -> str:
         return next(iter(self.fields.get(name, ())), "")

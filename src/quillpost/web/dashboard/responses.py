@@ -1,16 +1,30 @@
-"""Pages with a form, confirmations and CSV files."""
+"""What pages are answered with: forms, confirmations, CSV files, and the context of a request."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.responses import StreamingResponse
 
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
+from quillpost.app.container import Container
+from quillpost.core.database import Tenant, Tx
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState
+from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page
+from quillpost.web.sessions import (
+    require_confirmed_operator,
+    require_confirmed_owner,
+    require_confirmed_user,
+    require_operator,
+    require_owner,
+    require_user,
+)
 
 
 def render_form_page(
@@ -80,6 +94,60 @@ def render_confirmation(
         has_one_time_key=has_one_time_key,
         is_harmless=is_harmless,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """A request of somebody who is signed in, and what its pages need."""
+
+    request: Request
+    user: SignedInUser
+    container: Container
+
+    @property
+    def tenant(self) -> Tenant:
+        """What the user may see, in the mode that they look at."""
+        return build_tenant(self.user.caller)
+
+    @property
+    def account_id(self) -> int:
+        return self.user.here.account_id
+
+    def now(self) -> datetime:
+        return self.container.clock()
+
+    def transaction(self) -> AbstractContextManager[Tx]:
+        return self.container.db.transaction(self.tenant)
+
+    def account_transaction(self) -> AbstractContextManager[Tx]:
+        """In the whole account, both modes of it."""
+        return self.container.db.transaction(self.user.tenant)
+
+    def system_transaction(self) -> AbstractContextManager[Tx]:
+        return self.container.db.system_transaction()
+
+    def render(self, template: str, form: FormState = EMPTY_FORM, **values: Any) -> Response:
+        return render_form_page(self.request, template, self.user, form, **{"now": self.now(), **values})
+
+    def confirm(self, form: FormState = EMPTY_FORM, **values: Any) -> Response:
+        return render_confirmation(self.request, self.user, form, **values)
+
+
+def _context_of(require: Callable[..., SignedInUser]) -> Any:
+    def create_context(
+        request: Request, container: Services, user: Annotated[SignedInUser, Depends(require)]
+    ) -> RequestContext:
+        return RequestContext(request, user, container)
+
+    return Depends(create_context)
+
+
+UserContext = Annotated[RequestContext, _context_of(require_user)]
+OwnerContext = Annotated[RequestContext, _context_of(require_owner)]
+OperatorContext = Annotated[RequestContext, _context_of(require_operator)]
+ConfirmedUserContext = Annotated[RequestContext, _context_of(require_confirmed_user)]
+ConfirmedOwnerContext = Annotated[RequestContext, _context_of(require_confirmed_owner)]
+ConfirmedOperatorContext = Annotated[RequestContext, _context_of(require_confirmed_operator)]
 
 
 CSV_CHUNK_LINES: Final = 2_000

@@ -13,7 +13,6 @@ from quillpost.accounts.billing import queries as billing_queries
 from quillpost.accounts.billing.prices import list_prices
 from quillpost.accounts.billing.queries import LedgerFilter, LedgerMove
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, LEAD_CENTS, UnitPrice
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
@@ -21,11 +20,9 @@ from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.billing.labels import KIND_LABELS, csv_lines, describe_move
 from quillpost.web.dashboard.forms import FormState, parse_day, start_of_day
 from quillpost.web.dashboard.labels import product_name
-from quillpost.web.dashboard.responses import CSV_CHUNK_LINES, csv_response, render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import CSV_CHUNK_LINES, UserContext, csv_response
 from quillpost.web.rendering import render_page
 from quillpost.web.security import get_zone
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -78,11 +75,9 @@ LedgerQueryParams = Annotated[LedgerPageQuery, Depends(read_ledger_query)]
 
 
 @router.get(LEDGER_PATH)
-def ledger_page(
-    request: Request, user: CurrentUser, container: Services, ledger_query: LedgerQueryParams, before: str = ""
-) -> Response:
-    tenant_scope, cursor = build_tenant(user.caller), parse_path_id(before) or None
-    with container.db.transaction(tenant_scope) as tx:
+def ledger_page(context: UserContext, ledger_query: LedgerQueryParams, before: str = "") -> Response:
+    tenant_scope, cursor = context.tenant, parse_path_id(before) or None
+    with context.container.db.transaction(tenant_scope) as tx:
         # One more than is shown tells whether there is an older page.
         moves = billing_queries.list_moves(
             tx, tenant_scope, ledger_query.ledger_filter, before=cursor, limit=PAGE_SIZE + 1
@@ -94,12 +89,9 @@ def ledger_page(
         has_sub_accounts = any(move.sub_account_id for move in moves)
         titles = label_sub_accounts(list_sub_accounts(tx)) if has_sub_accounts else {}
     page_moves = moves[:PAGE_SIZE]
-    return render_form_page(
-        request,
+    return context.render(
         "billing/ledger.html",
-        user,
         ledger_query.form,
-        now=container.clock(),
         query_string=ledger_query.query_string,
         rows=list(billing_queries.add_running_credit(page_moves, balance)),
         older_cursor=page_moves[-1].id if len(moves) > PAGE_SIZE else None,
@@ -113,11 +105,11 @@ def ledger_page(
 
 
 @router.get(f"{LEDGER_PATH}.csv")
-def ledger_csv(user: CurrentUser, container: Services, ledger_query: LedgerQueryParams) -> Response:
+def ledger_csv(context: UserContext, ledger_query: LedgerQueryParams) -> Response:
     lines = csv_lines(
-        islice(_read_all_moves(container, build_tenant(user.caller), ledger_query.ledger_filter), MAX_CSV_ROWS)
+        islice(_read_all_moves(context.container, context.tenant, ledger_query.ledger_filter), MAX_CSV_ROWS)
     )
-    return csv_response(lines, f"ledger-{user.mode}.csv")
+    return csv_response(lines, f"ledger-{context.user.mode}.csv")
 
 
 def _read_all_moves(container: Container, tenant_scope: Tenant, ledger_filter: LedgerFilter) -> Iterator[LedgerMove]:
@@ -146,31 +138,31 @@ NEWEST_MOVES_SHOWN = 8
 
 
 @router.get(OVERVIEW_PATH)
-def overview_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    now, tenant_scope = container.clock(), build_tenant(user.caller)
+def overview_page(context: UserContext) -> Response:
+    now, tenant_scope = context.now(), context.tenant
     months = list_last_months(now)
-    with container.db.transaction(tenant_scope) as tx:
+    with context.container.db.transaction(tenant_scope) as tx:
         sums = billing_queries.read_balance(tx, tenant_scope)
         by_month = billing_queries.sum_spending_by_month(tx, tenant_scope, since=months[-1])
         by_sub_account = (
             {}
-            if user.here.sub_account_id
+            if context.user.here.sub_account_id
             else billing_queries.sum_spending_by_sub_account(tx, tenant_scope, since=months[0])
         )
         newest_moves = billing_queries.list_moves(tx, tenant_scope, billing_queries.NO_FILTER, limit=NEWEST_MOVES_SHOWN)
         sub_accounts = list_sub_accounts(tx) if any(by_sub_account) else ()
     first_month = min([months[0], *by_month])  # before anything was spent there is nothing to compare
     return render_page(
-        request,
+        context.request,
         "billing/overview.html",
-        user=user,
+        user=context.user,
         now=now,
         balance=sums,
         months=[(month, by_month.get(month, 0)) for month in months if month >= first_month],
         sub_account_spending=spending_rows(by_sub_account, label_sub_accounts(sub_accounts))[:MAX_SUB_ACCOUNTS_SHOWN],
         newest_moves=newest_moves,
         describe_move=describe_move,
-        needs_credit=container.environments[user.mode].needs_credit,
+        needs_credit=context.container.environments[context.user.mode].needs_credit,
     )
 
 
@@ -214,16 +206,16 @@ class PriceRow:
 
 
 @router.get(PRICES_PATH)
-def prices_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    now = container.clock()
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def prices_page(context: UserContext) -> Response:
+    now = context.now()
+    with context.transaction() as tx:
         prices = list_prices(tx)
     rows = build_price_table(prices, on=now.astimezone(UTC).date())
     columns = sorted({column for row in rows for column in row.now}, key=_column_sort_key)
     return render_page(
-        request,
+        context.request,
         "billing/prices.html",
-        user=user,
+        user=context.user,
         now=now,
         rows=rows,
         columns=[(column, column_labels(column)) for column in columns],

@@ -37,13 +37,11 @@ from quillpost.web.dashboard.compose.pages import FormErrors, composer_context
 from quillpost.web.dashboard.compose.previews import REFUSED_FIELD, ComposePreview, preview_or_errors, render_preview
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.previews import draw_latest
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dashboard.settings.pages import render_settings_page
+from quillpost.web.dashboard.responses import ConfirmedOwnerContext, render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm, read_form_with_key
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import ONE_TIME_KEY, UTC
-from quillpost.web.sessions import ConfirmedOwner
 
 MAX_CALLS_PER_MINUTE: Final = 3_000
 """Of all frames that one token has opened: each key that is pressed is one."""
@@ -321,20 +319,20 @@ MAX_ORIGINS_LENGTH = 10_000
 
 
 @router.get(SITES_PATH)
-def sites_page(request: Request, user: ConfirmedOwner, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        origins = read_embed_origins(tx, user.here.account_id)
+def sites_page(context: ConfirmedOwnerContext) -> Response:
+    with context.account_transaction() as tx:
+        origins = read_embed_origins(tx, context.account_id)
     form = FormState({"origins": ["\n".join(origins)]})
-    return render_settings_page(request, SITES_TEMPLATE, user, container, form=form, max_origins=MAX_ORIGINS)
+    return context.render(SITES_TEMPLATE, form=form, max_origins=MAX_ORIGINS)
 
 
 @router.post(SITES_PATH)
-def change_sites(request: Request, user: ConfirmedOwner, form: PostedForm, container: Services) -> Response:
+def change_sites(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
     try:
         lines = form.text("origins", max_length=MAX_ORIGINS_LENGTH).splitlines()
-        with container.db.transaction(user.tenant) as tx:
-            update_embed_origins(tx, user.here.account_id, lines, user.actor, now=container.clock())
+        with context.account_transaction() as tx:
+            update_embed_origins(tx, context.account_id, lines, context.user.actor, now=context.now())
     except Invalid as error:
         form_state = FormState.from_error(form, error, default_field="origins")
-        return render_settings_page(request, SITES_TEMPLATE, user, container, form=form_state, max_origins=MAX_ORIGINS)
+        return context.render(SITES_TEMPLATE, form=form_state, max_origins=MAX_ORIGINS)
     return redirect(SITES_PATH, flash="origins_changed")

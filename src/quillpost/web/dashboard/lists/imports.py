@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from fastapi.responses import StreamingResponse
 
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Refused
@@ -28,7 +26,7 @@ from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import MailingList, read_list
-from quillpost.web import rendering, security
+from quillpost.web import rendering
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList
 from quillpost.web.dashboard.forms import FormState, read_body
@@ -40,13 +38,11 @@ from quillpost.web.dashboard.lists.pages import (
     reason_label,
     render_list_page,
 )
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect
 from quillpost.web.security import get_zone, use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,62 +51,56 @@ IMPORT_PATH = "/lists/imports/{import_id}"
 
 
 @router.get("/lists/import")
-def import_page(request: Request, user: CurrentUser, container: Services) -> Response:
+def import_page(context: UserContext) -> Response:
     """It calls the API with a token of its reader's session: so a large file is sent with its progress."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        mailing_list = find_query_list(tx, request)
-    return render_list_page(
-        request, "import.html", user, container, mailing_list=mailing_list, no_street_message=STREET_COLUMN_MISSING
-    )
+    with context.transaction() as tx:
+        mailing_list = find_query_list(tx, context.request)
+    return render_list_page(context, "import.html", mailing_list=mailing_list, no_street_message=STREET_COLUMN_MISSING)
 
 
 @router.get(IMPORT_PATH)
-def single_import_page(request: Request, import_id: str, user: CurrentUser, container: Services) -> Response:
-    list_import, mailing_list = _find_import(container, user, import_id)
+def single_import_page(context: UserContext, import_id: str) -> Response:
+    list_import, mailing_list = _find_import(context, import_id)
     return render_list_page(
-        request,
+        context,
         "import_details.html",
-        user,
-        container,
         mailing_list=mailing_list,
-        **_import_context(container, list_import, mailing_list),
+        **_import_context(context.container, list_import, mailing_list),
     )
 
 
 @router.get(f"{IMPORT_PATH}/live")
-def stream_import(request: Request, import_id: str, user: CurrentUser, container: Services) -> Response:
+def stream_import(context: UserContext, import_id: str) -> Response:
     """The same part of the page for as long as the import goes on, and a word when it is over."""
-    number = _find_import(container, user, import_id)[0].id
-    zone = get_zone(request)
+    number = _find_import(context, import_id)[0].id
+    zone = get_zone(context.request)
 
     def draw() -> Mapping[str, str]:
-        list_import, mailing_list = _find_import(container, user, str(number))
-        context = _import_context(container, list_import, mailing_list)
+        list_import, mailing_list = _find_import(context, str(number))
+        values = _import_context(context.container, list_import, mailing_list)
         html = rendering.render_template(
-            "lists/import_state.html", zone=zone, now=container.clock(), mailing_list=mailing_list, **context
+            "lists/import_state.html", zone=zone, now=context.now(), mailing_list=mailing_list, **values
         )
         return {"state": html} | ({"over": list_import.status} if list_import.is_finished else {})
 
-    return stream_response(request, user, ("import", number), draw)
+    return stream_response(context.request, context.user, ("import", number), draw)
 
 
 @router.get(f"{IMPORT_PATH}/rejected.csv")
-def download_rejected(import_id: str, user: CurrentUser, container: Services) -> Response:
-    list_import, _ = _find_import(container, user, import_id)
-    chunks = report.stream_rejected_rows(container.db, container.storage.store, list_import)
+def download_rejected(context: UserContext, import_id: str) -> Response:
+    list_import, _ = _find_import(context, import_id)
+    chunks = report.stream_rejected_rows(context.container.db, context.container.storage.store, list_import)
     disposition = f'attachment; filename="import-{list_import.id}-rejected.csv"'
     headers = {"Content-Disposition": disposition, "Cache-Control": "no-store"}
     return StreamingResponse(chunks, media_type="text/csv", headers=headers)
 
 
 @router.get(f"{IMPORT_PATH}/cancel")
-def cancel_page(request: Request, import_id: str, user: CurrentUser, container: Services) -> Response:
-    list_import, mailing_list = _find_import(container, user, import_id)
+def cancel_page(context: UserContext, import_id: str) -> Response:
+    list_import, mailing_list = _find_import(context, import_id)
     if list_import.is_finished:
         return redirect(_import_path(list_import))
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Stop importing “{list_import.file_name}”?",
         consequences=[
             f"Nobody of the file comes onto “{mailing_list.description}”.",
@@ -122,18 +112,18 @@ def cancel_page(request: Request, import_id: str, user: CurrentUser, container: 
 
 
 @router.post(f"{IMPORT_PATH}/cancel")
-def cancel_import(import_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    list_import, _ = _find_import(container, user, import_id)
+def cancel_import(context: UserContext, import_id: str, _form: PostedForm) -> Response:
+    list_import, _ = _find_import(context, import_id)
     try:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            import_service.cancel_import(tx, list_import.id, clock=container.clock)
+        with context.transaction() as tx:
+            import_service.cancel_import(tx, list_import.id, clock=context.container.clock)
     except Conflict:  # it was over first: its page says how it went
         return redirect(_import_path(list_import), flash="import_over")
     return redirect(_import_path(list_import), flash="import_stopped")
 
 
-def _find_import(container: Container, user: SignedInUser, import_id: str) -> tuple[Import, MailingList]:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def _find_import(context: RequestContext, import_id: str) -> tuple[Import, MailingList]:
+    with context.transaction() as tx:
         list_import = import_queries.read_import(tx, parse_path_id(import_id))
         return list_import, read_list(tx, list_import.mailing_list_id)
 
@@ -172,30 +162,24 @@ STREET_MISSING = "Choose which column is the street, or at least the e-mail."
 
 
 @router.get(PASTE_PATH)
-def paste_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        mailing_list = find_query_list(tx, request)
-    return _render_paste_page(
-        request, user, container, FormState({} if mailing_list is None else {"list": [str(mailing_list.id)]})
-    )
+def paste_page(context: UserContext) -> Response:
+    with context.transaction() as tx:
+        mailing_list = find_query_list(tx, context.request)
+    return _render_paste_page(context, FormState({} if mailing_list is None else {"list": [str(mailing_list.id)]}))
 
 
 @router.post(PASTE_PATH)
-def import_pasted(request: Request, user: CurrentUser, form: PostedLargeForm, container: Services) -> Response:
+def import_pasted(context: UserContext, form: PostedLargeForm) -> Response:
     """Twice: what the columns seem to be is shown first, and imported when that was seen."""
     try:
         inspection = _inspect_paste(form)
         if form.text("step") != "import":
-            return _render_paste_page(request, user, container, FormState(form.fields), inspection)
-        list_import = _start_import(user, form, inspection, container)
+            return _render_paste_page(context, FormState(form.fields), inspection)
+        list_import = _start_import(context, form, inspection)
     except (Invalid, Refused) as error:
         form_state = FormState.from_error(form, error, default_field="rows")
         return _render_paste_page(
-            request,
-            user,
-            container,
-            FormState(form_state.fields, _to_form_errors(form_state.errors)),
-            _try_inspect_paste(form),
+            context, FormState(form_state.fields, _to_form_errors(form_state.errors)), _try_inspect_paste(form)
         )
     return redirect(f"/lists/imports/{list_import.id}")
 
@@ -225,29 +209,25 @@ def _try_inspect_paste(form: Form) -> InspectedImport | None:
         return None
 
 
-def _start_import(user: SignedInUser, form: Form, inspection: InspectedImport, container: Container) -> Import:
+def _start_import(context: RequestContext, form: Form, inspection: InspectedImport) -> Import:
     require_address_or_email(inspection.columns)
     if form.number("list") is None:
         read_body(NewMailingList, {"description": form.text("description"), "type": "manual"})
-    file_key = import_service.store_file(container.storage.store, inspection, now=container.clock())
+    file_key = import_service.store_file(context.container.storage.store, inspection, now=context.now())
     try:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
+        with context.transaction() as tx:
             use_one_time_key(
-                tx,
-                user,
-                form.text(security.ONE_TIME_FIELD),
-                hint="They are on their way to the list.",
-                result_path="/lists",
+                tx, context.user, form.one_time_key, hint="They are on their way to the list.", result_path="/lists"
             )
             return import_service.create_import(
-                tx, _find_or_create_list(tx, user, form, container), inspection, file_key, clock=container.clock
+                tx, _find_or_create_list(context, tx, form), inspection, file_key, clock=context.container.clock
             )
     except BaseException:
-        container.storage.store.delete(file_key)
+        context.container.storage.store.delete(file_key)
         raise
 
 
-def _find_or_create_list(tx: Tx, user: SignedInUser, form: Form, container: Container) -> int:
+def _find_or_create_list(context: RequestContext, tx: Tx, form: Form) -> int:
     """The list that is chosen, or a new one."""
     list_id = form.number("list")
     if list_id is not None:
@@ -258,7 +238,7 @@ def _find_or_create_list(tx: Tx, user: SignedInUser, form: Form, container: Cont
         return mailing_list.id
     body = read_body(NewMailingList, {"description": form.text("description"), "type": "manual"})
     new_list = list_service.create_list(
-        tx, user.caller, container.encryptor, body.columns(container), now=container.clock()
+        tx, context.user.caller, context.container.encryptor, body.columns(context.container), now=context.now()
     )
     return new_list.id
 
@@ -287,24 +267,16 @@ def _to_form_errors(errors: Mapping[str, Sequence[str]]) -> dict[str, list[str]]
     return placed_errors
 
 
-def _render_paste_page(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    form: FormState,
-    inspection: InspectedImport | None = None,
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def _render_paste_page(context: RequestContext, form: FormState, inspection: InspectedImport | None = None) -> Response:
+    with context.transaction() as tx:
         offered_lists = list_queries.read_list_page(tx, PageRequest(1, MAX_LISTS_OFFERED)).rows
         chosen_id = parse_path_id(form.values.get("list", ""))
         if chosen_id and chosen_id not in {each.id for each in offered_lists}:
             offered_lists += list_queries.find_lists(tx, [chosen_id]).values()
     is_suppression = any(each.id == chosen_id and each.is_suppression_list for each in offered_lists)
     return render_list_page(
-        request,
+        context,
         "paste.html",
-        user,
-        container,
         form=form,
         lists=[each for each in offered_lists if each.kept_for is None],
         inspection=inspection,

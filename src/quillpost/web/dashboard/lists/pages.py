@@ -7,10 +7,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import Page, PageRequest
@@ -25,17 +23,14 @@ from quillpost.recipients.queries import Recipient
 from quillpost.recipients.rules import TEXT_FIELDS
 from quillpost.recipients.search import RecipientSearchResult, search_list, searches_substrings
 from quillpost.recipients.suppression import SuppressionCheck
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
 from quillpost.web.api.recipients.schemas import PersonFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 SOURCE_LABELS: Final[Mapping[str, str]] = {
     "csv": "From a file",
@@ -77,22 +72,14 @@ MAX_SEARCH_LENGTH = 300
 
 
 def render_list_page(
-    request: Request,
-    template: str,
-    user: SignedInUser,
-    container: Container,
-    *,
-    form: FormState = EMPTY_FORM,
-    **values: Any,
+    context: RequestContext, template: str, *, form: FormState = EMPTY_FORM, **values: Any
 ) -> Response:
-    return render_form_page(
-        request, f"lists/{template}", user, form, now=container.clock(), source_labels=SOURCE_LABELS, **values
-    )
+    return context.render(f"lists/{template}", form, source_labels=SOURCE_LABELS, **values)
 
 
-def find_list(container: Container, user: SignedInUser, list_id: str) -> MailingList:
+def find_list(context: RequestContext, list_id: str) -> MailingList:
     """The list that a path names, or `NotFound`."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         return read_list(tx, parse_path_id(list_id))
 
 
@@ -147,19 +134,17 @@ LISTS_PER_PAGE = 25
 
 
 @router.get(LISTS_PATH)
-def lists_page(request: Request, user: CurrentUser, container: Services) -> Response:
+def lists_page(context: UserContext) -> Response:
     """Suppression lists have a page of their own: nobody writes to those."""
-    search_text = read_search_text(request)
-    page_request = parse_page(request.query_params.get("page", ""), per_page=LISTS_PER_PAGE)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    search_text = read_search_text(context.request)
+    page_request = parse_page(context.request.query_params.get("page", ""), per_page=LISTS_PER_PAGE)
+    with context.transaction() as tx:
         page = list_queries.read_list_page(tx, page_request, description=search_text, is_suppression_list=False)
         suppression_list_count = list_queries.read_list_page(tx, PageRequest(1, 1), is_suppression_list=True).total
-        titles = list_sub_account_titles(tx, user)
+        titles = list_sub_account_titles(tx, context.user)
     return render_list_page(
-        request,
+        context,
         "index.html",
-        user,
-        container,
         page=page,
         search_text=search_text,
         suppression_list_count=suppression_list_count,
@@ -168,25 +153,23 @@ def lists_page(request: Request, user: CurrentUser, container: Services) -> Resp
 
 
 @router.get(f"{LISTS_PATH}/new")
-def new_list_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    is_suppression = request.query_params.get("suppression") is not None
+def new_list_page(context: UserContext) -> Response:
+    is_suppression = context.request.query_params.get("suppression") is not None
     defaults = {"suppress_by": ["address"]} | ({"is_suppression_list": ["on"]} if is_suppression else {})
-    return _render_form(request, user, container, FormState(defaults))
+    return _render_form(context, FormState(defaults))
 
 
 @router.post(f"{LISTS_PATH}/new")
-def create_list(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def create_list(context: UserContext, form: PostedForm) -> Response:
     try:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint="Your list is there.", result_path=LISTS_PATH
-            )
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint="Your list is there.", result_path=LISTS_PATH)
             body = read_body(NewMailingList, read_list_fields(form))
             mailing_list = list_service.create_list(
-                tx, user.caller, container.encryptor, body.columns(container), now=container.clock()
+                tx, context.user.caller, context.container.encryptor, body.columns(context.container), now=context.now()
             )
     except (Invalid, Refused) as error:
-        return _render_form(request, user, container, FormState.from_error(form, error, default_field="description"))
+        return _render_form(context, FormState.from_error(form, error, default_field="description"))
     return redirect(list_path(mailing_list.id), flash="list_made")
 
 
@@ -205,12 +188,10 @@ def read_list_fields(form: Form) -> Mapping[str, Any]:
     return fields
 
 
-def _render_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        titles = list_sub_account_titles(tx, user)
-    return render_list_page(
-        request, "new.html", user, container, form=form, titles=titles, suppress_by_labels=SUPPRESS_BY_LABELS
-    )
+def _render_form(context: RequestContext, form: FormState) -> Response:
+    with context.transaction() as tx:
+        titles = list_sub_account_titles(tx, context.user)
+    return render_list_page(context, "new.html", form=form, titles=titles, suppress_by_labels=SUPPRESS_BY_LABELS)
 
 
 SUPPRESSION_PATH = "/lists/suppression"
@@ -219,18 +200,18 @@ LOOKUP_FIELDS = ("name", "address", "email")
 
 
 @router.get(SUPPRESSION_PATH)
-def suppression_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    return _render_suppression_page(request, user, container, EMPTY_FORM)
+def suppression_page(context: UserContext) -> Response:
+    return _render_suppression_page(context, EMPTY_FORM)
 
 
 @router.post(SUPPRESSION_PATH)
-def look_up_suppression(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def look_up_suppression(context: UserContext, form: PostedForm) -> Response:
     """Whether mail to somebody is held back. A form, though nothing changes: whom one asks for stands in no
     URL."""
     try:
         row = read_body(PersonFields, read_texts(form, LOOKUP_FIELDS)).person_fields()
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            lookup = suppression.check_suppression(tx, user.caller, row)
+        with context.transaction() as tx:
+            lookup = suppression.check_suppression(tx, context.user.caller, row)
     except Invalid as error:
         other_messages = [
             message for name, messages in error.fields.items() if name not in LOOKUP_FIELDS for message in messages
@@ -238,23 +219,23 @@ def look_up_suppression(request: Request, user: CurrentUser, form: PostedForm, c
         errors = {name: message for name, message in error.fields.items() if name in LOOKUP_FIELDS}
         if other_messages:
             errors["address"] = [*errors.get("address", ()), *other_messages]
-        return _render_suppression_page(request, user, container, FormState(form.fields, errors))
-    return _render_suppression_page(request, user, container, FormState(form.fields), lookup)
+        return _render_suppression_page(context, FormState(form.fields, errors))
+    return _render_suppression_page(context, FormState(form.fields), lookup)
 
 
 def _render_suppression_page(
-    request: Request, user: SignedInUser, container: Container, form: FormState, lookup: SuppressionCheck | None = None
+    context: RequestContext, form: FormState, lookup: SuppressionCheck | None = None
 ) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         page = list_queries.read_list_page(
-            tx, parse_page(request.query_params.get("page", ""), per_page=LISTS_PER_PAGE), is_suppression_list=True
+            tx,
+            parse_page(context.request.query_params.get("page", ""), per_page=LISTS_PER_PAGE),
+            is_suppression_list=True,
         )
         erased_count = suppression.count_erased_suppressions(tx, limit=MAX_COUNTED)
     return render_list_page(
-        request,
+        context,
         "suppression.html",
-        user,
-        container,
         form=form,
         page=page,
         erased_count=erased_count,
@@ -271,24 +252,22 @@ MAX_IMPORTS_SHOWN = 50
 
 
 @router.get("/lists/{list_id}")
-def people_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
+def people_page(context: UserContext, list_id: str) -> Response:
     """Everyone in the order in which they came, or those who are looked for."""
-    search_text = read_search_text(request)
-    page_request = parse_page(request.query_params.get("page", ""), per_page=PEOPLE_PER_PAGE)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    search_text = read_search_text(context.request)
+    page_request = parse_page(context.request.query_params.get("page", ""), per_page=PEOPLE_PER_PAGE)
+    with context.transaction() as tx:
         mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
         page: Page[Recipient] = Page([], mailing_list.total_recipients, page_request)
         is_too_deep = page_request.window(page.total).offset > MAX_PAGE_OFFSET
         if search_text:
-            result = search_list(container.db, tx, mailing_list, search_text)
+            result = search_list(context.container.db, tx, mailing_list, search_text)
         else:
             page = page if is_too_deep else recipient_queries.read_list_page(tx, mailing_list, page_request)
             result = RecipientSearchResult(page.rows, is_truncated=False)
     return render_list_page(
-        request,
+        context,
         "people.html",
-        user,
-        container,
         mailing_list=mailing_list,
         tab="people",
         people=[(recipient, serialize_deliverability(recipient.person)) for recipient in result.recipients],
@@ -301,28 +280,26 @@ def people_page(request: Request, list_id: str, user: CurrentUser, container: Se
 
 
 @router.get("/lists/{list_id}/imports")
-def imports_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def imports_page(context: UserContext, list_id: str) -> Response:
+    with context.transaction() as tx:
         mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
         imports = import_queries.list_recent_imports(tx, mailing_list.id, limit=MAX_IMPORTS_SHOWN)
-    return render_list_page(
-        request, "imports.html", user, container, mailing_list=mailing_list, tab="imports", imports=imports
-    )
+    return render_list_page(context, "imports.html", mailing_list=mailing_list, tab="imports", imports=imports)
 
 
 @router.get("/lists/{list_id}/export.csv")
-def export_list(list_id: str, user: CurrentUser, container: Services) -> Response:
+def export_list(context: UserContext, list_id: str) -> Response:
     """The file that the API gives; who took it along is noted with it."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
         audit_service.record_audit_entry(
             tx,
-            user.here.account_id,
+            context.account_id,
             "list.exported",
-            user.actor,
+            context.user.actor,
             about={"name": mailing_list.description, "id": mailing_list.id},
             sub_account_id=mailing_list.sub_account_id,
-            now=container.clock(),
+            now=context.now(),
         )
         exported_file = write_csv_file(tx, mailing_list.id)
     disposition = f'attachment; filename="mailing-list-{mailing_list.id}.csv"'

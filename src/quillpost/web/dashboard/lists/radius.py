@@ -3,30 +3,25 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.billing.rules import LEAD_CENTS
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Unavailable, Unpaid
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECORDS
 from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.recipients.lists import queries as list_queries
-from quillpost.web import security
 from quillpost.web.api.bodies import parse_digits, strip_or_none
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_query_list, list_path, list_sub_account_titles, render_list_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -55,54 +50,49 @@ RECORD_TYPE_LABELS: Final[Mapping[str, str]] = {
 
 
 @router.get(PAGE_PATH)
-def radius_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        mailing_list = find_query_list(tx, request)
+def radius_page(context: UserContext) -> Response:
+    with context.transaction() as tx:
+        mailing_list = find_query_list(tx, context.request)
     return _render_page(
-        request,
-        user,
-        container,
-        FormState(DEFAULT_FIELDS | ({} if mailing_list is None else {"list": [str(mailing_list.id)]})),
+        context, FormState(DEFAULT_FIELDS | ({} if mailing_list is None else {"list": [str(mailing_list.id)]}))
     )
 
 
 @router.post(PAGE_PATH)
-def count_leads(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def count_leads(context: UserContext, form: PostedForm) -> Response:
     """Asking is free."""
     try:
-        leads, _ = find_leads(_read_body(form), user.caller, container)
+        leads, _ = find_leads(_read_body(form), context.user.caller, context.container)
     except (Invalid, Refused, Unavailable) as error:
-        return _render_errors(request, user, container, form, error)
-    return _render_page(request, user, container, FormState(form.fields), leads)
+        return _render_errors(context, form, error)
+    return _render_page(context, FormState(form.fields), leads)
 
 
 @router.post(f"{PAGE_PATH}/buy")
-def buy_leads(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def buy_leads(context: UserContext, form: PostedForm) -> Response:
     """Never for more than the price that was shown."""
     try:
         body = _read_body(form)
-        leads, sub_account_id = find_leads(body, user.caller, container)
+        leads, sub_account_id = find_leads(body, context.user.caller, context.container)
         if leads.cents > (parse_digits(form.text("shown")) or 0):
-            return _render_page(request, user, container, FormState(form.fields), leads, is_price_changed=True)
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint="The addresses are yours.", result_path="/lists"
-            )
+            return _render_page(context, FormState(form.fields), leads, is_price_changed=True)
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint="The addresses are yours.", result_path="/lists")
             mailing_list, _ = lead_service.buy_onto_list(
                 tx,
-                user.caller,
-                container.encryptor,
+                context.user.caller,
+                context.container.encryptor,
                 leads,
                 body.to_search(),
                 mailing_list_id=body.mailing_list_id,
                 sub_account_id=sub_account_id,
                 name=strip_or_none(body.description),
                 list_type="map",
-                needs_credit=container.environments[user.mode].needs_credit,
-                now=container.clock(),
+                needs_credit=context.container.environments[context.user.mode].needs_credit,
+                now=context.now(),
             )
     except (Invalid, Refused, Unavailable, Unpaid) as error:
-        return _render_errors(request, user, container, form, error)
+        return _render_errors(context, form, error)
     return redirect(list_path(mailing_list.id), flash="radius_bought")
 
 
@@ -136,41 +126,28 @@ def _parse_number(text: str) -> int | str:
     return text if number is None else number
 
 
-def _render_errors(
-    request: Request, user: SignedInUser, container: Container, form: Form, error: QuillpostError
-) -> Response:
+def _render_errors(context: RequestContext, form: Form, error: QuillpostError) -> Response:
     errors = dict(error.fields) if isinstance(error, Invalid) else {"address": [error.message]}
     form_fields = {"mailing_list_id": "list", "postal_code": "address"}
     return _render_page(
-        request,
-        user,
-        container,
-        FormState(form.fields, {form_fields.get(name, name): messages for name, messages in errors.items()}),
+        context, FormState(form.fields, {form_fields.get(name, name): messages for name, messages in errors.items()})
     )
 
 
 def _render_page(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    form: FormState,
-    leads: LeadSearchResult | None = None,
-    *,
-    is_price_changed: bool = False,
+    context: RequestContext, form: FormState, leads: LeadSearchResult | None = None, *, is_price_changed: bool = False
 ) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         offered_lists = list_queries.read_list_page(
             tx, PageRequest(1, MAX_LISTS_OFFERED), is_suppression_list=False
         ).rows
-        titles = list_sub_account_titles(tx, user)
+        titles = list_sub_account_titles(tx, context.user)
         chosen_id = parse_path_id(form.values.get("list", ""))
         if chosen_id and chosen_id not in {each.id for each in offered_lists}:
             offered_lists += list_queries.find_lists(tx, [chosen_id]).values()
     return render_list_page(
-        request,
+        context,
         "radius.html",
-        user,
-        container,
         form=form,
         lists=[each for each in offered_lists if each.kept_for is None],
         titles=titles,

@@ -3,12 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.privacy.erasure import erase_subject, preview_erasure
@@ -17,18 +15,15 @@ from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import MailingList, read_list
 from quillpost.recipients.queries import Recipient, read_recipient
 from quillpost.recipients.rules import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, person_to_fields
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_list, list_path, read_texts, render_list_page
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -39,65 +34,51 @@ RECIPIENT_PATH = "/lists/{list_id}/people/{recipient_id}"
 
 
 @router.get("/lists/{list_id}/people/new")
-def new_recipient_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    return _render_form(request, user, container, find_list(container, user, list_id), EMPTY_FORM)
+def new_recipient_page(context: UserContext, list_id: str) -> Response:
+    return _render_form(context, find_list(context, list_id), EMPTY_FORM)
 
 
 @router.post("/lists/{list_id}/people/new")
-def create_recipient(
-    request: Request, list_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
+def create_recipient(context: UserContext, list_id: str, form: PostedForm) -> Response:
     """With a second button, the next one right after."""
-    mailing_list = find_list(container, user, list_id)
+    mailing_list = find_list(context, list_id)
     list_url = list_path(mailing_list.id)
     try:
         body = read_body(NewRecipient, read_texts(form, FORM_FIELDS) | {"mailing_list_id": mailing_list.id})
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint="They are on the list.", result_path=list_url
-            )
-            recipient_service.add_recipient(tx, mailing_list.id, body.person_fields(), clock=container.clock)
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint="They are on the list.", result_path=list_url)
+            recipient_service.add_recipient(tx, mailing_list.id, body.person_fields(), clock=context.container.clock)
     except (Invalid, Refused) as error:
-        return _render_form(
-            request, user, container, mailing_list, FormState.from_error(form, error, default_field="name")
-        )
+        return _render_form(context, mailing_list, FormState.from_error(form, error, default_field="name"))
     return redirect(f"{list_url}/people/new" if form.text("then") == "another" else list_url, flash="recipient_added")
 
 
 @router.get(RECIPIENT_PATH)
-def recipient_page(
-    request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services
-) -> Response:
-    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+def recipient_page(context: UserContext, list_id: str, recipient_id: str) -> Response:
+    mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
     values = {name: [text] for name, text in person_to_fields(recipient.person).items() if text is not None}
-    return _render_form(request, user, container, mailing_list, FormState(values), recipient)
+    return _render_form(context, mailing_list, FormState(values), recipient)
 
 
 @router.post(RECIPIENT_PATH)
-def change_recipient(
-    request: Request, list_id: str, recipient_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
-    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+def change_recipient(context: UserContext, list_id: str, recipient_id: str, form: PostedForm) -> Response:
+    mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
     try:
         body = read_body(ChangedRecipient, read_texts(form, FORM_FIELDS))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            recipient_service.change_recipient(tx, recipient.id, body.person_fields(), clock=container.clock)
+        with context.transaction() as tx:
+            recipient_service.change_recipient(tx, recipient.id, body.person_fields(), clock=context.container.clock)
     except (Invalid, Refused) as error:
-        return _render_form(
-            request, user, container, mailing_list, FormState.from_error(form, error, default_field="name"), recipient
-        )
+        return _render_form(context, mailing_list, FormState.from_error(form, error, default_field="name"), recipient)
     return redirect(list_path(mailing_list.id), flash="recipient_changed")
 
 
 @router.get(f"{RECIPIENT_PATH}/remove")
-def remove_page(request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services) -> Response:
-    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+def remove_page(context: UserContext, list_id: str, recipient_id: str) -> Response:
+    mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
     consequences = ["Mail to them that is under way goes on.", "Nothing else that is known of them is touched."]
     if mailing_list.is_suppression_list:
         consequences = ["From then on they are mailed to again, unless another suppression list holds them back."]
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Take {_display_name(recipient)} off “{mailing_list.description}”?",
         consequences=consequences,
         button_label="Take them off the list",
@@ -106,54 +87,48 @@ def remove_page(request: Request, list_id: str, recipient_id: str, user: Current
 
 
 @router.post(f"{RECIPIENT_PATH}/remove")
-def remove_recipient(
-    list_id: str, recipient_id: str, user: CurrentUser, _form: PostedForm, container: Services
-) -> Response:
-    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def remove_recipient(context: UserContext, list_id: str, recipient_id: str, _form: PostedForm) -> Response:
+    mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
+    with context.transaction() as tx:
         recipient_service.remove_recipient(tx, recipient.id)
     return redirect(list_path(mailing_list.id), flash="recipient_removed")
 
 
 @router.get(f"{RECIPIENT_PATH}/erase")
-def erase_page(request: Request, list_id: str, recipient_id: str, user: CurrentUser, container: Services) -> Response:
-    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+def erase_page(context: UserContext, list_id: str, recipient_id: str) -> Response:
+    mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
     identifiers = [identifier for identifier in ("address", "email") if getattr(recipient.person, identifier)]
-    return _render_erase_page(request, user, container, mailing_list, recipient, FormState({"by": identifiers}))
+    return _render_erase_page(context, mailing_list, recipient, FormState({"by": identifiers}))
 
 
 @router.post(f"{RECIPIENT_PATH}/erase")
-def erase_recipient(
-    request: Request, list_id: str, recipient_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
+def erase_recipient(context: UserContext, list_id: str, recipient_id: str, form: PostedForm) -> Response:
     """By the same rule as the API's: in both modes, or in testing alone for whoever is there."""
-    mailing_list, recipient = _find_recipient(container, user, list_id, recipient_id)
+    mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
     try:
         target = _erasure_target(recipient, form.values("by"))
     except Invalid as error:
         return _render_erase_page(
-            request, user, container, mailing_list, recipient, FormState.from_error(form, error, default_field="by")
+            context, mailing_list, recipient, FormState.from_error(form, error, default_field="by")
         )
-    with container.db.system_transaction() as tx:
-        erase_subject(tx, container.encryptor, _erasure_tenant(user), target, now=container.clock())
+    with context.system_transaction() as tx:
+        erase_subject(tx, context.container.encryptor, _erasure_tenant(context.user), target, now=context.now())
         # Whom, nobody is to know any more.
         audit_service.record_audit_entry(
             tx,
-            user.here.account_id,
+            context.account_id,
             "person.erased",
-            user.actor,
+            context.user.actor,
             about={},
-            sub_account_id=user.here.sub_account_id,
-            now=container.clock(),
+            sub_account_id=context.user.here.sub_account_id,
+            now=context.now(),
         )
     return redirect(list_path(mailing_list.id), flash="recipient_erased")
 
 
-def _find_recipient(
-    container: Container, user: SignedInUser, list_id: str, recipient_id: str
-) -> tuple[MailingList, Recipient]:
+def _find_recipient(context: RequestContext, list_id: str, recipient_id: str) -> tuple[MailingList, Recipient]:
     """The list, and somebody who is on it."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         mailing_list = read_list(tx, parse_path_id(list_id))
         recipient = read_recipient(tx, parse_path_id(recipient_id))
     if recipient.mailing_list_id != mailing_list.id:
@@ -162,19 +137,12 @@ def _find_recipient(
 
 
 def _render_form(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    mailing_list: MailingList,
-    form: FormState,
-    recipient: Recipient | None = None,
+    context: RequestContext, mailing_list: MailingList, form: FormState, recipient: Recipient | None = None
 ) -> Response:
     errors = _group_general_errors(form.errors)
     return render_list_page(
-        request,
+        context,
         "person.html",
-        user,
-        container,
         form=FormState(form.fields, errors),
         mailing_list=mailing_list,
         recipient=recipient,
@@ -192,34 +160,30 @@ def _group_general_errors(errors: Mapping[str, Sequence[str]]) -> Mapping[str, S
 
 
 def _render_erase_page(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    mailing_list: MailingList,
-    recipient: Recipient,
-    form: FormState,
+    context: RequestContext, mailing_list: MailingList, recipient: Recipient, form: FormState
 ) -> Response:
     erasure_preview = None
     try:
-        with container.db.system_transaction() as tx:
+        with context.system_transaction() as tx:
             erasure_preview = preview_erasure(
-                tx, _erasure_tenant(user), _erasure_target(recipient, form.fields.get("by", ())), now=container.clock()
+                tx,
+                _erasure_tenant(context.user),
+                _erasure_target(recipient, form.fields.get("by", ())),
+                now=context.now(),
             )
     except Invalid as error:
         errors = [message for messages in error.fields.values() for message in messages]
         form = FormState(form.fields, {"by": form.errors.get("by") or errors})
     return render_list_page(
-        request,
+        context,
         "erase.html",
-        user,
-        container,
         form=form,
         mailing_list=mailing_list,
         recipient=recipient,
         recipient_name=_display_name(recipient),
         erasure_preview=erasure_preview,
         back_url=_recipient_path(mailing_list, recipient),
-        is_testing=user.caller.is_testing,
+        is_testing=context.user.caller.is_testing,
     )
 
 

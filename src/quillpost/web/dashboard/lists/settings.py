@@ -3,12 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import build_tenant
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.lists import queries as list_queries
@@ -26,11 +23,9 @@ from quillpost.web.dashboard.lists.pages import (
     read_list_fields,
     render_list_page,
 )
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -41,56 +36,54 @@ FIXED_FIELDS = ("is_suppression_list", "suppress_by", "sub_account_id")
 
 
 @router.get("/lists/{list_id}/settings")
-def settings_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
-    return _render_settings_page(request, user, container, mailing_list, _current_values(mailing_list))
+def settings_page(context: UserContext, list_id: str) -> Response:
+    mailing_list = find_list(context, list_id)
+    return _render_settings_page(context, mailing_list, _current_values(mailing_list))
 
 
 @router.post("/lists/{list_id}/settings")
-def change_list(request: Request, list_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
+def change_list(context: UserContext, list_id: str, form: PostedForm) -> Response:
+    mailing_list = find_list(context, list_id)
     try:
         body = read_body(ChangedMailingList, _changed_fields(form, mailing_list))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            list_service.change_list(tx, user.caller, mailing_list.id, body.columns(container), now=container.clock())
+        with context.transaction() as tx:
+            list_service.change_list(
+                tx, context.user.caller, mailing_list.id, body.columns(context.container), now=context.now()
+            )
     except (Invalid, Refused) as error:
         return _render_settings_page(
-            request, user, container, mailing_list, FormState.from_error(form, error, default_field="description")
+            context, mailing_list, FormState.from_error(form, error, default_field="description")
         )
     return redirect(list_path(mailing_list.id, tab="settings"), flash="list_changed")
 
 
 @router.get("/lists/{list_id}/merge")
-def merge_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    return _render_merge_page(request, user, container, find_list(container, user, list_id), EMPTY_FORM)
+def merge_page(context: UserContext, list_id: str) -> Response:
+    return _render_merge_page(context, find_list(context, list_id), EMPTY_FORM)
 
 
 @router.post("/lists/{list_id}/merge")
-def merge_list(request: Request, list_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
+def merge_list(context: UserContext, list_id: str, form: PostedForm) -> Response:
+    mailing_list = find_list(context, list_id)
     try:
         body = read_body(Merge, {"into": form.number("into")})
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            target_list = list_service.merge_lists(tx, mailing_list.id, body.into, clock=container.clock)
+        with context.transaction() as tx:
+            target_list = list_service.merge_lists(tx, mailing_list.id, body.into, clock=context.container.clock)
     except (Invalid, Refused) as error:
-        return _render_merge_page(
-            request, user, container, mailing_list, FormState.from_error(form, error, default_field="into")
-        )
+        return _render_merge_page(context, mailing_list, FormState.from_error(form, error, default_field="into"))
     return redirect(list_path(target_list.id), flash="list_merged")
 
 
 @router.get("/lists/{list_id}/dedupe")
-def dedupe_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
+def dedupe_page(context: UserContext, list_id: str) -> Response:
+    mailing_list = find_list(context, list_id)
     consequences = [
         "An address is on a list once anyway. This looks at those of whom only an e-mail is known.",
         "Of each e-mail the oldest entry stays.",
     ]
     if not mailing_list.is_suppression_list:
         consequences.append("And none does where somebody of the same name and e-mail is here with an address.")
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Remove doubles from “{mailing_list.description}”?",
         consequences=consequences,
         button_label="Remove doubles",
@@ -99,19 +92,17 @@ def dedupe_page(request: Request, list_id: str, user: CurrentUser, container: Se
 
 
 @router.post("/lists/{list_id}/dedupe")
-def dedupe_list(list_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def dedupe_list(context: UserContext, list_id: str, _form: PostedForm) -> Response:
+    mailing_list = find_list(context, list_id)
+    with context.transaction() as tx:
         removed_count = list_service.remove_duplicates(tx, mailing_list.id)
     return redirect(list_path(mailing_list.id), flash="doubles_removed" if removed_count else "no_doubles")
 
 
 @router.get("/lists/{list_id}/key")
-def key_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
-    return render_confirmation(
-        request,
-        user,
+def key_page(context: UserContext, list_id: str) -> Response:
+    mailing_list = find_list(context, list_id)
+    return context.confirm(
         title=f"A new key for “{mailing_list.description}”?",
         consequences=[
             "The old key, and the address with it, stop at once.",
@@ -123,41 +114,43 @@ def key_page(request: Request, list_id: str, user: CurrentUser, container: Servi
 
 
 @router.post("/lists/{list_id}/key")
-def rotate_key(list_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        mailing_list = list_service.rotate_key(tx, container.encryptor, parse_path_id(list_id), now=container.clock())
+def rotate_key(context: UserContext, list_id: str, _form: PostedForm) -> Response:
+    with context.transaction() as tx:
+        mailing_list = list_service.rotate_key(
+            tx, context.container.encryptor, parse_path_id(list_id), now=context.now()
+        )
         audit_service.record_audit_entry(
             tx,
-            user.here.account_id,
+            context.account_id,
             "list.key",
-            user.actor,
+            context.user.actor,
             about={"name": mailing_list.description, "id": mailing_list.id},
             sub_account_id=mailing_list.sub_account_id,
-            now=container.clock(),
+            now=context.now(),
         )
     return redirect(list_path(mailing_list.id, tab="settings"), flash="list_key_made")
 
 
 @router.get("/lists/{list_id}/delete")
-def delete_page(request: Request, list_id: str, user: CurrentUser, container: Services) -> Response:
-    return _render_delete_page(request, user, find_list(container, user, list_id))
+def delete_page(context: UserContext, list_id: str) -> Response:
+    return _render_delete_page(context, find_list(context, list_id))
 
 
 @router.post("/lists/{list_id}/delete")
-def delete_list(request: Request, list_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    mailing_list = find_list(container, user, list_id)
+def delete_list(context: UserContext, list_id: str, _form: PostedForm) -> Response:
+    mailing_list = find_list(context, list_id)
     try:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
+        with context.transaction() as tx:
             list_service.remove_list(tx, mailing_list.id)
     except Refused as error:
-        return _render_delete_page(request, user, mailing_list, error_message=error.message)
+        return _render_delete_page(context, mailing_list, error_message=error.message)
     return redirect(
         f"{LISTS_PATH}/suppression" if mailing_list.is_suppression_list else LISTS_PATH, flash="list_deleted"
     )
 
 
 def _render_delete_page(
-    request: Request, user: SignedInUser, mailing_list: MailingList, *, error_message: str | None = None
+    context: RequestContext, mailing_list: MailingList, *, error_message: str | None = None
 ) -> Response:
     consequences = ["Subscriptions to its events end with it, and its key stops.", "Mail that was sent goes on."]
     if mailing_list.total_recipients:
@@ -168,9 +161,7 @@ def _render_delete_page(
     if mailing_list.is_suppression_list:
         consequences.append("Whoever is on it may be mailed to from then on.")
     consequences.append("It cannot be deleted while an order waits for it, or an automation on it is switched on.")
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Delete “{mailing_list.description}”?",
         consequences=consequences,
         button_label="Delete the list",
@@ -197,41 +188,33 @@ def _changed_fields(form: Form, mailing_list: MailingList) -> Mapping[str, Any]:
     )
 
 
-def _render_settings_page(
-    request: Request, user: SignedInUser, container: Container, mailing_list: MailingList, form: FormState
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        titles = list_sub_account_titles(tx, user)
-    key = list_service.decrypt_list_key(container.encryptor, mailing_list)
+def _render_settings_page(context: RequestContext, mailing_list: MailingList, form: FormState) -> Response:
+    with context.transaction() as tx:
+        titles = list_sub_account_titles(tx, context.user)
+    key = list_service.decrypt_list_key(context.container.encryptor, mailing_list)
     return render_list_page(
-        request,
+        context,
         "settings.html",
-        user,
-        container,
         form=form,
         mailing_list=mailing_list,
         tab="settings",
         titles=titles,
         suppress_by_labels=SUPPRESS_BY_LABELS,
-        webhook_url=f"{container.base_url}/hooks/lists/{key}" if key else None,
+        webhook_url=f"{context.container.base_url}/hooks/lists/{key}" if key else None,
         list_key=key,
     )
 
 
-def _render_merge_page(
-    request: Request, user: SignedInUser, container: Container, mailing_list: MailingList, form: FormState
-) -> Response:
+def _render_merge_page(context: RequestContext, mailing_list: MailingList, form: FormState) -> Response:
     """The newest lists of the same kind are offered."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         page = list_queries.read_list_page(
             tx, PageRequest(1, MAX_LISTS_OFFERED + 1), is_suppression_list=mailing_list.is_suppression_list
         )
     other_lists = [each for each in page.rows if each.id != mailing_list.id and not each.is_opt_out_list]
     return render_list_page(
-        request,
+        context,
         "merge.html",
-        user,
-        container,
         form=form,
         mailing_list=mailing_list,
         other_lists=other_lists[:MAX_LISTS_OFFERED],

@@ -2,20 +2,19 @@
 
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts import queries as account_queries
 from quillpost.accounts.billing import credit, prices
 from quillpost.accounts.billing.prices import PriceChange
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, UnitPrice
-from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME, SignedInUser
+from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
 from quillpost.orders.products import DISPLAY_TYPES
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.giftcards.endpoints import BRAND_CHANGED, BRAND_RETIRED, BrandFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_day, parse_page, read_body
@@ -29,12 +28,10 @@ from quillpost.web.dashboard.print_room.pages import (
     require_live,
     write_audit_entry,
 )
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import ConfirmedOperatorContext, OperatorContext, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import ConfirmedOperator, CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 
@@ -43,37 +40,31 @@ MAX_SEARCH_LENGTH = 100
 
 
 @router.get(ACCOUNTS_PATH)
-def accounts_page(
-    request: Request, user: CurrentOperator, container: Services, find: str = "", page: str = ""
-) -> Response:
+def accounts_page(context: OperatorContext, find: str = "", page: str = "") -> Response:
     search_text = find.replace("\x00", "").strip()[:MAX_SEARCH_LENGTH]
-    month = container.clock().date().replace(day=1)
-    with container.db.system_transaction() as tx:
-        accounts = account_queries.list_accounts(tx, parse_page(page), mode=user.mode, month=month, search=search_text)
+    month = context.now().date().replace(day=1)
+    with context.system_transaction() as tx:
+        accounts = account_queries.list_accounts(
+            tx, parse_page(page), mode=context.user.mode, month=month, search=search_text
+        )
     path = f"{ACCOUNTS_PATH}?{urlencode({'find': search_text})}" if search_text else ACCOUNTS_PATH
-    return render_room_page(
-        request, "accounts.html", user, container, page=accounts, search_text=search_text, list_url=path
-    )
+    return render_room_page(context, "accounts.html", page=accounts, search_text=search_text, list_url=path)
 
 
 @router.get(f"{ACCOUNTS_PATH}/{{account_id}}")
-def show_account(request: Request, account_id: str, user: CurrentOperator, container: Services) -> Response:
-    return render_account_page(request, user, container, parse_path_id(account_id))
+def show_account(context: OperatorContext, account_id: str) -> Response:
+    return render_account_page(context, parse_path_id(account_id))
 
 
-def render_account_page(
-    request: Request, user: SignedInUser, container: Container, account_id: int, *, form: FormState = EMPTY_FORM
-) -> Response:
+def render_account_page(context: RequestContext, account_id: int, *, form: FormState = EMPTY_FORM) -> Response:
     """One account, with the form that moves its credit, or the way there: whoever gave their password long
     ago gives it before they fill anything in."""
-    month = container.clock().date().replace(day=1)
-    with container.db.system_transaction() as tx:
-        account = account_queries.find_account_summary(tx, account_id, mode=user.mode, month=month)
-        moves = account_queries.list_recent_moves(tx, account_id, mode=user.mode)
-    is_confirmed = container.clock() - user.confirmed_at <= CONFIRMATION_LIFETIME
-    return render_room_page(
-        request, "account.html", user, container, form=form, account=account, moves=moves, is_confirmed=is_confirmed
-    )
+    month = context.now().date().replace(day=1)
+    with context.system_transaction() as tx:
+        account = account_queries.find_account_summary(tx, account_id, mode=context.user.mode, month=month)
+        moves = account_queries.list_recent_moves(tx, account_id, mode=context.user.mode)
+    is_confirmed = context.now() - context.user.confirmed_at <= CONFIRMATION_LIFETIME
+    return render_room_page(context, "account.html", form=form, account=account, moves=moves, is_confirmed=is_confirmed)
 
 
 ALREADY_MOVED = "The account's page shows what it has now."
@@ -81,18 +72,16 @@ DEPOSIT, WITHDRAWAL = "give", "take"
 
 
 @router.get(f"{ACCOUNTS_PATH}/{{account_id}}/credit")
-def credit_page(request: Request, account_id: str, user: ConfirmedOperator, container: Services) -> Response:
+def credit_page(context: ConfirmedOperatorContext, account_id: str) -> Response:
     """The account's page, for whoever was asked for their password on the way to the form."""
-    return render_account_page(request, user, container, parse_path_id(account_id))
+    return render_account_page(context, parse_path_id(account_id))
 
 
 @router.post(f"{ACCOUNTS_PATH}/{{account_id}}/credit")
-def move_credit(
-    request: Request, account_id: str, user: ConfirmedOperator, form: PostedForm, container: Services
-) -> Response:
+def move_credit(context: ConfirmedOperatorContext, account_id: str, form: PostedForm) -> Response:
     """In the log of that account, under the operator's name, and in the operator's own."""
-    require_live(user)
-    number, now = parse_path_id(account_id), container.clock()
+    require_live(context.user)
+    number, now = parse_path_id(account_id), context.now()
     account_path = f"{ACCOUNTS_PATH}/{number}"
     try:
         cents, direction, reason = (
@@ -105,21 +94,17 @@ def move_credit(
             errors["note"] = ["Say what it is for: the ledger keeps it."]
         if errors:
             raise Invalid(errors)
-        with container.db.system_transaction() as tx:
+        with context.system_transaction() as tx:
             account = account_queries.find_account_summary(tx, number, mode="live", month=now.date().replace(day=1))
-            key = form.text(security.ONE_TIME_FIELD)
-            use_one_time_key(tx, user, key, hint=ALREADY_MOVED, result_path=account_path)
+            key = form.one_time_key
+            use_one_time_key(tx, context.user, key, hint=ALREADY_MOVED, result_path=account_path)
             transfer = credit.deposit if direction == DEPOSIT else credit.withdraw
-            transfer(tx, number, cents=cents, key=f"page:{key}", note=reason, actor=user.actor, now=now)
-            if number != user.here.account_id:
+            transfer(tx, number, cents=cents, key=f"page:{key}", note=reason, actor=context.user.actor, now=now)
+            if number != context.account_id:
                 amount = format_cents(cents if direction == DEPOSIT else -cents)
-                audit_writer(user, container, "credit.moved", {"name": account.name, "amount": amount, "note": reason})(
-                    tx
-                )
+                audit_writer(context, "credit.moved", {"name": account.name, "amount": amount, "note": reason})(tx)
     except (Invalid, Refused) as error:
-        return render_account_page(
-            request, user, container, number, form=FormState.from_error(form, error, default_field="amount")
-        )
+        return render_account_page(context, number, form=FormState.from_error(form, error, default_field="amount"))
     return redirect(account_path, flash="credit_given" if direction == DEPOSIT else "credit_taken")
 
 
@@ -129,15 +114,13 @@ CODE_TAKEN = "There is a brand of this code already. Change that one, or choose 
 
 
 @router.get(BRANDS_PATH)
-def brands_page(request: Request, user: CurrentOperator, container: Services) -> Response:
-    with container.db.system_transaction() as tx:
+def brands_page(context: OperatorContext) -> Response:
+    with context.system_transaction() as tx:
         brands = stock.list_all_brands(tx)
-        free_counts = stock.count_free_cards(tx, now=container.clock())
+        free_counts = stock.count_free_cards(tx, now=context.now())
     return render_room_page(
-        request,
+        context,
         "brands.html",
-        user,
-        container,
         brands=brands,
         free_counts=free_counts,
         max_free_count=stock.MAX_FREE_COUNT,
@@ -146,32 +129,30 @@ def brands_page(request: Request, user: CurrentOperator, container: Services) ->
 
 
 @router.get(f"{BRANDS_PATH}/new")
-def new_brand_page(request: Request, user: CurrentOperator, container: Services) -> Response:
-    require_live(user)
-    return _render_brand_form(request, user, container, FormState({"color": [DEFAULT_ACCENT], "group": ["main"]}), None)
+def new_brand_page(context: OperatorContext) -> Response:
+    require_live(context.user)
+    return _render_brand_form(context, FormState({"color": [DEFAULT_ACCENT], "group": ["main"]}), None)
 
 
 @router.post(f"{BRANDS_PATH}/new")
-def create_brand(request: Request, user: CurrentOperator, form: PostedForm, container: Services) -> Response:
-    require_live(user)
+def create_brand(context: OperatorContext, form: PostedForm) -> Response:
+    require_live(context.user)
     code = form.text("brand_code")
     try:
-        with container.db.system_transaction() as tx:
+        with context.system_transaction() as tx:
             if code in giftcard_queries.find_brands(tx, [code], locked=True):
                 raise Invalid({"brand_code": [CODE_TAKEN]})
-            giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, None), now=container.clock())
-            write_audit_entry(tx, user, container, BRAND_CHANGED, {"name": code})
+            giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, None), now=context.now())
+            write_audit_entry(context, tx, BRAND_CHANGED, {"name": code})
     except Invalid as error:
-        return _render_brand_form(
-            request, user, container, FormState.from_error(form, error, default_field="title"), None
-        )
+        return _render_brand_form(context, FormState.from_error(form, error, default_field="title"), None)
     return redirect(BRANDS_PATH, flash="brand_saved")
 
 
 @router.get(f"{BRANDS_PATH}/{{code}}/change")
-def change_brand_page(request: Request, code: str, user: CurrentOperator, container: Services) -> Response:
-    require_live(user)
-    brand = _find_brand(container, code)
+def change_brand_page(context: OperatorContext, code: str) -> Response:
+    require_live(context.user)
+    brand = _find_brand(context.container, code)
     values = {
         "title": [brand.title],
         "group": [brand.section],
@@ -179,33 +160,29 @@ def change_brand_page(request: Request, code: str, user: CurrentOperator, contai
         "color": [brand.accent],
         "issuer_code": [brand.issuer_code or ""],
     }
-    return _render_brand_form(request, user, container, FormState(values), brand)
+    return _render_brand_form(context, FormState(values), brand)
 
 
 @router.post(f"{BRANDS_PATH}/{{code}}/change")
-def change_brand(request: Request, code: str, user: CurrentOperator, form: PostedForm, container: Services) -> Response:
+def change_brand(context: OperatorContext, code: str, form: PostedForm) -> Response:
     """One that was withdrawn is offered again."""
-    require_live(user)
-    brand = _find_brand(container, code)
+    require_live(context.user)
+    brand = _find_brand(context.container, code)
     try:
-        with container.db.system_transaction() as tx:
+        with context.system_transaction() as tx:
             current = giftcard_queries.find_brands(tx, [code], locked=True).get(code)
-            if giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, current), now=container.clock()):
-                write_audit_entry(tx, user, container, BRAND_CHANGED, {"name": code})
+            if giftcard_queries.save_brand(tx, _read_brand_fields(form).to_brand(code, current), now=context.now()):
+                write_audit_entry(context, tx, BRAND_CHANGED, {"name": code})
     except Invalid as error:
-        return _render_brand_form(
-            request, user, container, FormState.from_error(form, error, default_field="title"), brand
-        )
+        return _render_brand_form(context, FormState.from_error(form, error, default_field="title"), brand)
     return redirect(BRANDS_PATH, flash="brand_saved")
 
 
 @router.get(f"{BRANDS_PATH}/{{code}}/withdraw")
-def withdraw_brand_page(request: Request, code: str, user: CurrentOperator, container: Services) -> Response:
-    require_live(user)
-    brand = _find_brand(container, code)
-    return render_confirmation(
-        request,
-        user,
+def withdraw_brand_page(context: OperatorContext, code: str) -> Response:
+    require_live(context.user)
+    brand = _find_brand(context.container, code)
+    return context.confirm(
         title=f"Withdraw {brand.title}?",
         consequences=[
             "From now on no sender can choose it.",
@@ -217,11 +194,11 @@ def withdraw_brand_page(request: Request, code: str, user: CurrentOperator, cont
 
 
 @router.post(f"{BRANDS_PATH}/{{code}}/withdraw")
-def withdraw_brand(code: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
-    require_live(user)
-    with container.db.system_transaction() as tx:
-        if giftcard_queries.retire_brand(tx, code, now=container.clock()):
-            write_audit_entry(tx, user, container, BRAND_RETIRED, {"name": code})
+def withdraw_brand(context: OperatorContext, code: str, _form: PostedForm) -> Response:
+    require_live(context.user)
+    with context.system_transaction() as tx:
+        if giftcard_queries.retire_brand(tx, code, now=context.now()):
+            write_audit_entry(context, tx, BRAND_RETIRED, {"name": code})
     return redirect(BRANDS_PATH, flash="brand_retired")
 
 
@@ -241,13 +218,9 @@ def _read_brand_fields(form: Form) -> BrandFields:
     return read_body(BrandFields, {**values, "available_amounts": amounts})
 
 
-def _render_brand_form(
-    request: Request, user: SignedInUser, container: Container, form: FormState, brand: GiftcardBrand | None
-) -> Response:
+def _render_brand_form(context: RequestContext, form: FormState, brand: GiftcardBrand | None) -> Response:
     form_state = regroup_errors(form, BRAND_FIELDS, "title")
-    return render_room_page(
-        request, "brand_form.html", user, container, form=form_state, brand=brand, groups=BRAND_GROUPS.items()
-    )
+    return render_room_page(context, "brand_form.html", form=form_state, brand=brand, groups=BRAND_GROUPS.items())
 
 
 PRICES_PATH = f"{PRINT_ROOM_PATH}/prices"
@@ -257,66 +230,51 @@ ALREADY_ADDED = "The list of prices shows it."
 
 
 @router.get(PRICES_PATH)
-def prices_page(request: Request, user: CurrentOperator, container: Services) -> Response:
-    with container.db.system_transaction() as tx:
-        price_rows = prices.read_price_list(tx, on=container.clock().date())
+def prices_page(context: OperatorContext) -> Response:
+    with context.system_transaction() as tx:
+        price_rows = prices.read_price_list(tx, on=context.now().date())
     by_product: dict[str, list[prices.PriceHistory]] = {}
     for price_row in price_rows:
         by_product.setdefault(product_name(price_row.kind.type, price_row.kind.size), []).append(price_row)
     return render_room_page(
-        request,
-        "prices.html",
-        user,
-        container,
-        by_product=by_product,
-        class_labels=CLASS_LABELS,
-        country_label=country_label,
+        context, "prices.html", by_product=by_product, class_labels=CLASS_LABELS, country_label=country_label
     )
 
 
 @router.get(f"{PRICES_PATH}/new")
 def new_price_page(
-    request: Request,
-    user: ConfirmedOperator,
-    container: Services,
-    piece: str = "",
-    mail_class: str = "first",
-    country: str = "US",
+    context: ConfirmedOperatorContext, piece: str = "", mail_class: str = "first", country: str = "US"
 ) -> Response:
-    require_live(user)
+    require_live(context.user)
     defaults = {"piece": [piece], "mail_class": [mail_class], "country": [country]}
-    return _render_price_form(request, user, container, FormState(defaults))
+    return _render_price_form(context, FormState(defaults))
 
 
 @router.post(f"{PRICES_PATH}/new")
-def create_price(request: Request, user: ConfirmedOperator, form: PostedForm, container: Services) -> Response:
+def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Response:
     """First it says what changes by it; sent once more, from there, it is set."""
-    require_live(user)
-    now, account_id = container.clock(), user.here.account_id
+    require_live(context.user)
+    now, account_id = context.now(), context.account_id
     try:
         price = _read_price(form)
-        with container.db.system_transaction() as tx:
+        with context.system_transaction() as tx:
             if form.text("sure") != "yes":
                 change = prices.preview_price(tx, price, on=now.date())
             else:
-                use_one_time_key(
-                    tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_ADDED, result_path=PRICES_PATH
-                )
-                prices.add_price(tx, account_id, price, user.actor, now=now)
+                use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_ADDED, result_path=PRICES_PATH)
+                prices.add_price(tx, account_id, price, context.user.actor, now=now)
                 return redirect(PRICES_PATH, flash="price_added")
     except Invalid as error:
-        return _render_price_form(request, user, container, FormState.from_error(form, error, default_field="price"))
-    return _render_price_confirmation(request, user, form, change)
+        return _render_price_form(context, FormState.from_error(form, error, default_field="price"))
+    return _render_price_confirmation(context, form, change)
 
 
 @router.get(f"{PRICES_PATH}/{{price_id}}/take-back")
-def withdraw_price_page(request: Request, price_id: str, user: CurrentOperator, container: Services) -> Response:
-    require_live(user)
-    with container.db.system_transaction() as tx:
-        price = prices.find_future_price(tx, parse_path_id(price_id), on=container.clock().date())
-    return render_confirmation(
-        request,
-        user,
+def withdraw_price_page(context: OperatorContext, price_id: str) -> Response:
+    require_live(context.user)
+    with context.system_transaction() as tx:
+        price = prices.find_future_price(tx, parse_path_id(price_id), on=context.now().date())
+    return context.confirm(
         title=f"Take back {format_cents(price.unit_cents)} from {price.valid_from:%-d %B %Y}?",
         consequences=[f"{describe_price(price)}: the price before it goes on.", "Nobody has paid this one yet."],
         button_label="Take it back",
@@ -325,10 +283,10 @@ def withdraw_price_page(request: Request, price_id: str, user: CurrentOperator, 
 
 
 @router.post(f"{PRICES_PATH}/{{price_id}}/take-back")
-def withdraw_price(price_id: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
-    require_live(user)
-    with container.db.system_transaction() as tx:
-        prices.withdraw_price(tx, user.here.account_id, parse_path_id(price_id), user.actor, now=container.clock())
+def withdraw_price(context: OperatorContext, price_id: str, _form: PostedForm) -> Response:
+    require_live(context.user)
+    with context.system_transaction() as tx:
+        prices.withdraw_price(tx, context.account_id, parse_path_id(price_id), context.user.actor, now=context.now())
     return redirect(PRICES_PATH, flash="price_withdrawn")
 
 
@@ -357,7 +315,7 @@ def _read_price(form: Form) -> UnitPrice:
     return UnitPrice(type_, size, form.text("mail_class"), country, unit_cents, first_day)
 
 
-def _render_price_confirmation(request: Request, user: SignedInUser, form: Form, change: PriceChange) -> Response:
+def _render_price_confirmation(context: RequestContext, form: Form, change: PriceChange) -> Response:
     price, previous_cents = change.price, change.before
     previous_note = (
         "Nothing is offered there until then."
@@ -375,9 +333,7 @@ def _render_price_confirmation(request: Request, user: SignedInUser, form: Form,
     ]
     if change.until:
         consequences.append(f"It holds until {change.until:%-d %B %Y}: another price is set from then on.")
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title="Set this price?",
         consequences=consequences,
         button_label="Set it",
@@ -388,12 +344,10 @@ def _render_price_confirmation(request: Request, user: SignedInUser, form: Form,
     )
 
 
-def _render_price_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
+def _render_price_form(context: RequestContext, form: FormState) -> Response:
     return render_room_page(
-        request,
+        context,
         "price_form.html",
-        user,
-        container,
         form=form,
         product_options=PRODUCT_LABELS.items(),
         class_options=CLASS_LABELS.items(),

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid
@@ -13,19 +12,16 @@ from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import PrintedItem, find_printed_items
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.schemas import Mark, Reprint
 from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body
 from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page
 from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
 from quillpost.web.dashboard.print_room.pages import audit_writer, regroup_errors, render_room_page, write_audit_entry
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import OperatorContext, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import pluralize, redirect
 from quillpost.web.security import DuplicateSubmission, use_one_time_key
-from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 
@@ -47,34 +43,30 @@ class BatchMovedOn(Conflict):
 
 
 @router.post(f"{BATCH_PATH}/mark")
-def mark_batch(
-    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
+def mark_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
     number = parse_path_id(batch_id)
-    batch = read_batch_view(user, container, number).batch
+    batch = read_batch_view(context, number).batch
     try:
-        body = read_body(Mark, {"status": form.text("status"), "at": _read_moment(request, form)})
+        body = read_body(Mark, {"status": form.text("status"), "at": _read_moment(context.request, form)})
         require_unchanged(batch, form)
-        _apply_mark(user, container, batch, body)
+        _apply_mark(context, batch, body)
     except Invalid as error:
         form_state = regroup_errors(FormState.from_error(form, error, default_field="at"), ("at",), "")
-        return render_batch_page(request, user, container, number, form=form_state)
+        return render_batch_page(context, number, form=form_state)
     except Conflict as error:
-        return render_batch_page(request, user, container, number, error_message=error.message)
+        return render_batch_page(context, number, error_message=error.message)
     return redirect(f"{BATCHES_PATH}/{number}", flash=FLASH_BY_STATUS[body.status])
 
 
 @router.get(f"{BATCH_PATH}/spoiled")
-def spoiled_items_page(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
-    return _render_spoil_page(request, user, container, read_batch_view(user, container, parse_path_id(batch_id)).batch)
+def spoiled_items_page(context: OperatorContext, batch_id: str) -> Response:
+    return _render_spoil_page(context, read_batch_view(context, parse_path_id(batch_id)).batch)
 
 
 @router.post(f"{BATCH_PATH}/spoiled")
-def spoil_items(
-    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
+def spoil_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
     """They fail, and are not billed: an end, which the form itself asks about."""
-    batch = read_batch_view(user, container, parse_path_id(batch_id)).batch
+    batch = read_batch_view(context, parse_path_id(batch_id)).batch
     try:
         identifier_field, reason = (
             IDENTIFIER_FIELDS.get(form.text("by"), "position"),
@@ -82,39 +74,28 @@ def spoil_items(
         )
         numbers = parse_numbers(form.text("which", max_length=20_000), field="which")
         spoiled_items = [{identifier_field: number, "reason": reason or None} for number in numbers]
-        _apply_mark(user, container, batch, read_body(Mark, {"status": "spoiled", "spoiled": spoiled_items}))
+        _apply_mark(context, batch, read_body(Mark, {"status": "spoiled", "spoiled": spoiled_items}))
     except Invalid as error:
         form_state = regroup_errors(FormState.from_error(form, error, default_field="which"), FORM_FIELDS, "which")
-        return _render_spoil_page(request, user, container, batch, form_state)
+        return _render_spoil_page(context, batch, form_state)
     except Conflict as error:
-        return render_batch_page(request, user, container, batch.id, error_message=error.message)
+        return render_batch_page(context, batch.id, error_message=error.message)
     return redirect(f"{BATCHES_PATH}/{batch.id}", flash="pieces_spoiled")
 
 
 @router.post(f"{BATCH_PATH}/retry")
-def retry_batch(
-    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
-    return _retry_batch(
-        request,
-        user,
-        container,
-        read_batch_view(user, container, parse_path_id(batch_id)).batch,
-        form,
-        is_reoffer=False,
-    )
+def retry_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
+    return _retry_batch(context, read_batch_view(context, parse_path_id(batch_id)).batch, form, is_reoffer=False)
 
 
 @router.get(f"{BATCH_PATH}/anew")
-def reoffer_page(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
-    batch = read_batch_view(user, container, parse_path_id(batch_id)).batch
-    return render_confirmation(
-        request,
-        user,
+def reoffer_page(context: OperatorContext, batch_id: str) -> Response:
+    batch = read_batch_view(context, parse_path_id(batch_id)).batch
+    return context.confirm(
         title=f"Offer {batch_reference(batch.id)} to another printer?",
         consequences=[
             f"It was offered to {batch.partner or 'nobody yet'}. From now on it is offered to "
-            f"{container.environments[user.mode].partner}.",
+            f"{context.container.environments[context.user.mode].partner}.",
             "Only you can know that the former one does not have it. If it does, people are mailed twice.",
         ],
         button_label="They do not have it: offer it anew",
@@ -124,12 +105,8 @@ def reoffer_page(request: Request, batch_id: str, user: CurrentOperator, contain
 
 
 @router.post(f"{BATCH_PATH}/anew")
-def reoffer_batch(
-    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
-    return _retry_batch(
-        request, user, container, read_batch_view(user, container, parse_path_id(batch_id)).batch, form, is_reoffer=True
-    )
+def reoffer_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
+    return _retry_batch(context, read_batch_view(context, parse_path_id(batch_id)).batch, form, is_reoffer=True)
 
 
 def require_unchanged(batch: ProductionBatch, form: Form) -> None:
@@ -138,11 +115,9 @@ def require_unchanged(batch: ProductionBatch, form: Form) -> None:
         raise BatchMovedOn(batch.status)
 
 
-def _retry_batch(
-    request: Request, user: SignedInUser, container: Container, batch: ProductionBatch, form: Form, *, is_reoffer: bool
-) -> Response:
+def _retry_batch(context: RequestContext, batch: ProductionBatch, form: Form, *, is_reoffer: bool) -> Response:
     seen_status = form.text("seen")
-    write_entry = audit_writer(user, container, "batch.retried", audit_details(batch) | {"anew": is_reoffer})
+    write_entry = audit_writer(context, "batch.retried", audit_details(batch) | {"anew": is_reoffer})
 
     def check_and_record(tx: Tx) -> None:
         """Once more while nobody else can move it: of two that decide, one is told."""
@@ -152,22 +127,22 @@ def _retry_batch(
 
     try:
         require_unchanged(batch, form)
-        print_room_service.retry_batch(container.db, batch.id, reoffer=is_reoffer, write_audit=check_and_record)
+        print_room_service.retry_batch(context.container.db, batch.id, reoffer=is_reoffer, write_audit=check_and_record)
     except Conflict as error:
-        return render_batch_page(request, user, container, batch.id, error_message=error.message)
+        return render_batch_page(context, batch.id, error_message=error.message)
     return redirect(f"{BATCHES_PATH}/{batch.id}", flash="batch_retried")
 
 
-def _apply_mark(user: SignedInUser, container: Container, batch: ProductionBatch, body: Mark) -> None:
+def _apply_mark(context: RequestContext, batch: ProductionBatch, body: Mark) -> None:
     reports.mark_batch(
-        container.db,
+        context.container.db,
         batch.id,
         body.status,
         at=body.parse_time(),
         spoiled=body.spoiled_items(),
-        mode=user.mode,
-        write_audit=audit_writer(user, container, "batch.marked", audit_details(batch) | {"status": body.status}),
-        now=container.clock(),
+        mode=context.user.mode,
+        write_audit=audit_writer(context, "batch.marked", audit_details(batch) | {"status": body.status}),
+        now=context.now(),
     )
 
 
@@ -182,13 +157,9 @@ def _read_moment(request: Request, form: Form) -> str | None:
     return parse_moment(form, "at", parse_zone(request, form.fields)).isoformat()
 
 
-def _render_spoil_page(
-    request: Request, user: SignedInUser, container: Container, batch: ProductionBatch, form: FormState | None = None
-) -> Response:
+def _render_spoil_page(context: RequestContext, batch: ProductionBatch, form: FormState | None = None) -> Response:
     return render_items_form(
-        request,
-        user,
-        container,
+        context,
         batch,
         form,
         title=f"Spoiled pieces of {batch_reference(batch.id)}",
@@ -202,18 +173,11 @@ def _render_spoil_page(
 
 
 def render_items_form(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    batch: ProductionBatch,
-    form: FormState | None,
-    **values: Any,
+    context: RequestContext, batch: ProductionBatch, form: FormState | None, **values: Any
 ) -> Response:
     """Which pieces, and why."""
     form, batch_path = form or FormState({"by": ["places"]}), f"{BATCHES_PATH}/{batch.id}"
-    return render_room_page(
-        request, "items_form.html", user, container, form=form, batch=batch, back_url=batch_path, **values
-    )
+    return render_room_page(context, "items_form.html", form=form, batch=batch, back_url=batch_path, **values)
 
 
 REPRINT_PATH = f"{BATCHES_PATH}/{{batch_id}}/reprint"
@@ -221,31 +185,27 @@ ALREADY_REPRINTED = "The pieces are in a batch of their own already."
 
 
 @router.get(REPRINT_PATH)
-def reprint_page(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
-    return _render_reprint_page(
-        request, user, container, read_batch_view(user, container, parse_path_id(batch_id)).batch
-    )
+def reprint_page(context: OperatorContext, batch_id: str) -> Response:
+    return _render_reprint_page(context, read_batch_view(context, parse_path_id(batch_id)).batch)
 
 
 @router.post(REPRINT_PATH)
-def reprint_items(
-    request: Request, batch_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
+def reprint_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
     """First it says how many that are; sent once more, from there, it is done."""
-    batch = read_batch_view(user, container, parse_path_id(batch_id)).batch
+    batch = read_batch_view(context, parse_path_id(batch_id)).batch
     try:
         body = _read_reprint(form)
         if form.text("sure") == "yes":
-            return _create_reprint(user, container, batch, form, body)
-        papers = _find_papers(container, batch, body)
+            return _create_reprint(context, batch, form, body)
+        papers = _find_papers(context.container, batch, body)
     except Invalid as error:
         form_state = regroup_errors(FormState.from_error(form, error, default_field="which"), FORM_FIELDS, "which")
-        return _render_reprint_page(request, user, container, batch, form_state)
+        return _render_reprint_page(context, batch, form_state)
     except DuplicateSubmission:
         raise
     except Conflict as error:
-        return render_batch_page(request, user, container, batch.id, error_message=error.message)
-    return _render_reprint_confirmation(request, user, container, batch, form, papers)
+        return render_batch_page(context, batch.id, error_message=error.message)
+    return _render_reprint_confirmation(context, batch, form, papers)
 
 
 def _read_reprint(form: Form) -> Reprint:
@@ -267,38 +227,27 @@ def _find_papers(container: Container, batch: ProductionBatch, body: Reprint) ->
     return papers
 
 
-def _create_reprint(
-    user: SignedInUser, container: Container, batch: ProductionBatch, form: Form, body: Reprint
-) -> Response:
+def _create_reprint(context: RequestContext, batch: ProductionBatch, form: Form, body: Reprint) -> Response:
     def record(tx: Tx) -> None:
         use_one_time_key(
-            tx,
-            user,
-            form.text(security.ONE_TIME_FIELD),
-            hint=ALREADY_REPRINTED,
-            result_path=f"{BATCHES_PATH}/{batch.id}",
+            tx, context.user, form.one_time_key, hint=ALREADY_REPRINTED, result_path=f"{BATCHES_PATH}/{batch.id}"
         )
-        write_audit_entry(tx, user, container, "batch.reprinted", audit_details(batch) | {"reason": body.reason})
+        write_audit_entry(context, tx, "batch.reprinted", audit_details(batch) | {"reason": body.reason})
 
     new_batch = reports.reprint_selection(
-        container.db,
-        container.environments[user.mode],
+        context.container.db,
+        context.container.environments[context.user.mode],
         batch.id,
         body.selected_items(),
         reason=body.reason,
         write_audit=record,
-        now=container.clock(),
+        now=context.now(),
     )
     return redirect(f"{BATCHES_PATH}/{new_batch.batch_id}", flash="pieces_reprinted")
 
 
 def _render_reprint_confirmation(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    batch: ProductionBatch,
-    form: Form,
-    papers: list[PrintedItem],
+    context: RequestContext, batch: ProductionBatch, form: Form, papers: list[PrintedItem]
 ) -> Response:
     excluded = dict[str, list[int]]()
     for paper in papers:
@@ -308,13 +257,9 @@ def _render_reprint_confirmation(
     if not count:
         explanations = [f"{format_ranges(places)}: {reason}" for reason, places in excluded.items()]
         refused = Invalid({"which": ["None of these can be printed again.", *explanations]})
-        return _render_reprint_page(
-            request, user, container, batch, FormState.from_error(form, refused, default_field="which")
-        )
+        return _render_reprint_page(context, batch, FormState.from_error(form, refused, default_field="which"))
     hidden_fields = {name: form.text(name, max_length=20_000) for name in ("which", "by", "reason")}
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Print {pluralize(count, 'piece')} again?",
         consequences=[
             f"{'It gets' if count == 1 else 'They get'} a new barcode, in a batch that goes first.",
@@ -328,13 +273,9 @@ def _render_reprint_confirmation(
     )
 
 
-def _render_reprint_page(
-    request: Request, user: SignedInUser, container: Container, batch: ProductionBatch, form: FormState | None = None
-) -> Response:
+def _render_reprint_page(context: RequestContext, batch: ProductionBatch, form: FormState | None = None) -> Response:
     return render_items_form(
-        request,
-        user,
-        container,
+        context,
         batch,
         form,
         title=f"Print pieces of {batch_reference(batch.id)} again",

@@ -3,10 +3,8 @@
 from typing import Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import NotFound
 from quillpost.fulfillment.batches.files import BatchFileStorage
 from quillpost.fulfillment.batches.rules import batch_reference, download_name, parse_batch_reference
@@ -39,11 +37,10 @@ from quillpost.web.dashboard.forms import (
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page, write_audit_entry
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import OperatorContext, RequestContext
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_template
 from quillpost.web.security import get_zone
-from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 
@@ -63,9 +60,7 @@ TIMESTAMP_LABELS = (
 
 @router.get(BATCHES_PATH)
 def batches_page(
-    request: Request,
-    user: CurrentOperator,
-    container: Services,
+    context: OperatorContext,
     show: str = "",
     piece: str = "",
     since: str = "",
@@ -78,9 +73,9 @@ def batches_page(
     if number:
         return redirect(f"{BATCHES_PATH}/{number}")
     show, piece = show if show in FILTER_LABELS else "all", piece if piece in PRODUCT_NAMES else ""
-    first_day, last_day, zone = parse_day(since), parse_day(until), get_zone(request)
+    first_day, last_day, zone = parse_day(since), parse_day(until), get_zone(context.request)
     batch_filter = BatchQuery(
-        mode=user.mode,
+        mode=context.user.mode,
         status="mailed" if show == "mailed" else None,
         is_open=True if show in ("open", "trouble") else None,
         has_error=show == "trouble",
@@ -88,7 +83,7 @@ def batches_page(
         created_since=start_of_day(first_day, zone) if first_day else None,
         created_before=start_of_day(last_day, zone, days_later=1) if last_day else None,
     )
-    with container.db.system_transaction() as tx:
+    with context.system_transaction() as tx:
         batches_found = list_batches(tx, parse_page(page), batch_filter)
     filter_values = {
         "show": show,
@@ -98,10 +93,8 @@ def batches_page(
     }
     query_values = {name: value for name, value in filter_values.items() if value and (name, value) != ("show", "all")}
     return render_room_page(
-        request,
+        context,
         "batches.html",
-        user,
-        container,
         page=batches_found,
         filter_values=filter_values,
         search_text=find,
@@ -114,35 +107,33 @@ def batches_page(
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}")
-def show_batch(request: Request, batch_id: str, user: CurrentOperator, container: Services, page: str = "") -> Response:
-    return render_batch_page(request, user, container, parse_path_id(batch_id), page=page)
+def show_batch(context: OperatorContext, batch_id: str, page: str = "") -> Response:
+    return render_batch_page(context, parse_path_id(batch_id), page=page)
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/live")
-def stream_batch(request: Request, batch_id: str, user: CurrentOperator, container: Services) -> Response:
+def stream_batch(context: OperatorContext, batch_id: str) -> Response:
     """How far it is, as it changes."""
-    number, zone = parse_path_id(batch_id), get_zone(request)
-    read_batch_view(user, container, number)
+    number, zone = parse_path_id(batch_id), get_zone(context.request)
+    read_batch_view(context, number)
 
     def draw() -> dict[str, str]:
-        view = read_batch_view(user, container, number)
+        view = read_batch_view(context, number)
         return {
             "far": render_template(
                 "print_room/batch_progress.html",
                 zone=zone,
-                now=container.clock(),
+                now=context.now(),
                 **_progress_context(view),
                 **label_context(),
             )
         }
 
-    return stream_response(request, user, ("batch", number), draw)
+    return stream_response(context.request, context.user, ("batch", number), draw)
 
 
 def render_batch_page(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
+    context: RequestContext,
     batch_id: int,
     *,
     page: str = "",
@@ -150,15 +141,13 @@ def render_batch_page(
     error_message: str | None = None,
 ) -> Response:
     """One batch. Where something was `error_message`, it says why, above how the batch is by now."""
-    with container.db.system_transaction() as tx:
-        view = read_batch_details(tx, batch_id, mode=user.mode)
+    with context.system_transaction() as tx:
+        view = read_batch_details(tx, batch_id, mode=context.user.mode)
         items = list_batch_items(tx, view.batch, parse_page(page, per_page=ITEMS_PER_PAGE))
-    partner = container.environments[user.mode].partner
+    partner = context.container.environments[context.user.mode].partner
     return render_room_page(
-        request,
+        context,
         "batch.html",
-        user,
-        container,
         form=form,
         status=409 if error_message else None,
         error_message=error_message,
@@ -168,15 +157,15 @@ def render_batch_page(
         is_other_partner=is_other_partner(view.batch.partner, partner),
         partner=partner,
         batch_reference=batch_reference,
-        **zone_context(parse_zone(request, form.fields), now=container.clock()),
+        **zone_context(parse_zone(context.request, form.fields), now=context.now()),
         **_progress_context(view),
         **label_context(),
     )
 
 
-def read_batch_view(user: SignedInUser, container: Container, batch_id: int) -> BatchDetails:
-    with container.db.system_transaction() as tx:
-        return read_batch_details(tx, batch_id, mode=user.mode)
+def read_batch_view(context: RequestContext, batch_id: int) -> BatchDetails:
+    with context.system_transaction() as tx:
+        return read_batch_details(tx, batch_id, mode=context.user.mode)
 
 
 def label_context() -> dict[str, Any]:
@@ -201,30 +190,32 @@ def _progress_context(view: BatchDetails) -> dict[str, Any]:
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/files/{{name}}")
-def download_file(batch_id: str, name: str, user: CurrentOperator, container: Services) -> Response:
+def download_file(context: OperatorContext, batch_id: str, name: str) -> Response:
     """As it was composed, in clear, to be saved. What gift cards are claimed with is in some of them."""
     number = parse_path_id(batch_id)
-    with container.db.system_transaction() as tx:
-        file = find_file(tx, find_batch(tx, number, mode=user.mode).id, name)
-    details = {"name": batch_reference(number), "mode": user.mode, "files": [file.name]}
-    batch_store = BatchFileStorage(container.storage.store, container.encryptor)
-    write_entry = audit_writer(user, container, "print_file.downloaded", details)
-    contents = read_files_for_download(container.db, batch_store, number, [file], write_audit=write_entry)
+    with context.system_transaction() as tx:
+        file = find_file(tx, find_batch(tx, number, mode=context.user.mode).id, name)
+    details = {"name": batch_reference(number), "mode": context.user.mode, "files": [file.name]}
+    batch_store = BatchFileStorage(context.container.storage.store, context.container.encryptor)
+    write_entry = audit_writer(context, "print_file.downloaded", details)
+    contents = read_files_for_download(context.container.db, batch_store, number, [file], write_audit=write_entry)
     return _download_response(number, file.name, contents[file.name], file.content_type)
 
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/ticket/{{name}}")
-def download_ticket(batch_id: str, name: str, user: CurrentOperator, container: Services) -> Response:
+def download_ticket(context: OperatorContext, batch_id: str, name: str) -> Response:
     """What the printer is told about the batch, as it goes to them with the files."""
     number = parse_path_id(batch_id)
-    with container.db.system_transaction() as tx:
-        batch = find_batch(tx, number, mode=user.mode)
+    with context.system_transaction() as tx:
+        batch = find_batch(tx, number, mode=context.user.mode)
         files = [TicketFile(file.name, file.size, file.sha256) for file in list_files(tx, number)]
-        tickets = build_ticket_files(build_batch_ticket(tx, container.production, batch, files)) if files else {}
+        tickets = (
+            build_ticket_files(build_batch_ticket(tx, context.container.production, batch, files)) if files else {}
+        )
         if name not in tickets:
             raise NotFound
-        details = {"name": batch_reference(number), "mode": user.mode, "files": [name]}
-        write_audit_entry(tx, user, container, "print_file.downloaded", details)
+        details = {"name": batch_reference(number), "mode": context.user.mode, "files": [name]}
+        write_audit_entry(context, tx, "print_file.downloaded", details)
     content_type = "application/json" if name == TICKET_JSON else "application/octet-stream"
     return _download_response(number, name, tickets[name], content_type)
 

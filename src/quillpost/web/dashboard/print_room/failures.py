@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import sqlalchemy as sa
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.core import jobs
@@ -18,10 +18,9 @@ from quillpost.notifications.webhooks.queries import read_webhook
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import parse_page
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import OperatorContext
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
-from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 
@@ -31,27 +30,21 @@ OPERATOR_ACTOR = audit_service.Actor("whoever runs the service")
 
 
 @router.get(WEBHOOKS_PATH)
-def webhooks_page(request: Request, user: CurrentOperator, container: Services, page: str = "") -> Response:
-    with container.db.system_transaction() as tx:
-        failing_webhooks = list_failing_webhooks(tx, user.mode, parse_page(page))
+def webhooks_page(context: OperatorContext, page: str = "") -> Response:
+    with context.system_transaction() as tx:
+        failing_webhooks = list_failing_webhooks(tx, context.user.mode, parse_page(page))
     return render_room_page(
-        request,
-        "webhooks.html",
-        user,
-        container,
-        page=failing_webhooks,
-        list_url=WEBHOOKS_PATH,
-        max_backlog=MAX_BACKLOG,
+        context, "webhooks.html", page=failing_webhooks, list_url=WEBHOOKS_PATH, max_backlog=MAX_BACKLOG
     )
 
 
 @router.post(f"{WEBHOOKS_PATH}/{{webhook_id}}/resume")
-def resume_webhook(webhook_id: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
+def resume_webhook(context: OperatorContext, webhook_id: str, _form: PostedForm) -> Response:
     """Its owner sees in their log that it was not one of them."""
-    now = container.clock()
-    with container.db.system_transaction() as tx:
+    now = context.now()
+    with context.system_transaction() as tx:
         webhook = read_webhook(tx, parse_path_id(webhook_id), locked=True)
-        if webhook.mode != user.mode:
+        if webhook.mode != context.user.mode:
             raise NotFound
         if webhook.status in ("failing", "disabled"):
             webhook_service.resume_webhook(tx, webhook.id, now=now)
@@ -65,8 +58,8 @@ def resume_webhook(webhook_id: str, user: CurrentOperator, _form: PostedForm, co
                 sub_account_id=webhook.sub_account_id,
                 now=now,
             )
-            if webhook.account_id != user.here.account_id:
-                write_audit_entry(tx, user, container, "webhook.resumed", details)
+            if webhook.account_id != context.account_id:
+                write_audit_entry(context, tx, "webhook.resumed", details)
     return redirect(WEBHOOKS_PATH, flash="receiver_resumed")
 
 
@@ -74,20 +67,18 @@ JOBS_PATH = f"{PRINT_ROOM_PATH}/jobs"
 
 
 @router.get(JOBS_PATH)
-def jobs_page(request: Request, user: CurrentOperator, container: Services, task: str = "", page: str = "") -> Response:
-    with container.db.system_transaction() as tx:
+def jobs_page(context: OperatorContext, task: str = "", page: str = "") -> Response:
+    with context.system_transaction() as tx:
         kinds = jobs.count_failed_by_task(tx)
         task = task if task in {kind.task for kind in kinds} else ""
         failed_jobs = jobs.list_failed_jobs(tx, parse_page(page), task=task or None)
-        stalled_jobs = jobs.list_stalled_jobs(tx, silent_seconds=container.job_stall_seconds)
+        stalled_jobs = jobs.list_stalled_jobs(tx, silent_seconds=context.container.job_stall_seconds)
         queues = jobs.list_queues(tx)
-        has_workers = jobs.are_workers_alive(tx, silent_seconds=container.job_stall_seconds)
+        has_workers = jobs.are_workers_alive(tx, silent_seconds=context.container.job_stall_seconds)
         batch_errors = _read_batch_errors(tx, [*failed_jobs.rows, *stalled_jobs])
     return render_room_page(
-        request,
+        context,
         "jobs.html",
-        user,
-        container,
         failed_tasks=kinds,
         task=task,
         page=failed_jobs,
@@ -101,23 +92,21 @@ def jobs_page(request: Request, user: CurrentOperator, container: Services, task
 
 
 @router.post(f"{JOBS_PATH}/{{job_id}}/retry")
-def retry_job(job_id: str, user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
-    with container.db.system_transaction() as tx:
+def retry_job(context: OperatorContext, job_id: str, _form: PostedForm) -> Response:
+    with context.system_transaction() as tx:
         task = jobs.retry_job(tx, parse_path_id(job_id))
-        write_audit_entry(tx, user, container, "jobs.retried", {"name": task})
+        write_audit_entry(context, tx, "jobs.retried", {"name": task})
     return redirect(JOBS_PATH, flash="jobs_retried")
 
 
 @router.post(f"{JOBS_PATH}/retry")
-def retry_task_jobs(user: CurrentOperator, form: PostedForm, container: Services) -> Response:
+def retry_task_jobs(context: OperatorContext, form: PostedForm) -> Response:
     """All of a task."""
     task = form.text("task")
-    with container.db.system_transaction() as tx:
+    with context.system_transaction() as tx:
         if task not in {kind.task for kind in jobs.count_failed_by_task(tx)}:
             raise NotFound
-        write_audit_entry(
-            tx, user, container, "jobs.retried", {"name": task, "how_many": jobs.retry_failed_jobs(tx, task)}
-        )
+        write_audit_entry(context, tx, "jobs.retried", {"name": task, "how_many": jobs.retry_failed_jobs(tx, task)})
     return redirect(JOBS_PATH, flash="jobs_retried")
 
 

@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, NotFound
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review import service as review_service
@@ -18,11 +16,9 @@ from quillpost.web.api.print_room.schemas import Refusal, Release
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import TYPE_NAMES
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
-from quillpost.web.dashboard.responses import ReasonField, render_confirmation
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import OperatorContext, ReasonField, RequestContext
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, pluralize, redirect
-from quillpost.web.sessions import CurrentOperator
 
 router = APIRouter(include_in_schema=False)
 
@@ -75,49 +71,43 @@ REFUSE_DECISION = HoldDecision(
 
 
 @router.get(HELD_PATH)
-def held_orders_page(request: Request, user: CurrentOperator, container: Services, page: str = "") -> Response:
-    return _render_held_orders(request, user, container, page=page)
+def held_orders_page(context: OperatorContext, page: str = "") -> Response:
+    return _render_held_orders(context, page=page)
 
 
 @router.get(f"{HELD_PATH}/{{order_id}}/proof")
-def show_proof(order_id: str, user: CurrentOperator, container: Services) -> Response:
+def show_proof(context: OperatorContext, order_id: str) -> Response:
     """The first pieces as the press would draw them."""
-    order = _find_order(user, container, order_id)
-    pdf = draw_proof(container.production, order.id)
+    order = _find_order(context, order_id)
+    pdf = draw_proof(context.container.production, order.id)
     headers = {"Content-Disposition": f'inline; filename="order-{order.id}-proof.pdf"', "Cache-Control": "no-store"}
     return Response(pdf, media_type="application/pdf", headers=headers)
 
 
 @router.get(f"{HELD_PATH}/{{order_id}}/release")
-def release_page(request: Request, order_id: str, user: CurrentOperator, container: Services) -> Response:
-    return _render_decision_page(request, RELEASE_DECISION, user, _find_order(user, container, order_id))
+def release_page(context: OperatorContext, order_id: str) -> Response:
+    return _render_decision_page(context, RELEASE_DECISION, _find_order(context, order_id))
 
 
 @router.post(f"{HELD_PATH}/{{order_id}}/release")
-def release_order(
-    request: Request, order_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
-    return _apply_decision(request, RELEASE_DECISION, user, container, _find_order(user, container, order_id), form)
+def release_order(context: OperatorContext, order_id: str, form: PostedForm) -> Response:
+    return _apply_decision(context, RELEASE_DECISION, _find_order(context, order_id), form)
 
 
 @router.get(f"{HELD_PATH}/{{order_id}}/refuse")
-def refuse_page(request: Request, order_id: str, user: CurrentOperator, container: Services) -> Response:
-    return _render_decision_page(request, REFUSE_DECISION, user, _find_order(user, container, order_id))
+def refuse_page(context: OperatorContext, order_id: str) -> Response:
+    return _render_decision_page(context, REFUSE_DECISION, _find_order(context, order_id))
 
 
 @router.post(f"{HELD_PATH}/{{order_id}}/refuse")
-def refuse_order(
-    request: Request, order_id: str, user: CurrentOperator, form: PostedForm, container: Services
-) -> Response:
-    return _apply_decision(request, REFUSE_DECISION, user, container, _find_order(user, container, order_id), form)
+def refuse_order(context: OperatorContext, order_id: str, form: PostedForm) -> Response:
+    return _apply_decision(context, REFUSE_DECISION, _find_order(context, order_id), form)
 
 
 def _render_decision_page(
-    request: Request, decision: HoldDecision, user: SignedInUser, order: Order, form: FormState = EMPTY_FORM
+    context: RequestContext, decision: HoldDecision, order: Order, form: FormState = EMPTY_FORM
 ) -> Response:
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         form,
         title=f"{decision.verb} order {order.id}?",
         consequences=decision.consequences(order),
@@ -128,50 +118,44 @@ def _render_decision_page(
     )
 
 
-def _apply_decision(
-    request: Request, decision: HoldDecision, user: SignedInUser, container: Container, order: Order, form: Form
-) -> Response:
+def _apply_decision(context: RequestContext, decision: HoldDecision, order: Order, form: Form) -> Response:
     try:
         reason = read_body(decision.body_class, {"reason": form.text("reason", max_length=10_000)}).reason or ""
-        with container.db.system_transaction() as tx:
+        with context.system_transaction() as tx:
             decision.apply(
                 tx,
-                container.environments[user.mode],
+                context.container.environments[context.user.mode],
                 order.id,
-                operator_id=user.here.account_id,
+                operator_id=context.account_id,
                 reason=reason,
-                now=container.clock(),
+                now=context.now(),
             )
             details = {"name": f"order {order.id}", "mode": order.mode, "reason": reason}
-            write_audit_entry(tx, user, container, f"order.{decision.past_verb}", details)
+            write_audit_entry(context, tx, f"order.{decision.past_verb}", details)
     except Invalid as error:
         return _render_decision_page(
-            request, decision, user, order, FormState.from_error(form, error, default_field="reason")
+            context, decision, order, FormState.from_error(form, error, default_field="reason")
         )
     except Conflict as error:
-        return _render_held_orders(request, user, container, error_message=error.message)
+        return _render_held_orders(context, error_message=error.message)
     return redirect(HELD_PATH, flash=f"order_{decision.past_verb}")
 
 
-def _find_order(user: SignedInUser, container: Container, order_id: str) -> Order:
-    with container.db.system_transaction() as tx:
+def _find_order(context: RequestContext, order_id: str) -> Order:
+    with context.system_transaction() as tx:
         order = read_order(tx, parse_path_id(order_id))
-    if order.mode != user.mode:
+    if order.mode != context.user.mode:
         raise NotFound
     return order
 
 
-def _render_held_orders(
-    request: Request, user: SignedInUser, container: Container, *, page: str = "", error_message: str | None = None
-) -> Response:
-    with container.db.system_transaction() as tx:
-        held_orders = list_paused_orders(tx, user.mode, parse_page(page))
+def _render_held_orders(context: RequestContext, *, page: str = "", error_message: str | None = None) -> Response:
+    with context.system_transaction() as tx:
+        held_orders = list_paused_orders(tx, context.user.mode, parse_page(page))
     status = 409 if error_message else None
     return render_room_page(
-        request,
+        context,
         "held_orders.html",
-        user,
-        container,
         page=held_orders,
         list_url=HELD_PATH,
         type_names=TYPE_NAMES,

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.core.clock import format_time_ago
 from quillpost.core.database import Tx
@@ -26,12 +25,11 @@ from quillpost.web.api.print_room.schemas import Rush
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS, parse_numbers
-from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import OperatorContext, RequestContext
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import pluralize, redirect
 from quillpost.web.security import get_zone
-from quillpost.web.sessions import CurrentOperator, is_fragment
+from quillpost.web.sessions import is_fragment
 
 PRINT_ROOM_PATH = "/print-room"
 LIVE_MODE_ONLY = (
@@ -41,24 +39,14 @@ LIVE_MODE_ONLY = (
 
 
 def render_room_page(
-    request: Request,
-    template: str,
-    user: SignedInUser,
-    container: Container,
-    *,
-    form: FormState = EMPTY_FORM,
-    status: int | None = None,
-    **values: Any,
+    context: RequestContext, template: str, *, form: FormState = EMPTY_FORM, status: int | None = None, **values: Any
 ) -> Response:
     """The page. Errors of no field that it has are its template's to show at the top, as `errors[""]`."""
-    return render_form_page(
-        request,
+    return context.render(
         f"print_room/{template}",
-        user,
         form,
         status=status,
-        now=container.clock(),
-        environment=container.environments[user.mode],
+        environment=context.container.environments[context.user.mode],
         **values,
     )
 
@@ -79,24 +67,20 @@ def require_live(user: SignedInUser) -> None:
         raise Forbidden(LIVE_MODE_ONLY)
 
 
-def audit_writer(
-    user: SignedInUser, container: Container, action: str, details: Mapping[str, Any]
-) -> Callable[[Tx], None]:
+def audit_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx], None]:
     """A line in the log of the operator's account, for a deed that has a transaction of its own."""
-    return lambda tx: write_audit_entry(tx, user, container, action, details)
+    return lambda tx: write_audit_entry(context, tx, action, details)
 
 
-def audit_count_writer(
-    user: SignedInUser, container: Container, action: str, details: Mapping[str, Any]
-) -> Callable[[Tx, int], None]:
+def audit_count_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx, int], None]:
     """The same for one that is done to several, which are not known yet."""
-    return lambda tx, count: write_audit_entry(tx, user, container, action, {**details, "how_many": count})
+    return lambda tx, count: write_audit_entry(context, tx, action, {**details, "how_many": count})
 
 
-def write_audit_entry(
-    tx: Tx, user: SignedInUser, container: Container, action: str, details: Mapping[str, Any]
-) -> None:
-    audit_service.record_audit_entry(tx, user.here.account_id, action, user.actor, about=details, now=container.clock())
+def write_audit_entry(context: RequestContext, tx: Tx, action: str, details: Mapping[str, Any]) -> None:
+    audit_service.record_audit_entry(
+        tx, context.account_id, action, context.user.actor, about=details, now=context.now()
+    )
 
 
 router = APIRouter(include_in_schema=False)
@@ -113,63 +97,52 @@ class OperatorAlert:
 
 
 @router.get(PRINT_ROOM_PATH)
-def today_page(request: Request, user: CurrentOperator, container: Services) -> Response:
+def today_page(context: OperatorContext) -> Response:
     """A page that asks for the part of it that changes gets that alone."""
-    return _render_today(
-        request, user, container, template="today_fragment.html" if is_fragment(request) else "today.html"
-    )
+    return _render_today(context, template="today_fragment.html" if is_fragment(context.request) else "today.html")
 
 
 @router.post(f"{PRINT_ROOM_PATH}/pool")
-def pool_orders(user: CurrentOperator, _form: PostedForm, container: Services) -> Response:
-    write_entry = audit_count_writer(user, container, "orders.pooled", {"mode": user.mode})
+def pool_orders(context: OperatorContext, _form: PostedForm) -> Response:
+    write_entry = audit_count_writer(context, "orders.pooled", {"mode": context.user.mode})
     pooled_count = print_room_service.pool_orders_now(
-        container.db, user.mode, write_audit=write_entry, now=container.clock()
+        context.container.db, context.user.mode, write_audit=write_entry, now=context.now()
     )
     return redirect(PRINT_ROOM_PATH, flash="batches_pooled" if pooled_count else "nothing_pooled")
 
 
 @router.post(f"{PRINT_ROOM_PATH}/rush")
-def rush_orders(request: Request, user: CurrentOperator, form: PostedForm, container: Services) -> Response:
+def rush_orders(context: OperatorContext, form: PostedForm) -> Response:
     try:
         body = read_body(Rush, {"order_ids": parse_numbers(form.text("orders", max_length=5_000), field="orders")})
         rushed_count = print_room_service.rush_orders(
-            container.db,
-            user.mode,
+            context.container.db,
+            context.user.mode,
             body.order_ids,
-            operator_id=user.here.account_id,
-            write_audit=audit_count_writer(user, container, "orders.rushed", {"mode": user.mode}),
-            now=container.clock(),
+            operator_id=context.account_id,
+            write_audit=audit_count_writer(context, "orders.rushed", {"mode": context.user.mode}),
+            now=context.now(),
         )
     except (Invalid, Refused) as error:
         form_state = regroup_errors(FormState.from_error(form, error, default_field="orders"), ["orders"], "orders")
-        return _render_today(request, user, container, form=form_state)
+        return _render_today(context, form=form_state)
     return redirect(PRINT_ROOM_PATH, flash="orders_rushed" if rushed_count else "orders_unrushed")
 
 
-def _render_today(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    *,
-    form: FormState = EMPTY_FORM,
-    template: str = "today.html",
-) -> Response:
-    now, zone = container.clock(), get_zone(request)
+def _render_today(context: RequestContext, *, form: FormState = EMPTY_FORM, template: str = "today.html") -> Response:
+    now, zone = context.now(), get_zone(context.request)
     since = datetime.combine(now.astimezone(zone).date(), time(), zone)
-    with container.db.system_transaction() as tx:
-        batch_counts = counts.count_open_batches(tx, user.mode, now=now)
+    with context.system_transaction() as tx:
+        batch_counts = counts.count_open_batches(tx, context.user.mode, now=now)
         values: dict[str, Any] = {
-            "backlog": read_pooling_backlog(tx, user.mode),
-            "output": counts.count_output_since(tx, user.mode, since=since, now=now),
-            "alerts": list_alerts(tx, user, container, batch_counts, now=now),
+            "backlog": read_pooling_backlog(tx, context.user.mode),
+            "output": counts.count_output_since(tx, context.user.mode, since=since, now=now),
+            "alerts": list_alerts(context, tx, batch_counts, now=now),
         }
-    environment = container.environments[user.mode]
+    environment = context.container.environments[context.user.mode]
     return render_room_page(
-        request,
+        context,
         template,
-        user,
-        container,
         form=form,
         batch_counts={
             status: batch_counts.get(status, OpenBatchCount()) for status in STATUS_LABELS if status != "mailed"
@@ -184,11 +157,11 @@ def _render_today(
 
 
 def list_alerts(
-    tx: Tx, user: SignedInUser, container: Container, batch_counts: dict[str, OpenBatchCount], *, now: datetime
+    context: RequestContext, tx: Tx, batch_counts: dict[str, OpenBatchCount], *, now: datetime
 ) -> Sequence[OperatorAlert]:
     """What does not go on by itself, the worst first."""
-    environment, alerts = container.environments[user.mode], list[OperatorAlert]()
-    if not jobs.are_workers_alive(tx, silent_seconds=container.job_stall_seconds):
+    environment, alerts = context.container.environments[context.user.mode], list[OperatorAlert]()
+    if not jobs.are_workers_alive(tx, silent_seconds=context.container.job_stall_seconds):
         alerts.append(
             OperatorAlert(
                 "No worker is at work: nothing is composed or sent.", f"{PRINT_ROOM_PATH}/jobs", "See the jobs"
@@ -205,7 +178,7 @@ def list_alerts(
                 f"{text} Mark what is mailed.", f"{PRINT_ROOM_PATH}/batches?show=open", "Look at them", "pending"
             )
         )
-    if held_count := counts.count_paused_orders(tx, user.mode):
+    if held_count := counts.count_paused_orders(tx, context.user.mode):
         held_label = (
             f"{held_count:,} orders or more wait"
             if held_count == MAX_PAUSED
@@ -223,7 +196,7 @@ def list_alerts(
     if silent_since := read_carrier_activity(tx, environment, now=now).silent_since:
         text = f"The carrier's last word came {format_time_ago(silent_since, now=now)}, and pieces are in the mail."
         alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/feeds", "See the feeds"))
-    if failing_count := count_failing_webhooks(tx, user.mode):
+    if failing_count := count_failing_webhooks(tx, context.user.mode):
         text = f"{pluralize(failing_count, 'webhook')} of senders cannot be delivered to."
         alerts.append(OperatorAlert(text, f"{PRINT_ROOM_PATH}/webhooks", "See whose", "pending"))
     return alerts
@@ -242,46 +215,38 @@ class PartnerHealth:
 
 
 @router.get(FEEDS_PATH)
-def feeds_page(request: Request, user: CurrentOperator, container: Services) -> Response:
+def feeds_page(context: OperatorContext) -> Response:
     """From our own books: nobody outside is asked, so that it is there at once."""
-    now, environment = container.clock(), container.environments[user.mode]
-    with container.db.system_transaction() as tx:
-        hand_overs = counts.list_handovers(tx, user.mode, now=now)
-        stuck_batches = counts.read_stuck_batches(tx, user.mode)
+    now, environment = context.now(), context.container.environments[context.user.mode]
+    with context.system_transaction() as tx:
+        hand_overs = counts.list_handovers(tx, context.user.mode, now=now)
+        stuck_batches = counts.read_stuck_batches(tx, context.user.mode)
         carrier_report = read_carrier_activity(tx, environment, now=now)
     return render_room_page(
-        request,
+        context,
         "feeds.html",
-        user,
-        container,
         handovers=hand_overs,
         stuck_batches=stuck_batches,
         carrier_activity=carrier_report,
-        printer_health=_printer_health(user, container, hand_overs, stuck_batches),
-        is_printer_missing=_is_printer_missing(user, container),
-        carrier_health=_carrier_health(user, container, carrier_report),
+        printer_health=_printer_health(context, hand_overs, stuck_batches),
+        is_printer_missing=_is_printer_missing(context),
+        carrier_health=_carrier_health(context, carrier_report),
         poll_interval=_interval_label(environment.poll_interval),
-        callback_partners=sorted(container.print_partner_secrets) if user.mode == "live" else [],
+        callback_partners=sorted(context.container.print_partner_secrets) if context.user.mode == "live" else [],
     )
 
 
 @router.get(f"{FEEDS_PATH}/files")
-def files_page(request: Request, user: CurrentOperator, container: Services) -> Response:
+def files_page(context: OperatorContext) -> Response:
     """What could not be read. The carrier's folder may be on another machine, and slow: hence by itself."""
     files, carrier_error = list[RefusedScanFile](), None
     try:
-        files = list(container.environments[user.mode].carrier.set_aside())
+        files = list(context.container.environments[context.user.mode].carrier.set_aside())
     except CarrierDown as error:
         carrier_error = str(error)
-    template = "feed_files_fragment.html" if is_fragment(request) else "feed_files.html"
+    template = "feed_files_fragment.html" if is_fragment(context.request) else "feed_files.html"
     return render_room_page(
-        request,
-        template,
-        user,
-        container,
-        files=files[:MAX_FILES_SHOWN],
-        file_count=len(files),
-        carrier_error=carrier_error,
+        context, template, files=files[:MAX_FILES_SHOWN], file_count=len(files), carrier_error=carrier_error
     )
 
 
@@ -293,23 +258,25 @@ def _interval_label(interval: timedelta) -> str:
 
 
 def _printer_health(
-    user: SignedInUser, container: Container, hand_overs: Sequence[PartnerHandovers], stuck_batches: StuckBatches
+    context: RequestContext, hand_overs: Sequence[PartnerHandovers], stuck_batches: StuckBatches
 ) -> PartnerHealth:
     if stuck_batches.batches:
         return PartnerHealth("bad", "Failing")
-    if _is_printer_missing(user, container):
+    if _is_printer_missing(context):
         return PartnerHealth("pending", "Not set up")
     return PartnerHealth("good", "Good") if hand_overs else PartnerHealth("", "Nothing to print yet")
 
 
-def _is_printer_missing(user: SignedInUser, container: Container) -> bool:
+def _is_printer_missing(context: RequestContext) -> bool:
     """Whether nobody is named who prints live mail: the one that stands in for them prints nothing."""
-    return user.mode == "live" and any("PRINT_PARTNER" in gap for gap in container.environments["live"].gaps)
+    return context.user.mode == "live" and any(
+        "PRINT_PARTNER" in gap for gap in context.container.environments["live"].gaps
+    )
 
 
-def _carrier_health(user: SignedInUser, container: Container, carrier_report: CarrierActivity) -> PartnerHealth:
+def _carrier_health(context: RequestContext, carrier_report: CarrierActivity) -> PartnerHealth:
     if carrier_report.silent_since is not None:
         return PartnerHealth("bad", "Silent")
-    if not container.environments[user.mode].feeds:
+    if not context.container.environments[context.user.mode].feeds:
         return PartnerHealth("pending", "Not set up")
     return PartnerHealth("good", "Good") if carrier_report.last_at else PartnerHealth("", "Nothing heard yet")

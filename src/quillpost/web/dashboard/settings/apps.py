@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.oauth import apps as connected_apps
 from quillpost.accounts.oauth import clients
@@ -14,16 +14,13 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dashboard.settings.pages import read_scopes, render_settings_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, RequestContext, UserContext
+from quillpost.web.dashboard.settings.pages import read_scopes
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import ConfirmedOwner, CurrentOwner, CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,46 +31,44 @@ SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, mak
 
 
 @router.get(CLIENTS_PATH)
-def clients_page(request: Request, user: CurrentOwner, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        account_clients = clients.list_clients(tx, user.here.account_id)
-    return render_settings_page(request, "settings/clients.html", user, container, clients=account_clients)
+def clients_page(context: OwnerContext) -> Response:
+    with context.account_transaction() as tx:
+        account_clients = clients.list_clients(tx, context.account_id)
+    return context.render("settings/clients.html", clients=account_clients)
 
 
 @router.get(f"{CLIENTS_PATH}/new")
-def new_client_page(request: Request, user: ConfirmedOwner, container: Services) -> Response:
-    return _render_form(request, user, container, FormState({"kind": ["confidential"], "limits": ["all"]}))
+def new_client_page(context: ConfirmedOwnerContext) -> Response:
+    return _render_form(context, FormState({"kind": ["confidential"], "limits": ["all"]}))
 
 
 @router.post(f"{CLIENTS_PATH}/new")
-def register_client(request: Request, user: ConfirmedOwner, form: PostedForm, container: Services) -> Response:
+def register_client(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
     """The page that answers is the only one that ever shows the secret."""
     try:
-        with container.db.transaction(user.tenant) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=CLIENTS_PATH
-            )
+        with context.account_transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=CLIENTS_PATH)
             client, secret = clients.register_client(
                 tx,
-                user.here.account_id,
+                context.account_id,
                 _read_registration(form),
                 is_public=_is_public(form),
-                actor=user.actor,
-                now=container.clock(),
+                actor=context.user.actor,
+                now=context.now(),
             )
     except (Invalid, Refused) as error:
-        return _render_form(request, user, container, FormState.from_error(form, error, default_field="name"))
-    return _render_client_page(request, user, container, client, secret=secret, is_new=True)
+        return _render_form(context, FormState.from_error(form, error, default_field="name"))
+    return _render_client_page(context, client, secret=secret, is_new=True)
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}")
-def client_page(request: Request, client: str, user: CurrentOwner, container: Services) -> Response:
-    return _render_client_page(request, user, container, _find_client(user, container, client))
+def client_page(context: OwnerContext, client: str) -> Response:
+    return _render_client_page(context, _find_client(context, client))
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}/change")
-def change_page(request: Request, client: str, user: ConfirmedOwner, container: Services) -> Response:
-    oauth_client = _find_client(user, container, client)
+def change_page(context: ConfirmedOwnerContext, client: str) -> Response:
+    oauth_client = _find_client(context, client)
     form_state = FormState(
         {
             "name": [oauth_client.name],
@@ -83,34 +78,28 @@ def change_page(request: Request, client: str, user: ConfirmedOwner, container: 
             "scopes": sorted(oauth_client.scopes or ()),
         }
     )
-    return _render_form(request, user, container, form_state, oauth_client)
+    return _render_form(context, form_state, oauth_client)
 
 
 @router.post(f"{CLIENTS_PATH}/{{client}}/change")
-def change_client(
-    request: Request, client: str, user: ConfirmedOwner, form: PostedForm, container: Services
-) -> Response:
-    oauth_client = _find_client(user, container, client)
+def change_client(context: ConfirmedOwnerContext, client: str, form: PostedForm) -> Response:
+    oauth_client = _find_client(context, client)
     try:
-        with container.db.transaction(user.tenant) as tx:
+        with context.account_transaction() as tx:
             clients.update_client(
-                tx, user.here.account_id, oauth_client.id, _read_registration(form), user.actor, now=container.clock()
+                tx, context.account_id, oauth_client.id, _read_registration(form), context.user.actor, now=context.now()
             )
     except Invalid as error:
-        return _render_form(
-            request, user, container, FormState.from_error(form, error, default_field="name"), oauth_client
-        )
+        return _render_form(context, FormState.from_error(form, error, default_field="name"), oauth_client)
     return redirect(f"{CLIENTS_PATH}/{oauth_client.id}", flash="client_changed")
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}/secret")
-def secret_page(request: Request, client: str, user: ConfirmedOwner, container: Services) -> Response:
-    oauth_client = _find_client(user, container, client)
+def secret_page(context: ConfirmedOwnerContext, client: str) -> Response:
+    oauth_client = _find_client(context, client)
     if oauth_client.is_public:  # which has none
         raise NotFound
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"A new secret for “{oauth_client.name}”?",
         consequences=[
             f"The present secret, which ends in {oauth_client.secret_hint}, is worth nothing from then on.",
@@ -124,28 +113,24 @@ def secret_page(request: Request, client: str, user: ConfirmedOwner, container: 
 
 
 @router.post(f"{CLIENTS_PATH}/{{client}}/secret")
-def rotate_secret(
-    request: Request, client: str, user: ConfirmedOwner, form: PostedForm, container: Services
-) -> Response:
-    with container.db.transaction(user.tenant) as tx:
+def rotate_secret(context: ConfirmedOwnerContext, client: str, form: PostedForm) -> Response:
+    with context.account_transaction() as tx:
         number = parse_path_id(client)
         use_one_time_key(
-            tx, user, form.text(security.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=f"{CLIENTS_PATH}/{number}"
+            tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=f"{CLIENTS_PATH}/{number}"
         )
-        secret = clients.rotate_client_secret(tx, user.here.account_id, number, user.actor, now=container.clock())
-        oauth_client = clients.find_client(tx, user.here.account_id, number)
-    return _render_client_page(request, user, container, oauth_client, secret=secret)
+        secret = clients.rotate_client_secret(tx, context.account_id, number, context.user.actor, now=context.now())
+        oauth_client = clients.find_client(tx, context.account_id, number)
+    return _render_client_page(context, oauth_client, secret=secret)
 
 
 @router.get(f"{CLIENTS_PATH}/{{client}}/delete")
-def delete_page(request: Request, client: str, user: CurrentOwner, container: Services) -> Response:
-    oauth_client = _find_client(user, container, client)
-    return render_confirmation(
-        request,
-        user,
+def delete_page(context: OwnerContext, client: str) -> Response:
+    oauth_client = _find_client(context, client)
+    return context.confirm(
         title=f"Delete “{oauth_client.name}”?",
         consequences=[
-            _connections_warning(_count_connections(container, oauth_client)),
+            _connections_warning(_count_connections(context.container, oauth_client)),
             "Its id and its secret are worth nothing from then on. This cannot be taken back.",
         ],
         button_label="Delete it",
@@ -154,15 +139,15 @@ def delete_page(request: Request, client: str, user: CurrentOwner, container: Se
 
 
 @router.post(f"{CLIENTS_PATH}/{{client}}/delete")
-def delete_client(client: str, user: CurrentOwner, _form: PostedForm, container: Services) -> Response:
-    with container.db.system_transaction() as tx:
-        clients.delete_client(tx, user.here.account_id, parse_path_id(client), user.actor, now=container.clock())
+def delete_client(context: OwnerContext, client: str, _form: PostedForm) -> Response:
+    with context.system_transaction() as tx:
+        clients.delete_client(tx, context.account_id, parse_path_id(client), context.user.actor, now=context.now())
     return redirect(CLIENTS_PATH, flash="client_deleted")
 
 
-def _find_client(user: SignedInUser, container: Container, client: str) -> OAuthClient:
-    with container.db.transaction(user.tenant) as tx:
-        return clients.find_client(tx, user.here.account_id, parse_path_id(client))
+def _find_client(context: RequestContext, client: str) -> OAuthClient:
+    with context.account_transaction() as tx:
+        return clients.find_client(tx, context.account_id, parse_path_id(client))
 
 
 def _count_connections(container: Container, client: OAuthClient) -> int:
@@ -180,36 +165,23 @@ def _connections_warning(connections: int) -> str:
 
 
 def _render_client_page(
-    request: Request,
-    user: SignedInUser,
-    container: Container,
-    client: OAuthClient,
-    *,
-    secret: str | None = None,
-    is_new: bool = False,
+    context: RequestContext, client: OAuthClient, *, secret: str | None = None, is_new: bool = False
 ) -> Response:
-    return render_settings_page(
-        request,
+    return context.render(
         "settings/client.html",
-        user,
-        container,
         client=client,
-        connection_count=_count_connections(container, client),
+        connection_count=_count_connections(context.container, client),
         scope_labels=None
         if client.scopes is None
         else {scope: SCOPE_LABELS[scope] for scope in sort_scopes(client.scopes)},
         secret=secret,
         is_new=is_new,
-        base_url=container.base_url,
+        base_url=context.container.base_url,
     )
 
 
-def _render_form(
-    request: Request, user: SignedInUser, container: Container, form: FormState, client: OAuthClient | None = None
-) -> Response:
-    return render_settings_page(
-        request, "settings/client_form.html", user, container, form=form, client=client, scope_labels=SCOPE_LABELS
-    )
+def _render_form(context: RequestContext, form: FormState, client: OAuthClient | None = None) -> Response:
+    return context.render("settings/client_form.html", form=form, client=client, scope_labels=SCOPE_LABELS)
 
 
 def _read_registration(form: Form) -> ClientRegistration:
@@ -236,25 +208,21 @@ APPS_PATH = "/settings/apps"
 
 
 @router.get(APPS_PATH)
-def apps_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        apps = _visible_apps(tx, user, now=container.clock())
-    return render_settings_page(
-        request, "settings/apps.html", user, container, apps=apps, describe_scopes=describe_scopes
-    )
+def apps_page(context: UserContext) -> Response:
+    with context.account_transaction() as tx:
+        apps = _visible_apps(tx, context.user, now=context.now())
+    return context.render("settings/apps.html", apps=apps, describe_scopes=describe_scopes)
 
 
 @router.get(f"{APPS_PATH}/{{grant_id}}/disconnect")
-def disconnect_page(request: Request, grant_id: str, user: CurrentUser, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        app = _find_app(tx, user, grant_id, now=container.clock())
-    return render_confirmation(
-        request,
-        user,
+def disconnect_page(context: UserContext, grant_id: str) -> Response:
+    with context.account_transaction() as tx:
+        app = _find_app(tx, context.user, grant_id, now=context.now())
+    return context.confirm(
         title=f"Disconnect “{app.newest.client_name}”?",
         consequences=[
-            _disconnect_warning(app, user),
-            f"{_connected_by(app, user)} can connect it again, by way of the app itself.",
+            _disconnect_warning(app, context.user),
+            f"{_connected_by(app, context.user)} can connect it again, by way of the app itself.",
         ],
         button_label="Disconnect it",
         back_url=APPS_PATH,
@@ -262,10 +230,12 @@ def disconnect_page(request: Request, grant_id: str, user: CurrentUser, containe
 
 
 @router.post(f"{APPS_PATH}/{{grant_id}}/disconnect")
-def disconnect_app(grant_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        app = _find_app(tx, user, grant_id, now=container.clock())
-        connected_apps.disconnect_app(tx, user.here.account_id, app.newest.grant_id, user.actor, now=container.clock())
+def disconnect_app(context: UserContext, grant_id: str, _form: PostedForm) -> Response:
+    with context.account_transaction() as tx:
+        app = _find_app(tx, context.user, grant_id, now=context.now())
+        connected_apps.disconnect_app(
+            tx, context.account_id, app.newest.grant_id, context.user.actor, now=context.now()
+        )
     return redirect(APPS_PATH, flash="app_disconnected")
 
 

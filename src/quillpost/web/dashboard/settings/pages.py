@@ -4,9 +4,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit.labels import describe_entry, generate_csv
 from quillpost.accounts.audit.service import AuditEntry, list_audit_entries
@@ -15,39 +15,29 @@ from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_account
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.rules import SCOPE_LABELS, format_scopes
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
 from quillpost.recipients.rules import check_recipient
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.send.requests import RETURN_ADDRESS_PARTS
-from quillpost.web.dashboard.forms import EMPTY_FORM, FormState
-from quillpost.web.dashboard.responses import CSV_CHUNK_LINES, csv_response, render_confirmation, render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.forms import FormState
+from quillpost.web.dashboard.responses import (
+    CSV_CHUNK_LINES,
+    ConfirmedOwnerContext,
+    OwnerContext,
+    RequestContext,
+    csv_response,
+)
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import ConfirmedOwner, CurrentOwner
 
 SCOPES_AMBIGUOUS = "You chose everything, but had ticked some as well: choose again."
 SCOPES_MISSING = "Choose everything, or some of it."
 
 
-def render_settings_page(
-    request: Request,
-    template: str,
-    user: SignedInUser,
-    container: Container,
-    *,
-    form: FormState = EMPTY_FORM,
-    **values: Any,
-) -> Response:
-    return render_form_page(request, template, user, form, now=container.clock(), **values)
-
-
-def sub_account_titles(user: SignedInUser, container: Container) -> Mapping[int, str]:
-    with container.db.transaction(user.tenant) as tx:
+def sub_account_titles(context: RequestContext) -> Mapping[int, str]:
+    with context.account_transaction() as tx:
         return label_sub_accounts(list_sub_accounts(tx))
 
 
@@ -82,23 +72,23 @@ MISSING_MESSAGES = {
 
 
 @router.get(ACCOUNT_PATH)
-def account_page(request: Request, user: CurrentOwner, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        facts = read_account_profile(tx, user.here.account_id)
+def account_page(context: OwnerContext) -> Response:
+    with context.account_transaction() as tx:
+        facts = read_account_profile(tx, context.account_id)
     form_values = {name: [value or ""] for name, value in asdict(facts).items()}
-    return render_settings_page(request, "settings/account.html", user, container, form=FormState(form_values))
+    return context.render("settings/account.html", form=FormState(form_values))
 
 
 @router.post(ACCOUNT_PATH)
-def change_account(request: Request, user: CurrentOwner, form: PostedForm, container: Services) -> Response:
+def change_account(context: OwnerContext, form: PostedForm) -> Response:
     """What is left empty is cleared."""
     try:
         facts = _read_account_facts(form)
-        with container.db.transaction(user.tenant) as tx:
-            update_account_profile(tx, user.here.account_id, facts, user.actor, now=container.clock())
+        with context.account_transaction() as tx:
+            update_account_profile(tx, context.account_id, facts, context.user.actor, now=context.now())
     except Invalid as error:
         form_state = FormState.from_error(form, error, default_field="name")
-        return render_settings_page(request, "settings/account.html", user, container, form=form_state)
+        return context.render("settings/account.html", form=form_state)
     return redirect(ACCOUNT_PATH, flash="account_changed")
 
 
@@ -124,34 +114,31 @@ PAGE_SIZE = 50
 
 
 @router.get(AUDIT_PATH)
-def audit_page(request: Request, user: CurrentOwner, container: Services, before: str | None = None) -> Response:
-    with container.db.transaction(user.tenant) as tx:
+def audit_page(context: OwnerContext, before: str | None = None) -> Response:
+    with context.account_transaction() as tx:
         # One more than is shown tells whether there is an older page.
-        entries = list_audit_entries(tx, user.here.account_id, before=_parse_cursor(before), limit=PAGE_SIZE + 1)
-    return render_settings_page(
-        request,
+        entries = list_audit_entries(tx, context.account_id, before=_parse_cursor(before), limit=PAGE_SIZE + 1)
+    return context.render(
         "settings/audit.html",
-        user,
-        container,
         entries=entries[:PAGE_SIZE],
         older_cursor=entries[PAGE_SIZE - 1].id if len(entries) > PAGE_SIZE else None,
         is_first_page=_parse_cursor(before) is None,
         describe_entry=describe_entry,
-        titles=sub_account_titles(user, container),
+        titles=sub_account_titles(context),
     )
 
 
 @router.get(f"{AUDIT_PATH}.csv")
-def audit_csv(user: CurrentOwner, container: Services) -> Response:
-    return csv_response(generate_csv(_read_all_entries(container, user)), "audit.csv")
+def audit_csv(context: OwnerContext) -> Response:
+    return csv_response(generate_csv(_read_all_entries(context)), "audit.csv")
 
 
-def _read_all_entries(container: Container, user: SignedInUser) -> Iterator[AuditEntry]:
+def _read_all_entries(context: RequestContext) -> Iterator[AuditEntry]:
     """The whole log, the newest first, read bit by bit: nobody waits for it in one transaction."""
     before: int | None = None
     while True:
-        with container.db.transaction(user.tenant) as tx:
-            entries = list_audit_entries(tx, user.here.account_id, before=before, limit=CSV_CHUNK_LINES)
+        with context.account_transaction() as tx:
+            entries = list_audit_entries(tx, context.account_id, before=before, limit=CSV_CHUNK_LINES)
         yield from entries
         if len(entries) < CSV_CHUNK_LINES:
             return
@@ -175,55 +162,47 @@ TOKEN_SHOWN_ONCE = "The token is not shown again: if you have not kept it, revok
 
 
 @router.get(TOKENS_PATH)
-def tokens_page(request: Request, user: CurrentOwner, container: Services) -> Response:
-    with container.db.transaction(user.tenant) as tx:
-        tokens = token_service.list_tokens(tx, user.here.account_id)
-    return render_settings_page(
-        request, "settings/tokens.html", user, container, tokens=tokens, format_scopes=format_scopes
-    )
+def tokens_page(context: OwnerContext) -> Response:
+    with context.account_transaction() as tx:
+        tokens = token_service.list_tokens(tx, context.account_id)
+    return context.render("settings/tokens.html", tokens=tokens, format_scopes=format_scopes)
 
 
 @router.get(f"{TOKENS_PATH}/new")
-def new_token_page(request: Request, user: ConfirmedOwner, container: Services) -> Response:
-    defaults = {"mode": [user.mode], "limits": ["all"], "lasts": ["never"]}
-    return _render_token_form(request, user, container, FormState(defaults))
+def new_token_page(context: ConfirmedOwnerContext) -> Response:
+    defaults = {"mode": [context.user.mode], "limits": ["all"], "lasts": ["never"]}
+    return _render_token_form(context, FormState(defaults))
 
 
 @router.post(f"{TOKENS_PATH}/new")
-def create_token(request: Request, user: ConfirmedOwner, form: PostedForm, container: Services) -> Response:
+def create_token(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
     """The page that answers is the only one that ever shows the token."""
     try:
-        with container.db.transaction(user.tenant) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint=TOKEN_SHOWN_ONCE, result_path=TOKENS_PATH
-            )
-            token = _create_from_form(tx, user, form, now=container.clock())
+        with context.account_transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint=TOKEN_SHOWN_ONCE, result_path=TOKENS_PATH)
+            token = _create_from_form(tx, context.user, form, now=context.now())
     except Invalid as error:
-        return _render_token_form(request, user, container, FormState.from_error(form, error, default_field="name"))
-    return render_settings_page(
-        request,
+        return _render_token_form(context, FormState.from_error(form, error, default_field="name"))
+    header, url = shlex.quote(f"Authorization: Bearer {token}"), f"{context.container.base_url}/api/v2/ping"
+    return context.render(
         "settings/token_created.html",
-        user,
-        container,
         token=token,
         name=form.text("name"),
         mode=form.text("mode"),
-        curl_command=f"curl -H {shlex.quote(f'Authorization: Bearer {token}')} \\\n  {container.base_url}/api/v2/ping",
+        curl_command=f"curl -H {header} \\\n  {url}",
     )
 
 
 @router.get(f"{TOKENS_PATH}/{{token_id}}/revoke")
-def revoke_page(request: Request, token_id: str, user: CurrentOwner, container: Services) -> Response:
+def revoke_page(context: OwnerContext, token_id: str) -> Response:
     number = parse_path_id(token_id)
-    with container.db.transaction(user.tenant) as tx:
-        if token_service.is_revoked(tx, user.here.account_id, number):
+    with context.account_transaction() as tx:
+        if token_service.is_revoked(tx, context.account_id, number):
             return redirect(TOKENS_PATH, flash="token_gone")
-        token = token_service.find_token(tx, user.here.account_id, number)
+        token = token_service.find_token(tx, context.account_id, number)
     token_label = f"the {token.mode} token" + (f" that ends in {token.hint}" if token.hint else "")
     usage_note = "It was never used." if token.last_used_at is None else "Whatever uses it is not let in any more."
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Revoke “{token.name}”?",
         consequences=[f"From the next call on, {token_label} is unknown.", usage_note],
         button_label="Revoke it",
@@ -232,26 +211,19 @@ def revoke_page(request: Request, token_id: str, user: CurrentOwner, container: 
 
 
 @router.post(f"{TOKENS_PATH}/{{token_id}}/revoke")
-def revoke_token(token_id: str, user: CurrentOwner, _form: PostedForm, container: Services) -> Response:
+def revoke_token(context: OwnerContext, token_id: str, _form: PostedForm) -> Response:
     number = parse_path_id(token_id)
-    with container.db.transaction(user.tenant) as tx:
-        if token_service.is_revoked(tx, user.here.account_id, number):
+    with context.account_transaction() as tx:
+        if token_service.is_revoked(tx, context.account_id, number):
             return redirect(TOKENS_PATH, flash="token_gone")
-        token_service.revoke_token(tx, user.here.account_id, number, user.actor, now=container.clock())
+        token_service.revoke_token(tx, context.account_id, number, context.user.actor, now=context.now())
     return redirect(TOKENS_PATH, flash="token_revoked")
 
 
-def _render_token_form(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
-    titles = sub_account_titles(user, container)
-    return render_settings_page(
-        request,
-        "settings/token_form.html",
-        user,
-        container,
-        form=form,
-        scope_labels=SCOPE_LABELS,
-        lifetime_labels=LIFETIME_LABELS,
-        titles=titles,
+def _render_token_form(context: RequestContext, form: FormState) -> Response:
+    titles = sub_account_titles(context)
+    return context.render(
+        "settings/token_form.html", form=form, scope_labels=SCOPE_LABELS, lifetime_labels=LIFETIME_LABELS, titles=titles
     )
 
 

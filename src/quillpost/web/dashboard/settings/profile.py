@@ -3,26 +3,21 @@
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from markupsafe import Markup
 
 from quillpost.accounts.users import password_resets, second_factor, sessions
 from quillpost.accounts.users import rules as user_rules
 from quillpost.accounts.users.queries import record_person_entry
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import render_form_page
+from quillpost.web.dashboard.responses import ConfirmedUserContext, RequestContext, UserContext
 from quillpost.web.dashboard.sign_in.pages import read_new_password, require_password, set_session_cookie
-from quillpost.web.dependencies import Services
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import ConfirmedUser, CurrentUser
 
 # The first that is found counts: most of them say that they are each other.
 BROWSERS = (
@@ -62,76 +57,73 @@ router = APIRouter(include_in_schema=False)
 
 
 @router.get("/settings")
-def profile_page(request: Request, container: Services, user: CurrentUser) -> Response:
-    return _render_profile(request, container, user)
+def profile_page(context: UserContext) -> Response:
+    return _render_profile(context)
 
 
 @router.post("/settings/name")
-def change_name(request: Request, container: Services, user: CurrentUser, form: PostedForm) -> Response:
+def change_name(context: UserContext, form: PostedForm) -> Response:
     name = form.text("name")
     try:
-        with container.db.system_transaction() as tx:
-            user_rules.rename_person(tx, user.person_id, name, now=container.clock())
+        with context.system_transaction() as tx:
+            user_rules.rename_person(tx, context.user.person_id, name, now=context.now())
     except Invalid as error:
-        return _render_profile(request, container, user, name=name, errors=error.fields)
+        return _render_profile(context, name=name, errors=error.fields)
     return redirect("/settings", flash="name_changed")
 
 
 @router.post("/settings/password")
-def change_password(request: Request, container: Services, user: CurrentUser, form: PostedForm) -> Response:
+def change_password(context: UserContext, form: PostedForm) -> Response:
     """With the present one, however short a while ago it was given: a browser left open is not enough."""
     try:
         password = read_new_password(form)
-        require_password(request, container, user, form, "present")
+        require_password(context.request, context.container, context.user, form, "present")
         cookie = password_resets.change_password(
-            container.sign_in_context,
-            user.person_id,
+            context.container.sign_in_context,
+            context.user.person_id,
             password,
-            user.actor,
-            session_id=user.session_id,
-            now=container.clock(),
+            context.user.actor,
+            session_id=context.user.session_id,
+            now=context.now(),
         )
     except Invalid as error:
-        return _render_profile(request, container, user, errors=error.fields)
+        return _render_profile(context, errors=error.fields)
     response = redirect("/settings", flash="password_changed")
-    set_session_cookie(request, response, cookie)
+    set_session_cookie(context.request, response, cookie)
     return response
 
 
 @router.post("/settings/sessions/end-others")
-def end_other_sessions(container: Services, user: CurrentUser, _form: PostedForm) -> Response:
-    with container.db.system_transaction() as tx:
-        ended_count = sessions.end_sessions(tx, user.person_id, except_id=user.session_id)
-        record_person_entry(tx, "sessions.ended", user.actor, about={"how_many": ended_count}, now=container.clock())
+def end_other_sessions(context: UserContext, _form: PostedForm) -> Response:
+    with context.system_transaction() as tx:
+        ended_count = sessions.end_sessions(tx, context.user.person_id, except_id=context.user.session_id)
+        record_person_entry(
+            tx, "sessions.ended", context.user.actor, about={"how_many": ended_count}, now=context.now()
+        )
     return redirect("/settings", flash="sessions_ended")
 
 
 @router.post("/settings/sessions/{session}/end")
-def end_session(session: str, container: Services, user: CurrentUser, _form: PostedForm) -> Response:
-    with container.db.system_transaction() as tx:
-        if not sessions.end_sessions(tx, user.person_id, only_id=parse_path_id(session)):
+def end_session(context: UserContext, session: str, _form: PostedForm) -> Response:
+    with context.system_transaction() as tx:
+        if not sessions.end_sessions(tx, context.user.person_id, only_id=parse_path_id(session)):
             raise NotFound
-        record_person_entry(tx, "sessions.ended", user.actor, about={"how_many": 1}, now=container.clock())
+        record_person_entry(tx, "sessions.ended", context.user.actor, about={"how_many": 1}, now=context.now())
     return redirect("/settings", flash="session_ended")
 
 
 def _render_profile(
-    request: Request,
-    container: Container,
-    user: SignedInUser,
-    *,
-    name: str | None = None,
-    errors: Mapping[str, Sequence[str]] | None = None,
+    context: RequestContext, *, name: str | None = None, errors: Mapping[str, Sequence[str]] | None = None
 ) -> Response:
-    now = container.clock()
-    with container.db.system_transaction() as tx:
-        open_sessions = sessions.list_sessions(tx, user.person_id, now=now)
-        codes_left = second_factor.count_recovery_codes(tx, user.person_id) if user.has_second_factor else 0
-    return render_form_page(
-        request,
+    now = context.now()
+    with context.system_transaction() as tx:
+        open_sessions = sessions.list_sessions(tx, context.user.person_id, now=now)
+        codes_left = (
+            second_factor.count_recovery_codes(tx, context.user.person_id) if context.user.has_second_factor else 0
+        )
+    return context.render(
         "settings/profile.html",
-        user,
-        FormState({"name": [user.name if name is None else name]}, errors or {}),
+        FormState({"name": [context.user.name if name is None else name]}, errors or {}),
         sessions=open_sessions,
         browser_name=browser_name,
         codes_left=codes_left,
@@ -177,63 +169,62 @@ CODES_SHOWN_ONCE = "The codes are not shown again: if you have not kept them, ma
 
 
 @router.get(SECOND_FACTOR_PATH)
-def second_factor_page(request: Request, container: Services, user: ConfirmedUser) -> Response:
-    return _render_second_factor(request, container, user)
+def second_factor_page(context: ConfirmedUserContext) -> Response:
+    return _render_second_factor(context)
 
 
 @router.post(SECOND_FACTOR_PATH)
-def turn_on_second_factor(request: Request, container: Services, user: ConfirmedUser, form: PostedForm) -> Response:
+def turn_on_second_factor(context: ConfirmedUserContext, form: PostedForm) -> Response:
     """On from the first right code, which shows that the app has the secret. Recovery codes are shown now."""
-    if user.has_second_factor:
+    if context.user.has_second_factor:
         return redirect(SECOND_FACTOR_PATH)
-    with container.db.system_transaction() as tx:
+    with context.system_transaction() as tx:
         codes = second_factor.enable_second_factor(
-            tx, container.encryptor, user.person_id, form.text("code"), user.actor, now=container.clock()
+            tx,
+            context.container.encryptor,
+            context.user.person_id,
+            form.text("code"),
+            context.user.actor,
+            now=context.now(),
         )
     if codes is None:
-        return _render_second_factor(request, container, user, errors={"code": [WRONG_CODE]})
-    return render_page(request, "settings/recovery_codes.html", user=user, codes=codes, is_new=True)
+        return _render_second_factor(context, errors={"code": [WRONG_CODE]})
+    return render_page(context.request, "settings/recovery_codes.html", user=context.user, codes=codes, is_new=True)
 
 
 @router.post(f"{SECOND_FACTOR_PATH}/codes")
-def renew_codes(request: Request, container: Services, user: ConfirmedUser, form: PostedForm) -> Response:
-    if not user.has_second_factor:
+def renew_codes(context: ConfirmedUserContext, form: PostedForm) -> Response:
+    if not context.user.has_second_factor:
         return redirect(SECOND_FACTOR_PATH)
-    with container.db.system_transaction() as tx:
-        use_one_time_key(
-            tx, user, form.text(security.ONE_TIME_FIELD), hint=CODES_SHOWN_ONCE, result_path=SECOND_FACTOR_PATH
-        )
-        codes = second_factor.create_recovery_codes(tx, user.person_id, user.actor, now=container.clock())
-    return render_page(request, "settings/recovery_codes.html", user=user, codes=codes, is_new=False)
+    with context.system_transaction() as tx:
+        use_one_time_key(tx, context.user, form.one_time_key, hint=CODES_SHOWN_ONCE, result_path=SECOND_FACTOR_PATH)
+        codes = second_factor.create_recovery_codes(tx, context.user.person_id, context.user.actor, now=context.now())
+    return render_page(context.request, "settings/recovery_codes.html", user=context.user, codes=codes, is_new=False)
 
 
 @router.post(f"{SECOND_FACTOR_PATH}/off")
-def turn_off_second_factor(request: Request, container: Services, user: CurrentUser, form: PostedForm) -> Response:
+def turn_off_second_factor(context: UserContext, form: PostedForm) -> Response:
     """With the password, however short a while ago it was given."""
     try:
-        require_password(request, container, user, form, "password")
+        require_password(context.request, context.container, context.user, form, "password")
     except Invalid as error:
-        return _render_second_factor(request, container, user, errors=error.fields)
-    with container.db.system_transaction() as tx:
-        second_factor.disable_second_factor(tx, user.person_id, user.actor, now=container.clock())
+        return _render_second_factor(context, errors=error.fields)
+    with context.system_transaction() as tx:
+        second_factor.disable_second_factor(tx, context.user.person_id, context.user.actor, now=context.now())
     return redirect("/settings", flash="second_factor_off")
 
 
-def _render_second_factor(
-    request: Request, container: Container, user: SignedInUser, *, errors: Mapping[str, Sequence[str]] | None = None
-) -> Response:
+def _render_second_factor(context: RequestContext, *, errors: Mapping[str, Sequence[str]] | None = None) -> Response:
     enrollment, codes_left = None, 0
-    with container.db.system_transaction() as tx:
-        if user.has_second_factor:
-            codes_left = second_factor.count_recovery_codes(tx, user.person_id)
+    with context.system_transaction() as tx:
+        if context.user.has_second_factor:
+            codes_left = second_factor.count_recovery_codes(tx, context.user.person_id)
         else:
             enrollment = second_factor.begin_enrollment(
-                tx, container.encryptor, user.person_id, issuer=ISSUER, now=container.clock()
+                tx, context.container.encryptor, context.user.person_id, issuer=ISSUER, now=context.now()
             )
-    return render_form_page(
-        request,
+    return context.render(
         "settings/second_factor.html",
-        user,
         FormState({}, errors or {}),
         enrollment=enrollment,
         qr_code=None if enrollment is None else qr_svg(enrollment.uri, label="QR code for your app"),

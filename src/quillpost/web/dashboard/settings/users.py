@@ -3,25 +3,21 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.models import Role
 from quillpost.accounts.users import invitations, members
 from quillpost.accounts.users.members import Member
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState
-from quillpost.web.dashboard.responses import render_confirmation
-from quillpost.web.dashboard.settings.pages import render_settings_page, sub_account_titles
-from quillpost.web.dependencies import Services
+from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, RequestContext
+from quillpost.web.dashboard.settings.pages import sub_account_titles
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import ConfirmedOwner, CurrentOwner
 
 router = APIRouter(include_in_schema=False)
 
@@ -35,129 +31,117 @@ ROLE_DESCRIPTIONS: Final[Mapping[Role, str]] = {
 
 
 @router.get(PAGE_PATH)
-def users_page(request: Request, user: CurrentOwner, container: Services) -> Response:
-    with container.db.system_transaction() as tx:
-        account_members = members.list_members(tx, user.here.account_id)
-        pending_invitations = invitations.list_pending_invitations(tx, user.here.account_id, now=container.clock())
-    return render_settings_page(
-        request,
+def users_page(context: OwnerContext) -> Response:
+    with context.system_transaction() as tx:
+        account_members = members.list_members(tx, context.account_id)
+        pending_invitations = invitations.list_pending_invitations(tx, context.account_id, now=context.now())
+    return context.render(
         "settings/people.html",
-        user,
-        container,
         members=account_members,
         invitations=pending_invitations,
-        titles=sub_account_titles(user, container),
+        titles=sub_account_titles(context),
     )
 
 
 @router.get(f"{PAGE_PATH}/invite")
-def invite_page(request: Request, user: ConfirmedOwner, container: Services) -> Response:
-    return _render_invite_page(request, user, container, FormState({"role": ["member"]}))
+def invite_page(context: ConfirmedOwnerContext) -> Response:
+    return _render_invite_page(context, FormState({"role": ["member"]}))
 
 
 @router.post(f"{PAGE_PATH}/invite")
-def invite_user(request: Request, user: ConfirmedOwner, form: PostedForm, container: Services) -> Response:
+def invite_user(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
     try:
-        with container.db.system_transaction() as tx:
-            _claim_form(tx, user, form)
+        with context.system_transaction() as tx:
+            _claim_form(tx, context.user, form)
             link = _create_invitation(
+                context,
                 tx,
-                user,
-                container,
                 email=form.text("email", max_length=320),
-                role=_read_role(form, user),
+                role=_read_role(form, context.user),
                 sub_account_id=form.number("sub_account_id"),
             )
     except (Invalid, Refused) as error:
-        return _render_invite_page(request, user, container, FormState.from_error(form, error, default_field="email"))
-    return _render_invited(request, user, container, form.text("email", max_length=320), link)
+        return _render_invite_page(context, FormState.from_error(form, error, default_field="email"))
+    return _render_invited(context, form.text("email", max_length=320), link)
 
 
 @router.post(f"{PAGE_PATH}/invitations/{{invitation_id}}/again")
-def resend_invitation(
-    request: Request, invitation_id: str, user: ConfirmedOwner, form: PostedForm, container: Services
-) -> Response:
+def resend_invitation(context: ConfirmedOwnerContext, invitation_id: str, form: PostedForm) -> Response:
     """Another link, for the same person in the same role; the one before ends."""
     number = parse_path_id(invitation_id)
-    with container.db.system_transaction() as tx:
-        _claim_form(tx, user, form)
-        pending_invitations = invitations.list_pending_invitations(tx, user.here.account_id, now=container.clock())
+    with context.system_transaction() as tx:
+        _claim_form(tx, context.user, form)
+        pending_invitations = invitations.list_pending_invitations(tx, context.account_id, now=context.now())
         invitation = next((each for each in pending_invitations if each.id == number), None)
         if invitation is None:
             raise NotFound
         link = _create_invitation(
-            tx, user, container, email=invitation.email, role=invitation.role, sub_account_id=invitation.sub_account_id
+            context, tx, email=invitation.email, role=invitation.role, sub_account_id=invitation.sub_account_id
         )
-    return _render_invited(request, user, container, invitation.email, link)
+    return _render_invited(context, invitation.email, link)
 
 
 @router.post(f"{PAGE_PATH}/invitations/{{invitation_id}}/take-back")
-def cancel_invitation(invitation_id: str, user: CurrentOwner, _form: PostedForm, container: Services) -> Response:
-    with container.db.system_transaction() as tx:
+def cancel_invitation(context: OwnerContext, invitation_id: str, _form: PostedForm) -> Response:
+    with context.system_transaction() as tx:
         invitations.withdraw_invitation(
-            tx, user.here.account_id, parse_path_id(invitation_id), user.actor, now=container.clock()
+            tx, context.account_id, parse_path_id(invitation_id), context.user.actor, now=context.now()
         )
     return redirect(PAGE_PATH, flash="uninvited")
 
 
 @router.get(f"{PAGE_PATH}/{{membership_id}}/change")
-def change_page(request: Request, membership_id: str, user: ConfirmedOwner, container: Services) -> Response:
-    member = _find_member(user, container, membership_id)
+def change_page(context: ConfirmedOwnerContext, membership_id: str) -> Response:
+    member = _find_member(context, membership_id)
     sub_account_value = "" if member.sub_account_id is None else str(member.sub_account_id)
     return _render_change_page(
-        request, user, container, member, FormState({"role": [member.role], "sub_account_id": [sub_account_value]})
+        context, member, FormState({"role": [member.role], "sub_account_id": [sub_account_value]})
     )
 
 
 @router.post(f"{PAGE_PATH}/{{membership_id}}/change")
-def change_member(
-    request: Request, membership_id: str, user: ConfirmedOwner, form: PostedForm, container: Services
-) -> Response:
-    member = _find_member(user, container, membership_id)
+def change_member(context: ConfirmedOwnerContext, membership_id: str, form: PostedForm) -> Response:
+    member = _find_member(context, membership_id)
     try:
-        role = _read_role(form, user)
-        with container.db.system_transaction() as tx:
+        role = _read_role(form, context.user)
+        with context.system_transaction() as tx:
             members.update_member(
                 tx,
-                user.here.account_id,
+                context.account_id,
                 member.membership_id,
                 role=role,
                 sub_account_id=form.number("sub_account_id"),
-                actor=user.actor,
-                now=container.clock(),
+                actor=context.user.actor,
+                now=context.now(),
             )
     except (Invalid, Refused) as error:
-        return _render_change_page(
-            request, user, container, member, FormState.from_error(form, error, default_field="role")
-        )
-    has_lost_access = member.person_id == user.person_id and role != "owner"
+        return _render_change_page(context, member, FormState.from_error(form, error, default_field="role"))
+    has_lost_access = member.person_id == context.user.person_id and role != "owner"
     return redirect("/settings" if has_lost_access else PAGE_PATH, flash="member_changed")
 
 
 @router.get(f"{PAGE_PATH}/{{membership_id}}/remove")
-def remove_page(request: Request, membership_id: str, user: CurrentOwner, container: Services) -> Response:
-    return _render_remove_page(request, user, _find_member(user, container, membership_id))
+def remove_page(context: OwnerContext, membership_id: str) -> Response:
+    return _render_remove_page(context, _find_member(context, membership_id))
 
 
 @router.post(f"{PAGE_PATH}/{{membership_id}}/remove")
-def remove_member(
-    request: Request, membership_id: str, user: CurrentOwner, _form: PostedForm, container: Services
-) -> Response:
-    member = _find_member(user, container, membership_id)
+def remove_member(context: OwnerContext, membership_id: str, _form: PostedForm) -> Response:
+    member = _find_member(context, membership_id)
     try:
-        with container.db.system_transaction() as tx:
-            members.remove_member(tx, user.here.account_id, member.membership_id, user.actor, now=container.clock())
+        with context.system_transaction() as tx:
+            members.remove_member(tx, context.account_id, member.membership_id, context.user.actor, now=context.now())
     except Refused as error:
-        return _render_remove_page(request, user, member, error_message=error.message)
-    if member.person_id == user.person_id:
+        return _render_remove_page(context, member, error_message=error.message)
+    if member.person_id == context.user.person_id:
         return redirect("/")
     return redirect(PAGE_PATH, flash="member_removed")
 
 
-def _find_member(user: SignedInUser, container: Container, membership_id: str) -> Member:
+def _find_member(context: RequestContext, membership_id: str) -> Member:
     number = parse_path_id(membership_id)
-    with container.db.system_transaction() as tx:
-        account_members = members.list_members(tx, user.here.account_id)
+    with context.system_transaction() as tx:
+        account_members = members.list_members(tx, context.account_id)
     match = next((member for member in account_members if member.membership_id == number), None)
     if match is None:
         raise NotFound
@@ -165,30 +149,28 @@ def _find_member(user: SignedInUser, container: Container, membership_id: str) -
 
 
 def _claim_form(tx: Tx, user: SignedInUser, form: Form) -> None:
-    use_one_time_key(tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_INVITED, result_path=PAGE_PATH)
+    use_one_time_key(tx, user, form.one_time_key, hint=ALREADY_INVITED, result_path=PAGE_PATH)
 
 
-def _create_invitation(
-    tx: Tx, user: SignedInUser, container: Container, *, email: str, role: Role, sub_account_id: int | None
-) -> str:
+def _create_invitation(context: RequestContext, tx: Tx, *, email: str, role: Role, sub_account_id: int | None) -> str:
     return invitations.invite(
         tx,
-        container.encryptor,
-        user.here.account_id,
+        context.container.encryptor,
+        context.account_id,
         email=email,
         role=role,
         sub_account_id=sub_account_id,
-        actor=user.actor,
-        base_url=container.base_url,
-        now=container.clock(),
+        actor=context.user.actor,
+        base_url=context.container.base_url,
+        now=context.now(),
     )
 
 
-def _render_invited(request: Request, user: SignedInUser, container: Container, email: str, link: str) -> Response:
+def _render_invited(context: RequestContext, email: str, link: str) -> Response:
     """Where no mail goes out, whoever invites hands the link over. It is in no URL, and shown this once."""
-    if container.has_mail_server:
+    if context.container.has_mail_server:
         return redirect(PAGE_PATH, flash="invited")
-    return render_settings_page(request, "settings/invited.html", user, container, email=email, link=link)
+    return context.render("settings/invited.html", email=email, link=link)
 
 
 def _read_role(form: Form, user: SignedInUser) -> Role:
@@ -208,45 +190,33 @@ def _offered_roles(user: SignedInUser) -> Mapping[Role, str]:
     }
 
 
-def _render_invite_page(request: Request, user: SignedInUser, container: Container, form: FormState) -> Response:
-    return render_settings_page(
-        request,
+def _render_invite_page(context: RequestContext, form: FormState) -> Response:
+    return context.render(
         "settings/invite.html",
-        user,
-        container,
         form=form,
-        sends_mail=container.has_mail_server,
-        roles=_offered_roles(user),
-        titles=sub_account_titles(user, container),
+        sends_mail=context.container.has_mail_server,
+        roles=_offered_roles(context.user),
+        titles=sub_account_titles(context),
     )
 
 
-def _render_change_page(
-    request: Request, user: SignedInUser, container: Container, member: Member, form: FormState
-) -> Response:
-    return render_settings_page(
-        request,
+def _render_change_page(context: RequestContext, member: Member, form: FormState) -> Response:
+    return context.render(
         "settings/member.html",
-        user,
-        container,
         form=form,
         member=member,
-        roles=_offered_roles(user),
-        titles=sub_account_titles(user, container),
+        roles=_offered_roles(context.user),
+        titles=sub_account_titles(context),
     )
 
 
-def _render_remove_page(
-    request: Request, user: SignedInUser, member: Member, *, error_message: str | None = None
-) -> Response:
-    is_self = member.person_id == user.person_id
+def _render_remove_page(context: RequestContext, member: Member, *, error_message: str | None = None) -> Response:
+    is_self = member.person_id == context.user.person_id
     pronoun = "you" if is_self else "they"
-    return render_confirmation(
-        request,
-        user,
-        title=f"Leave {user.here.account_name}?" if is_self else f"Remove {member.email}?",
+    return context.confirm(
+        title=f"Leave {context.user.here.account_name}?" if is_self else f"Remove {member.email}?",
         consequences=[
-            f"{pronoun.capitalize()} lose sight of {user.here.account_name} at once, on every device.",
+            f"{pronoun.capitalize()} lose sight of {context.user.here.account_name} at once, on every device.",
             f"The access tokens that {pronoun} made here are revoked, and the apps that {pronoun} connected are "
             "disconnected: programs that use them stop.",
             "Orders, lists and templates stay.",

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Response
 
 from quillpost import __version__
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.billing.queries import sum_spending_by_sub_account
-from quillpost.accounts.service import build_tenant, read_sender
+from quillpost.accounts.service import read_sender
 from quillpost.accounts.sub_accounts import (
     SubAccount,
     create_sub_account,
@@ -21,7 +21,6 @@ from quillpost.accounts.sub_accounts import (
     remove_sub_account,
     update_sub_account,
 )
-from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.cache import LruCache
 from quillpost.core.database import Tenant
@@ -33,11 +32,10 @@ from quillpost.orders.queries import count_orders_by_sub_account
 from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.responses import render_confirmation, render_form_page
+from quillpost.web.dashboard.responses import OwnerContext, RequestContext, UserContext
 from quillpost.web.dashboard.sub_accounts.forms import (
     FORM_FIELDS,
     read_branding,
@@ -46,11 +44,10 @@ from quillpost.web.dashboard.sub_accounts.forms import (
     sub_account_form_fields,
     to_form_errors,
 )
-from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentOwner, CurrentUser, is_fragment
+from quillpost.web.sessions import is_fragment
 
 router = APIRouter(include_in_schema=False)
 
@@ -60,21 +57,19 @@ MAX_SEARCH_LENGTH = 200
 
 
 @router.get(PAGE_PATH)
-def sub_accounts_page(
-    request: Request, user: CurrentUser, container: Services, q: str = "", page: str = ""
-) -> Response:
-    now, tenant_scope = container.clock(), build_tenant(user.caller)
+def sub_accounts_page(context: UserContext, q: str = "", page: str = "") -> Response:
+    now, tenant_scope = context.now(), context.tenant
     name_filter = q.replace("\x00", "").strip()[:MAX_SEARCH_LENGTH]
     month = now.astimezone(UTC).date().replace(day=1)
-    with container.db.transaction(tenant_scope) as tx:
+    with context.container.db.transaction(tenant_scope) as tx:
         sub_accounts = read_sub_account_page(tx, parse_page(page, per_page=PAGE_SIZE), title_search=name_filter)
         sub_account_ids = [each.id for each in sub_accounts.rows]
         orders_by_id = count_orders_by_sub_account(tx, tenant_scope, sub_account_ids)
         spent_by_id = sum_spending_by_sub_account(tx, tenant_scope, since=month, sub_account_ids=sub_account_ids)
     return render_page(
-        request,
+        context.request,
         "sub_accounts/list.html",
-        user=user,
+        user=context.user,
         now=now,
         page=sub_accounts,
         order_counts=orders_by_id,
@@ -100,18 +95,15 @@ _front_cache: LruCache[str, bytes] = LruCache(max_bytes=16_000_000, size_of=len)
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/front.png")
 def front_picture(
-    sub_account_id: str,
-    user: CurrentUser,
-    container: Services,
-    if_none_match: Annotated[str, Header(alias="If-None-Match")] = "",
+    context: UserContext, sub_account_id: str, if_none_match: Annotated[str, Header(alias="If-None-Match")] = ""
 ) -> Response:
     """A logo that cannot be fetched is left out: the form says why."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
-        sender = read_sender(tx, user.caller, sub_account.id)
+        sender = read_sender(tx, context.user.caller, sub_account.id)
     branding = dict(sub_account.branding)
     rendering_sender = rendering_models.SenderName(sender.name, sender.company)
-    key_text = repr((__version__, sorted(branding.items()), rendering_sender, _cache_period(container.clock())))
+    key_text = repr((__version__, sorted(branding.items()), rendering_sender, _cache_period(context.now())))
     etag = hashlib.sha256(key_text.encode(errors="replace")).hexdigest()[:32]
     headers = {"ETag": f'"{etag}"', "Cache-Control": CACHE_CONTROL}
     if headers["ETag"] in if_none_match:
@@ -119,32 +111,32 @@ def front_picture(
 
     def draw() -> bytes:
         try:
-            logo = _fetch_logo(branding, user, container)
+            logo = _fetch_logo(context, branding)
         except (Invalid, Unavailable):
             logo = None
-        return draw_front(container, branding, rendering_sender, logo)
+        return draw_front(context.container, branding, rendering_sender, logo)
 
     return Response(_front_cache.get(etag, draw), media_type="image/png", headers=headers)
 
 
-def draw_form_front(form: Form, user: SignedInUser, container: Container) -> tuple[str | None, list[str]]:
+def draw_form_front(context: RequestContext, form: Form) -> tuple[str | None, list[str]]:
     """The front with the branding of a form, to be shown within a page, and what keeps it from being drawn
     as it is written there."""
     try:
         branding = _drop_none(read_body(Branding, read_branding(form)).provided_fields())
     except Invalid as error:
         return None, [sentence for messages in to_form_errors(error).fields.values() for sentence in messages]
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        account = read_sender(tx, user.caller, None)
+    with context.transaction() as tx:
+        account = read_sender(tx, context.user.caller, None)
     sender = rendering_models.SenderName(
         branding.get("name") or account.name, branding.get("company") or account.company
     )
     error_messages: list[str] = []
     try:
-        logo = _fetch_logo(branding, user, container)
+        logo = _fetch_logo(context, branding)
     except Invalid as error:
         logo, error_messages = None, [sentence for messages in error.fields.values() for sentence in messages]
-    return b64encode(draw_front(container, branding, sender, logo)).decode(), error_messages
+    return b64encode(draw_front(context.container, branding, sender, logo)).decode(), error_messages
 
 
 def draw_front(
@@ -165,16 +157,16 @@ def draw_front(
     return drawn_preview.sides["front"]
 
 
-def _fetch_logo(branding: Mapping[str, Any], user: SignedInUser, container: Container) -> bytes | None:
+def _fetch_logo(context: RequestContext, branding: Mapping[str, Any]) -> bytes | None:
     """The logo's picture, fetched as a send would; `Invalid` says what is wrong with it."""
     source = logo_source(branding)
     if source is None or source.url is None:
         return None
     url = source.url
-    if url_error := container.check_url(url):
+    if url_error := context.container.check_url(url):
         raise Invalid({"logo": [url_error]})
-    key = user.here.account_id, url, _cache_period(container.clock())
-    return _logo_cache.get(key, lambda: fetch_images(container.fetcher, [FileToFetch(url, "logo")])[0]).body
+    key = context.account_id, url, _cache_period(context.now())
+    return _logo_cache.get(key, lambda: fetch_images(context.container.fetcher, [FileToFetch(url, "logo")])[0]).body
 
 
 def _cache_period(now: datetime) -> int:
@@ -189,60 +181,60 @@ ALREADY_CREATED = "The sub account is there already."
 
 
 @router.get(f"{PAGE_PATH}/new")
-def new_sub_account_page(request: Request, user: CurrentOwner) -> Response:
-    return render_form(request, user, EMPTY_FORM)
+def new_sub_account_page(context: OwnerContext) -> Response:
+    return render_form(context, EMPTY_FORM)
 
 
 @router.post(f"{PAGE_PATH}/new")
-def create_sub_account_from_form(
-    request: Request, user: CurrentOwner, form: PostedForm, container: Services
-) -> Response:
-    now = container.clock()
+def create_sub_account_from_form(context: OwnerContext, form: PostedForm) -> Response:
+    now = context.now()
     try:
         body = read_body(NewSubAccount, read_sub_account_fields(form))
-        if errors := body.find_errors(container.check_url):
+        if errors := body.find_errors(context.container.check_url):
             raise Invalid(errors)
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_CREATED, result_path=PAGE_PATH)
-            sub_account = create_sub_account(tx, user.caller, body.columns(), now=now)
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint=ALREADY_CREATED, result_path=PAGE_PATH)
+            sub_account = create_sub_account(tx, context.user.caller, body.columns(), now=now)
             details = {"title": sub_account.title, "id": sub_account.id}
             audit_service.record_audit_entry(
                 tx,
                 sub_account.account_id,
                 "sub_account.created",
-                user.actor,
+                context.user.actor,
                 about=details,
                 sub_account_id=sub_account.id,
                 now=now,
             )
     except (Invalid, Refused) as error:
-        return render_form(request, user, rejected_form(form, error))
+        return render_form(context, rejected_form(form, error))
     return redirect(f"{PAGE_PATH}/{sub_account.id}", flash="sub_account_made")
 
 
 @router.post(f"{PAGE_PATH}/preview")
-def preview_front(request: Request, user: CurrentOwner, form: PostedForm, container: Services) -> Response:
+def preview_front(context: OwnerContext, form: PostedForm) -> Response:
     """How its front looks: a part of the form's page; where there is no script, all of it."""
-    picture, error_messages = draw_form_front(form, user, container)
-    if is_fragment(request):
+    picture, error_messages = draw_form_front(context, form)
+    if is_fragment(context.request):
         return render_page(
-            request, "sub_accounts/front_preview.html", user=user, picture=picture, error_messages=error_messages
+            context.request,
+            "sub_accounts/front_preview.html",
+            user=context.user,
+            picture=picture,
+            error_messages=error_messages,
         )
     number = form.number("sub_account_id")
     sub_account = None
     if number is not None:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
+        with context.transaction() as tx:
             sub_account = find_sub_account(tx, number)
-    return render_form(
-        request, user, FormState(form.fields), sub_account, picture=picture, error_messages=error_messages
-    )
+    return render_form(context, FormState(form.fields), sub_account, picture=picture, error_messages=error_messages)
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}")
-def sub_account_page(request: Request, sub_account_id: str, user: CurrentUser, container: Services) -> Response:
-    now, tenant_scope = container.clock(), build_tenant(user.caller)
+def sub_account_page(context: UserContext, sub_account_id: str) -> Response:
+    now, tenant_scope = context.now(), context.tenant
     month = now.astimezone(UTC).date().replace(day=1)
-    with container.db.transaction(tenant_scope) as tx:
+    with context.container.db.transaction(tenant_scope) as tx:
         sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
         orders = count_orders_by_sub_account(tx, tenant_scope, [sub_account.id])
         spent = sum_spending_by_sub_account(tx, tenant_scope, since=month, sub_account_ids=[sub_account.id])
@@ -250,9 +242,9 @@ def sub_account_page(request: Request, sub_account_id: str, user: CurrentUser, c
             tx, tenant_scope, since=month.replace(year=1970), sub_account_ids=[sub_account.id]
         )
     return render_page(
-        request,
+        context.request,
         "sub_accounts/sub_account.html",
-        user=user,
+        user=context.user,
         now=now,
         sub_account=sub_account,
         return_address=_return_address_lines(sub_account),
@@ -264,37 +256,33 @@ def sub_account_page(request: Request, sub_account_id: str, user: CurrentUser, c
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/edit")
-def edit_page(request: Request, sub_account_id: str, user: CurrentOwner, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def edit_page(context: OwnerContext, sub_account_id: str) -> Response:
+    with context.transaction() as tx:
         sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
-    return render_form(request, user, FormState(sub_account_form_fields(sub_account)), sub_account)
+    return render_form(context, FormState(sub_account_form_fields(sub_account)), sub_account)
 
 
 @router.post(f"{PAGE_PATH}/{{sub_account_id}}/edit")
-def change_sub_account_from_form(
-    request: Request, sub_account_id: str, user: CurrentOwner, form: PostedForm, container: Services
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def change_sub_account_from_form(context: OwnerContext, sub_account_id: str, form: PostedForm) -> Response:
+    with context.transaction() as tx:
         sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
     try:
         body = read_body(ChangedSubAccount, read_sub_account_fields(form))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
+        with context.transaction() as tx:
             current = lock_sub_account(tx, sub_account.id)
-            if errors := body.find_errors(container.check_url, current):
+            if errors := body.find_errors(context.container.check_url, current):
                 raise Invalid(errors)
-            update_sub_account(tx, current.id, body.columns(current), now=container.clock())
+            update_sub_account(tx, current.id, body.columns(current), now=context.now())
     except (Invalid, Refused) as error:
-        return render_form(request, user, rejected_form(form, error), sub_account)
+        return render_form(context, rejected_form(form, error), sub_account)
     return redirect(f"{PAGE_PATH}/{sub_account.id}", flash="sub_account_changed")
 
 
 def render_form(
-    request: Request, user: SignedInUser, form: FormState, sub_account: SubAccount | None = None, **preview_values: Any
+    context: RequestContext, form: FormState, sub_account: SubAccount | None = None, **preview_values: Any
 ) -> Response:
-    return render_form_page(
-        request,
+    return context.render(
         "sub_accounts/form.html",
-        user,
         form,
         has_inline_images=True,
         general_errors=form.list_errors_outside(FORM_FIELDS),
@@ -323,42 +311,36 @@ DELETE_CONSEQUENCES = (
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/delete")
-def delete_page(request: Request, sub_account_id: str, user: CurrentOwner, container: Services) -> Response:
-    return _render_delete_page(request, parse_path_id(sub_account_id), user, container)
+def delete_page(context: OwnerContext, sub_account_id: str) -> Response:
+    return _render_delete_page(context, parse_path_id(sub_account_id))
 
 
 @router.post(f"{PAGE_PATH}/{{sub_account_id}}/delete")
-def delete_sub_account_from_form(
-    request: Request, sub_account_id: str, user: CurrentOwner, _form: PostedForm, container: Services
-) -> Response:
-    number, now = parse_path_id(sub_account_id), container.clock()
+def delete_sub_account_from_form(context: OwnerContext, sub_account_id: str, _form: PostedForm) -> Response:
+    number, now = parse_path_id(sub_account_id), context.now()
     try:
         # Both modes: what is live keeps it, too, while one looks at test mode.
-        with container.db.transaction(Tenant(user.here.account_id)) as tx:
+        with context.container.db.transaction(Tenant(context.account_id)) as tx:
             sub_account = remove_sub_account(tx, number, now=now)
             details = {"title": sub_account.title, "id": sub_account.id}
             audit_service.record_audit_entry(
                 tx,
                 sub_account.account_id,
                 "sub_account.deleted",
-                user.actor,
+                context.user.actor,
                 about=details,
                 sub_account_id=sub_account.id,
                 now=now,
             )
     except Refused as error:
-        return _render_delete_page(request, number, user, container, error.message)
+        return _render_delete_page(context, number, error.message)
     return redirect(PAGE_PATH, flash="sub_account_deleted")
 
 
-def _render_delete_page(
-    request: Request, number: int, user: SignedInUser, container: Container, error_message: str | None = None
-) -> Response:
-    with container.db.transaction(user.tenant) as tx:
+def _render_delete_page(context: RequestContext, number: int, error_message: str | None = None) -> Response:
+    with context.account_transaction() as tx:
         sub_account = find_sub_account(tx, number)
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title=f"Delete “{sub_account.title}”?",
         consequences=DELETE_CONSEQUENCES,
         button_label="Delete it",

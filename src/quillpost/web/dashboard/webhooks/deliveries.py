@@ -4,12 +4,9 @@ from datetime import datetime
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import read_sub_account
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries
@@ -17,7 +14,6 @@ from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import RecentDeliveryCount, count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.deliveries import EventReplay
 from quillpost.web.api.webhooks.endpoints import Trial
@@ -30,41 +26,31 @@ from quillpost.web.dashboard.forms import (
     read_body,
     zone_context,
 )
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dashboard.webhooks.pages import PAGE_PATH, render_webhook_page, webhook_path
-from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import DuplicateSubmission, use_one_time_key
-from quillpost.web.sessions import CurrentUser, is_fragment
+from quillpost.web.sessions import is_fragment
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}")
 def webhook_log_page(
-    request: Request,
-    webhook_id: str,
-    user: CurrentUser,
-    container: Services,
-    status: str = "",
-    event_type: str = "",
-    page: str = "",
+    context: UserContext, webhook_id: str, status: str = "", event_type: str = "", page: str = ""
 ) -> Response:
     delivery_filter = deliveries.DeliveryQuery(
         status=status if status in deliveries.DELIVERY_STATUSES else None,
         event_type=event_type if event_type in EVENT_TYPES else None,
     )
-    return render_log_page(
-        request, parse_path_id(webhook_id), user, container, delivery_filter=delivery_filter, page=page
-    )
+    return render_log_page(context, parse_path_id(webhook_id), delivery_filter=delivery_filter, page=page)
 
 
 def render_log_page(
-    request: Request,
+    context: RequestContext,
     webhook_id: int,
-    user: SignedInUser,
-    container: Container,
     *,
     delivery_filter: deliveries.DeliveryQuery | None = None,
     page: str = "",
@@ -72,61 +58,53 @@ def render_log_page(
 ) -> Response:
     """The webhook's page; `form` is the one on it that came back with errors."""
     delivery_filter = delivery_filter or deliveries.DeliveryQuery()
-    tenant_scope = build_tenant(user.caller)
-    with container.db.transaction(tenant_scope) as tx:
+    tenant_scope = context.tenant
+    with context.container.db.transaction(tenant_scope) as tx:
         webhook = webhook_queries.read_webhook(tx, webhook_id)
         delivery_rows, is_truncated = deliveries.list_deliveries(
-            container.db, tx, tenant_scope, webhook.id, parse_page(page), delivery_filter
+            context.container.db, tx, tenant_scope, webhook.id, parse_page(page), delivery_filter
         )
         mailing_lists = find_lists(tx, [webhook.mailing_list_id] if webhook.mailing_list_id else [])
         sub_account = read_sub_account(tx, webhook.sub_account_id)
     filter_values = {"status": delivery_filter.status, "event_type": delivery_filter.event_type}
     query_string = urlencode({name: value for name, value in filter_values.items() if value})
     return render_webhook_page(
-        request,
+        context,
         "webhook.html",
-        user,
-        container,
         form=form,
         webhook=webhook,
         page=delivery_rows,
         is_truncated=is_truncated,
         filter_values=filter_values,
         list_url=webhook_path(webhook.id) + (f"?{query_string}" if query_string else ""),
-        recent_count=count_recent_deliveries(container.db, [webhook.id]).get(webhook.id, RecentDeliveryCount()),
+        recent_count=count_recent_deliveries(context.container.db, [webhook.id]).get(webhook.id, RecentDeliveryCount()),
         mailing_list=next(iter(mailing_lists.values()), None),
         sub_account=sub_account,
         status_labels=labels.STATUS_LABELS,
         describe_outcome=lambda delivery: labels.describe_outcome(delivery, webhook),
-        **zone_context(parse_zone(request, form.fields), now=container.clock()),
+        **zone_context(parse_zone(context.request, form.fields), now=context.now()),
         event_types=EVENT_TYPES if webhook.type == ALL_EVENT_TYPES else (webhook.type,),
     )
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}")
-def delivery_details_page(
-    request: Request, webhook_id: str, delivery_id: str, user: CurrentUser, container: Services
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def delivery_details_page(context: UserContext, webhook_id: str, delivery_id: str) -> Response:
+    with context.transaction() as tx:
         webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
         delivery = deliveries.read_delivery(tx, webhook.id, parse_path_id(delivery_id))
-    return render_delivery_page(request, webhook, delivery, user, container)
+    return render_delivery_page(context, webhook, delivery)
 
 
 def render_delivery_page(
-    request: Request,
+    context: RequestContext,
     webhook: webhook_queries.WebhookSubscription,
     delivery: deliveries.WebhookDelivery,
-    user: SignedInUser,
-    container: Container,
     *,
     form: FormState = EMPTY_FORM,
 ) -> Response:
     return render_webhook_page(
-        request,
+        context,
         "delivery.html",
-        user,
-        container,
         form=form,
         webhook=webhook,
         delivery=delivery,
@@ -143,82 +121,72 @@ ALREADY_REPLAYED = "The webhook's log shows what came of it."
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/test")
-def send_test(request: Request, webhook_id: str, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def send_test(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
     number = parse_path_id(webhook_id)
     try:
         event_type = read_body(Trial, {"event_type": form.text("event_type") or None}).event_type
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            sample = webhook_service.send_sample_event(tx, number, event_type, now=container.clock())
+        with context.transaction() as tx:
+            sample = webhook_service.send_sample_event(tx, number, event_type, now=context.now())
     except (Invalid, Refused) as error:
-        if is_fragment(request):
-            return render_page(request, "error_fragment.html", user=user, status=422, message=error.message)
+        if is_fragment(context.request):
+            return render_page(
+                context.request, "error_fragment.html", user=context.user, status=422, message=error.message
+            )
         form_state = FormState.from_error(form, error, default_field="event_type")
-        return render_log_page(request, number, user, container, form=form_state)
-    if is_fragment(request):
-        return _render_outcome(request, number, sample.delivery_id, user, container, poll_count=0)
+        return render_log_page(context, number, form=form_state)
+    if is_fragment(context.request):
+        return _render_outcome(context, number, sample.delivery_id, poll_count=0)
     return redirect(f"{webhook_path(number)}/deliveries/{sample.delivery_id}", flash="webhook_tried")
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}/outcome")
-def outcome_fragment(
-    request: Request, webhook_id: str, delivery_id: str, user: CurrentUser, container: Services, look: str = ""
-) -> Response:
+def outcome_fragment(context: UserContext, webhook_id: str, delivery_id: str, look: str = "") -> Response:
     """A part of a page: what came of it until now. While nothing did, the page asks again, not for ever."""
     poll_count = int(look) if look.isascii() and look.isdigit() and len(look) < 4 else MAX_POLLS
-    return _render_outcome(
-        request, parse_path_id(webhook_id), parse_path_id(delivery_id), user, container, poll_count=poll_count
-    )
+    return _render_outcome(context, parse_path_id(webhook_id), parse_path_id(delivery_id), poll_count=poll_count)
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}/retry")
-def retry_delivery(
-    request: Request, webhook_id: str, delivery_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def retry_delivery(context: UserContext, webhook_id: str, delivery_id: str, form: PostedForm) -> Response:
+    with context.transaction() as tx:
         webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
         delivery = deliveries.read_delivery(tx, webhook.id, parse_path_id(delivery_id))
     try:
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            retried = deliveries.retry_delivery(tx, webhook.id, delivery.id, now=container.clock())
+        with context.transaction() as tx:
+            retried = deliveries.retry_delivery(tx, webhook.id, delivery.id, now=context.now())
     except Refused as error:
         form_state = FormState.from_error(form, error, default_field="retry")
-        return render_delivery_page(request, webhook, delivery, user, container, form=form_state)
+        return render_delivery_page(context, webhook, delivery, form=form_state)
     return redirect(f"{webhook_path(webhook.id)}/deliveries/{retried.id}", flash="delivery_retried")
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/replay")
-def replay_events(
-    request: Request, webhook_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
+def replay_events(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
     number = parse_path_id(webhook_id)
     try:
-        since, until = _read_time_range(form, parse_zone(request, form.fields), now=container.clock())
-        with container.db.transaction(build_tenant(user.caller)) as tx:
+        since, until = _read_time_range(form, parse_zone(context.request, form.fields), now=context.now())
+        with context.transaction() as tx:
             webhook_queries.read_webhook(tx, number)
             use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint=ALREADY_REPLAYED, result_path=webhook_path(number)
+                tx, context.user, form.one_time_key, hint=ALREADY_REPLAYED, result_path=webhook_path(number)
             )
             replay_result = fan_out.start_replay(tx, number, since=since, until=until)
     except DuplicateSubmission:
         raise
     except (Invalid, Refused, Conflict) as error:
         errors = error.fields if isinstance(error, Invalid) else {"from": [error.message]}
-        return render_log_page(request, number, user, container, form=FormState(form.fields, errors))
+        return render_log_page(context, number, form=FormState(form.fields, errors))
     has_started = replay_result.events or replay_result.truncated
     return redirect(webhook_path(number), flash="replay_begun" if has_started else "replay_empty")
 
 
-def _render_outcome(
-    request: Request, webhook_id: int, delivery_id: int, user: SignedInUser, container: Container, *, poll_count: int
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def _render_outcome(context: RequestContext, webhook_id: int, delivery_id: int, *, poll_count: int) -> Response:
+    with context.transaction() as tx:
         webhook = webhook_queries.read_webhook(tx, webhook_id)
         delivery = deliveries.read_delivery(tx, webhook.id, delivery_id)
     return render_webhook_page(
-        request,
+        context,
         "outcome.html",
-        user,
-        container,
         webhook=webhook,
         delivery=delivery,
         outcome=labels.describe_outcome(delivery, webhook),

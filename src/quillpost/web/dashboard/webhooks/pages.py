@@ -2,13 +2,10 @@
 
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
-from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
@@ -19,7 +16,6 @@ from quillpost.notifications.webhooks.deliveries import count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
-from quillpost.web import security
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.endpoints import (
     ChangedWebhook,
@@ -29,81 +25,69 @@ from quillpost.web.api.webhooks.endpoints import (
     update_subscription,
 )
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
-from quillpost.web.dashboard.responses import render_confirmation, render_form_page
+from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
-from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
-from quillpost.web.sessions import CurrentUser
 
 PAGE_PATH: Final = "/webhooks"
 
 
 def render_webhook_page(
-    request: Request,
-    template: str,
-    user: SignedInUser,
-    container: Container,
-    *,
-    form: FormState = EMPTY_FORM,
-    **values: Any,
+    context: RequestContext, template: str, *, form: FormState = EMPTY_FORM, **values: Any
 ) -> Response:
     path = f"webhooks/{template}"
-    return render_form_page(
-        request, path, user, form, now=container.clock(), event_labels=labels.EVENT_LABELS, **values
-    )
+    return context.render(path, form, event_labels=labels.EVENT_LABELS, **values)
 
 
 def webhook_path(webhook_id: int) -> str:
     return f"{PAGE_PATH}/{webhook_id}"
 
 
-def find_webhook(webhook_id: str, user: SignedInUser, container: Container) -> webhook_queries.WebhookSubscription:
+def find_webhook(context: RequestContext, webhook_id: str) -> webhook_queries.WebhookSubscription:
     """The one in the path, if it is the reader's and of the mode that they look at."""
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         return webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
 
 
 def write_audit_entry(
-    tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription, user: SignedInUser, container: Container
+    context: RequestContext, tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription
 ) -> None:
     """As the API notes it, in the person's name."""
     audit_service.record_audit_entry(
         tx,
         webhook.account_id,
         action,
-        user.actor,
+        context.user.actor,
         about=audit_details(webhook),
         sub_account_id=webhook.sub_account_id,
-        now=container.clock(),
+        now=context.now(),
     )
 
 
-def receiver_url(request: Request, user: SignedInUser, container: Container) -> str | None:
+def receiver_url(context: RequestContext) -> str | None:
     """Where it is, for whoever runs the service and sits at its machine: the address is its key, and it shows
     the events of all who subscribe it."""
-    if container.receiver_key is None or not user.is_operator or request.client is None:
+    if context.container.receiver_key is None or not context.user.is_operator or context.request.client is None:
         return None
-    is_local = is_loopback_host(request.client.host) and is_loopback_host(request.url.hostname or "")
-    return f"{container.base_url}/receiver/{container.receiver_key}" if is_local else None
+    is_local = is_loopback_host(context.request.client.host) and is_loopback_host(context.request.url.hostname or "")
+    return f"{context.container.base_url}/receiver/{context.container.receiver_key}" if is_local else None
 
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get(PAGE_PATH)
-def webhooks_page(request: Request, user: CurrentUser, container: Services, page: str = "") -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def webhooks_page(context: UserContext, page: str = "") -> Response:
+    with context.transaction() as tx:
         webhook_rows = webhook_queries.list_webhooks(tx, parse_page(page), sub_account_id=None)
     return render_webhook_page(
-        request,
+        context,
         "list.html",
-        user,
-        container,
         page=webhook_rows,
-        recent_counts=count_recent_deliveries(container.db, [each.id for each in webhook_rows.rows]),
-        receiver_url=receiver_url(request, user, container),
+        recent_counts=count_recent_deliveries(context.container.db, [each.id for each in webhook_rows.rows]),
+        receiver_url=receiver_url(context),
     )
 
 
@@ -114,49 +98,43 @@ SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, ope
 
 
 @router.get(f"{PAGE_PATH}/new")
-def new_webhook_page(request: Request, user: CurrentUser, container: Services) -> Response:
-    return _render_form(request, user, container, FormState({"type": [ALL_EVENT_TYPES], "verb": ["post"]}))
+def new_webhook_page(context: UserContext) -> Response:
+    return _render_form(context, FormState({"type": [ALL_EVENT_TYPES], "verb": ["post"]}))
 
 
 @router.post(f"{PAGE_PATH}/new")
-def create_webhook(request: Request, user: CurrentUser, form: PostedForm, container: Services) -> Response:
+def create_webhook(context: UserContext, form: PostedForm) -> Response:
     """The page that answers is the only one that ever shows the secret."""
     try:
         body = read_body(NewWebhook, _read_fields(form))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            use_one_time_key(
-                tx, user, form.text(security.ONE_TIME_FIELD), hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH
-            )
-            webhook, secret = create_subscription(tx, user.caller, body, container)
-            write_audit_entry(tx, "webhook.created", webhook, user, container)
+        with context.transaction() as tx:
+            use_one_time_key(tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=PAGE_PATH)
+            webhook, secret = create_subscription(tx, context.user.caller, body, context.container)
+            write_audit_entry(context, tx, "webhook.created", webhook)
     except (Invalid, Refused) as error:
-        return _render_form(request, user, container, FormState.from_error(form, error, default_field="form"))
-    return render_webhook_page(
-        request, "secret.html", user, container, webhook=webhook, secret=secret, old_secret_expires_at=None
-    )
+        return _render_form(context, FormState.from_error(form, error, default_field="form"))
+    return render_webhook_page(context, "secret.html", webhook=webhook, secret=secret, old_secret_expires_at=None)
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/change")
-def change_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
-    webhook = find_webhook(webhook_id, user, container)
+def change_page(context: UserContext, webhook_id: str) -> Response:
+    webhook = find_webhook(context, webhook_id)
     values = {name: getattr(webhook, name) for name in FORM_FIELDS}
     form_values = {name: [str(value)] for name, value in values.items() if value is not None}
-    return _render_form(request, user, container, FormState(form_values), webhook_id=webhook.id)
+    return _render_form(context, FormState(form_values), webhook_id=webhook.id)
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/change")
-def change_webhook(
-    request: Request, webhook_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
-    webhook = find_webhook(webhook_id, user, container)
+def change_webhook(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
+    webhook = find_webhook(context, webhook_id)
     try:
         body = read_body(ChangedWebhook, _read_fields(form))
-        with container.db.transaction(build_tenant(user.caller)) as tx:
-            changed_webhook = update_subscription(tx, user.caller, webhook.id, body, container)
-            write_audit_entry(tx, "webhook.changed", changed_webhook, user, container)
+        with context.transaction() as tx:
+            changed_webhook = update_subscription(tx, context.user.caller, webhook.id, body, context.container)
+            write_audit_entry(context, tx, "webhook.changed", changed_webhook)
     except (Invalid, Refused) as error:
         form_state = FormState.from_error(form, error, default_field="form")
-        return _render_form(request, user, container, form_state, webhook_id=webhook.id)
+        return _render_form(context, form_state, webhook_id=webhook.id)
     return redirect(webhook_path(webhook.id), flash="webhook_changed")
 
 
@@ -166,11 +144,9 @@ def _read_fields(form: Form) -> dict[str, Any]:
     return {name: value or None for name, value in values.items()} | {"url": values["url"]}
 
 
-def _render_form(
-    request: Request, user: SignedInUser, container: Container, form: FormState, *, webhook_id: int | None = None
-) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
-        titles = {} if user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
+def _render_form(context: RequestContext, form: FormState, *, webhook_id: int | None = None) -> Response:
+    with context.transaction() as tx:
+        titles = {} if context.user.caller.sub_account_id else label_sub_accounts(list_sub_accounts(tx))
         newest_lists = read_list_page(tx, PageRequest(per_page=MAX_LISTS_OFFERED)).rows
         chosen_lists = find_lists(tx, [parse_path_id(form.values.get("mailing_list_id", ""))])
     other_lists = [
@@ -178,10 +154,8 @@ def _render_form(
     ]
     lists: list[MailingList] = [each for each in newest_lists if not each.is_suppression_list] + other_lists
     return render_webhook_page(
-        request,
+        context,
         "form.html",
-        user,
-        container,
         form=form,
         webhook_id=webhook_id,
         titles=titles,
@@ -194,31 +168,29 @@ NEW_SECRET_SHOWN_ONCE = "The new secret is not shown again: if you have not kept
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/pause")
-def pause_webhook(webhook_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def pause_webhook(context: UserContext, webhook_id: str, _form: PostedForm) -> Response:
+    with context.transaction() as tx:
         before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
-        paused = webhook_service.pause_webhook(tx, before.id, now=container.clock())
+        paused = webhook_service.pause_webhook(tx, before.id, now=context.now())
         if paused.status != before.status:
-            write_audit_entry(tx, "webhook.paused", paused, user, container)
+            write_audit_entry(context, tx, "webhook.paused", paused)
     return redirect(webhook_path(before.id), flash="webhook_paused")
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/resume")
-def resume_webhook(webhook_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def resume_webhook(context: UserContext, webhook_id: str, _form: PostedForm) -> Response:
+    with context.transaction() as tx:
         before = webhook_queries.read_webhook(tx, parse_path_id(webhook_id), locked=True)
-        resumed = webhook_service.resume_webhook(tx, before.id, now=container.clock())
+        resumed = webhook_service.resume_webhook(tx, before.id, now=context.now())
         if resumed.status != before.status:
-            write_audit_entry(tx, "webhook.resumed", resumed, user, container)
+            write_audit_entry(context, tx, "webhook.resumed", resumed)
     return redirect(webhook_path(before.id), flash="webhook_resumed")
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/delete")
-def delete_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
-    webhook = find_webhook(webhook_id, user, container)
-    return render_confirmation(
-        request,
-        user,
+def delete_page(context: UserContext, webhook_id: str) -> Response:
+    webhook = find_webhook(context, webhook_id)
+    return context.confirm(
         title="Delete this webhook?",
         consequences=[
             f"{webhook.url} is told nothing any more.",
@@ -231,28 +203,26 @@ def delete_page(request: Request, webhook_id: str, user: CurrentUser, container:
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/delete")
-def delete_webhook_from_page(webhook_id: str, user: CurrentUser, _form: PostedForm, container: Services) -> Response:
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+def delete_webhook_from_page(context: UserContext, webhook_id: str, _form: PostedForm) -> Response:
+    with context.transaction() as tx:
         webhook = webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
         webhook_queries.delete_webhook(tx, webhook.id)
-        write_audit_entry(tx, "webhook.deleted", webhook, user, container)
+        write_audit_entry(context, tx, "webhook.deleted", webhook)
     return redirect(PAGE_PATH, flash="webhook_deleted")
 
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/secret")
-def secret_page(request: Request, webhook_id: str, user: CurrentUser, container: Services) -> Response:
-    webhook = find_webhook(webhook_id, user, container)
+def secret_page(context: UserContext, webhook_id: str) -> Response:
+    webhook = find_webhook(context, webhook_id)
     consequences = [
         "You are shown the new secret once: have a safe place for it ready.",
         "For 24 hours every event is signed with both, so your receiver can change over when it likes.",
     ]
-    if webhook.previous_until is not None and webhook.previous_until > container.clock():
+    if webhook.previous_until is not None and webhook.previous_until > context.now():
         consequences.append(
             "The secret was changed within the last 24 hours. The one before that stops signing at once."
         )
-    return render_confirmation(
-        request,
-        user,
+    return context.confirm(
         title="Make a new secret?",
         consequences=consequences,
         button_label="Make a new secret",
@@ -262,18 +232,16 @@ def secret_page(request: Request, webhook_id: str, user: CurrentUser, container:
 
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/secret")
-def rotate_secret(
-    request: Request, webhook_id: str, user: CurrentUser, form: PostedForm, container: Services
-) -> Response:
+def rotate_secret(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
     """The page that answers is the only one that ever shows the secret."""
     number = parse_path_id(webhook_id)
-    with container.db.transaction(build_tenant(user.caller)) as tx:
+    with context.transaction() as tx:
         webhook_queries.read_webhook(tx, number)
         use_one_time_key(
-            tx, user, form.text(security.ONE_TIME_FIELD), hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(number)
+            tx, context.user, form.one_time_key, hint=NEW_SECRET_SHOWN_ONCE, result_path=webhook_path(number)
         )
-        webhook, secret, until = webhook_service.rotate_secret(tx, container.encryptor, number, now=container.clock())
-        write_audit_entry(tx, "webhook.secret", webhook, user, container)
-    return render_webhook_page(
-        request, "secret.html", user, container, webhook=webhook, secret=secret, old_secret_expires_at=until
-    )
+        webhook, secret, until = webhook_service.rotate_secret(
+            tx, context.container.encryptor, number, now=context.now()
+        )
+        write_audit_entry(context, tx, "webhook.secret", webhook)
+    return render_webhook_page(context, "secret.html", webhook=webhook, secret=secret, old_secret_expires_at=until)
