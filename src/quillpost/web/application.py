@@ -49,7 +49,7 @@ MAX_POLLS = 300
 
 @asynccontextmanager
 async def prepare_in_background(hands: Hands) -> AsyncIterator[None]:
-    """Meanwhile every hand is made ready, and the first one is read. Neither start nor end waits for it."""
+    """Prepare every handwriting font and load the first one meanwhile. Neither start nor stop waits for it."""
     work = asyncio.create_task(_prepare_hands(hands))
     try:
         yield
@@ -81,7 +81,7 @@ async def _prepare_hands(hands: Hands) -> None:
 
 
 async def _run_helper() -> bool:
-    """Prepare in another process, which ends when we do; whether it could. Of several, one does the work."""
+    """Prepare fonts in another process, which ends when we do; whether that worked. Of several, one does the work."""
     command = (sys.executable, "-m", "quillpost", "hands", "--prepare", "--beside", str(os.getpid()))
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -104,7 +104,7 @@ async def _run_helper() -> bool:
 
 
 async def _wait_for_first(hands: Hands, helper: asyncio.Task[bool]) -> None:
-    """Whoever prepares it: our helper, or that of another process."""
+    """Another process may prepare it as well."""
     for _ in range(MAX_POLLS):
         missing = await asyncio.to_thread(hands.unprepared_faces)
         has_failed = helper.done() and not helper.result()
@@ -116,7 +116,7 @@ async def _wait_for_first(hands: Hands, helper: asyncio.Task[bool]) -> None:
 def _load_first(hands: Hands) -> None:
     try:
         hands.hand(DEFAULT_STYLE.number)
-    except Exception as error:  # whoever sends is told; the service itself goes on
+    except Exception as error:  # senders get the error; the service goes on
         log.warning("handwriting.font_load_failed", error=repr(error))
 
 
@@ -124,7 +124,7 @@ BackgroundRunner = Callable[[Shutdown], AbstractAsyncContextManager[None]]
 
 
 def create_app(container: Container, background: BackgroundRunner | None = None) -> FastAPI:
-    """The application over these parts; `background` runs beside it, from first to last request."""
+    """`background` runs beside the application, from its start to its end."""
     live_updates, shutdown = LiveUpdates(container.db, container.clock), Shutdown()
     limits = container.limits
     admission = Admission(
@@ -175,7 +175,7 @@ def create_app(container: Container, background: BackgroundRunner | None = None)
     api_errors.install_error_handlers(app)
     home_pages.add_not_found_page(app)
     page_errors.install_error_pages(app)
-    # Not `include_router`: a router within another is worked out anew for every application.
+    # Not `include_router`, which builds every route again for each application.
     app.router.routes.extend(api.routes)
     for router in (
         health.router,

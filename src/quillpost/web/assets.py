@@ -1,4 +1,4 @@
-"""The styles, scripts and the mark that pages use: our own from the package itself, others' from npm's."""
+"""Styles, scripts and the logo that pages use: our own from the package, others from npm."""
 
 import hashlib
 import mimetypes
@@ -23,8 +23,7 @@ class Asset:
     name: str
     body: bytes
     media_type: str
-    path: str
-    """Names the content too: browsers keep it for ever and still see every change."""
+    path: str  # with a digest of the content: browsers keep it for ever and still see every change
 
     @classmethod
     def from_content(cls, name: str, body: bytes) -> Self:
@@ -45,7 +44,7 @@ PACKAGE_FILES: Final[Mapping[str, str]] = {
     "uplot.js": "uplot/dist/uPlot.iife.min.js",
     "uplot.css": "uplot/dist/uPlot.min.css",
 }
-"""What we call them, and where they are in a `node_modules` folder."""
+"""By our name: the path in a `node_modules` folder."""
 
 _package_assets: dict[str, Asset] = {}
 
@@ -61,14 +60,13 @@ def _read_packages(node_modules: Path) -> Mapping[str, Asset]:
 
 
 def load_packages(node_modules: Path) -> None:
-    """From here on pages use the packages of this folder. Without one, they do without: forms are sent, and
-    pages loaded, as a whole."""
+    """Serve the packages of this folder. Without them, forms are sent and pages loaded as a whole."""
     _package_assets.clear()
     _package_assets.update(_read_packages(node_modules))
 
 
 def missing_packages(node_modules: Path) -> list[str]:
-    """Those that are not in this folder, by their names at npm."""
+    """The npm names of packages that this folder lacks."""
     return sorted(
         {
             relative_path.split("/")[0]
@@ -83,7 +81,6 @@ def has_packages() -> bool:
 
 
 def asset_path(name: str) -> str:
-    """The path of an asset, for templates."""
     return (ASSETS.get(name) or _package_assets[name]).path
 
 

@@ -1,4 +1,4 @@
-"""What every endpoint is handed."""
+"""What every endpoint needs."""
 
 from typing import Annotated
 

@@ -1,11 +1,10 @@
 """Pages that change while somebody looks at them, by server-sent events.
 
-An endpoint that has made sure that the thing is its reader's answers `stream(request, who, topic, draw)`.
-What `draw` returns, fragments by name, is sent at once and whenever the topic has changed: only what differs
-from what was sent before. The page has them swapped in: `hx-ext="sse" sse-connect="/orders/7/live"` around
-elements with `sse-swap="name"`.
+An endpoint that has checked that the user may see the topic answers `stream_response(request, user, topic, render)`.
+The fragments that `render` returns are sent at once and whenever the topic has changed, if they differ from before.
+The page swaps them in: `hx-ext="sse" sse-connect="/orders/7/live"` around elements with `sse-swap="name"`.
 
-However many look on, one task of the process asks once a second what has changed, and none while nobody does.
+However many watch, one task of the process polls once a second, and none while nobody does.
 """
 
 import asyncio
@@ -32,7 +31,6 @@ from quillpost.core.errors import QuillpostError, Unavailable
 
 TopicKind = Literal["order", "item", "import", "batch", "account"]
 Topic = tuple[TopicKind, int]
-"""What somebody watches: an order, a piece, an import, a print batch, or all that happens in an account."""
 
 RECENT_WINDOW = timedelta(seconds=10)
 
@@ -83,8 +81,7 @@ VERSION_QUERIES: Final[Mapping[TopicKind, sa.TextClause]] = {
 
 
 def read_versions(tx: Tx, topics: Iterable[Topic], *, now: datetime) -> dict[Topic, str]:
-    """Of each that is there a text that is another once something has changed. One question for each kind.
-    Takes the worker's transaction."""
+    """By topic, a text that changes with it. One query for each kind, in the worker's transaction."""
     by_kind: dict[TopicKind, list[int]] = {}
     for kind, topic_id in topics:
         by_kind.setdefault(kind, []).append(topic_id)
@@ -101,27 +98,23 @@ __all__ = ["LiveUpdates", "Topic", "stream_response"]
 
 log = structlog.get_logger(__name__)
 
-RenderFragments = Callable[[], Mapping[str, str]]
-"""Makes the fragments, by name; runs in a thread, in a transaction of its own."""
+RenderFragments = Callable[[], Mapping[str, str]]  # runs in a thread, in its own transaction
 
 EVENT_STREAM_TYPE: Final = "text/event-stream"
 STREAM_HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-"""Nobody keeps it, and no proxy waits for its end before it passes on what there is."""
+"""No cache keeps it, and no proxy waits for its end."""
 MAX_STREAMS = 500
 MAX_STREAMS_PER_SESSION = 20
 MAX_STREAMS_PER_PERSON = 40
 MAX_STREAMS_PER_ACCOUNT = 150
-"""Streams of a process, of one session, of all sessions of somebody, of all who look at an account: nobody
-takes all of them."""
-MAX_CONCURRENT_RENDERS = 4
-"""Fragments that are drawn at a time, fewer than there are threads: pages come first."""
+"""Of a process, a session, a person and an account: nobody takes all of them."""
+MAX_CONCURRENT_RENDERS = 4  # fewer than there are threads: pages come first
 TOO_MANY_STREAMS = "Too many pages are kept up to date just now. This one shows how things stood when it was opened."
 
 
 @dataclass(frozen=True, slots=True)
 class StreamTiming:
-    """In seconds: how often we look, say that we are still there, and ask whether the reader is; after what
-    time a stream ends (browsers come back by themselves), and after how long they do."""
+    """In seconds. Streams end after `lifetime`; browsers reconnect by themselves, after `reconnect_after`."""
 
     poll: float = 1
     heartbeat: float = 15
@@ -132,8 +125,6 @@ class StreamTiming:
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class _Watcher:
-    """One stream: what it is about, for whom, and whether there is news."""
-
     user: SignedInUser
     topic: Topic
     has_changes: asyncio.Event = field(default_factory=asyncio.Event)
@@ -144,7 +135,7 @@ class _Watcher:
         self.has_changes.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Whether there was news within this time."""
+        """Whether something changed in time."""
         try:
             async with asyncio.timeout(seconds):
                 await self.has_changes.wait()
@@ -154,7 +145,7 @@ class _Watcher:
 
 
 class LiveUpdates:
-    """All streams of a process, and the one task that looks out for them."""
+    """All streams of a process, and the one task that polls for them."""
 
     def __init__(self, db: Database, clock: Clock, timing: StreamTiming | None = None) -> None:
         self._db, self._clock = db, clock
@@ -168,18 +159,16 @@ class LiveUpdates:
 
     @property
     def stream_count(self) -> int:
-        """How many streams are open."""
         return len(self._list_watchers())
 
     def end(self) -> None:
-        """The server stops: it waits for open connections, and these would stay for minutes."""
+        """On shutdown: the server waits for open connections, and these would stay for minutes."""
         self._is_ending = True
         for watcher in self._list_watchers():
             watcher.end()
 
     def register(self, user: SignedInUser, topic: Topic) -> _Watcher:
-        """The place of one more stream; `Unavailable` where there are too many, or this reader or their
-        account has too many. However many ask at once, each is told in turn."""
+        """`Unavailable` if there are too many streams in all, or of this session, person or account."""
         with self._lock:
             watching_users = [watcher.user for watcher in self._watchers]
             if (
@@ -196,7 +185,7 @@ class LiveUpdates:
         return watcher
 
     async def events(self, registered: _Watcher | None, render: RenderFragments) -> AsyncIterator[str]:
-        """The stream itself. Unless its reader has a place, what there is now and no more."""
+        """The stream, or only the current state if it is not registered."""
         digests: dict[str, bytes] = {}
         if registered is None:
             yield _format_events(await run_in_threadpool(render), digests)
@@ -209,10 +198,10 @@ class LiveUpdates:
                 try:
                     async with self._render_slots:
                         fragments = await run_in_threadpool(render)
-                except Unavailable:  # whoever looks out finds the same, and goes on
+                except Unavailable:  # the poll finds the same, and goes on
                     await asyncio.sleep(self.timing.poll)
                     watcher.has_changes.set()
-                except QuillpostError:  # it is gone, or no longer theirs: who comes back is told so
+                except QuillpostError:  # it is gone, or no longer theirs
                     return
                 else:
                     if events := _format_events(fragments, digests):
@@ -238,7 +227,7 @@ class LiveUpdates:
             return list(self._watchers)
 
     def _start_polling(self) -> None:
-        """Somebody does from here on; a task of a loop that is gone is nobody."""
+        """A task of another, ended loop does not count."""
         loop = asyncio.get_running_loop()
         if self._poll_task is None or self._poll_task.done() or self._poll_task.get_loop() is not loop:
             # In a context of its own: it is no part of the request that it begins with.
@@ -264,8 +253,7 @@ class LiveUpdates:
                 watcher.end()
 
     async def _notify_changed(self, versions_by_topic: dict[Topic, str | None]) -> None:
-        """Tell those whose topic is another than it was. What is new here counts as changed: it was drawn
-        before we looked for the first time."""
+        """A new topic counts as changed: it was rendered before we first looked."""
         topics = {watcher.topic for watcher in self._list_watchers()}
         current = await asyncio.to_thread(self._read_versions, topics)
         changed = {
@@ -280,7 +268,7 @@ class LiveUpdates:
                 watcher.has_changes.set()
 
     async def _end_expired_sessions(self) -> None:
-        """Whose session has ended, or is in another account or mode by now, sees no more."""
+        """Also of users who look at another account or mode by now."""
         watchers = self._list_watchers()
         are_active = await asyncio.to_thread(self._check_sessions, [watcher.user for watcher in watchers])
         for watcher, is_active in zip(watchers, are_active, strict=True):
@@ -297,8 +285,8 @@ class LiveUpdates:
 
 
 def stream_response(request: Request, user: SignedInUser, topic: Topic, render: RenderFragments) -> StreamingResponse:
-    """What `render` shows, now and whenever the topic has changed. `topic` is the reader's: whoever answers so
-    has made sure of that. Whoever does not ask for a stream gets what there is now."""
+    """What `render` shows, now and whenever the topic changes. The caller has checked that the user may see the
+    topic. A client that does not ask for a stream gets the current state."""
     live_updates: LiveUpdates = request.app.state.live_updates
     wants_stream = EVENT_STREAM_TYPE in request.headers.get("accept", "")
     watcher = live_updates.register(user, topic) if wants_stream else None
@@ -308,7 +296,7 @@ def stream_response(request: Request, user: SignedInUser, topic: Topic, render: 
 
 
 def _format_events(fragments: Mapping[str, str], digests: dict[str, bytes]) -> str:
-    """One event for each fragment that is not as it was sent; nothing, if all are. Notes what is sent."""
+    """One event for each fragment that differs from what was sent before."""
     events = []
     for name, text in fragments.items():
         digest = hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -21,19 +21,19 @@ from quillpost.core.errors import Conflict, Forbidden
 from quillpost.core.tokens import SecretKind, is_of_kind, mint_secret
 
 SESSION, VISITOR, KNOWN_BROWSER = "quillpost_session", "quillpost_visitor", "quillpost_known"
-"""Who is signed in; whose form it is before anyone is; and that this browser was let in before."""
+"""The session; whose form it is before anyone signs in; and that somebody signed in here before."""
 
 COOKIE_KINDS: Final[Mapping[str, SecretKind]] = {SESSION: "session", VISITOR: "visitor", KNOWN_BROWSER: "known"}
 
 
 def read_cookie(request: Request, name: str) -> str | None:
-    """Its value, if it has the form of one that we gave."""
+    """The value, if it looks like one of ours."""
     value = request.cookies.get(_full_name(request, name))
     return value if value is not None and is_of_kind(value, COOKIE_KINDS[name]) else None
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, *, seconds: int | None = None) -> None:
-    """HttpOnly, SameSite=Lax, Path=/, Secure over https; without `seconds` until the browser is closed."""
+    """HttpOnly, SameSite=Lax, Secure over https; without `seconds` until the browser is closed."""
     response.set_cookie(
         _full_name(request, name),
         value,
@@ -56,7 +56,7 @@ def _full_name(request: Request, name: str) -> str:
 
 
 def _is_secure(request: Request) -> bool:
-    """As the reader's browser sees it: a proxy that is trusted says so."""
+    """As the browser sees it: a trusted proxy says so."""
     return request.url.scheme == "https"
 
 
@@ -69,8 +69,7 @@ def get_zone(request: Request) -> ZoneInfo:
 
 
 def find_zone(name: str) -> ZoneInfo | None:
-    """The zone of this name; nothing where there is none. What others write is looked up among the names that
-    there are, opens no file, and is kept nowhere."""
+    """What others write is only compared with known names: it opens no file and is kept nowhere."""
     return ZoneInfo(name) if name in _zone_names() else None
 
 
@@ -80,13 +79,13 @@ def _zone_names() -> frozenset[str]:
 
 
 OWN_FETCH_SITES = frozenset({"same-origin", "none"})
-"""What browsers say of a request (Sec-Fetch-Site) that a page of ours, or their user's own hand, has made."""
+"""What browsers send (Sec-Fetch-Site) with a request of our own page, or of their user's own making."""
 
 FOREIGN_FORM = "This form was sent by another site. Open the page here, and send it from there."
 
 
 def own_origins(request: Request) -> frozenset[str]:
-    """As this request found us, and as the settings say, which knows of any proxy."""
+    """The origin of this request, and that of the settings, which know of any proxy."""
     container: Container = request.app.state.container
     base = urlsplit(container.base_url)
     request_origin = f"{request.url.scheme}://{request.headers.get('host', '')}"
@@ -94,7 +93,7 @@ def own_origins(request: Request) -> frozenset[str]:
 
 
 def require_own_site(request: Request) -> None:
-    """`Forbidden` if a browser says that another site has sent it."""
+    """`Forbidden` if the browser says that another site sent it."""
     origin = request.headers.get("origin")
     if origin is not None and origin.lower() not in own_origins(request):
         raise Forbidden(FOREIGN_FORM)
@@ -111,7 +110,7 @@ _CONTEXT_PATTERN: Final = re.compile(r"([0-9]{1,19})-(test|live)")
 
 
 class PageContext(NamedTuple):
-    """Which of its reader's accounts a page was about, in which mode; None: nobody was signed in."""
+    """Which of the user's accounts a page was about, and in which mode; None if nobody was signed in."""
 
     membership_id: int | None = None
     mode: str | None = None
@@ -122,7 +121,7 @@ class PageContext(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "PageContext":
-        """What stands before the dot of a word; `Forbidden` for anything else."""
+        """The part of a CSRF token before its dot; `Forbidden` if it is malformed."""
         match = _CONTEXT_PATTERN.fullmatch(text)
         if text and match is None:
             raise Forbidden(STALE_FORM)
@@ -136,8 +135,8 @@ NO_CONTEXT: Final = PageContext()
 
 
 def create_csrf_token(request: Request, user: SignedInUser | None) -> str:
-    """For the forms of the page that answers this request: bound to the session or, before anyone is signed
-    in, to the visitor's cookie (which `show` sets where there is none)."""
+    """For the forms of a page: bound to the session or, before anyone is signed in, to the visitor cookie, which
+    `render_page` sets."""
     cookie = _bound_cookie(request)
     if cookie is None:
         cookie = request.state.new_visitor = mint_secret("visitor", secrets.token_bytes(24))
@@ -145,7 +144,7 @@ def create_csrf_token(request: Request, user: SignedInUser | None) -> str:
 
 
 def verify_csrf_token(request: Request, token: str) -> PageContext:
-    """What the page with this word was about. `Forbidden` if the word is not ours, or another browser's."""
+    """The context of the page with this token; `Forbidden` if it is not ours or another browser's."""
     cookie, context = _bound_cookie(request), token.partition(".")[0]
     valid_tokens = () if cookie is None else _sign_tokens(request, cookie, context)
     if not any(hmac.compare_digest(token.encode(), valid_token.encode()) for valid_token in valid_tokens):
@@ -159,7 +158,7 @@ def _bound_cookie(request: Request) -> str | None:
 
 
 def _sign_tokens(request: Request, cookie: str, context: str) -> list[str]:
-    """By the current key, and by the former ones: a page may have been open while the key was changed."""
+    """With the current key and the former ones: a page may have been open while the key changed."""
     container: Container = request.app.state.container
     payload = f"{context}.{cookie}".encode()
     keys = container.encryptor.derive_keys("csrf")
@@ -174,7 +173,7 @@ COUNT_CALL = sa.text("select used from count_call(:key, :seconds)")
 
 
 class DuplicateSubmission(Conflict):
-    """The same form once more. `result_path` is where its reader finds what came of it."""
+    """A form that was sent before; `result_path` shows what came of it."""
 
     def __init__(self, hint: str, result_path: str) -> None:
         super().__init__(f"This was done already, and was not done again. {hint}")
@@ -182,14 +181,12 @@ class DuplicateSubmission(Conflict):
 
 
 def create_one_time_key() -> str:
-    """For the form of the page that is shown now."""
     return secrets.token_urlsafe(16)
 
 
 def use_one_time_key(tx: Tx, user: SignedInUser, key: str, *, hint: str, result_path: str) -> None:
-    """`DuplicateSubmission`, in these words, if the form with this key was sent before, and what it asked for was
-    done. Counted in the transaction of the act itself: of two at once one waits for the other, and what is
-    refused may be sent again."""
+    """`DuplicateSubmission` if a form with this key was sent before and succeeded. Counted in the transaction of the
+    action: of two at once one waits for the other, and a refused form may be sent again."""
     if not ONE_TIME_KEY.fullmatch(key):
         raise Forbidden(STALE_FORM)
     # The digest: what a browser sends is not kept.

@@ -1,4 +1,4 @@
-"""Who reads a page, and where a request that failed leads back to."""
+"""The user of a page, and where a failed request leads back to."""
 
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -21,14 +21,14 @@ OWNERS_ONLY = "Only an owner of this account may do this. Ask one of them."
 
 
 class NotSignedIn(QuillpostError):
-    """A page that needs somebody. Browsers are led to the sign-in page, and back; programs get a 401."""
+    """Browsers are redirected to the sign-in page, and back; programs get a 401."""
 
     def __init__(self) -> None:
         super().__init__("Sign in first.")
 
 
 class PasswordNotConfirmed(QuillpostError):
-    """An act that needs the password again. Browsers are led to the page that asks for it, and back."""
+    """Browsers are redirected to the page that asks for the password, and back."""
 
     def __init__(self) -> None:
         super().__init__("Give your password again.")
@@ -39,7 +39,6 @@ def get_client_address(request: Request) -> str:
 
 
 def get_visitor(request: Request) -> SignInVisitor:
-    """Whoever tries to sign in, as far as they can be told from others."""
     browser = request.headers.get("user-agent", "")[: sessions.MAX_BROWSER_LENGTH]
     return SignInVisitor(get_client_address(request), browser or None, read_cookie(request, KNOWN_BROWSER))
 
@@ -55,7 +54,7 @@ def find_user(request: Request, container: Annotated[Container, Depends(get_cont
 
 
 async def find_user_if_available(request: Request) -> SignedInUser | None:
-    """The same for a page about a failure, which is shown to whoever it may be."""
+    """For error pages, which are shown to everybody."""
     try:
         return await run_in_threadpool(find_user, request, request.app.state.container)
     except Unavailable:
@@ -63,14 +62,12 @@ async def find_user_if_available(request: Request) -> SignedInUser | None:
 
 
 def require_user(user: Annotated[SignedInUser | None, Depends(find_user)]) -> SignedInUser:
-    """Whoever is signed in, or `NotSignedIn`."""
     if user is None:
         raise NotSignedIn
     return user
 
 
 def require_owner(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
-    """An owner of the account, or `Forbidden` in words that say who could do it."""
     if not user.is_owner:
         raise Forbidden(OWNERS_ONLY)
     return user
@@ -79,19 +76,17 @@ def require_owner(user: Annotated[SignedInUser, Depends(require_user)]) -> Signe
 def require_confirmed_owner(
     user: Annotated[SignedInUser, Depends(require_owner)], container: Annotated[Container, Depends(get_container)]
 ) -> SignedInUser:
-    """The same, who has given their password a short while ago, or `PasswordNotConfirmed`."""
     return _require_confirmed(user, container)
 
 
 def require_confirmed_user(
     user: Annotated[SignedInUser, Depends(require_user)], container: Annotated[Container, Depends(get_container)]
 ) -> SignedInUser:
-    """Whoever is signed in and has given their password a short while ago, or `PasswordNotConfirmed`."""
     return _require_confirmed(user, container)
 
 
 def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> SignedInUser:
-    """Somebody who runs the service. For everybody else its print room is not there."""
+    """For everybody else the print room does not exist."""
     if not user.is_operator:
         raise NotFound
     return user
@@ -100,7 +95,6 @@ def require_operator(user: Annotated[SignedInUser, Depends(require_user)]) -> Si
 def require_confirmed_operator(
     user: Annotated[SignedInUser, Depends(require_operator)], container: Annotated[Container, Depends(get_container)]
 ) -> SignedInUser:
-    """The same, who has given their password a short while ago, or `PasswordNotConfirmed`."""
     return _require_confirmed(user, container)
 
 
@@ -119,14 +113,14 @@ def is_fragment(request: Request) -> bool:
 
 
 def is_for_browser(request: Request) -> bool:
-    """Whether a browser shows the answer to somebody. Whoever calls the API is a program."""
+    """The API's callers are programs."""
     if request.url.path.startswith("/api/"):
         return False
     return "text/html" in request.headers.get("accept", "") or is_fragment(request)
 
 
 def install_redirects(app: FastAPI) -> None:
-    """How those failures look: a redirect, or a page, for people; our one shape for programs."""
+    """A redirect for people, JSON for programs."""
 
     async def answer_not_signed_in(request: Request, error: Exception) -> Response:
         if is_for_browser(request):
@@ -143,14 +137,14 @@ def install_redirects(app: FastAPI) -> None:
 
 
 def redirect_page(request: Request, path: str) -> Response:
-    """On to another page of ours, the whole of it, whether all of this one was asked for or a part."""
+    """Redirect the whole page, even if only a part of it was requested."""
     if is_fragment(request):
         return Response(status_code=204, headers={"HX-Redirect": path, "Cache-Control": "no-store"})
     return redirect(path)
 
 
 def current_page_path(request: Request) -> str:
-    """Where the reader is: the page that they asked for or, of a form or a part, the one that it is on."""
+    """The requested page or, for a form or a fragment, the page that it is on."""
     if request.method in ("GET", "HEAD") and not is_fragment(request):
         query = f"?{request.url.query}" if request.url.query else ""
         return safe_next(request.url.path + query)
@@ -158,8 +152,7 @@ def current_page_path(request: Request) -> str:
 
 
 def referer_path(request: Request) -> str:
-    """The page of ours that a browser says it was on, with its query; "/" if it does not say, or it was
-    another site's."""
+    """The page of ours that the browser came from, with its query; else "/"."""
     page = urlsplit(request.headers.get("referer", ""))
     if f"{page.scheme}://{page.netloc}".lower() not in own_origins(request):
         return "/"
@@ -173,9 +166,8 @@ def _require_confirmed(user: SignedInUser, container: Container) -> SignedInUser
 
 
 def form_page_path(request: Request) -> str:
-    """The page on which the form stands that was sent here: the one that the browser says it comes from, or
-    this very path, or the nearest above it that is a page. To open it is to get a fresh form, which loading
-    the answer again is not."""
+    """The page of the form that was sent: the referer, this path, or the nearest page above it. Opening it gives a
+    fresh form, which reloading the answer does not."""
     paths = RoutePaths.from_routes(request.app.routes)
     referer = own_path(referer_path(request)) if request.method == "POST" else "/"
     if referer != "/" and _is_page(paths, referer.partition("?")[0]):

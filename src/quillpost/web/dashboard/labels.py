@@ -1,4 +1,4 @@
-"""What products, inks and sizes are called on pages."""
+"""Names of products, inks and sizes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ from quillpost.rendering.models import PEN_COLORS, parse_color
 from quillpost.web.forms import Form
 
 INK_NAMES: Final[Sequence[str]] = tuple(PEN_COLORS)
-CUSTOM_INK: Final = "own"
-"""The ink that is none of the named ones: the field beside it, with `_own` to its name, says which."""
+CUSTOM_INK: Final = "own"  # the field with `_own` in its name says which
 FONT_SIZES: Final[Sequence[tuple[str, str]]] = (
     ("auto", "As large as it fits"),
     ("large", "Large"),
@@ -20,14 +19,14 @@ FONT_SIZES: Final[Sequence[tuple[str, str]]] = (
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """`name`: of a ballpoint, where it is one."""
+    """`name`: if it is one of the named inks."""
 
     name: str | None
     hex: str
 
     @classmethod
     def parse(cls, text: str) -> "Ink":
-        """However it is written; ValueError where that is no color."""
+        """ValueError if it is no color."""
         color = parse_color(text)
         name = next((name for name, each in PEN_COLORS.items() if each == color), None)
         return cls(name, "#" + "".join(f"{round(channel * 255):02x}" for channel in color.ink))
@@ -38,12 +37,11 @@ class Ink:
 
 
 def read_ink(form: Form, name: str) -> str | None:
-    """What is chosen in the form's field of this name."""
     return form.text(f"{name}_own" if form.text(name) == CUSTOM_INK else name) or None
 
 
 def ink_fields(name: str, text: str) -> dict[str, list[str]]:
-    """What stands in the form for this ink; nothing, where it is none that we know."""
+    """Empty for an unknown ink."""
     try:
         ink = Ink.parse(text)
     except ValueError:
@@ -61,17 +59,17 @@ PRODUCT_NAMES: Final[Mapping[str, str]] = {
     "giftcard": "Gift card",
     "magnacard": "Magnacard",
 }
-"""By the name that composition has for it, and that orders and batches carry."""
+"""By the layout's name, which orders and batches have."""
 
 TYPE_NAMES: Final[Mapping[str, str]] = {
     "postcard": "Postcard",
     "postcard6x11": PRODUCT_NAMES["postcard-6x11"],
     **{name: words for name, words in PRODUCT_NAMES.items() if "-" not in name},
 }
-"""By the type of an order or a template, of which two sizes of postcards are one."""
+"""By the type of an order or a template; two sizes of postcards share one."""
 
 
 def product_name(type_: str, size: str | None) -> str:
-    """Of an order or a price; what this release does not know is called as it is."""
+    """An unknown product has the name of its type."""
     layout_name = f"postcard-{size}" if type_.startswith("postcard") else type_
     return PRODUCT_NAMES.get(layout_name, f"{type_} {size or ''}".strip())

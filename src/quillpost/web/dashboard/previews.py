@@ -1,5 +1,4 @@
-"""Pictures that are drawn anew as somebody types: a few at a time for each, so that nobody has to wait for
-what another asked for and has long typed on from."""
+"""Previews that are rendered as somebody types: a few at a time for each user, and only the newest waits."""
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
@@ -10,24 +9,21 @@ from typing import Final
 from fastapi import Response
 
 MAX_CONCURRENT_PREVIEWS: Final = 2
-"""Of one reader: what they see next is begun while the last one is not finished."""
 
 
 class PreviewSuperseded(Exception):
-    """Somebody asked for something newer meanwhile."""
+    pass
 
 
 @dataclass(slots=True)
 class _PreviewQueue:
-    """Of one reader: how many are at work and wait, and which of those came last."""
-
     running_count: int = 0
     waiting_count: int = 0
     newest_request: object = None
 
 
 class PreviewLimiter:
-    """Of each reader the newest waits, and those before it are let go."""
+    """Of each user only the newest request waits; older ones are dropped."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -35,7 +31,7 @@ class PreviewLimiter:
 
     @contextmanager
     def slot(self, reader: Hashable) -> Iterator[None]:
-        """`PreviewSuperseded` by one that came later."""
+        """`PreviewSuperseded` by a newer request."""
         with self._condition:
             queue = self._queues.setdefault(reader, _PreviewQueue())
             try:
@@ -76,7 +72,7 @@ preview_limiter: Final = PreviewLimiter()
 
 
 def draw_latest(reader: Hashable, draw: Callable[[], Response]) -> Response:
-    """What is drawn; where it was overtaken no answer, and what the browser shows stays as it is."""
+    """204 if a newer request superseded it: the browser keeps what it shows."""
     try:
         with preview_limiter.slot(reader):
             return draw()

@@ -36,7 +36,7 @@ def render_form_page(
     status: int | None = None,
     **values: Any,
 ) -> Response:
-    """The page with this in its form, as `values`, `errors` and `is_selected`; with errors its status is 422."""
+    """The template gets `values`, `errors` and `is_selected`; with errors the status is 422."""
     return render_page(
         request,
         template,
@@ -51,7 +51,7 @@ def render_form_page(
 
 @dataclass(frozen=True, slots=True)
 class ReasonField:
-    """A field beside the question, for why it is done."""
+    """A field that asks why."""
 
     label: str
     hint: str
@@ -74,9 +74,8 @@ def render_confirmation(
     has_one_time_key: bool = False,
     is_harmless: bool = False,
 ) -> Response:
-    """Before something ends: what that means, and a form for the same path. Works without any script. Where
-    it was `error_message`, the same page says why. `crumbs` lead back, by address and words; `hidden_fields` are fields
-    that were filled in on the page before. `has_one_time_key`: its form has a key for `do_once`."""
+    """What an action means, and a form that posts to the same path. With `error_message` the same page says why it
+    was refused. `breadcrumbs` are URLs and labels; `hidden_fields` come from the page before."""
     return render_form_page(
         request,
         "shared/confirm.html",
@@ -150,8 +149,7 @@ ConfirmedOwnerContext = Annotated[RequestContext, _context_of(require_confirmed_
 ConfirmedOperatorContext = Annotated[RequestContext, _context_of(require_confirmed_operator)]
 
 
-CSV_CHUNK_LINES: Final = 2_000
-"""Lines of the file that are read in one transaction, and sent in one piece."""
+CSV_CHUNK_LINES: Final = 2_000  # read in one transaction, sent in one piece
 
 
 def csv_response(lines: Iterator[str], file_name: str) -> Response:
@@ -163,6 +161,6 @@ def csv_response(lines: Iterator[str], file_name: str) -> Response:
 
 
 def _join_chunks(lines: Iterator[str]) -> Iterator[str]:
-    """Many lines together: each piece costs a step between threads."""
+    """In large chunks: each costs a step between threads."""
     while chunk := "".join(islice(lines, CSV_CHUNK_LINES)):
         yield chunk

@@ -1,4 +1,4 @@
-"""All pages of senders and operators, by area. Each area's package says which routers it has."""
+"""All pages, by area. Each area's package has its `ROUTERS`."""
 
 from quillpost.web.dashboard import (
     automations,

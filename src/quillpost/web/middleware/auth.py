@@ -1,9 +1,6 @@
-"""No request comes into /api/v2 without a token, too often, or with too much.
-
-A token or a session that was good before stands for the account that it was good for; everybody else for
-their network address, made-up tokens among them. That decides who waits behind whom, and nothing else:
-whether a token is good is looked up with every call.
-"""
+"""Authentication, rate limits and body limits of /api/v2. A token or session that was valid before counts as its
+account, everybody else as their network address. That decides only who waits behind whom: tokens are checked with
+every call."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
@@ -28,7 +25,6 @@ from quillpost.web.middleware.methods import RefusalHandler, is_api_path, refuse
 from quillpost.web.middleware.requests import SecretInUrl
 
 MAX_IDENTITIES: Final = 20_000
-"""Tokens and sessions that are remembered; who was not seen for longest is forgotten."""
 
 
 class IdentityCache:
@@ -44,7 +40,7 @@ class IdentityCache:
         return account_key(account)
 
     def remember(self, scope: Scope, account: int | None) -> None:
-        """What came with the request is good for this account; None: for none, or for none any longer."""
+        """None: the credential is not valid, or not any more."""
         if (credential := self._credential_digest(scope)) is None:
             return
         if account is None:
@@ -56,7 +52,7 @@ class IdentityCache:
             self._accounts.popitem(last=False)
 
     def _credential_digest(self, scope: Scope) -> bytes | None:
-        """A digest of what the caller shows: it is in memory for long."""
+        """A digest, as it stays in memory for long."""
         headers = Headers(scope=scope)
         if (token := get_bearer_token(headers)) is not None:
             return hash_token(token)
@@ -71,7 +67,6 @@ def account_key(account: int) -> Hashable:
 
 
 def is_account_key(caller_key: Hashable) -> bool:
-    """Not just somebody's network address."""
     return isinstance(caller_key, tuple) and caller_key[0] == "account"
 
 
@@ -80,14 +75,13 @@ def get_client_address(scope: Scope) -> str:
 
 
 def get_bearer_token(headers: Headers) -> str | None:
-    """The token of a call, whatever it may be."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return (token.strip() or None) if scheme.lower() == "bearer" else None
 
 
 class AuthMiddleware:
-    """Brings to the API a request's whole body, and its caller in `scope["state"]["caller"]`, or answers it.
-    Whose turn it is was settled before: each request has its `admission`."""
+    """Gives the API a request's whole body, and its caller in `scope["state"]["caller"]`, or answers it. Each request
+    has its `admission` already."""
 
     def __init__(
         self,
@@ -97,7 +91,7 @@ class AuthMiddleware:
         *,
         refuse: RefusalHandler = refuse_with_json,
     ) -> None:
-        """`refuse` answers who may be a person."""
+        """`refuse` answers a page's request."""
         self._app = app
         self._container = container
         self._refuse = refuse
@@ -118,7 +112,6 @@ class AuthMiddleware:
             return
 
     async def _serve_api(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Of the API."""
         with self._body_budget.reserve() as report_size, close_upload_after(scope):
             try:
                 body = await self._read_admitted_body(scope, receive, report_size)
@@ -128,7 +121,6 @@ class AuthMiddleware:
             await self._app(scope, _replay_body(body, receive), send)
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Of anything else."""
         state = scope.setdefault("state", {})
         if (refusal := state.get("refusal")) is not None:
             response = await self._refuse(Request(scope, receive), refusal)
@@ -185,7 +177,6 @@ class AuthMiddleware:
 
 @contextmanager
 def close_upload_after(scope: Scope) -> Iterator[None]:
-    """A file that came with the request is gone when the request is done with."""
     try:
         yield
     finally:
@@ -195,7 +186,6 @@ def close_upload_after(scope: Scope) -> Iterator[None]:
 
 
 def _replay_body(body: bytes, receive: Receive) -> Receive:
-    """The body in one piece, and after it whatever else the caller does."""
     is_sent = False
 
     async def replay() -> Message:

@@ -22,12 +22,10 @@ from quillpost.web.middleware.requests import HSTS_VALUE, add_common_headers, ge
 
 log = structlog.get_logger(__name__)
 
-EXEMPT_PATHS: Final = frozenset({"/health"})
-"""Health checks are answered however busy we are."""
+EXEMPT_PATHS: Final = frozenset({"/health"})  # answered however busy we are
 
 PERSON_WAIT_FACTOR: Final = 10
-"""People wait this many times as long as programs, which retry by themselves: after a click, a slow page is
-better than a refusal."""
+"""Programs retry by themselves; for people, a slow page is better than a refusal."""
 
 LOG_INTERVAL_SECONDS: Final = 1.0
 UNMATCHED: Final = "unmatched"

@@ -48,7 +48,7 @@ class MethodMiddleware:
             await self._app(scope, receive, send)
 
     async def _answer_head(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # The server looks at its own scope to tell that no body is to follow: GET is for the inside alone.
+        # The server reads its own scope to know that no body follows: only the inner scope says GET.
         has_get = "GET" in self._paths.declared_methods(scope["path"])
         inner_scope = {**scope, "method": "GET"} if has_get else {**scope}
         try:
@@ -61,7 +61,7 @@ class MethodMiddleware:
 
 
 class _HeadersSent(BaseException):
-    """Stops whoever would go on to produce a body that nobody reads."""
+    """Stops the producer of a body that nobody reads."""
 
 
 def _without_body(send: Send) -> Send:
@@ -77,7 +77,7 @@ def _without_body(send: Send) -> Send:
 
 
 ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Idempotency-Key", "X-Request-Id", "*")
-"""The star stands for all others, and in no browser for `Authorization`."""
+"""The star means all others, but no browser takes it for `Authorization`."""
 
 EXPOSED_HEADERS: Final = (
     "Allow",
@@ -122,12 +122,11 @@ class PreflightMiddleware:
 
 
 def is_api_path(path: str) -> bool:
-    """Whether pages of other sites may read what is answered here."""
     return path == PREFIX or path.startswith(PREFIX + "/")
 
 
 def add_cors_headers(headers: MutableHeaders) -> None:
-    """Say so in an answer, a refusal too: a page that may not read it cannot tell its user why."""
+    """Refusals have them too: a page that may not read one cannot tell its user why."""
     headers.update(RESPONSE_HEADERS)
 
 

@@ -24,8 +24,6 @@ SECRET_LINKS = (("/join/", "qp_invitation_"), ("/reset/", "qp_reset_"))
 
 
 class SecretInUrl(Refused):
-    """A call whose path or query holds a secret of ours."""
-
     def __init__(self) -> None:
         super().__init__(
             "The address of this call holds a token or another secret. It belongs in the Authorization header"
@@ -34,7 +32,7 @@ class SecretInUrl(Refused):
 
 
 def remove_url_secrets(scope: Scope) -> bool:
-    """Take every secret out of the request's address, before anyone reads it; whether there was one."""
+    """Remove every secret from the URL before anyone reads it; whether there was one."""
     query: bytes = scope.get("query_string", b"")
     decoded_query = unquote_to_bytes(query) if b"%" in query else query
     if SECRET_PREFIX.decode() not in scope["path"] and SECRET_PREFIX not in decoded_query:
@@ -51,7 +49,7 @@ def remove_url_secrets(scope: Scope) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """The text with the beginnings of its secrets alone, but for links that are made to hold theirs."""
+    """Only the prefixes of secrets remain, except in links that are made to hold one."""
 
     def hide(match: re.Match[str]) -> str:
         is_link = any(match[1] == kind and text.endswith(path, 0, match.start()) for path, kind in SECRET_LINKS)
@@ -66,12 +64,11 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 FRAME_HEADER = "X-Frame-Options"
 SECRET_PATHS = re.compile(r"/gift(?:/|$)")
-"""Where an address is a secret itself, and so may be all that is answered there, failures included."""
+"""Where the URL is a secret, so may be the response, errors included."""
 PRIVATE_HEADERS = {"Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Referrer-Policy": "no-referrer"}
 DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
-"""The policy of answers that are data. Pages have one of their own; pictures and PDFs need none."""
-HSTS_VALUE = "max-age=31536000"
-"""Whoever came over https once comes so for a year. Other hosts of the same name are none of our business."""
+"""For responses that are data. Pages have their own; pictures and PDFs need none."""
+HSTS_VALUE = "max-age=31536000"  # no subdomains: other hosts of the name are not ours
 
 
 class RequestMiddleware:
@@ -124,18 +121,17 @@ class RequestMiddleware:
 
 
 def get_request_id(scope: Scope) -> str:
-    """The caller's own id, where it is one that can be repeated in a log."""
+    """The caller's own id, if it is safe to log."""
     request_id = Headers(scope=scope).get("x-request-id")
     return request_id if request_id and is_valid_request_id(request_id) else uuid4().hex
 
 
 def is_valid_request_id(request_id: str) -> bool:
-    """Whether it can safely be repeated: it is short and plain, and no secret of ours."""
+    """Short, plain, and no secret of ours."""
     return REQUEST_ID.fullmatch(request_id) is not None and hide_secrets(request_id) == request_id
 
 
 def add_common_headers(headers: MutableHeaders, allowance: RateLimitStatus | None = None) -> None:
-    """Those of every answer."""
     for name, value in SECURITY_HEADERS.items():
         if name != FRAME_HEADER or not _allows_framing(headers):
             headers.setdefault(name, value)
@@ -147,12 +143,12 @@ def add_common_headers(headers: MutableHeaders, allowance: RateLimitStatus | Non
 
 
 def _allows_framing(headers: MutableHeaders) -> bool:
-    """Whether its policy says which site may show it in a frame: the older header knows no sites."""
+    """Its policy names the site that may frame it, which the older header cannot."""
     return "frame-ancestors http" in headers.get("Content-Security-Policy", "")
 
 
 def _route_pattern(scope: Scope) -> str:
-    """The route's pattern, never the path itself: a path may hold a key."""
+    """Never the path itself, which may hold a key."""
     return str(getattr(scope.get("route"), "path", "unmatched"))
 
 

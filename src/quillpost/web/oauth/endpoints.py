@@ -37,7 +37,7 @@ from quillpost.web.sessions import CurrentUser, NotSignedIn, OptionalUser, get_c
 
 
 class InvalidAuthorizationRequest(Exception):
-    """Nobody may be led back: we know no such app, or not at that address. The reader is told instead."""
+    """Unknown app or redirect address: nobody is redirected, the user reads why."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class InvalidAuthorizationRequest(Exception):
 
 
 def get_grant(request: Request, server: OAuthServer) -> Any:
-    """Authlib's grant for this request, all of it good. Else `InvalidAuthorizationRequest`, or an error for the app."""
+    """Authlib's grant for a valid request. Else `InvalidAuthorizationRequest`, or an error for the app."""
     parameters = _read_parameters(request)
     redirect_uri = _registered_redirect_uri(server, parameters)
     state = parameters["state"][0] if len(parameters.get("state", ())) == 1 else None
@@ -59,7 +59,7 @@ def get_grant(request: Request, server: OAuthServer) -> Any:
 
 def _read_parameters(request: Request) -> Mapping[str, Sequence[str]]:
     query: bytes = request.scope["query_string"]
-    # Whoever is not signed in must find back here.
+    # Signing in must lead back here.
     if len(request.url.path) + len(query) >= MAX_NEXT_LENGTH:
         raise InvalidAuthorizationRequest("The app's request is too long.")
     try:
@@ -69,7 +69,6 @@ def _read_parameters(request: Request) -> Mapping[str, Sequence[str]]:
 
 
 def _registered_redirect_uri(server: OAuthServer, parameters: Mapping[str, Sequence[str]]) -> str:
-    """Where the app is led back to: one of its registered addresses, to the letter."""
     for name in ("client_id", "redirect_uri"):
         if name not in parameters:
             raise InvalidAuthorizationRequest(f"The app's request lacks {name}.")
@@ -96,14 +95,11 @@ def _check_parameters(parameters: Mapping[str, Sequence[str]]) -> None:
 
 router = APIRouter(include_in_schema=False)
 
-ACCOUNT_FIELD = "account"
-"""Which of the reader's accounts the page is about: a parameter of our own, and a field of its form."""
+ACCOUNT_FIELD = "account"  # which of the user's accounts the page is about: a query parameter, and a field of its form
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationRequest:
-    """What the app wants, as far as its page needs to know."""
-
     client: OAuthClient
     registered_by: str
     redirect_uri: str
@@ -135,8 +131,7 @@ def submit_consent(request: Request, container: Services, user: CurrentUser, for
 
 
 def _process_decision(request: Request, container: Container, user: SignedInUser, form: Form) -> Response:
-    """Everything is looked at again: what is allowed is what this very request asks for, in the account that
-    the page named. `MovedOn` if its reader is in that account no more."""
+    """The request is checked again. `AccountSwitched` if the user is no longer in the account that the page named."""
     authorization = _read_authorization_request(request, container)
     if isinstance(authorization, ServerResponse):
         return _redirect_to_app(authorization)
@@ -152,7 +147,7 @@ def _process_decision(request: Request, container: Container, user: SignedInUser
 
 
 def _read_authorization_request(request: Request, container: Container) -> AuthorizationRequest | ServerResponse:
-    """What the app wants, or the refusal that it is led back with."""
+    """What the app wants, or the refusal that it is redirected with."""
     with container.db.system_transaction() as tx:
         server = OAuthServer(tx, container, address=None, now=container.clock())
         try:
@@ -219,7 +214,7 @@ def _error_page(request: Request, user: SignedInUser | None, error: InvalidAutho
 
 
 def _refusal_page(request: Request, refusal: ServerResponse) -> Response:
-    """A refusal for the app, whose reader decides whether to go back to it."""
+    """An error for the app: the user decides whether to go back to it."""
     back = refusal.headers["Location"]
     message = f"The app's request is wrong. {parse_qs(urlsplit(back).query)['error_description'][0]}"
     destination = _destination_label(back)
@@ -229,13 +224,11 @@ def _refusal_page(request: Request, refusal: ServerResponse) -> Response:
 
 
 def _destination_label(address: str) -> str:
-    """Where the reader ends up, as they know it."""
     parsed = urlsplit(address)
     return parsed.netloc if parsed.scheme in ("https", "http") else f"an app on your device ({parsed.scheme})"
 
 
 def _page_url_for_account(request: Request, membership_id: int) -> str:
-    """The same page about another account."""
     parameters = [(name, value) for name, value in request.query_params.multi_items() if name != ACCOUNT_FIELD]
     return f"{request.url.path}?{urlencode([*parameters, (ACCOUNT_FIELD, str(membership_id))])}"
 
@@ -251,7 +244,7 @@ PostedBody = Annotated[bytes, Depends(read_form_body)]
 
 
 def respond_to_app(request: Request, container: Container, body: bytes, action: ServerAction) -> Response:
-    """Do it in one transaction. What a refusal has changed (a family that ended) is kept like all else."""
+    """In one transaction. What a refusal changes (a revoked token family) is kept."""
     try:
         app_request = _read_app_request(request, body, container.limits.bounds)
     except OAuth2Error as refusal:
@@ -300,8 +293,8 @@ class TokenRevocation(RevocationEndpoint):  # type: ignore[misc] # Authlib has n
     CLIENT_AUTH_METHODS = AUTH_METHODS
 
     def authenticate_token(self, request: AppRequest, client: AppClient) -> None:
-        """Revoke it at once: there is nothing that Authlib would have to know of it. What a token is for can
-        be told from the token itself, so that a hint is not needed, nor a wrong one in the way."""
+        """Revoke it here, so that Authlib has nothing left to do. The token itself says what it is for, so no hint is
+        needed."""
         if "token" not in request.form:
             raise InvalidRequestError("The token is missing.")
         server = self.server
@@ -314,7 +307,7 @@ class TokenRevocation(RevocationEndpoint):  # type: ignore[misc] # Authlib has n
 
 @router.post("/oauth/revoke")
 def revoke_token(request: Request, container: Services, body: PostedBody) -> Response:
-    """A token that is not known, or not any more, is as good as revoked."""
+    """An unknown token counts as revoked."""
     return respond_to_app(request, container, body, _revoke)
 
 

@@ -1,4 +1,4 @@
-"""What a person can let an app do, and what they decide."""
+"""The consent form: what an app can be allowed to do, and what its user decides."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -20,8 +20,7 @@ MAX_NAMED_SCOPES = 3
 
 
 def quote_scopes(scopes: Collection[str]) -> str:
-    """The scopes, as far as they are short plain words (RFC 6749 allows no other letters than ASCII's) and no
-    secrets of ours."""
+    """Only scopes that are short and plain (RFC 6749 allows ASCII only) and no secrets of ours."""
     plain = sorted(scope for scope in scopes if PLAIN_SCOPE.fullmatch(scope) and hide_secrets(scope) == scope)
     omitted = len(scopes) - len(plain[:MAX_NAMED_SCOPES])
     names = plain[:MAX_NAMED_SCOPES]
@@ -31,15 +30,14 @@ def quote_scopes(scopes: Collection[str]) -> str:
 
 
 ALLOW, DENY = "allow", "deny"
-SCOPES_FIELD = "scopes"
-"""The field that holds what the page said that the app may do."""
+SCOPES_FIELD = "scopes"  # what the page said that the app may do
 MAX_SCOPES_LENGTH = 2_000
 SCOPES_CHANGED = "What the app asks for has changed. Read it again, and decide then."
 
 
 @dataclass(frozen=True, slots=True)
 class ConsentOffer:
-    """What can be allowed, in one of the person's accounts. An owner may choose one of `sub_accounts`."""
+    """What can be allowed, in one of the user's accounts. An owner may choose one of `sub_accounts`."""
 
     account: UserMembership
     others: Sequence[UserMembership]
@@ -54,14 +52,11 @@ class ConsentOffer:
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What was allowed, and by whom."""
-
     permission: AppGrant
     actor: Actor
 
 
 def find_membership(user: SignedInUser, membership: str | None) -> UserMembership | None:
-    """The reader's account by this name of it; None if they are in no such account."""
     memberships = (user.here, *user.elsewhere)
     return next(
         (membership_item for membership_item in memberships if str(membership_item.membership_id) == membership), None
@@ -71,7 +66,7 @@ def find_membership(user: SignedInUser, membership: str | None) -> UserMembershi
 def build_offer(
     container: Container, user: SignedInUser, chosen: UserMembership, requested_scopes: frozenset[str]
 ) -> ConsentOffer:
-    """What the app can be allowed in one of the reader's accounts, whichever they look at elsewhere."""
+    """What the app can be allowed in this account, whichever the user looks at."""
     memberships = [user.here, *user.elsewhere]
     allowed = get_role_scopes(chosen.role)
     scopes = requested_scopes if allowed is None else requested_scopes & allowed
@@ -82,8 +77,8 @@ def build_offer(
 
 
 def read_decision(user: SignedInUser, offer: ConsentOffer, form: Form) -> Consent | None:
-    """What was allowed; None: nothing. `Invalid` by field. What the page did not say is not allowed, even if
-    the app could have more by now."""
+    """None: nothing was allowed. `Invalid` by field. What the page did not say is not allowed, even if the app may
+    ask for more by now."""
     decision, mode = form.text("decision"), form.text("mode")
     scopes = offer.scopes & set(form.text(SCOPES_FIELD, max_length=MAX_SCOPES_LENGTH).split())
     if decision == DENY or not offer.scopes:

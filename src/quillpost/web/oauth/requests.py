@@ -1,4 +1,4 @@
-"""What an app asks, and how it says who it is."""
+"""Requests of apps, and how they authenticate."""
 
 import base64
 import binascii
@@ -27,11 +27,11 @@ LOOPBACK_URL = "https://localhost"
 
 
 class UnreadableParameters(ValueError):
-    """Parameters that are no text, or too many; it says which."""
+    pass
 
 
 def read_parameters(encoded: bytes, bounds: BodyLimits = DEFAULT_BODY_LIMITS) -> dict[str, list[str]]:
-    """Query or form, by name. What has no value counts as left out (RFC 6749, 3.1)."""
+    """Query or form, by name. An empty value counts as missing (RFC 6749, 3.1)."""
     try:
         pairs = [pair for pair in parse_form(encoded, max_fields=MAX_PARAMETERS, limits=bounds) if pair[1]]
     except Invalid as error:
@@ -47,7 +47,6 @@ def read_parameters(encoded: bytes, bounds: BodyLimits = DEFAULT_BODY_LIMITS) ->
 
 
 def find_repeated(parameters: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names of those that are there more than once."""
     return [name for name, values in parameters.items() if len(values) > 1]
 
 
@@ -66,7 +65,7 @@ class RequestPayload(OAuth2Payload):  # type: ignore[misc] # Authlib has no type
 
 
 class AppRequest(OAuth2Request):  # type: ignore[misc] # Authlib has no types
-    """A request of an app: in the query of the authorization endpoint, in the form of the others."""
+    """In the query of the authorization endpoint, in the form of the others."""
 
     def __init__(
         self, method: str, path: str, parameters: Mapping[str, Sequence[str]], headers: Mapping[str, str] | None = None
@@ -100,7 +99,6 @@ class ClientCredentials:
 def authenticate_app(
     tx: Tx, headers: Mapping[str, str], form: Mapping[str, str]
 ) -> tuple[OAuthClient, ClientAuthMethod]:
-    """Whose request it is, and how it was proved."""
     credentials = _read_credentials(headers.get("authorization"), form)
     client = clients.find_by_client_id(tx, credentials.client_id)
     if client is None:
@@ -133,7 +131,7 @@ def _read_credentials(authorization: str | None, form: Mapping[str, str]) -> Cli
 
 
 def _parse_basic(authorization: str) -> tuple[str, str]:
-    """Id and secret, each encoded as in a form (RFC 6749, 2.3.1)."""
+    """Each is encoded as in a form (RFC 6749, 2.3.1)."""
     scheme, _, value = authorization.partition(" ")
     try:
         if scheme.lower() != "basic":

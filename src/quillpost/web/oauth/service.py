@@ -1,4 +1,5 @@
-"""Authlib's authorization server, made for one request: codes, tokens and PKCE."""
+"""Authlib's authorization server, made for one request: codes, tokens and PKCE. A code, or a refresh token, is
+claimed by the statement that makes the next pair, so Authlib's later steps have nothing left to do."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -64,13 +65,11 @@ class CodeGrant(grants.AuthorizationCodeGrant):  # type: ignore[misc] # Authlib 
     TOKEN_ENDPOINT_AUTH_METHODS = AUTH_METHODS
 
     def authenticate_token_endpoint_client(self) -> Any:
-        """Whose request it is, and that there is anything in it to look at."""
         client = super().authenticate_token_endpoint_client()
         _require_parameter(self.request, "code", "the one that the person was led back to the app with")
         return client
 
     def generate_authorization_code(self) -> str:
-        """The person's consent becomes a leave, and this the code for it."""
         consent: Consent = self.request.user
         requested_scope = self.request.payload.scope
         return tokens.issue_code(
@@ -86,7 +85,7 @@ class CodeGrant(grants.AuthorizationCodeGrant):  # type: ignore[misc] # Authlib 
         )
 
     def save_authorization_code(self, code: str, request: Any) -> None:
-        """It is kept already."""
+        """Already stored."""
 
     def query_authorization_code(self, code: str, client: Any) -> ValidCode:
         server = self.server
@@ -113,7 +112,7 @@ class CodeGrant(grants.AuthorizationCodeGrant):  # type: ignore[misc] # Authlib 
         raise server.reject_grant(pair, self.client.client, INVALID_CODE)
 
     def delete_authorization_code(self, authorization_code: ValidCode) -> None:
-        """It is claimed already."""
+        """Already claimed."""
 
 
 class RefreshGrant(grants.RefreshTokenGrant):  # type: ignore[misc] # Authlib has no types
@@ -121,7 +120,6 @@ class RefreshGrant(grants.RefreshTokenGrant):  # type: ignore[misc] # Authlib ha
     INCLUDE_NEW_REFRESH_TOKEN = True
 
     def authenticate_token_endpoint_client(self) -> Any:
-        """Whose request it is, and that there is anything in it to look at."""
         client = super().authenticate_token_endpoint_client()
         _require_parameter(self.request, "refresh_token", "the one that came with the latest access token")
         return client
@@ -160,11 +158,11 @@ class RefreshGrant(grants.RefreshTokenGrant):  # type: ignore[misc] # Authlib ha
         raise server.reject_grant(pair, self.client.client, INVALID_REFRESH_TOKEN)
 
     def revoke_old_credential(self, refresh_token: ValidRefreshToken) -> None:
-        """It is claimed already."""
+        """Already claimed."""
 
 
 def _token_response(pair: TokenPair, *, granted: frozenset[str] | None, requested: frozenset[str]) -> Mapping[str, Any]:
-    """The answer: what is given is said only where it is not what was asked for (RFC 6749, 5.1)."""
+    """The scope is given only where it differs from the requested one (RFC 6749, 5.1)."""
     scope_field = {} if granted is None or granted == requested else {"scope": _join_scopes(granted)}
     return {
         "token_type": "Bearer",
@@ -190,7 +188,7 @@ VERIFIER_PATTERN = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 
 
 class PkceExtension(CodeChallenge):  # type: ignore[misc] # Authlib has no types
-    """Whoever exchanges the code is whoever asked for it. Public clients must prove it, the others may."""
+    """Only the client that asked for a code can exchange it. Public clients must prove it, others may."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = (S256,)
 
@@ -232,20 +230,19 @@ class AppClient(ClientMixin):  # type: ignore[misc] # Authlib has no types
 
     @property
     def scopes(self) -> frozenset[str]:
-        """The most that it may ask for."""
         return frozenset(SCOPES) if self.client.scopes is None else self.client.scopes
 
     def get_client_id(self) -> str:
         return self.client.client_id
 
     def get_default_redirect_uri(self) -> None:
-        """None: every request names its address, however many are registered."""
+        """None: every request names its address."""
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
         return redirect_uri in self.client.redirect_uris
 
     def get_allowed_scope(self, scope: str | None) -> str:
-        """What is asked for, if it may be; all that may be, if nothing is named."""
+        """The requested scopes, or all that the client may have if it names none."""
         requested = frozenset((scope or "").split()) or self.scopes
         if not requested <= self.scopes:
             allowed = " ".join(sort_scopes(self.scopes))
@@ -274,8 +271,6 @@ DISCONNECTED_TEXT = (
 
 @dataclass(frozen=True, slots=True)
 class ServerResponse:
-    """What goes out, before it is HTTP."""
-
     status: int
     body: Mapping[str, Any] | str
     headers: Mapping[str, str]
@@ -318,7 +313,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
             raise InvalidScopeError(f"A scope is unknown: {quote_scopes(unknown)}. Known scopes: {' '.join(SCOPES)}")
 
     def save_token(self, token: Mapping[str, Any], request: AppRequest) -> None:
-        """Its digest is kept already."""
+        """Its digest is already stored."""
 
     def send_signal(self, name: str, *args: Any, **kwargs: Any) -> None:
         """Nobody listens."""
@@ -335,7 +330,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
         return response
 
     def handle_response(self, status: int, body: Any, headers: Sequence[tuple[str, str]]) -> ServerResponse:
-        """What leads back to the app says whose answer it is (RFC 9207), a refusal as well."""
+        """Redirects to the app, refusals too, say whose answer they are (RFC 9207)."""
         headers_by_name = dict(headers)
         if "Location" in headers_by_name:
             headers_by_name["Location"] = add_params_to_uri(
@@ -347,7 +342,7 @@ class OAuthServer(AuthorizationServer):  # type: ignore[misc] # Authlib has no t
         return self.handle_response(*refusal())
 
     def reject_grant(self, ended: TokenReuse | None, client: OAuthClient, message: str) -> InvalidGrantError:
-        """The refusal of a code, or of a refresh token. Where its family ended by it, the person is told."""
+        """The person is notified if the token family ended by it."""
         if ended is not None and ended.notify_person_id is not None:
             incident = INCIDENTS[ended.reason].format(app=client.name)
             notify_person(

@@ -23,11 +23,9 @@ from quillpost.web.security import ONE_TIME_FIELD, create_csrf_token, create_one
 from quillpost.web.sessions import ConfirmedOwner, OptionalUser
 
 TOKEN_PLACEHOLDER: Final = "$TOKEN"
-"""In place of a token: a page does not know anybody's."""
 
 
 def format_curl(method: str, url: str, body: Any = None, form: Mapping[str, str] | None = None) -> str:
-    """The call with a token that its reader puts in."""
     verb = "" if method == "GET" or (method == "POST" and (body or form)) else f" -X {method}"
     lines = [f"curl{verb}", shlex.quote(url), f'-H "Authorization: Bearer {TOKEN_PLACEHOLDER}"']
     if body:
@@ -50,7 +48,7 @@ EXAMPLE_ID = "1001"
 
 @dataclass(frozen=True, slots=True)
 class FieldDoc:
-    """One field of a body or an answer, or one parameter; `fields` are those of an object within."""
+    """A field of a body or response, or a parameter; `fields` are those of an object in it."""
 
     name: str
     type: str
@@ -64,8 +62,6 @@ class FieldDoc:
 
 @dataclass(frozen=True, slots=True)
 class ShapeDoc:
-    """One form that an answer can have."""
-
     name: str
     text: str
     fields: tuple[FieldDoc, ...]
@@ -106,7 +102,7 @@ class SectionDoc:
 
 @dataclass(frozen=True, slots=True)
 class EventDoc:
-    """What a receiver is told; `fields` are those of its `data`."""
+    """`fields` are those of its `data`."""
 
     anchor: str
     name: str
@@ -116,14 +112,12 @@ class EventDoc:
 
 
 def read_events(description: Schema) -> tuple[EventDoc, ...]:
-    """Every event, in the order of the description."""
     reader = _DescriptionReader(description.get("components", {}).get("schemas", {}), "")
     webhooks = description.get("webhooks", {})
     return tuple(reader.read_event(name, methods["post"]) for name, methods in webhooks.items())
 
 
 def read_sections(description: Schema, *, base_url: str) -> tuple[SectionDoc, ...]:
-    """Every operation, under its tag, in the order of the description."""
     reader = _DescriptionReader(description.get("components", {}).get("schemas", {}), base_url)
     by_tag: dict[str, list[OperationDoc]] = {}
     for path, methods in description["paths"].items():
@@ -221,7 +215,7 @@ class _DescriptionReader:
         )
 
     def _read_nested_fields(self, schema: Schema, within: frozenset[str] = frozenset()) -> tuple[FieldDoc, ...]:
-        """The fields of the object, or of the objects in the array, that a value holds."""
+        """Of the object, or of the objects in the array."""
         for form in _list_alternatives(schema):
             inner = form.get("items", form)
             reference = inner.get("$ref", "")
@@ -245,7 +239,7 @@ class _DescriptionReader:
         return schema if reference is None else self._schemas[reference.rpartition("/")[2]]
 
     def _form_example(self, form: Schema) -> dict[str, str]:
-        """The fields of a form's example as curl wants them; a file is one of the reader's own."""
+        """As curl wants it; a file is the reader's own."""
         fields = self._resolve(form.get("schema", {})).get("properties", {})
         return {
             name: f"@{EXAMPLE_FILE}" if fields.get(name, {}).get("format") == "binary" else str(value)
@@ -253,7 +247,7 @@ class _DescriptionReader:
         }
 
     def _body_example(self, body: Schema) -> Any:
-        """What the description offers, or else the example of each field that has one."""
+        """The description's example, or else the example of each field that has one."""
         for example in body.get("examples", {}).values():
             return example["value"]
         schema = self._resolve(body.get("schema", {}))
@@ -273,7 +267,7 @@ def _list_alternatives(schema: Schema) -> Iterable[Schema]:
 
 
 def _merge_numbered_fields(fields: Iterable[FieldDoc]) -> Iterator[FieldDoc]:
-    """custom1, custom2, ... custom10 are told in one line: fields alike but for their number."""
+    """custom1 ... custom10, alike but for their number, become one line."""
 
     def without_number(field: FieldDoc) -> FieldDoc:
         match = NUMBERED_NAME.fullmatch(field.name)
@@ -289,7 +283,7 @@ def _to_slug(text: str) -> str:
 
 
 def _split_title(title: str) -> str:
-    """SendResponse reads: Send response."""
+    """SendResponse becomes: Send response."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", title).capitalize()
 
 
@@ -298,12 +292,12 @@ TOKEN_NAME = "docs"
 TOKEN_LIFETIME = timedelta(hours=24)
 TOKEN_NOT_REPEATED = "The token is not shown again: open the page anew, and have another filled in."
 EMPTY_TOKEN_OFFER: Final = rendering.render_template("docs/token.html", can_fill_in_token=False, token=None)
-"""Where the page that is drawn for all has nothing, and an owner's has the offer."""
+"""Replaced in an owner's page by the offer to fill in a token."""
 
 
 def add_docs_page(app: FastAPI, container: Container) -> None:
-    """Serve the page; it is drawn when first asked for, and once. For whoever is signed in, its head is drawn
-    anew, and for an owner the offer: the rest is the same for all."""
+    """The page is rendered once. For a signed-in user only its head differs; an owner may have a test token of their
+    own filled in, valid for a day and shown only in that response."""
 
     @cache
     def render_docs() -> str:
@@ -357,7 +351,6 @@ def add_docs_page(app: FastAPI, container: Container) -> None:
 
 
 def _with_token_offer(request: Request, user: SignedInUser, text: str, *, token: str | None = None) -> str:
-    """The same text with the offer, or with what came of it."""
     csrf = create_csrf_token(request, user)
     offer = rendering.render_template(
         "docs/token.html", can_fill_in_token=True, token=token, csrf=csrf, one_time_key=create_one_time_key()

@@ -29,8 +29,7 @@ from quillpost.web.dependencies import Services, get_container
 
 Name = TypeVar("Name", bound=Hashable)
 
-MAX_WAITING = 8
-"""A hand that is not ready takes seconds: so few wait for it that other callers still find a thread."""
+MAX_WAITING = 8  # fonts that are not ready take seconds: other callers must still find a thread
 
 
 class ImageCache(Generic[Name]):
@@ -80,7 +79,7 @@ def get_front_cache(request: Request) -> ImageCache[str]:
 
 @router.get("/files/{token}")
 def open_file(token: str, container: Services) -> Response:
-    """A kept file, the proof or the front of an order, or a file of a batch."""
+    """A stored file, the proof or the front of an order, or a file of a batch."""
     subject = container.storage.verify_token(token, now=container.clock())
     if subject is None:
         raise NotFound
@@ -106,8 +105,7 @@ def _read_bytes(container: Container, key: str) -> bytes:
 
 
 def _batch_file_response(container: Container, batch_id: int, name: str) -> Response:
-    """To be saved: whoever prints it needs it under the batch's name. A link may be passed on, and nobody
-    notes who follows it, so that it leads to no secret file."""
+    """A download under the batch's name. Links can be passed on without a trace, so they open no secret file."""
     with container.db.system_transaction() as tx:
         file = find_batch_file(tx, batch_id, name)
     if file.is_secret:
@@ -122,7 +120,7 @@ def _batch_file_response(container: Container, batch_id: int, name: str) -> Resp
 
 @router.head("/files/{token}")
 def head_file(token: str, container: Services) -> Response:
-    """Whether the link still leads somewhere. A proof or a front is drawn for those who will look."""
+    """Whether the link is valid. Proofs and fronts are rendered only for those who look."""
     subject = container.storage.verify_token(token, now=container.clock())
     if subject is not None and PROOF_SUBJECT.fullmatch(subject):
         return without_length(Response(media_type="application/pdf"))
@@ -135,7 +133,6 @@ def head_file(token: str, container: Services) -> Response:
 def show_plain_front(
     piece: str, container: Services, fronts: Annotated[ImageCache[str], Depends(get_front_cache)]
 ) -> Response:
-    """The front that is printed when an order brings no picture."""
     if piece not in container.renderer.products:
         raise NotFound
     return Response(fronts.get(piece), media_type="image/png", headers={"Cache-Control": "public, max-age=86400"})
@@ -143,8 +140,7 @@ def show_plain_front(
 
 HOUR_CACHE = "public, max-age=3600"
 
-BrandAppearance = tuple[str, str]
-"""A brand's title and accent: all that its picture is made of, so that another look is another picture."""
+BrandAppearance = tuple[str, str]  # title and accent, all that the picture is made of
 
 
 def create_brand_cache(renderer: Renderer) -> ImageCache[BrandAppearance]:
@@ -168,7 +164,7 @@ def show_brand(
     brands: Annotated[ImageCache[BrandAppearance], Depends(get_brand_cache)],
     if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
-    """Of a brand that is offered no more as well: orders that were sent still show it."""
+    """Also of a withdrawn brand: orders that were sent still show it."""
     with container.db.system_transaction() as tx:
         brand = find_brands(tx, [brand_code]).get(brand_code)
     if brand is None:
@@ -201,7 +197,7 @@ def show_sample(
     v: str = "",
     if_none_match: Annotated[str, Header()] = "",
 ) -> Response:
-    """The address with the right `v` names what it shows, so that it can be kept for ever."""
+    """A URL with the right `v` names its content, so it can be kept for ever."""
     style = container.renderer.hands.styles.get(parse_path_id(number))
     if style is None:
         raise NotFound

@@ -34,28 +34,23 @@ Value = TypeVar("Value")
 
 RATE_LIMIT_NAME = "gift"
 MAX_PER_NETWORK = 30
-MAX_TOTAL = 3_000
-"""Wrong claims in a minute."""
+MAX_TOTAL = 3_000  # wrong claims in a minute
 
-IPV6_PREFIX_BITS = 48
-"""The bits of an IPv6 address that count: whoever has one network of 64 has tens of thousands of them."""
+IPV6_PREFIX_BITS = 48  # of an IPv6 address: one network of 64 bits has tens of thousands of neighbors
 
-EXTRA_LOOKUPS_PER_SECOND = 50
-"""For all together who are beyond a limit."""
+EXTRA_LOOKUPS_PER_SECOND = 50  # for all who are beyond a limit together
 
 MAX_SAVED_SECONDS = 1.0
-"""Seconds of which looks that nobody wanted are still there."""
 
 RETRY_SECONDS = 2
-"""Seconds. Whoever comes sooner has the same chance."""
 
-MAX_REMEMBERED = 10_000
-"""Networks, and right claims, that are remembered at a time. No more than a hundred networks can spend what
-one may try before all of them together have spent theirs."""
+MAX_REMEMBERED = 10_000  # networks, and valid claims
 
 
 class ClaimRateLimit:
-    """What one server remembers: who is beyond a limit, and which claims were right, by their digests."""
+    """Limits wrong claims by network and in all. Guessing 128 bits is in vain; this keeps it from being a burden.
+    Beyond a limit, callers share a few look-ups a second: holders get in after a few tries even if a neighbor guesses
+    all day. Everything else is refused before the database is asked."""
 
     def __init__(self, db: Database, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._db, self._monotonic = db, monotonic
@@ -66,7 +61,7 @@ class ClaimRateLimit:
         self._lock = Lock()
 
     def seconds_to_wait(self, claim: str, address: str) -> int:
-        """How many seconds to wait before this claim is tried again; 0: it may be looked for now."""
+        """0: look it up now."""
         now = self._monotonic()
         with self._lock:
             if claim_digest(claim) in self._valid_digests or not self._is_limited(address, now):
@@ -83,7 +78,7 @@ class ClaimRateLimit:
             _remember(self._valid_digests, claim_digest(claim), None)
 
     def record_invalid(self, claim: str, address: str) -> None:
-        """One more. Beyond the limits it is not counted: what is spent does not get any more so."""
+        """Not counted beyond a limit."""
         with self._lock:
             self._valid_digests.pop(claim_digest(claim), None)
             if self._is_limited(address, self._monotonic()):
@@ -103,7 +98,6 @@ class ClaimRateLimit:
 
 @lru_cache(maxsize=1_000)
 def _network_key(address: str) -> str:
-    """Whom an address stands for here."""
     network = get_network(address)
     with suppress(ValueError):  # what is no address stands for itself
         parsed = ip_network(network)
@@ -113,7 +107,7 @@ def _network_key(address: str) -> str:
 
 
 def _remember(entries: dict[Key, Value], key: Key, value: Value) -> None:
-    """Beside the others, the oldest of which make room."""
+    """The oldest entries make room."""
     entries.pop(key, None)
     while len(entries) >= MAX_REMEMBERED:
         del entries[next(iter(entries))]
@@ -127,8 +121,7 @@ MAX_BODY_BYTES = 2_000
 MAX_FIELDS = 10
 WEB_SCHEMES = ("https://", "http://")
 REPORTABLE_STATES = (ClaimState.VISIT_FIRST, ClaimState.READY, ClaimState.CLAIMED)
-BRIGHT_LUMINANCE = 0.2
-"""From this share of white's light on, dark letters are read more easily than white ones."""
+BRIGHT_LUMINANCE = 0.2  # from here on dark text reads better than white
 
 Result = TypeVar("Result")
 PostedBody = Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
@@ -136,13 +129,12 @@ PostedBody = Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 
 @router.get("/gift")
 def show_code_form(request: Request) -> Response:
-    """One field. What stands behind a `?` is not read: addresses are kept in too many places."""
+    """The query is not read: URLs are kept in too many places."""
     return _render(request, "public/giftcard_code.html", step="ask", entered_code="")
 
 
 @router.post("/gift")
 def submit_code(request: Request, body: PostedBody) -> Response:
-    """From a code, however it was typed, to its page."""
     typed = _read_field(body, "code")
     if (claim := parse_claim("".join(typed.split()))) is None:
         return _render(request, "public/giftcard_code.html", step="wrong", entered_code=typed[:60], status=422)
@@ -152,8 +144,8 @@ def submit_code(request: Request, body: PostedBody) -> Response:
 @router.head("/gift/{code}")
 @router.get("/gift/{code}")
 def show_card(request: Request, code: str, container: Services) -> Response:
-    """What the piece brings, and from whom; the first time is noted. Whoever goes on from here (`from=here`)
-    without having been at the sender's page is told so."""
+    """Records the first opening. A holder who comes from here (`from=here`) without having visited the sender's page
+    reads so."""
     is_person, is_continuing = _is_person(request), request.query_params.get("from") == "here"
 
     def look_up(tx: Tx, claim: str) -> ClaimView | None:
@@ -170,7 +162,7 @@ def show_card(request: Request, code: str, container: Services) -> Response:
 @router.head("/gift/{code}/visit")
 @router.get("/gift/{code}/visit")
 def visit_landing_page(request: Request, code: str, container: Services) -> Response:
-    """On to the sender's page, which does not learn the code. Programs are led back."""
+    """The sender's page does not learn the code. Programs are sent back."""
 
     def look_up(tx: Tx, claim: str) -> ClaimView | None:
         if _is_person(request):
@@ -188,7 +180,7 @@ def visit_landing_page(request: Request, code: str, container: Services) -> Resp
 
 @router.post("/gift/{code}/claim")
 def reveal_code(request: Request, code: str, container: Services) -> Response:
-    """What the card is redeemed with: from the first time on it cannot be taken back."""
+    """From the first time on, the card cannot be voided."""
 
     def claim_card(tx: Tx, claim: str) -> RevealedCard | None:
         return giftcard_service.claim_card(tx, container.encryptor, claim, now=container.clock())
@@ -204,7 +196,7 @@ def reveal_code(request: Request, code: str, container: Services) -> Response:
 @router.head("/gift/{code}/claim")
 @router.get("/gift/{code}/claim")
 def return_to_card(code: str) -> Response:
-    """A phone that opens its pages again asks for this one without the button: it shows the card's."""
+    """A phone that reopens its pages asks for this one without the button."""
     return _redirect(f"/gift/{quote(code, safe='')}")
 
 
@@ -215,7 +207,7 @@ def show_report_form(request: Request, code: str, container: Services) -> Respon
 
 @router.post("/gift/{code}/report")
 def submit_report(request: Request, code: str, container: Services, body: PostedBody) -> Response:
-    """The sender is told in the same transaction, once."""
+    """Notifies the sender in the same transaction, once."""
     if (problem := _read_field(body, "what")) not in REPORT_REASONS:
         return _report_form_page(request, code, container, status=422)
 
@@ -259,7 +251,7 @@ def _act_on_card(
     action: Callable[[Tx, str], Result | None],
     respond: Callable[[Request, str, Result], Response],
 ) -> Response:
-    """Act on the card that the code is of, and show what came of it; or say why there is none."""
+    """Act on the card of this code and show the result, or why there is no card."""
     claim = parse_claim(code)
     if claim is None:
         return _render(request, "public/giftcard_code.html", step="unknown", entered_code="", status=404)
@@ -332,7 +324,7 @@ def _read_field(body: bytes, name: str) -> str:
 
 
 def _is_person(request: Request) -> bool:
-    """Whether a person comes here now, and not a program, for one who may come or for nobody."""
+    """A person, not a program that looks ahead for one."""
     agent = request.headers.get("user-agent", "")
     hints = {name: request.headers[name] for name in HINT_HEADERS if name in request.headers}
     return request.method != "HEAD" and classify_visitor(agent, hints) == "person"
@@ -354,7 +346,7 @@ def _format_short_dollars(cents: int) -> str:
 
 
 def _luminance(accent: str) -> float:
-    """How much of white's light a color has to the eye, from 0 to 1 (WCAG's relative luminance)."""
+    """WCAG's relative luminance, from 0 to 1."""
     parts = (int(accent[start : start + 2], 16) / 255 for start in (1, 3, 5))
     red, green, blue = (
         channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in parts

@@ -1,4 +1,4 @@
-"""Is it alive, is it ready, can live mail be printed, what does it count."""
+"""Health, readiness and metrics."""
 
 import secrets
 from typing import Annotated, Any
@@ -48,14 +48,13 @@ BACKLOG_GAUGES = {
 }
 
 MAX_SILENCE_SECONDS = 60.0
-"""Seconds in which our own database comes back after a crash: it is being restarted meanwhile, and to start
-us again would only begin that anew. A database that is not ours comes back without us."""
+"""Our own database is restarted after a crash in this time: a restart of ours would only delay it. A database that is
+not ours comes back without us."""
 
 
 @router.get("/health", summary="Alive", include_in_schema=False)
 async def health(request: Request, container: Services) -> Response:
-    """For whoever starts us again when we fail: 503 is for what a restart may help. The database is told of
-    in any case."""
+    """For supervisors: 503 only for what a restart may help. The database's state is always given."""
     watch: DatabaseMonitor = request.app.state.database_monitor
     silent_seconds = await watch.check_downtime()
     if silent_seconds is None:
@@ -94,7 +93,7 @@ def ready(container: Services) -> Response:
 
 @router.get("/metrics", summary="Prometheus metrics", include_in_schema=False)
 def metrics(container: Services, authorization: Annotated[str, Header()] = "") -> Response:
-    """For an operator: the metrics token, or an operator account's own (no app's, none of a sub account)."""
+    """For the metrics token, or an operator account's own token (no app's, no sub account's)."""
     token = authorization.removeprefix("Bearer ").strip()
     if not _is_metrics_token(container, token) and not is_operator_token(container.db, token, now=container.clock()):
         raise Unauthenticated
@@ -111,8 +110,8 @@ def _is_metrics_token(container: Container, token: str) -> bool:
 
 @router.get("/ready/live", summary="Ready for live mail", include_in_schema=False)
 def ready_live(container: Services, authorization: Annotated[str, Header()] = "") -> Response:
-    """200 or 503, and nothing else that an outsider could use. An operator account's token is told what is
-    missing, with the settings to change."""
+    """200 or 503, and nothing else that an outsider could use. An operator's token gets what is missing, and the
+    settings to change."""
     now = container.clock()
     with container.db.system_transaction() as tx:
         gaps = find_service_gaps(tx, container.environments["live"], on=now.date())

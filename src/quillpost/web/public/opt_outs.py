@@ -1,4 +1,6 @@
-"""Opting out: of emails (unsubscribe) and of mail (do not mail)."""
+"""Opting out: of emails (unsubscribe) and of mail (do not mail). GET changes nothing, as scanners follow every link;
+a button does, and so does a mail program's one click (RFC 8058). Nobody learns whether a mail code or address is
+known."""
 
 from typing import Annotated
 from urllib.parse import parse_qs
@@ -29,7 +31,6 @@ USAGE_MESSAGE = "POST to /stop/{code} with the code that is printed on the mail.
 
 @router.get("/stop")
 def show_stop_form(request: Request, code: Annotated[str | None, Query(max_length=100)] = None) -> Response:
-    """Asks for the code; with one, leads on to its page."""
     if code is None or not code.strip():
         return _respond(request, "ask", USAGE_MESSAGE)
     if (parsed_code := do_not_mail.parse_code(code)) is None:
@@ -39,7 +40,6 @@ def show_stop_form(request: Request, code: Annotated[str | None, Query(max_lengt
 
 @router.get("/stop/{code}")
 def show_stop_choice(request: Request, code: str) -> Response:
-    """Asks whether it is meant."""
     if (parsed_code := do_not_mail.parse_code(code)) is None:
         return _invalid_code_response(request, code)
     if do_not_mail.is_specimen(parsed_code):
@@ -49,7 +49,7 @@ def show_stop_choice(request: Request, code: str) -> Response:
 
 @router.post("/stop/{code}")
 def stop_mail(request: Request, code: str, container: Services) -> Response:
-    """The request is stored before it is answered; asked twice, it is one."""
+    """Stored before it is answered; repeats change nothing."""
     if (parsed_code := do_not_mail.parse_code(code)) is None or do_not_mail.is_specimen(parsed_code):
         return _invalid_code_response(request, code)
     wait = seconds_to_wait(request, container, "stop", max_per_network=MAX_PER_NETWORK, max_total=MAX_TOTAL)
@@ -72,7 +72,7 @@ def _invalid_code_response(request: Request, code: str) -> Response:
 def _respond(
     request: Request, step: str, message: str, *, code: str = "", status: int = 200, retry_after: int | None = None
 ) -> Response:
-    """A page for a person, and the one shape of answers for a program."""
+    """A page for people, JSON for programs."""
     headers = PRIVATE_HEADERS | ({} if retry_after is None else {"Retry-After": str(retry_after)})
     if not _is_for_people(request):
         return json_response({"message": message}, status=status, headers=headers)
@@ -94,7 +94,6 @@ RESUME_FIELD = ("do", "resume")
 
 @router.get("/unsubscribe/{token}")
 def show_choice(request: Request, token: str, container: Services) -> Response:
-    """What they get at present, and the button that changes it."""
     try:
         return _choice_page(
             request, container, notification_service.decode_token(container.encryptor, token), is_changed=False
@@ -107,7 +106,7 @@ def show_choice(request: Request, token: str, container: Services) -> Response:
 def change_subscription(
     request: Request, token: str, container: Services, body: Annotated[bytes, Depends(limit_body(MAX_BODY_BYTES))]
 ) -> Response:
-    """Stop, or go on again; said twice, it changes nothing."""
+    """Repeats change nothing."""
     try:
         subscriber = notification_service.decode_token(container.encryptor, token)
         return _apply_choice(request, container, subscriber, _parse_fields(body))
@@ -130,7 +129,7 @@ def _apply_choice(
 
 
 def _parse_fields(body: bytes) -> set[tuple[str, str]]:
-    """The fields of a form, either as it is usually written or, as some mail programs do, in parts."""
+    """Urlencoded or, as some mail programs do, multipart."""
     text = body.decode("ascii", errors="replace")
     if 'name="List-Unsubscribe"' in text and "One-Click" in text:
         return set(STOP_FIELDS)
@@ -142,7 +141,7 @@ def _parse_fields(body: bytes) -> set[tuple[str, str]]:
 
 
 def _broken_link_page(request: Request) -> Response:
-    """Long links are broken by mail programs: whoever has half of one is told so."""
+    """Mail programs break long links: people read so."""
     if "text/html" not in request.headers.get("accept", ""):
         raise NotFound
     text = rendering.render_template("public/unsubscribe_broken_link.html", release=request.app.state.release)

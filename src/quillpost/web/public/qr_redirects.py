@@ -1,8 +1,5 @@
-"""Where a printed QR code leads: from its short code to the sender's page, the person's words filled in.
-
-The way that nearly everyone takes is answered before all that other requests pass through. Whoever cannot be
-led on goes through it, to a page that says why.
-"""
+"""QR codes on printed mail: from the short code to the sender's page. Scans are answered before the middleware that
+other requests pass; only those that fail go through it, to a page that says why."""
 
 import asyncio
 import secrets
@@ -45,7 +42,7 @@ _EMPTY_BODY = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 class ScanFailure(NamedTuple):
-    """Why somebody is not led on, in words for a person and for a program. With a preview all is well."""
+    """Why a scan is not redirected, for people and for programs."""
 
     status: int
     name: str
@@ -75,7 +72,7 @@ def throttled_failure(retry_after: int) -> ScanFailure:
 
 
 class ScanMiddleware:
-    """Each scan comes by here, and is stored before it is answered; the answer is never cached."""
+    """Every scan is stored before it is answered; the answer is never cached."""
 
     def __init__(self, app: ASGIApp, container: Container) -> None:
         self._app = app
@@ -120,10 +117,8 @@ class ScanMiddleware:
         return request_id, await self._refuse(scope, result or InvalidCode.UNKNOWN, is_uncached=is_uncached)
 
     async def _refuse(self, scope: Scope, reason: InvalidCode, *, is_uncached: bool) -> ScanFailure:
-        """Whoever guesses is counted, with every new code that nobody has.
-
-        Many people may share a network with someone who guesses: a card that is good leads on all the same.
-        """
+        """Unknown codes are counted by network. People may share one with somebody who guesses: valid codes still
+        redirect."""
         if reason is InvalidCode.UNKNOWN and is_uncached:
             if self._blocked_until and (seconds_left := self._blocked_seconds(scope)):
                 return throttled_failure(seconds_left)
@@ -142,7 +137,7 @@ class ScanMiddleware:
         return SCAN_FAILURES[reason]
 
     def _block(self, scope: Scope, seconds: int) -> None:
-        """Until then its wrong codes are refused without being counted."""
+        """Until then its unknown codes are refused without being counted."""
         while len(self._blocked_until) >= MAX_BLOCKED_NETWORKS:
             del self._blocked_until[next(iter(self._blocked_until))]
         self._blocked_until[get_network(_client_address(scope))] = time.monotonic() + seconds
@@ -158,7 +153,7 @@ class ScanMiddleware:
 
 @router.api_route(ROUTE_PATTERN, methods=["GET", "HEAD"])
 def show_failure(request: Request, code: str) -> Response:
-    """Why the door did not lead on: a page for a person, and the one shape of failures for a program."""
+    """A page for people, JSON for programs."""
     scan_failure = getattr(request.state, "scan_failure", None)
     if scan_failure is None:
         raise NotFound
@@ -176,7 +171,7 @@ def show_failure(request: Request, code: str) -> Response:
 
 
 def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, dict[str, str]]:
-    """The agent's name, the request's id, and the hints that came with it."""
+    """The user agent, the request id, and the hint headers."""
     agent, request_id, hints = "", b"", {}
     for name, value in headers:
         if name == AGENT_HEADER:
@@ -189,7 +184,7 @@ def _read_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, bytes, d
 
 
 def _new_request_id() -> bytes:
-    """Like any other's, but for the randomness: one start for all of this process, and a number."""
+    """Cheaper than random ids: a prefix for the process, and a number."""
     return b"%b%016x" % (_PROCESS_ID, next(_REQUEST_NUMBERS))
 
 

@@ -1,8 +1,6 @@
-"""The built-in receiver of a first run: it takes our own webhooks and shows them as they arrive.
-
-It does what any receiver should: verifies the signature over the raw body, takes a repeat for a repeat,
-and answers at once. Whoever knows the key in the address may look.
-"""
+"""The built-in receiver of a first run: it takes our own webhooks and shows them as they arrive, to anyone who knows
+the key in its URL. It does what any receiver should: verify the signature of the raw body, ignore repeats, answer at
+once."""
 
 import secrets
 from collections.abc import Mapping
@@ -52,7 +50,6 @@ DELETE_OLDEST = sa.text(
 
 
 def require_key(key: str, container: Annotated[Container, Depends(get_container)]) -> Container:
-    """Whoever knows the key; for everyone else there is nothing here."""
     if not any(secrets.compare_digest(key.encode(), receiver_key.encode()) for receiver_key in container.receiver_keys):
         raise NotFound
     return container
@@ -76,7 +73,7 @@ async def read_raw_body(request: Request) -> bytes:
 def receive_event(
     request: Request, key: str, body: Annotated[bytes, Depends(read_raw_body)], container: ReceiverServices
 ) -> Response:
-    """One delivery; 401 when no subscription to this address has signed it."""
+    """401 if no subscription to this URL has signed it."""
     now = container.clock()
     with container.db.system_transaction() as tx:
         if not signatures.verify(_list_secrets(tx, container, key), request.headers, body, now=now):
@@ -88,7 +85,6 @@ def receive_event(
 
 @router.get("")
 def show_receiver(request: Request, key: str, container: ReceiverServices, user: OptionalUser) -> Response:
-    """The page on which events arrive."""
     return render_page(
         request,
         "public/receiver.html",
@@ -101,7 +97,7 @@ def show_receiver(request: Request, key: str, container: ReceiverServices, user:
 
 @router.get("/events")
 def list_events(container: ReceiverServices, after: Annotated[int, Query(ge=0, lt=2**63)] = 0) -> Response:
-    """What arrived after the event with this id, oldest first."""
+    """Oldest first."""
     with container.db.system_transaction() as tx:
         rows = tx.execute(
             sa.select(received_events)
@@ -113,7 +109,7 @@ def list_events(container: ReceiverServices, after: Annotated[int, Query(ge=0, l
 
 
 def _list_secrets(tx: Tx, container: Container, key: str) -> list[str]:
-    """Of every subscription to this address: each account that subscribes it has its own."""
+    """Of every subscription to this URL: each account has its own."""
     rows = tx.execute(
         sa.select(webhooks.c.id, webhooks.c.secret_sealed).where(
             webhooks.c.url.endswith(f"/receiver/{key}/hook", autoescape=True)
@@ -127,7 +123,7 @@ def _list_secrets(tx: Tx, container: Container, key: str) -> list[str]:
 
 
 def _query_to_body(parameters: Mapping[str, str]) -> bytes:
-    """An event that came as query parameters, in the form that others have."""
+    """An event that came as query parameters, in the form of the others."""
     outer = ("event_type", "event_id", "timestamp")
     event = {name: parameters[name] for name in outer if name in parameters}
     data = {name: value for name, value in parameters.items() if name not in outer}
@@ -135,7 +131,7 @@ def _query_to_body(parameters: Mapping[str, str]) -> bytes:
 
 
 def _store_event(tx: Tx, event_id: str, body: bytes, *, now: datetime) -> None:
-    """The body as it came, unless this event is here already."""
+    """The body as it came, unless this event is stored already."""
     event = _parse_event(body)
     tx.execute(LOCK_RECEIVED_EVENTS)
     tx.execute(
@@ -176,7 +172,7 @@ def _serialize_event(row: Any) -> dict[str, Any]:
 
 
 def _format_json(value: Any, indent: str = "") -> str:
-    """The same JSON with a line for each key; numbers stay as they were written."""
+    """One line for each key; numbers stay as they were written."""
     if not isinstance(value, dict) or not value:
         return exact_json.dump_json(value)
     inner = indent + "  "

@@ -1,4 +1,4 @@
-"""Money: the ledger, the prices, the credit."""
+"""Balance, ledger and prices."""
 
 from quillpost.web.dashboard.billing import pages
 

@@ -1,4 +1,4 @@
-"""The ledger in words: what moved, why, and what that did to the credit."""
+"""Labels and CSV lines of the ledger."""
 
 import csv
 import io
@@ -18,7 +18,6 @@ KIND_LABELS: Final[Mapping[str, str]] = {
     "issue": "Gift cards issued",
     "return": "Gift cards returned",
 }
-"""Each kind of move by what a sender calls it."""
 
 ORDER_LABELS: Final[Mapping[str, str]] = {
     "authorise": "Held for order {order}",
@@ -35,7 +34,7 @@ FORMULA_PREFIXES = ("=", "+", "-", "@", "\t", "\r")
 
 
 def describe_move(move: LedgerMove) -> str:
-    """What happened, in a sentence without its amount."""
+    """A sentence without the amount."""
     if move.key.startswith(LEADS_KEY_PREFIX):
         label = "Addresses bought"
         return f"{label} for order {move.order_id}" if move.order_id else label
@@ -45,7 +44,7 @@ def describe_move(move: LedgerMove) -> str:
 
 
 def csv_lines(moves: Iterable[LedgerMove]) -> Iterator[str]:
-    """Lines of a CSV file, the header first, amounts in dollars. No note is a formula to a spreadsheet."""
+    """The header first, amounts in dollars. Notes are escaped, so that no spreadsheet takes one for a formula."""
     yield _csv_line(CSV_COLUMNS)
     for move in moves:
         yield _csv_line(
@@ -70,7 +69,7 @@ def _csv_line(cells: Iterable[object]) -> str:
 
 
 def _format_dollars(cents: int) -> str:
-    """`-12.50`, as a spreadsheet adds it up."""
+    """`-12.50`"""
     return f"{'-' if cents < 0 else ''}{abs(cents) // 100}.{abs(cents) % 100:02d}"
 
 

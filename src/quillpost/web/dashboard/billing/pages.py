@@ -28,22 +28,20 @@ router = APIRouter(include_in_schema=False)
 
 LEDGER_PATH = "/money/ledger"
 PAGE_SIZE = 50
-MAX_CSV_ROWS = 1_000_000
-"""More than this no spreadsheet opens: whoever has more asks for it year by year."""
+MAX_CSV_ROWS = 1_000_000  # spreadsheets open no more
 
 INVALID_DATE = "Write the date as year-month-day, such as 2026-05-04."
 INVALID_ORDER_NUMBER = "An order's number has digits alone."
 
 
 class LedgerPageQuery(NamedTuple):
-    """What the filters say: as they are filled in, and what that means."""
+    """The filters as they were filled in, and what they mean."""
 
     form: FormState
     ledger_filter: LedgerFilter
 
     @property
     def query_string(self) -> str:
-        """The same filters once more."""
         return urlencode({name: value for name, value in self.form.values.items() if value})
 
 
@@ -54,8 +52,7 @@ def read_ledger_query(
     since: Annotated[str, Query(max_length=100)] = "",
     until: Annotated[str, Query(max_length=100)] = "",
 ) -> LedgerPageQuery:
-    """Days are the reader's own: they begin when it is midnight where they are. What is not understood
-    filters nothing, and is told."""
+    """Days begin at midnight where the user is. What cannot be parsed filters nothing, and is an error at its field."""
     values = {"kind": kind.strip(), "order": order.strip(), "since": since.strip(), "until": until.strip()}
     zone, errors = get_zone(request), dict[str, list[str]]()
     order_id = parse_path_id(values["order"]) or None
@@ -113,7 +110,7 @@ def ledger_csv(context: UserContext, ledger_query: LedgerQueryParams) -> Respons
 
 
 def _read_all_moves(container: Container, tenant_scope: Tenant, ledger_filter: LedgerFilter) -> Iterator[LedgerMove]:
-    """Read bit by bit: nobody waits for it in one transaction."""
+    """In chunks, so that no transaction stays open for long."""
     before: int | None = None
     while True:
         with container.db.transaction(tenant_scope) as tx:
@@ -167,7 +164,7 @@ def overview_page(context: UserContext) -> Response:
 
 
 def list_last_months(now: datetime, count: int = MONTHS_SHOWN) -> list[date]:
-    """The first days of this month and of those before it, in UTC, as the books count."""
+    """The first days of this month and of those before it, in UTC as in the ledger."""
     day = now.astimezone(UTC).date().replace(day=1)
     months = [day]
     while len(months) < count:
@@ -177,7 +174,7 @@ def list_last_months(now: datetime, count: int = MONTHS_SHOWN) -> list[date]:
 
 
 def spending_rows(spent_by_id: Mapping[int, int], titles: Mapping[int, str]) -> list[tuple[int | None, str, int]]:
-    """Who spent how much, if it was not the account itself alone. One that has gone has no page."""
+    """Nothing if only the account itself spent. A deleted sub account has no page."""
     if not any(spent_by_id):
         return []
     return [
@@ -198,7 +195,7 @@ COUNTRY_LABELS = {HOME_COUNTRY: "United States", EVERYWHERE_ELSE: "Every other c
 
 @dataclass(slots=True)
 class PriceRow:
-    """One piece: by class and country what it costs now, and what is to come."""
+    """Prices of a product by class and country."""
 
     title: str
     now: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -226,7 +223,7 @@ def prices_page(context: UserContext) -> Response:
 
 
 def build_price_table(prices: Sequence[UnitPrice], *, on: date) -> list[PriceRow]:
-    """Of each price the one that came into force last, not after the day; those after it are coming."""
+    """The latest price in force on the day; later ones are coming."""
     rows: dict[tuple[str, str], PriceRow] = {}
     for price in sorted(prices, key=lambda price: price.valid_from):
         row = rows.setdefault((price.type, price.size), PriceRow(product_name(price.type, price.size)))

@@ -1,4 +1,4 @@
-"""The first page: what happened, what needs attention, and what to do first."""
+"""The home page: what happened, what needs attention, and first steps."""
 
 from quillpost.web.dashboard.home import pages
 

@@ -1,4 +1,4 @@
-"""The first page: what this is, to a visitor; to whoever is signed in, what happened and what to do."""
+"""The home page of visitors and of users, and the page for unknown paths."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -50,7 +50,6 @@ LIVE_FRAGMENTS: Final[Mapping[str, str]] = {
     "days": "home/days.html",
     "recent": "home/recent.html",
 }
-"""What of the page changes while somebody looks at it, by the name that it has there."""
 
 
 @router.get("/")
@@ -74,8 +73,7 @@ def home_page(request: Request, container: Services, user: OptionalUser, days: s
 
 @router.get("/home/{account_id}/live")
 def stream_home(request: Request, account_id: str, container: Services, user: CurrentUser, days: str = "") -> Response:
-    """The same while it happens. The page says whose it is: a reader who has gone on to another account sees
-    nothing of that one here."""
+    """The page names its account: a user who has switched to another one sees nothing of that here."""
     if parse_path_id(account_id) != user.here.account_id:
         raise NotFound
     period, zone = _parse_period(days), get_zone(request)
@@ -93,7 +91,6 @@ def stream_home(request: Request, account_id: str, container: Services, user: Cu
 def _live_context(
     user: SignedInUser, container: Container, period: int, zone: ZoneInfo, *, now: datetime
 ) -> dict[str, Any]:
-    """What the parts of the page show that change."""
     tenant_scope = build_tenant(user.caller)
     with container.db.transaction(user.tenant) as tx:
         steps = list_first_steps(tx, user)
@@ -111,7 +108,7 @@ def _live_context(
 
 
 def _return_address_alerts(tx: Tx, user: SignedInUser) -> list[SenderAlert]:
-    """Live mail needs one. To whoever is still testing the first steps say so."""
+    """Live mail needs one. In test mode the first steps say so."""
     if user.mode != "live" or has_return_address(tx, user):
         return []
     text = "No real mail can be sent without one."
@@ -130,7 +127,7 @@ def _render_welcome_page(request: Request, container: Container) -> Response:
 
 
 def _receiver_access(request: Request, container: Container, user: SignedInUser | None) -> tuple[bool, str | None]:
-    """Whether the built-in receiver tells of this reader's account, and where it is if they may be told."""
+    """Whether the built-in receiver gets this account's events, and its URL if the user may know it."""
     key = container.receiver_key
     is_visible = key is not None and (user is None or _is_receiver_of(user, container))
     can_see_path = is_visible and _is_local_visitor(request)
@@ -138,7 +135,7 @@ def _receiver_access(request: Request, container: Container, user: SignedInUser 
 
 
 def add_not_found_page(app: FastAPI) -> None:
-    """People who lose their way get a page; programs, and whoever calls the API, get JSON."""
+    """A page for people; JSON for programs and API callers."""
 
     async def handle_not_found(request: Request, error: Exception) -> Response:
         if not is_for_browser(request):
@@ -156,7 +153,6 @@ def add_not_found_page(app: FastAPI) -> None:
 
 
 async def _find_in_other_mode(request: Request, user: SignedInUser | None) -> OtherMode | None:
-    """What a page is about that the reader asked for in the wrong mode."""
     if user is None or request.method not in ("GET", "HEAD"):
         return None
     try:
@@ -166,16 +162,15 @@ async def _find_in_other_mode(request: Request, user: SignedInUser | None) -> Ot
 
 
 def _is_local_visitor(request: Request) -> bool:
-    """The receiver's address is its key. Only a visitor from this machine is told it, and only under a
-    name of this machine: another site that points its own name here learns nothing."""
+    """The receiver's URL is its key: only a visitor from this machine sees it, and only under a name of this machine.
+    Another site that points its name here learns nothing."""
     if request.client is None:
         return False
     return is_loopback_host(request.client.host) and is_loopback_host(request.url.hostname or "")
 
 
 def _is_receiver_of(user: SignedInUser, container: Container) -> bool:
-    """Whether it tells of this reader's account, and they decide there: it shows every test event of all that
-    subscribe it."""
+    """Whether it gets this account's events and the user is an owner: it shows the test events of all accounts."""
     if not user.is_owner:
         return False
     is_receiver_url = sa.or_(

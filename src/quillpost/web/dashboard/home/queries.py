@@ -1,7 +1,5 @@
-"""What needs a sender's attention, and the first steps of a new account.
-
-Each visit to the first page asks, so each question is answered by an index, and by a few rows of it.
-"""
+"""What needs a sender's attention, and the first steps of a new account. Every visit of the home page asks: each
+query uses an index and reads a few rows."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,9 +30,7 @@ from quillpost.web.rendering import format_cents, pluralize
 RECENT_PERIOD: Final = timedelta(days=14)
 REPORT_PERIOD: Final = timedelta(days=30)
 MAX_ALERTS_PER_KIND = 3
-"""Of one kind; that there are more is said in a line of its own."""
 NEWEST_ORDERS_CHECKED = 100
-"""Orders that are looked at for pieces that failed."""
 WEEKS_PER_MONTH = 4
 MAX_TEXT_LENGTH = 200
 NOT_READY_TITLE = "Live mail isn't ready yet"
@@ -44,12 +40,12 @@ WEBHOOK_TITLES: Final = {
     "disabled": "Nothing is delivered to {host} any more",
     "paused": "Deliveries to {host} are paused",
 }
-"""By status. The rest of an address may be as good as a key, and is on the subscription's own page."""
+"""Only the host: the rest of a URL may be a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class SenderAlert:
-    """One thing: what it is, why, and where to go about it. `is_bad`: mail does not go out, or is lost."""
+    """`is_bad`: mail does not go out, or is lost."""
 
     title: str
     text: str
@@ -59,7 +55,7 @@ class SenderAlert:
 
 
 def list_alerts(tx: Tx, user: SignedInUser, container: Container, *, now: datetime) -> list[SenderAlert]:
-    """In the order in which they matter. Takes the reader's transaction."""
+    """By importance, in the user's transaction."""
     tenant_scope = build_tenant(user.caller)
     return [
         *_readiness_alerts(tx, user, container, now),
@@ -74,7 +70,7 @@ def list_alerts(tx: Tx, user: SignedInUser, container: Container, *, now: dateti
 
 
 def _readiness_alerts(tx: Tx, user: SignedInUser, container: Container, now: datetime) -> Iterator[SenderAlert]:
-    """What keeps all live mail from paper. Only those who run the service can change that."""
+    """What blocks all live mail. Only operators can change it."""
     gaps = find_service_gaps(tx, container.environments[user.mode], on=now.date())
     if not gaps:
         return
@@ -87,7 +83,7 @@ def _readiness_alerts(tx: Tx, user: SignedInUser, container: Container, now: dat
 
 
 def _credit_alerts(tx: Tx, user: SignedInUser, container: Container, now: datetime) -> Iterator[SenderAlert]:
-    """The account's: whoever is limited to a branch cannot do anything about it."""
+    """Not for users of a sub account, who cannot change it."""
     if not container.environments[user.mode].needs_credit or user.here.sub_account_id is not None:
         return
     available_credit, monthly_spend = (
@@ -106,7 +102,6 @@ def _credit_alerts(tx: Tx, user: SignedInUser, container: Container, now: dateti
 
 
 def _max_monthly_spend(tx: Tx, tenant: Tenant, now: datetime) -> int:
-    """What was spent in this month or in the one before, whichever is more."""
     this_month = now.date().replace(day=1)
     last_month = (this_month - timedelta(days=1)).replace(day=1)
     monthly_totals = (
@@ -220,7 +215,7 @@ def _import_alerts(tx: Tx, tenant: Tenant, now: datetime) -> Iterator[SenderAler
 
 
 def _newest_rows(tx: Tx, table: sa.Table, tenant: Tenant, condition: sa.ColumnElement[bool]) -> Sequence[sa.Row[Any]]:
-    """The newest few, and one more if there is one."""
+    """One more than is shown, if there are more."""
     sorting = Sorting(leading_column=table.c.mode).columns(table)
     return tx.execute(
         sa.select(table)
@@ -258,7 +253,7 @@ STEPS_DONE_SQL = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """`href` is where it is done; None for a reader who may not."""
+    """`href`: None for a user who may not do it."""
 
     title: str
     text: str
@@ -268,8 +263,7 @@ class FirstStep:
 
 
 def list_first_steps(tx: Tx, user: SignedInUser) -> Sequence[FirstStep]:
-    """All of them, or none where there is nothing left to learn: all are done, or real mail went out. Takes a
-    transaction that sees both modes."""
+    """None once all are done or live mail went out. In a transaction that sees both modes."""
     params = {"account": user.here.account_id}
     if tx.execute(HAS_SENT_LIVE_SQL, params).scalar_one():
         return ()
@@ -332,7 +326,7 @@ def list_first_steps(tx: Tx, user: SignedInUser) -> Sequence[FirstStep]:
 
 
 def has_return_address(tx: Tx, user: SignedInUser) -> bool:
-    """Of the reader's sub account, or else of the account."""
+    """Of the user's sub account, or else of the account."""
     sub_account = read_sub_account(tx, user.here.sub_account_id)
     if sub_account is not None and sub_account.return_address:
         return True
@@ -349,18 +343,13 @@ DETAIL_PATH_PATTERN = re.compile(r"/(?P<area>[a-z]+)/(?P<number>[1-9][0-9]{0,17}
 
 @dataclass(frozen=True, slots=True)
 class OtherMode:
-    """What the page is about, and the mode in which it is shown."""
-
     resource: str
     number: int
     mode: str
 
 
 def find_in_other_mode(db: Database, user: SignedInUser, path: str) -> OtherMode | None:
-    """What the page of this path is about, if the reader's account has it in the mode they are not in.
-
-    It is looked up with the reader's own rights, so another account's is not found.
-    """
+    """What the page of this path is about, if the user's account has it in the other mode."""
     match = DETAIL_PATH_PATTERN.match(path)
     if match is None or match["area"] not in TABLES_BY_AREA:
         return None

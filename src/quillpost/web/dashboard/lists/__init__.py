@@ -1,4 +1,4 @@
-"""Mailing lists, the people on them, and whom nothing is sent to."""
+"""Mailing lists, their recipients, and suppression."""
 
 from quillpost.web.dashboard.lists import imports, pages, radius, recipients, settings
 

@@ -52,7 +52,7 @@ IMPORT_PATH = "/lists/imports/{import_id}"
 
 @router.get("/lists/import")
 def import_page(context: UserContext) -> Response:
-    """It calls the API with a token of its reader's session: so a large file is sent with its progress."""
+    """The page calls the API with a token of the user's session, so that a large file shows its progress."""
     with context.transaction() as tx:
         mailing_list = find_query_list(tx, context.request)
     return render_list_page(context, "import.html", mailing_list=mailing_list, no_street_message=STREET_COLUMN_MISSING)
@@ -71,7 +71,6 @@ def single_import_page(context: UserContext, import_id: str) -> Response:
 
 @router.get(f"{IMPORT_PATH}/live")
 def stream_import(context: UserContext, import_id: str) -> Response:
-    """The same part of the page for as long as the import goes on, and a word when it is over."""
     number = _find_import(context, import_id)[0].id
     zone = get_zone(context.request)
 
@@ -129,7 +128,6 @@ def _find_import(context: RequestContext, import_id: str) -> tuple[Import, Maili
 
 
 def _import_context(container: Container, list_import: Import, mailing_list: MailingList) -> dict[str, Any]:
-    """Rejected rows are the service's, and shown to whoever sees the import."""
     rejects = []
     if list_import.status == "done" and list_import.rows_rejected:
         with container.db.system_transaction() as tx:
@@ -170,7 +168,7 @@ def paste_page(context: UserContext) -> Response:
 
 @router.post(PASTE_PATH)
 def import_pasted(context: UserContext, form: PostedLargeForm) -> Response:
-    """Twice: what the columns seem to be is shown first, and imported when that was seen."""
+    """The first time shows what the columns seem to be; the second imports."""
     try:
         inspection = _inspect_paste(form)
         if form.text("step") != "import":
@@ -202,7 +200,6 @@ def _inspect_paste(form: Form, *, uses_choices: bool = True) -> InspectedImport:
 
 
 def _try_inspect_paste(form: Form) -> InspectedImport | None:
-    """For another try; what was chosen stands in the form whether it can be or not."""
     try:
         return _inspect_paste(form, uses_choices=False)
     except Invalid:
@@ -228,7 +225,6 @@ def _start_import(context: RequestContext, form: Form, inspection: InspectedImpo
 
 
 def _find_or_create_list(context: RequestContext, tx: Tx, form: Form) -> int:
-    """The list that is chosen, or a new one."""
     list_id = form.number("list")
     if list_id is not None:
         [mailing_list] = list_queries.read_lists(tx, [list_id])
@@ -244,7 +240,7 @@ def _find_or_create_list(context: RequestContext, tx: Tx, form: Form) -> int:
 
 
 def _require_unique_columns(chosen_columns: Mapping[str, str]) -> None:
-    """Of columns that are taken for the same, all but the first are wrong."""
+    """Only the first of columns with the same meaning is valid."""
     seen_fields, errors = set[str](), dict[str, list[str]]()
     for column, field in chosen_columns.items():
         if field in seen_fields:
@@ -255,7 +251,7 @@ def _require_unique_columns(chosen_columns: Mapping[str, str]) -> None:
 
 
 def _to_form_errors(errors: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """At what the form has for it: a column's row, all columns, or the rows that cannot be read."""
+    """At the form's own fields: a column's row, all columns, or the unreadable rows."""
     placed_errors: dict[str, list[str]] = {}
     for name, messages in errors.items():
         if name == "mapping":
@@ -287,13 +283,13 @@ def _render_paste_page(context: RequestContext, form: FormState, inspection: Ins
 
 
 def _warnings(inspection: InspectedImport, *, is_suppression: bool) -> list[str]:
-    """On a list that bars people their e-mail is enough."""
+    """On a suppression list an email is enough."""
     is_enough = is_suppression or has_street_column(inspection.columns)
     return ([] if is_enough else [STREET_COLUMN_MISSING]) + build_warnings(inspection.columns)
 
 
 def _samples(inspection: InspectedImport) -> list[str]:
-    """Of each column what stands in its first rows."""
+    """Of each column, the values of its first rows."""
     return [
         " · ".join(row[place] for row in inspection.rows[:SAMPLE_ROWS] if place < len(row) and row[place])[:200]
         for place in range(inspection.layout.width)

@@ -44,14 +44,12 @@ SOURCE_LABELS: Final[Mapping[str, str]] = {
     "crm": "From a CRM",
     "qrscans": "Scanned a code",
 }
-"""Where the people of a list come from."""
 
 SUPPRESS_BY_LABELS: Final[Mapping[str, str]] = {
     "address": "Everyone at the same address",
     "household": "The same family at the same address",
     "email": "Whoever has the same e-mail, wherever they live",
 }
-"""Whom an entry of a suppression list keeps from being mailed to."""
 
 FIELD_LABELS: Final[Mapping[str, str]] = {
     "address": "Street address",
@@ -62,7 +60,7 @@ FIELD_LABELS: Final[Mapping[str, str]] = {
     "dob": "Date of birth",
     "full_address": "Whole address on one line",
 }
-"""Of a person, where the API's word is not what people say."""
+"""Where the API's name is not what people say."""
 
 STREET_COLUMN_MISSING: Final = (
     "No column is the street: nobody of these can be mailed to. Choose the column that is, or go on for their"
@@ -78,7 +76,6 @@ def render_list_page(
 
 
 def find_list(context: RequestContext, list_id: str) -> MailingList:
-    """The list that a path names, or `NotFound`."""
     with context.transaction() as tx:
         return read_list(tx, parse_path_id(list_id))
 
@@ -88,29 +85,27 @@ def list_path(list_id: int, *, tab: str = "") -> str:
 
 
 def read_search_text(request: Request) -> str:
-    """What is looked for, as the query says it; no letter that the database could not hold."""
+    """Without characters that the database cannot store."""
     text = request.query_params.get("query", "")[:MAX_SEARCH_LENGTH]
     return " ".join("".join(char if char.isprintable() else " " for char in text).split())
 
 
 def find_query_list(tx: Tx, request: Request) -> MailingList | None:
-    """The list of `?list=`; `NotFound` where it is nobody's, or another's."""
+    """The list of `?list=`; `NotFound` if it is not the user's."""
     list_id = request.query_params.get("list", "").strip()
     return read_list(tx, parse_path_id(list_id)) if list_id else None
 
 
 def list_sub_account_titles(tx: Tx, user: SignedInUser) -> Mapping[int, str]:
-    """Those among which the reader may choose: none for whoever is limited to one."""
+    """Empty for a user of one sub account."""
     return {} if user.here.sub_account_id is not None else label_sub_accounts(list_sub_accounts(tx))
 
 
 def read_texts(form: Form, names: Sequence[str]) -> dict[str, str | None]:
-    """The fields of these names; what is empty is none."""
     return {name: form.text(name) or None for name in names}
 
 
 def field_label(field: str) -> str:
-    """A field of a person as its form calls it."""
     label = field.replace("_", " ")
     if label.startswith("custom"):
         label = f"custom {label.removeprefix('custom').strip()}"
@@ -118,7 +113,7 @@ def field_label(field: str) -> str:
 
 
 def reason_label(reason: str) -> str:
-    """Why a row was not taken, its field called as people call it."""
+    """With the field's label."""
     field, separator, explanation = reason.partition(": ")
     return (
         f"{field_label(field)}: {explanation}"
@@ -135,7 +130,7 @@ LISTS_PER_PAGE = 25
 
 @router.get(LISTS_PATH)
 def lists_page(context: UserContext) -> Response:
-    """Suppression lists have a page of their own: nobody writes to those."""
+    """Suppression lists have their own page."""
     search_text = read_search_text(context.request)
     page_request = parse_page(context.request.query_params.get("page", ""), per_page=LISTS_PER_PAGE)
     with context.transaction() as tx:
@@ -174,7 +169,7 @@ def create_list(context: UserContext, form: PostedForm) -> Response:
 
 
 def read_list_fields(form: Form) -> Mapping[str, Any]:
-    """A list as its form says it, in the words of the API."""
+    """In the API's names."""
     is_suppression = bool(form.text("is_suppression_list"))
     fields: dict[str, Any] = {
         "description": form.text("description"),
@@ -206,8 +201,7 @@ def suppression_page(context: UserContext) -> Response:
 
 @router.post(SUPPRESSION_PATH)
 def look_up_suppression(context: UserContext, form: PostedForm) -> Response:
-    """Whether mail to somebody is held back. A form, though nothing changes: whom one asks for stands in no
-    URL."""
+    """A form although nothing changes: personal data belongs in no URL."""
     try:
         row = read_body(PersonFields, read_texts(form, LOOKUP_FIELDS)).person_fields()
         with context.transaction() as tx:
@@ -246,14 +240,12 @@ def _render_suppression_page(
 
 
 PEOPLE_PER_PAGE = 50
-MAX_PAGE_OFFSET = 50_000
-"""How far from the nearer end of a list one leafs: skipping takes time, and nobody finds somebody so."""
+MAX_PAGE_OFFSET = 50_000  # from the nearer end of a list: skipping rows takes time
 MAX_IMPORTS_SHOWN = 50
 
 
 @router.get("/lists/{list_id}")
 def people_page(context: UserContext, list_id: str) -> Response:
-    """Everyone in the order in which they came, or those who are looked for."""
     search_text = read_search_text(context.request)
     page_request = parse_page(context.request.query_params.get("page", ""), per_page=PEOPLE_PER_PAGE)
     with context.transaction() as tx:
@@ -289,7 +281,7 @@ def imports_page(context: UserContext, list_id: str) -> Response:
 
 @router.get("/lists/{list_id}/export.csv")
 def export_list(context: UserContext, list_id: str) -> Response:
-    """The file that the API gives; who took it along is noted with it."""
+    """The API's file; the audit log says who exported it."""
     with context.transaction() as tx:
         mailing_list = list_queries.read_list(tx, parse_path_id(list_id))
         audit_service.record_audit_entry(

@@ -1,4 +1,4 @@
-"""Buying the addresses around one onto a list: how many there are and what they cost first, then the deed."""
+"""Buying addresses around one: first their number and price, then the purchase."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -46,7 +46,6 @@ RECORD_TYPE_LABELS: Final[Mapping[str, str]] = {
     "onlybusinesses": "Businesses only",
     "newbusiness": "New businesses",
 }
-"""Kinds of records, in words for people."""
 
 
 @router.get(PAGE_PATH)
@@ -60,7 +59,7 @@ def radius_page(context: UserContext) -> Response:
 
 @router.post(PAGE_PATH)
 def count_leads(context: UserContext, form: PostedForm) -> Response:
-    """Asking is free."""
+    """Counting is free."""
     try:
         leads, _ = find_leads(_read_body(form), context.user.caller, context.container)
     except (Invalid, Refused, Unavailable) as error:
@@ -101,7 +100,7 @@ def _read_body(form: Form) -> RadiusCall:
 
 
 def _radius_fields(form: Form) -> Mapping[str, Any]:
-    """The search as its form says it, in the words of the API."""
+    """In the API's names."""
     days = form.text("mailed_within_days")
     order_request: dict[str, Any] = {
         "address": form.text("address"),

@@ -1,4 +1,4 @@
-"""One person on a list: adding, changing, removing and erasing them."""
+"""One recipient of a list: adding, changing, removing and erasing them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -28,7 +28,6 @@ from quillpost.web.security import use_one_time_key
 router = APIRouter(include_in_schema=False)
 
 FORM_FIELDS: Final = (*TEXT_FIELDS, "dob", "anniversary")
-"""Of the form: all that the API knows of somebody."""
 IDENTIFIER_MISSING = "Choose what the person is known by."
 RECIPIENT_PATH = "/lists/{list_id}/people/{recipient_id}"
 
@@ -40,7 +39,7 @@ def new_recipient_page(context: UserContext, list_id: str) -> Response:
 
 @router.post("/lists/{list_id}/people/new")
 def create_recipient(context: UserContext, list_id: str, form: PostedForm) -> Response:
-    """With a second button, the next one right after."""
+    """A second button adds the next one right after."""
     mailing_list = find_list(context, list_id)
     list_url = list_path(mailing_list.id)
     try:
@@ -103,7 +102,7 @@ def erase_page(context: UserContext, list_id: str, recipient_id: str) -> Respons
 
 @router.post(f"{RECIPIENT_PATH}/erase")
 def erase_recipient(context: UserContext, list_id: str, recipient_id: str, form: PostedForm) -> Response:
-    """By the same rule as the API's: in both modes, or in testing alone for whoever is there."""
+    """As in the API: in both modes, or only in test mode for a user who is there."""
     mailing_list, recipient = _find_recipient(context, list_id, recipient_id)
     try:
         target = _erasure_target(recipient, form.values("by"))
@@ -127,7 +126,6 @@ def erase_recipient(context: UserContext, list_id: str, recipient_id: str, form:
 
 
 def _find_recipient(context: RequestContext, list_id: str, recipient_id: str) -> tuple[MailingList, Recipient]:
-    """The list, and somebody who is on it."""
     with context.transaction() as tx:
         mailing_list = read_list(tx, parse_path_id(list_id))
         recipient = read_recipient(tx, parse_path_id(recipient_id))
@@ -153,7 +151,7 @@ def _render_form(
 
 
 def _group_general_errors(errors: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """Faults of a field that the form has not are told above it, by the empty name."""
+    """Errors of fields that the form does not have, by the empty name."""
     other_messages = [message for name, messages in errors.items() if name not in FORM_FIELDS for message in messages]
     field_errors = {name: message for name, message in errors.items() if name in FORM_FIELDS}
     return field_errors | ({"": other_messages} if other_messages else {})

@@ -1,4 +1,4 @@
-"""What a list is: its settings, its key, merging it, removing doubles, and its end."""
+"""A list's settings and key; merging, deduplicating and deleting it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -30,9 +30,7 @@ from quillpost.web.rendering import redirect
 router = APIRouter(include_in_schema=False)
 
 MAX_LISTS_OFFERED = 100
-"""Lists among which one chooses the one that takes everybody in."""
-FIXED_FIELDS = ("is_suppression_list", "suppress_by", "sub_account_id")
-"""What a list that the service keeps has once and for all; its form does not ask for it."""
+FIXED_FIELDS = ("is_suppression_list", "suppress_by", "sub_account_id")  # fixed for lists that the service keeps
 
 
 @router.get("/lists/{list_id}/settings")
@@ -206,7 +204,7 @@ def _render_settings_page(context: RequestContext, mailing_list: MailingList, fo
 
 
 def _render_merge_page(context: RequestContext, mailing_list: MailingList, form: FormState) -> Response:
-    """The newest lists of the same kind are offered."""
+    """Offers the newest lists of the same kind."""
     with context.transaction() as tx:
         page = list_queries.read_list_page(
             tx, PageRequest(1, MAX_LISTS_OFFERED + 1), is_suppression_list=mailing_list.is_suppression_list

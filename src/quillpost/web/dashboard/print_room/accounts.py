@@ -57,8 +57,7 @@ def show_account(context: OperatorContext, account_id: str) -> Response:
 
 
 def render_account_page(context: RequestContext, account_id: int, *, form: FormState = EMPTY_FORM) -> Response:
-    """One account, with the form that moves its credit, or the way there: whoever gave their password long
-    ago gives it before they fill anything in."""
+    """The form that moves credit is shown only to an operator who has confirmed their password."""
     month = context.now().date().replace(day=1)
     with context.system_transaction() as tx:
         account = account_queries.find_account_summary(tx, account_id, mode=context.user.mode, month=month)
@@ -73,13 +72,13 @@ DEPOSIT, WITHDRAWAL = "give", "take"
 
 @router.get(f"{ACCOUNTS_PATH}/{{account_id}}/credit")
 def credit_page(context: ConfirmedOperatorContext, account_id: str) -> Response:
-    """The account's page, for whoever was asked for their password on the way to the form."""
+    """Reached after confirming the password."""
     return render_account_page(context, parse_path_id(account_id))
 
 
 @router.post(f"{ACCOUNTS_PATH}/{{account_id}}/credit")
 def move_credit(context: ConfirmedOperatorContext, account_id: str, form: PostedForm) -> Response:
-    """In the log of that account, under the operator's name, and in the operator's own."""
+    """Recorded in the audit logs of that account and of the operator's."""
     require_live(context.user)
     number, now = parse_path_id(account_id), context.now()
     account_path = f"{ACCOUNTS_PATH}/{number}"
@@ -165,7 +164,7 @@ def change_brand_page(context: OperatorContext, code: str) -> Response:
 
 @router.post(f"{BRANDS_PATH}/{{code}}/change")
 def change_brand(context: OperatorContext, code: str, form: PostedForm) -> Response:
-    """One that was withdrawn is offered again."""
+    """A withdrawn brand is offered again."""
     require_live(context.user)
     brand = _find_brand(context.container, code)
     try:
@@ -211,7 +210,7 @@ def _find_brand(container: Container, code: str) -> GiftcardBrand:
 
 
 def _read_brand_fields(form: Form) -> BrandFields:
-    """What the interface calls a brand's parts; people write dollars, it has cents."""
+    """People write dollars, the API has cents."""
     amount_texts = form.text("available_amounts", max_length=1_000).replace(",", " ").split()
     amounts = sorted({parse_cents(amount, field="available_amounts") for amount in amount_texts})
     values = {name: form.text(name) for name in ("title", "group", "color", "issuer_code")}
@@ -252,7 +251,7 @@ def new_price_page(
 
 @router.post(f"{PRICES_PATH}/new")
 def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Response:
-    """First it says what changes by it; sent once more, from there, it is set."""
+    """The first time shows what changes; the second, confirmed, sets the price."""
     require_live(context.user)
     now, account_id = context.now(), context.account_id
     try:

@@ -27,13 +27,12 @@ router = APIRouter(include_in_schema=False)
 
 BATCH_PATH = f"{BATCHES_PATH}/{{batch_id}}"
 FLASH_BY_STATUS: Final = {"printed": "batch_printed", "mailed": "batch_mailed", "acknowledged": "batch_acknowledged"}
-IDENTIFIER_FIELDS: Final = {"places": "position", "items": "item_id"}
-"""How a form names pieces, and what the interface calls that."""
+IDENTIFIER_FIELDS: Final = {"places": "position", "items": "item_id"}  # by form field
 FORM_FIELDS = ("at", "which", "reason", "by")
 
 
 class BatchMovedOn(Conflict):
-    """A form about a batch that somebody, or the printer, has moved on meanwhile."""
+    """A form about a batch whose status changed meanwhile."""
 
     def __init__(self, status: str) -> None:
         super().__init__(
@@ -65,7 +64,7 @@ def spoiled_items_page(context: OperatorContext, batch_id: str) -> Response:
 
 @router.post(f"{BATCH_PATH}/spoiled")
 def spoil_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
-    """They fail, and are not billed: an end, which the form itself asks about."""
+    """The items fail and are not billed."""
     batch = read_batch_view(context, parse_path_id(batch_id)).batch
     try:
         identifier_field, reason = (
@@ -110,7 +109,7 @@ def reoffer_batch(context: OperatorContext, batch_id: str, form: PostedForm) -> 
 
 
 def require_unchanged(batch: ProductionBatch, form: Form) -> None:
-    """The form says how far the batch was on the page that it stood on."""
+    """`BatchMovedOn` if the status is not the one that the form's page showed."""
     if form.text("seen") not in ("", batch.status):
         raise BatchMovedOn(batch.status)
 
@@ -120,7 +119,7 @@ def _retry_batch(context: RequestContext, batch: ProductionBatch, form: Form, *,
     write_entry = audit_writer(context, "batch.retried", audit_details(batch) | {"anew": is_reoffer})
 
     def check_and_record(tx: Tx) -> None:
-        """Once more while nobody else can move it: of two that decide, one is told."""
+        """Checked again under the lock: of two operators, one is refused."""
         if seen_status and (status := read_batch(tx, batch.id).status) != seen_status:
             raise BatchMovedOn(status)
         write_entry(tx)
@@ -175,7 +174,6 @@ def _render_spoil_page(context: RequestContext, batch: ProductionBatch, form: Fo
 def render_items_form(
     context: RequestContext, batch: ProductionBatch, form: FormState | None, **values: Any
 ) -> Response:
-    """Which pieces, and why."""
     form, batch_path = form or FormState({"by": ["places"]}), f"{BATCHES_PATH}/{batch.id}"
     return render_room_page(context, "items_form.html", form=form, batch=batch, back_url=batch_path, **values)
 
@@ -191,7 +189,7 @@ def reprint_page(context: OperatorContext, batch_id: str) -> Response:
 
 @router.post(REPRINT_PATH)
 def reprint_items(context: OperatorContext, batch_id: str, form: PostedForm) -> Response:
-    """First it says how many that are; sent once more, from there, it is done."""
+    """The first time shows how many items; the second, confirmed, reprints them."""
     batch = read_batch_view(context, parse_path_id(batch_id)).batch
     try:
         body = _read_reprint(form)

@@ -68,7 +68,7 @@ def batches_page(
     find: str = "",
     page: str = "",
 ) -> Response:
-    """What is odd in the address counts as not said."""
+    """Invalid filters are ignored."""
     number = parse_batch_reference(find.strip()) or (int(find) if find.strip().isdecimal() and len(find) < 18 else None)
     if number:
         return redirect(f"{BATCHES_PATH}/{number}")
@@ -113,7 +113,6 @@ def show_batch(context: OperatorContext, batch_id: str, page: str = "") -> Respo
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/live")
 def stream_batch(context: OperatorContext, batch_id: str) -> Response:
-    """How far it is, as it changes."""
     number, zone = parse_path_id(batch_id), get_zone(context.request)
     read_batch_view(context, number)
 
@@ -140,7 +139,7 @@ def render_batch_page(
     form: FormState = EMPTY_FORM,
     error_message: str | None = None,
 ) -> Response:
-    """One batch. Where something was `error_message`, it says why, above how the batch is by now."""
+    """With `error_message`, it says why something was refused, above the current state."""
     with context.system_transaction() as tx:
         view = read_batch_details(tx, batch_id, mode=context.user.mode)
         items = list_batch_items(tx, view.batch, parse_page(page, per_page=ITEMS_PER_PAGE))
@@ -191,7 +190,7 @@ def _progress_context(view: BatchDetails) -> dict[str, Any]:
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/files/{{name}}")
 def download_file(context: OperatorContext, batch_id: str, name: str) -> Response:
-    """As it was composed, in clear, to be saved. What gift cards are claimed with is in some of them."""
+    """In clear, as composed; some files hold the codes of gift cards."""
     number = parse_path_id(batch_id)
     with context.system_transaction() as tx:
         file = find_file(tx, find_batch(tx, number, mode=context.user.mode).id, name)
@@ -204,7 +203,7 @@ def download_file(context: OperatorContext, batch_id: str, name: str) -> Respons
 
 @router.get(f"{BATCHES_PATH}/{{batch_id}}/ticket/{{name}}")
 def download_ticket(context: OperatorContext, batch_id: str, name: str) -> Response:
-    """What the printer is told about the batch, as it goes to them with the files."""
+    """As the printer gets it with the files."""
     number = parse_path_id(batch_id)
     with context.system_transaction() as tx:
         batch = find_batch(tx, number, mode=context.user.mode)

@@ -25,8 +25,7 @@ from quillpost.web.rendering import redirect
 router = APIRouter(include_in_schema=False)
 
 WEBHOOKS_PATH = f"{PRINT_ROOM_PATH}/webhooks"
-OPERATOR_ACTOR = audit_service.Actor("whoever runs the service")
-"""As the owner's own log calls an operator."""
+OPERATOR_ACTOR = audit_service.Actor("whoever runs the service")  # in the owner's audit log
 
 
 @router.get(WEBHOOKS_PATH)
@@ -40,7 +39,7 @@ def webhooks_page(context: OperatorContext, page: str = "") -> Response:
 
 @router.post(f"{WEBHOOKS_PATH}/{{webhook_id}}/resume")
 def resume_webhook(context: OperatorContext, webhook_id: str, _form: PostedForm) -> Response:
-    """Its owner sees in their log that it was not one of them."""
+    """The owner's audit log says that it was an operator."""
     now = context.now()
     with context.system_transaction() as tx:
         webhook = read_webhook(tx, parse_path_id(webhook_id), locked=True)
@@ -101,7 +100,6 @@ def retry_job(context: OperatorContext, job_id: str, _form: PostedForm) -> Respo
 
 @router.post(f"{JOBS_PATH}/retry")
 def retry_task_jobs(context: OperatorContext, form: PostedForm) -> Response:
-    """All of a task."""
     task = form.text("task")
     with context.system_transaction() as tx:
         if task not in {kind.task for kind in jobs.count_failed_by_task(tx)}:
@@ -111,7 +109,7 @@ def retry_task_jobs(context: OperatorContext, form: PostedForm) -> Response:
 
 
 def _read_batch_errors(tx: Tx, stopped_jobs: Sequence[StoppedJob]) -> dict[int, str]:
-    """What is known of the batches that some of them are about, by batch. Of all else the log tells."""
+    """By batch. Other errors are in the log."""
     batch_ids = [job.args["batch_id"] for job in stopped_jobs if isinstance(job.args.get("batch_id"), int)]
     rows = tx.execute(sa.select(batches.c.id, batches.c.trouble).where(batches.c.id.in_(batch_ids)))
     return {row.id: row.trouble for row in rows if row.trouble}

@@ -1,4 +1,4 @@
-"""How the print room calls things, and how it reads what operators type: places in a batch, and dollars."""
+"""Labels of the print room, and what operators type: positions in a batch, dollars."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,7 @@ STATUS_TINTS: Final[Mapping[str, str]] = {
     "handed": "processing",
     "printed": "printed",
     "mailed": "mailed",
-}
-"""The color of a batch's status, by the name that the style sheet has for it."""
+}  # classes of the style sheet
 
 RANGE_PATTERN = re.compile(r"(\d{1,18})(?:\s*(?:-|–|to)\s*(\d{1,18}))?", re.ASCII)
 SEPARATOR_PATTERN = re.compile(r"[\s,;]+")
@@ -34,7 +33,7 @@ INVALID_AMOUNT = "Write dollars and cents above zero, such as 100.00."
 
 
 def parse_numbers(text: str, *, field: str) -> list[int]:
-    """`17, 20-25` as the numbers that it names, each once and in their order; `Invalid` at the field."""
+    """`17, 20-25` as sorted distinct numbers; `Invalid` at the field."""
     normalized = re.sub(r"\s*(-|–|\bto\b)\s*", "-", text.strip())
     numbers = dict[int, None]()
     for token in filter(None, SEPARATOR_PATTERN.split(normalized)):
@@ -62,12 +61,12 @@ def parse_cents(text: str, *, field: str) -> int:
 
 
 def format_dollars(cents: int) -> str:
-    """The way back, as one types it: `25.00`."""
+    """`25.00`"""
     return f"{cents // 100}.{cents % 100:02d}"
 
 
 def format_ranges(numbers: Sequence[int]) -> str:
-    """The way back: `17, 20-25`."""
+    """`17, 20-25`"""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:

@@ -1,4 +1,4 @@
-"""Orders that wait for an operator's word: released, or refused with a reason that the sender reads."""
+"""Held orders: released, or refused with a reason that the sender reads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,6 @@ HELD_PATH = f"{PRINT_ROOM_PATH}/held"
 
 @dataclass(frozen=True, slots=True)
 class HoldDecision:
-    """What an operator may say of an order: what that means to them, why they say it, and how it is done."""
-
     verb: str
     past_verb: str
     consequences: Callable[[Order], Sequence[str]]
@@ -77,7 +75,7 @@ def held_orders_page(context: OperatorContext, page: str = "") -> Response:
 
 @router.get(f"{HELD_PATH}/{{order_id}}/proof")
 def show_proof(context: OperatorContext, order_id: str) -> Response:
-    """The first pieces as the press would draw them."""
+    """The first items as they would be printed."""
     order = _find_order(context, order_id)
     pdf = draw_proof(context.container.production, order.id)
     headers = {"Content-Disposition": f'inline; filename="order-{order.id}-proof.pdf"', "Cache-Control": "no-store"}

@@ -41,7 +41,7 @@ LIVE_MODE_ONLY = (
 def render_room_page(
     context: RequestContext, template: str, *, form: FormState = EMPTY_FORM, status: int | None = None, **values: Any
 ) -> Response:
-    """The page. Errors of no field that it has are its template's to show at the top, as `errors[""]`."""
+    """Templates show errors of no field as `errors[""]`."""
     return context.render(
         f"print_room/{template}",
         form,
@@ -52,8 +52,8 @@ def render_room_page(
 
 
 def regroup_errors(form: FormState, fields: Sequence[str], default_field: str) -> FormState:
-    """Faults of a part of a field, such as `amounts.3`, told at the field, and those of fields that the form
-    does not have at `default_field`."""
+    """Move errors of a field's part, such as `amounts.3`, to the field, and those of unknown fields to
+    `default_field`."""
     errors: dict[str, list[str]] = {}
     for name, messages in form.errors.items():
         field = name.partition(".")[0]
@@ -62,18 +62,18 @@ def regroup_errors(form: FormState, fields: Sequence[str], default_field: str) -
 
 
 def require_live(user: SignedInUser) -> None:
-    """For what is one and the same in both modes."""
+    """For what is the same in both modes."""
     if user.mode != "live":
         raise Forbidden(LIVE_MODE_ONLY)
 
 
 def audit_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx], None]:
-    """A line in the log of the operator's account, for a deed that has a transaction of its own."""
+    """For an action that opens its own transaction."""
     return lambda tx: write_audit_entry(context, tx, action, details)
 
 
 def audit_count_writer(context: RequestContext, action: str, details: Mapping[str, Any]) -> Callable[[Tx, int], None]:
-    """The same for one that is done to several, which are not known yet."""
+    """For an action on a number of things that is not known yet."""
     return lambda tx, count: write_audit_entry(context, tx, action, {**details, "how_many": count})
 
 
@@ -88,7 +88,7 @@ router = APIRouter(include_in_schema=False)
 
 @dataclass(frozen=True, slots=True)
 class OperatorAlert:
-    """Something that goes on only if a person looks at it. `severity` is bad, or pending: it can wait a little."""
+    """What waits for a person. `severity`: "bad", or "pending" if it can wait."""
 
     text: str
     href: str
@@ -98,7 +98,6 @@ class OperatorAlert:
 
 @router.get(PRINT_ROOM_PATH)
 def today_page(context: OperatorContext) -> Response:
-    """A page that asks for the part of it that changes gets that alone."""
     return _render_today(context, template="today_fragment.html" if is_fragment(context.request) else "today.html")
 
 
@@ -159,7 +158,7 @@ def _render_today(context: RequestContext, *, form: FormState = EMPTY_FORM, temp
 def list_alerts(
     context: RequestContext, tx: Tx, batch_counts: dict[str, OpenBatchCount], *, now: datetime
 ) -> Sequence[OperatorAlert]:
-    """What does not go on by itself, the worst first."""
+    """The worst first."""
     environment, alerts = context.container.environments[context.user.mode], list[OperatorAlert]()
     if not jobs.are_workers_alive(tx, silent_seconds=context.container.job_stall_seconds):
         alerts.append(
@@ -208,15 +207,13 @@ MAX_FILES_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class PartnerHealth:
-    """How somebody outside is, in a color and a word."""
-
     tint: str
     label: str
 
 
 @router.get(FEEDS_PATH)
 def feeds_page(context: OperatorContext) -> Response:
-    """From our own books: nobody outside is asked, so that it is there at once."""
+    """From our own records, without asking anybody outside."""
     now, environment = context.now(), context.container.environments[context.user.mode]
     with context.system_transaction() as tx:
         hand_overs = counts.list_handovers(tx, context.user.mode, now=now)
@@ -238,7 +235,7 @@ def feeds_page(context: OperatorContext) -> Response:
 
 @router.get(f"{FEEDS_PATH}/files")
 def files_page(context: OperatorContext) -> Response:
-    """What could not be read. The carrier's folder may be on another machine, and slow: hence by itself."""
+    """On its own page, as the carrier's folder may be remote and slow."""
     files, carrier_error = list[RefusedScanFile](), None
     try:
         files = list(context.container.environments[context.user.mode].carrier.set_aside())
@@ -268,7 +265,7 @@ def _printer_health(
 
 
 def _is_printer_missing(context: RequestContext) -> bool:
-    """Whether nobody is named who prints live mail: the one that stands in for them prints nothing."""
+    """No partner is set for live mail: the stand-in prints nothing."""
     return context.user.mode == "live" and any(
         "PRINT_PARTNER" in gap for gap in context.container.environments["live"].gaps
     )

@@ -26,7 +26,6 @@ router = APIRouter(include_in_schema=False)
 
 CLIENTS_PATH = "/settings/clients"
 MAX_REDIRECT_URIS_LENGTH = 42_000
-"""Of all redirect addresses together: as many as there may be, each as long as one may be."""
 SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, make a new one on the client's page."
 
 
@@ -44,7 +43,7 @@ def new_client_page(context: ConfirmedOwnerContext) -> Response:
 
 @router.post(f"{CLIENTS_PATH}/new")
 def register_client(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
-    """The page that answers is the only one that ever shows the secret."""
+    """Only this response ever shows the secret."""
     try:
         with context.account_transaction() as tx:
             use_one_time_key(tx, context.user, form.one_time_key, hint=SECRET_SHOWN_ONCE, result_path=CLIENTS_PATH)
@@ -151,7 +150,7 @@ def _find_client(context: RequestContext, client: str) -> OAuthClient:
 
 
 def _count_connections(container: Container, client: OAuthClient) -> int:
-    """In all accounts: how many, and nothing else of them."""
+    """In all accounts."""
     with container.db.system_transaction() as tx:
         return clients.count_connections(tx, client.id, now=container.clock())
 

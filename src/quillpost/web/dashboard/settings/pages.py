@@ -42,7 +42,7 @@ def sub_account_titles(context: RequestContext) -> Mapping[int, str]:
 
 
 def read_scopes(form: Form) -> list[str] | None:
-    """None: everything. Whoever chooses that and ticks some as well is asked again: nobody guesses."""
+    """None: everything. Choosing that and ticking some as well is an error."""
     chosen, choice = form.values("scopes"), form.text("limits")
     if choice not in ("all", "some"):
         raise Invalid({"scopes": [SCOPES_MISSING]})
@@ -62,7 +62,6 @@ RETURN_ADDRESS_FIELDS = {
     "province": "return_state",
     "postal_code": "return_postal_code",
 }
-"""The parts of an address, and the fields in which they are typed."""
 STREET_MISSING = "Give the street as well, or leave the whole address empty."
 MISSING_MESSAGES = {
     "city": "Give the city too.",
@@ -81,7 +80,7 @@ def account_page(context: OwnerContext) -> Response:
 
 @router.post(ACCOUNT_PATH)
 def change_account(context: OwnerContext, form: PostedForm) -> Response:
-    """What is left empty is cleared."""
+    """Empty fields are cleared."""
     try:
         facts = _read_account_facts(form)
         with context.account_transaction() as tx:
@@ -93,7 +92,7 @@ def change_account(context: OwnerContext, form: PostedForm) -> Response:
 
 
 def _read_account_facts(form: Form) -> AccountProfile:
-    """As it was typed. An address on one line is taken apart as a recipient's is."""
+    """An address on one line is parsed like a recipient's."""
     values = {name: form.text(name) or None for name in ACCOUNT_FIELDS}
     address = {part: values[field] for part, field in RETURN_ADDRESS_FIELDS.items()}
     if address["address"] and not (address["city"] or address["postal_code"]):
@@ -134,7 +133,7 @@ def audit_csv(context: OwnerContext) -> Response:
 
 
 def _read_all_entries(context: RequestContext) -> Iterator[AuditEntry]:
-    """The whole log, the newest first, read bit by bit: nobody waits for it in one transaction."""
+    """In chunks, so that no transaction stays open for long."""
     before: int | None = None
     while True:
         with context.account_transaction() as tx:
@@ -146,7 +145,6 @@ def _read_all_entries(context: RequestContext) -> Iterator[AuditEntry]:
 
 
 def _parse_cursor(before: str | None) -> int | None:
-    """Anything that is no line's number is as good as none: the page begins with the newest."""
     return parse_path_id(before or "") or None
 
 
@@ -156,8 +154,7 @@ LIFETIME_LABELS: Final[Mapping[str, str]] = {
     "30": "30 days",
     "90": "90 days",
     "365": "One year",
-}
-"""How long a token may be good for, in days, in the words of the form."""
+}  # in days
 TOKEN_SHOWN_ONCE = "The token is not shown again: if you have not kept it, revoke it and make another."
 
 
@@ -176,7 +173,7 @@ def new_token_page(context: ConfirmedOwnerContext) -> Response:
 
 @router.post(f"{TOKENS_PATH}/new")
 def create_token(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
-    """The page that answers is the only one that ever shows the token."""
+    """Only this response ever shows the token."""
     try:
         with context.account_transaction() as tx:
             use_one_time_key(tx, context.user, form.one_time_key, hint=TOKEN_SHOWN_ONCE, result_path=TOKENS_PATH)

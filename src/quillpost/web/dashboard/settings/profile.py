@@ -43,7 +43,7 @@ MAX_BROWSER_NAME_LENGTH = 40
 
 
 def browser_name(user_agent: str | None) -> str:
-    """Firefox on Linux, say; the beginning of its own name for a browser that we do not know."""
+    """ "Firefox on Linux"; for an unknown browser the start of its user agent."""
     if not user_agent:
         return "Unknown browser"
     browser = next((name for marker, name in BROWSERS if marker in user_agent), None)
@@ -74,7 +74,7 @@ def change_name(context: UserContext, form: PostedForm) -> Response:
 
 @router.post("/settings/password")
 def change_password(context: UserContext, form: PostedForm) -> Response:
-    """With the present one, however short a while ago it was given: a browser left open is not enough."""
+    """Needs the present password even if it was confirmed just now: an open browser is not enough."""
     try:
         password = read_new_password(form)
         require_password(context.request, context.container, context.user, form, "present")
@@ -131,12 +131,11 @@ def _render_profile(
     )
 
 
-QUIET_ZONE_MODULES = 4
-"""Modules of white around a symbol, without which cameras do not find it."""
+QUIET_ZONE_MODULES = 4  # white around the symbol, without which cameras do not find it
 
 
 def qr_svg(text: str, *, label: str) -> Markup:
-    """The picture of an ASCII text, black on white by day and by night."""
+    """Of an ASCII text, black on white in dark mode too."""
     symbol = QrEncoder().encode(text)
     side = symbol.side + 2 * QUIET_ZONE_MODULES
     dark_path = "".join(_dark_runs(row, QUIET_ZONE_MODULES + index) for index, row in enumerate(symbol.rows()))
@@ -148,7 +147,6 @@ def qr_svg(text: str, *, label: str) -> Markup:
 
 
 def _dark_runs(row: str, y: int) -> str:
-    """One stroke for each run of dark modules."""
     strokes, x = [], QUIET_ZONE_MODULES
     for is_dark, run in groupby(row, key="1".__eq__):
         length = len(list(run))
@@ -175,7 +173,7 @@ def second_factor_page(context: ConfirmedUserContext) -> Response:
 
 @router.post(SECOND_FACTOR_PATH)
 def turn_on_second_factor(context: ConfirmedUserContext, form: PostedForm) -> Response:
-    """On from the first right code, which shows that the app has the secret. Recovery codes are shown now."""
+    """On from the first valid code, which proves that the app has the secret. Shows the recovery codes."""
     if context.user.has_second_factor:
         return redirect(SECOND_FACTOR_PATH)
     with context.system_transaction() as tx:
@@ -204,7 +202,7 @@ def renew_codes(context: ConfirmedUserContext, form: PostedForm) -> Response:
 
 @router.post(f"{SECOND_FACTOR_PATH}/off")
 def turn_off_second_factor(context: UserContext, form: PostedForm) -> Response:
-    """With the password, however short a while ago it was given."""
+    """Needs the password even if it was confirmed just now."""
     try:
         require_password(context.request, context.container, context.user, form, "password")
     except Invalid as error:

@@ -1,4 +1,4 @@
-"""The people of an account: who they are, what they may do, who is invited."""
+"""The users of an account, their roles, and invitations."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -67,7 +67,7 @@ def invite_user(context: ConfirmedOwnerContext, form: PostedForm) -> Response:
 
 @router.post(f"{PAGE_PATH}/invitations/{{invitation_id}}/again")
 def resend_invitation(context: ConfirmedOwnerContext, invitation_id: str, form: PostedForm) -> Response:
-    """Another link, for the same person in the same role; the one before ends."""
+    """A new link for the same person and role; the former link ends."""
     number = parse_path_id(invitation_id)
     with context.system_transaction() as tx:
         _claim_form(tx, context.user, form)
@@ -167,7 +167,7 @@ def _create_invitation(context: RequestContext, tx: Tx, *, email: str, role: Rol
 
 
 def _render_invited(context: RequestContext, email: str, link: str) -> Response:
-    """Where no mail goes out, whoever invites hands the link over. It is in no URL, and shown this once."""
+    """Without a mail server the owner hands over the link, which is in no URL and shown only now."""
     if context.container.has_mail_server:
         return redirect(PAGE_PATH, flash="invited")
     return context.render("settings/invited.html", email=email, link=link)
@@ -182,7 +182,7 @@ def _read_role(form: Form, user: SignedInUser) -> Role:
 
 
 def _offered_roles(user: SignedInUser) -> Mapping[Role, str]:
-    """Only where the account runs the service is there anything for operators to run."""
+    """Only an operator account has operators."""
     return {
         role: description
         for role, description in ROLE_DESCRIPTIONS.items()

@@ -1,4 +1,4 @@
-"""Coming in and going out: signing in, joining, a forgotten password, and the session itself."""
+"""Signing in and out, invitations, and forgotten passwords."""
 
 from quillpost.web.dashboard.sign_in import invitations, pages
 

@@ -1,4 +1,4 @@
-"""Invitations and forgotten passwords: the pages that their links lead to."""
+"""Invitations and forgotten passwords: the pages of their links."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -66,7 +66,6 @@ def _accept_as_user(request: Request, container: Container, token: str, user: Si
 def _register_and_join(
     request: Request, container: Container, token: str, invitation: Invitation, form: Form
 ) -> Response:
-    """Somebody new: in the account, and signed in at once."""
     password, now = read_new_password(form), container.clock()
     new_user = invitations.join_as_new_person(
         container.sign_in_context,
@@ -118,7 +117,7 @@ def _find_invitation(container: Container, token: str) -> Invitation | None:
 
 
 def _render_expired_invitation(request: Request, user: SignedInUser | None) -> Response:
-    """Used, taken back, old and unknown links look alike."""
+    """Used, withdrawn, expired and unknown links look alike."""
     return render_page(request, "sign_in/expired_link.html", user=user, status=404, kind="invitation")
 
 
@@ -129,7 +128,7 @@ def forgot_password_page(request: Request, container: Services, user: OptionalUs
 
 @router.post("/forgot")
 def send_reset_link(request: Request, container: Services, user: OptionalUser, form: PostedForm) -> Response:
-    """Whether somebody has this e-mail is not told: the answer is the same."""
+    """The answer is the same whether somebody has this email or not."""
     email = form.text("email", max_length=user_rules.MAX_EMAIL_LENGTH)
     if "@" not in email:
         return _render_forgot_page(request, container, user, email=email, errors={"email": [EMAIL_MISSING]})
@@ -196,5 +195,5 @@ def _render_reset_page(
 
 
 def _render_expired_reset(request: Request, user: SignedInUser | None) -> Response:
-    """Used, old and unknown links look alike."""
+    """Used, expired and unknown links look alike."""
     return render_page(request, "sign_in/expired_link.html", user=user, status=404, kind="reset")

@@ -24,7 +24,6 @@ from quillpost.web.sessions import CurrentUser, OptionalUser, get_visitor
 
 
 def complete_sign_in(request: Request, container: Container, attempt: SignInResult, next_path: str) -> Response:
-    """On to where they wanted to go, signed in from now on."""
     if attempt.cookie is None:
         raise ValueError("Whoever is let in has a session.")
     end_session(request, container)
@@ -42,7 +41,6 @@ def set_session_cookie(request: Request, response: Response, cookie: str) -> Non
 
 
 def end_session(request: Request, container: Container) -> None:
-    """The one that this browser has, whoever's it is."""
     cookie = read_cookie(request, SESSION)
     if cookie is not None:
         with container.db.system_transaction() as tx:
@@ -53,8 +51,7 @@ CONSENT_PATH = "/oauth/authorize"
 
 
 def find_waiting_app(container: Container, next_path: str) -> str | None:
-    """The name of the app that asks for leave on the page that comes next; None: it is another page, or we
-    know no such app."""
+    """The name of the app that the next page asks consent for, if any."""
     url = urlsplit(next_path)
     if url.path != CONSENT_PATH:
         return None
@@ -76,7 +73,7 @@ PASSWORDS_DIFFER = "This is not the same as above. Type both anew."
 
 
 def read_new_password(form: Form) -> str:
-    """A new password, typed twice as nobody sees what they type."""
+    """Typed twice, as nobody sees it."""
     password = form.secret("password")
     if form.secret("again") != password:
         raise Invalid({"again": [PASSWORDS_DIFFER]})
@@ -84,7 +81,7 @@ def read_new_password(form: Form) -> str:
 
 
 def require_password(request: Request, container: Container, user: SignedInUser, form: Form, field: str) -> None:
-    """`Invalid` (that field) unless it holds the reader's password."""
+    """`Invalid` at the field unless it holds the user's password."""
     password = form.secret(field)
     outcome = sign_in.confirm_password(container.sign_in_context, user.person_id, password, get_visitor(request))
     if outcome == "throttled":
@@ -94,7 +91,7 @@ def require_password(request: Request, container: Container, user: SignedInUser,
 
 
 def throttle_message(seconds: int | None) -> str:
-    """When to try again, in words: the exact second helps only programs, which are told in a header."""
+    """Roughly: the exact second helps only programs, which have a header."""
     minutes = None if seconds is None else -(-seconds // 60)
     wait_label = "a while" if minutes is None else "a minute" if minutes <= 1 else f"{minutes} minutes"
     return f"There were too many attempts. Wait for {wait_label}, and try again."
@@ -120,7 +117,7 @@ def sign_in_page(request: Request, container: Services, user: OptionalUser, next
 
 @router.post("/sign-in")
 def submit_password(request: Request, container: Services, form: PostedForm) -> Response:
-    """A session that this browser had before ends: nobody can plant one that is used after signing in."""
+    """Ends the browser's former session: nobody can plant one that is used after signing in."""
     next_path = _read_next_path(form)
     try:
         email, password = form.text("email", max_length=user_rules.MAX_EMAIL_LENGTH), form.secret("password")
@@ -211,7 +208,7 @@ def submit_password_again(request: Request, container: Services, user: CurrentUs
 
 @router.post("/sign-out")
 def sign_out(request: Request, container: Services, user: OptionalUser, form: FormOfAnyAccount) -> Response:
-    """The session ends on the server too; whoever kept the cookie has nothing."""
+    """The session ends on the server too."""
     end_session(request, container)
     if user is not None:
         with container.db.system_transaction() as tx:
@@ -261,7 +258,7 @@ SESSION_MOVED_ON = "You look at another account or mode by now. Load this page a
 
 @router.post("/session/token")
 def issue_page_token(container: Services, user: CurrentUser, form: PostedForm) -> Response:
-    """A page says for which account and mode it was made: what is begun in one is not finished in another."""
+    """A page names its account and mode: what begins in one does not end in another."""
     _require_same_account(user, form)
     with container.db.system_transaction() as tx:
         token, seconds = sessions.create_page_token(tx, user, now=container.clock())
@@ -272,7 +269,7 @@ def issue_page_token(container: Services, user: CurrentUser, form: PostedForm) -
 
 @router.post("/session/switch")
 def switch_account(container: Services, user: CurrentUser, form: FormOfAnyAccount) -> Response:
-    """Another of one's accounts, or the other mode of the one that the page was about."""
+    """Another account of the user, or the other mode."""
     mode, membership_id = form.text("mode"), form.number("membership") or _find_page_membership(user, form)
     with container.db.system_transaction() as tx:
         sessions.switch_account(tx, user, membership_id=membership_id, mode=mode if mode in MODES else None)

@@ -1,4 +1,4 @@
-"""Sub accounts, and how their pieces look."""
+"""Sub accounts and their branding."""
 
 from quillpost.web.dashboard.sub_accounts import pages
 

@@ -1,4 +1,4 @@
-"""From the form of a sub account to the body that the API takes, and back."""
+"""Between the form of a sub account and the body of the API."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -26,8 +26,7 @@ BRANDING_FIELD_LENGTHS: Final[Mapping[str, int]] = {
     "symbol": MAX_URL_LENGTH,
     "headshot": MAX_URL_LENGTH,
     "disclaimer": MAX_TEXT_LENGTH,
-}
-"""The branding that people fill in, and how long each of it may be. What a program marks as `set` stays."""
+}  # maximum lengths; what a program sets as `set` stays
 
 BRANDING_PREFIX = "branding_fields."
 INVALID_COLOR = "This is no color that we know. Pick one, or write it as #1f4e79."
@@ -35,7 +34,7 @@ FORM_FIELDS: Final = (*PLAIN_FIELDS, *BACKGROUND_FIELDS, *BRANDING_FIELD_LENGTHS
 
 
 def read_sub_account_fields(form: Form) -> dict[str, Any]:
-    """All fields as the API takes them: what is empty is null, and clears."""
+    """Empty fields are null, which clears."""
     plain_values = {name: form.text(name, max_length=MAX_LENGTH) or None for name in PLAIN_FIELDS}
     return {
         **plain_values,
@@ -50,7 +49,6 @@ def read_branding(form: Form) -> dict[str, str | None]:
 
 
 def sub_account_form_fields(sub_account: SubAccount) -> dict[str, list[str]]:
-    """What stands in the form of one that there is."""
     values: dict[str, object] = {
         **{name: getattr(sub_account, name) for name in PLAIN_FIELDS},
         **sub_account.backgrounds,
@@ -60,12 +58,10 @@ def sub_account_form_fields(sub_account: SubAccount) -> dict[str, list[str]]:
 
 
 def rejected_form(form: Form, error: Invalid | Refused) -> FormState:
-    """The form for another try, each fault at the field that the form has for it."""
     form_error = to_form_errors(error) if isinstance(error, Invalid) else error
     return FormState.from_error(form, form_error, default_field="title")
 
 
 def to_form_errors(error: Invalid) -> Invalid:
-    """The same faults at the fields that the form has, in people's words."""
     errors = {name.removeprefix(BRANDING_PREFIX): messages for name, messages in error.fields.items()}
     return Invalid(errors | {name: [INVALID_COLOR] for name in errors.keys() & {"accentColor"}})

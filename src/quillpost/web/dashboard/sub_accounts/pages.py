@@ -80,12 +80,9 @@ def sub_accounts_page(context: UserContext, q: str = "", page: str = "") -> Resp
 
 
 PREVIEW_PRODUCT: Final = "postcard-4x6"
-PREVIEW_WIDTH = 900
-"""Pixels from edge to edge."""
-LOGO_CACHE_SECONDS = 300
-"""How long a logo is not fetched again while somebody tries colors; its owner may change it meanwhile."""
+PREVIEW_WIDTH = 900  # pixels
+LOGO_CACHE_SECONDS = 300  # not fetched again while somebody tries colors
 CACHE_CONTROL = "private, no-cache"
-"""Browsers keep it, and ask whether they still may show it."""
 
 _logo_cache: LruCache[tuple[int, str, int], FetchedPicture] = LruCache(
     max_bytes=32_000_000, size_of=lambda picture: len(picture.body)
@@ -97,7 +94,7 @@ _front_cache: LruCache[str, bytes] = LruCache(max_bytes=16_000_000, size_of=len)
 def front_picture(
     context: UserContext, sub_account_id: str, if_none_match: Annotated[str, Header(alias="If-None-Match")] = ""
 ) -> Response:
-    """A logo that cannot be fetched is left out: the form says why."""
+    """Without a logo that cannot be fetched: the form says why."""
     with context.transaction() as tx:
         sub_account = find_sub_account(tx, parse_path_id(sub_account_id))
         sender = read_sender(tx, context.user.caller, sub_account.id)
@@ -120,8 +117,7 @@ def front_picture(
 
 
 def draw_form_front(context: RequestContext, form: Form) -> tuple[str | None, list[str]]:
-    """The front with the branding of a form, to be shown within a page, and what keeps it from being drawn
-    as it is written there."""
+    """The front with the branding of a form, and the errors that keep it from looking as written."""
     try:
         branding = _drop_none(read_body(Branding, read_branding(form)).provided_fields())
     except Invalid as error:
@@ -158,7 +154,7 @@ def draw_front(
 
 
 def _fetch_logo(context: RequestContext, branding: Mapping[str, Any]) -> bytes | None:
-    """The logo's picture, fetched as a send would; `Invalid` says what is wrong with it."""
+    """Fetched as for a send; `Invalid` says what is wrong."""
     source = logo_source(branding)
     if source is None or source.url is None:
         return None
@@ -212,7 +208,7 @@ def create_sub_account_from_form(context: OwnerContext, form: PostedForm) -> Res
 
 @router.post(f"{PAGE_PATH}/preview")
 def preview_front(context: OwnerContext, form: PostedForm) -> Response:
-    """How its front looks: a part of the form's page; where there is no script, all of it."""
+    """A part of the form's page; without scripts, all of it."""
     picture, error_messages = draw_form_front(context, form)
     if is_fragment(context.request):
         return render_page(
@@ -292,7 +288,7 @@ def render_form(
 
 
 def _return_address_lines(sub_account: SubAccount) -> list[str]:
-    """Where returned mail goes, line by line; nothing where the account's own address is used."""
+    """Empty where the account's own address is used."""
     if not sub_account.return_address:
         return []
     state_line = " ".join(filter(None, (sub_account.return_state, sub_account.return_postal_code)))

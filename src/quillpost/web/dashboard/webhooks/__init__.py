@@ -1,4 +1,4 @@
-"""Webhooks: who is told, what they answered, and a try by hand."""
+"""Webhooks, their delivery logs, and tests."""
 
 from quillpost.web.dashboard.webhooks import deliveries, pages
 

@@ -1,4 +1,4 @@
-"""The delivery log of a webhook, and trying one by hand."""
+"""The delivery log of a webhook, tests, retries and replays."""
 
 from datetime import datetime
 from urllib.parse import urlencode
@@ -56,7 +56,7 @@ def render_log_page(
     page: str = "",
     form: FormState = EMPTY_FORM,
 ) -> Response:
-    """The webhook's page; `form` is the one on it that came back with errors."""
+    """`form` is the one that came back with errors."""
     delivery_filter = delivery_filter or deliveries.DeliveryQuery()
     tenant_scope = context.tenant
     with context.container.db.transaction(tenant_scope) as tx:
@@ -115,8 +115,7 @@ def render_delivery_page(
     )
 
 
-MAX_POLLS = 40
-"""How often a page asks by itself what came of a delivery; each time it waits a little longer."""
+MAX_POLLS = 40  # each time after a longer pause
 ALREADY_REPLAYED = "The webhook's log shows what came of it."
 
 
@@ -141,7 +140,7 @@ def send_test(context: UserContext, webhook_id: str, form: PostedForm) -> Respon
 
 @router.get(f"{PAGE_PATH}/{{webhook_id}}/deliveries/{{delivery_id}}/outcome")
 def outcome_fragment(context: UserContext, webhook_id: str, delivery_id: str, look: str = "") -> Response:
-    """A part of a page: what came of it until now. While nothing did, the page asks again, not for ever."""
+    """While the delivery is pending, the page asks again up to `MAX_POLLS` times."""
     poll_count = int(look) if look.isascii() and look.isdigit() and len(look) < 4 else MAX_POLLS
     return _render_outcome(context, parse_path_id(webhook_id), parse_path_id(delivery_id), poll_count=poll_count)
 
@@ -196,7 +195,7 @@ def _render_outcome(context: RequestContext, webhook_id: int, delivery_id: int, 
 
 
 def _read_time_range(form: Form, zone: ZoneInfo, *, now: datetime) -> tuple[datetime, datetime]:
-    """From when until when, as the API would be told: the form's are times of the zone that it names."""
+    """In the zone that the form names."""
     values = {"from": parse_moment(form, "from", zone).isoformat(), "to": None}
     if form.text("to"):
         values["to"] = parse_moment(form, "to", zone).isoformat()

@@ -1,4 +1,4 @@
-"""What pages say of events and deliveries."""
+"""Labels of events and deliveries."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,6 @@ EVENT_LABELS: Final[Mapping[str, str]] = {
     DELIVERED_EVENT: "A piece is delivered",
     SCAN_EVENT: "A QR code is scanned",
 }
-"""Every event, in the words of the pages."""
 
 STATUS_LABELS: Final[Mapping[str, str]] = {"pending": "Waiting", "delivered": "Arrived", "failed": "Given up"}
 
@@ -33,7 +32,7 @@ OutcomeTone = Literal["good", "bad", "waiting"]
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcomeView:
-    """What came of a delivery, in a sentence. `is_settled`: no more is to be expected in the next seconds."""
+    """`is_settled`: nothing changes in the next seconds."""
 
     sentence: str
     tone: OutcomeTone
@@ -60,7 +59,7 @@ def describe_outcome(delivery: WebhookDelivery, webhook: WebhookSubscription) ->
 
 
 def format_payload(text: str | None) -> str | None:
-    """What was sent, for people to read: JSON by the line, with its numbers as they were written."""
+    """JSON by the line, with numbers as they were written."""
     if text is None or not text.startswith("{"):
         return text
     try:
@@ -82,7 +81,7 @@ def _error_text(delivery: WebhookDelivery, status_text: str) -> str:
 
 
 def _duration_text(delivery: WebhookDelivery) -> str | None:
-    """From when it was asked for until its answer was written down, of one that went out at once."""
+    """From creation to response, if the first attempt succeeded."""
     if delivery.delivered_at is None or delivery.attempts != 1:
         return None
     elapsed = delivery.delivered_at - delivery.created_at

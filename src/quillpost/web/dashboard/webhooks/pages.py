@@ -46,7 +46,6 @@ def webhook_path(webhook_id: int) -> str:
 
 
 def find_webhook(context: RequestContext, webhook_id: str) -> webhook_queries.WebhookSubscription:
-    """The one in the path, if it is the reader's and of the mode that they look at."""
     with context.transaction() as tx:
         return webhook_queries.read_webhook(tx, parse_path_id(webhook_id))
 
@@ -54,7 +53,6 @@ def find_webhook(context: RequestContext, webhook_id: str) -> webhook_queries.We
 def write_audit_entry(
     context: RequestContext, tx: Tx, action: str, webhook: webhook_queries.WebhookSubscription
 ) -> None:
-    """As the API notes it, in the person's name."""
     audit_service.record_audit_entry(
         tx,
         webhook.account_id,
@@ -67,8 +65,7 @@ def write_audit_entry(
 
 
 def receiver_url(context: RequestContext) -> str | None:
-    """Where it is, for whoever runs the service and sits at its machine: the address is its key, and it shows
-    the events of all who subscribe it."""
+    """Only for an operator at the machine itself: the URL is a key, and shows the events of all accounts."""
     if context.container.receiver_key is None or not context.user.is_operator or context.request.client is None:
         return None
     is_local = is_loopback_host(context.request.client.host) and is_loopback_host(context.request.url.hostname or "")
@@ -92,7 +89,6 @@ def webhooks_page(context: UserContext, page: str = "") -> Response:
 
 
 MAX_LISTS_OFFERED = 200
-"""To choose from, the newest: a page is no place for a hundred thousand."""
 FORM_FIELDS = ("url", "type", "verb", "description", "sub_account_id", "mailing_list_id")
 SECRET_SHOWN_ONCE = "The secret is not shown again: if you have not kept it, open the webhook and make a new secret."
 
@@ -104,7 +100,7 @@ def new_webhook_page(context: UserContext) -> Response:
 
 @router.post(f"{PAGE_PATH}/new")
 def create_webhook(context: UserContext, form: PostedForm) -> Response:
-    """The page that answers is the only one that ever shows the secret."""
+    """Only this response ever shows the secret."""
     try:
         body = read_body(NewWebhook, _read_fields(form))
         with context.transaction() as tx:
@@ -139,7 +135,7 @@ def change_webhook(context: UserContext, webhook_id: str, form: PostedForm) -> R
 
 
 def _read_fields(form: Form) -> dict[str, Any]:
-    """As the API would be told it. What is left empty is nothing."""
+    """In the API's names; empty fields are null."""
     values = {name: form.text(name, max_length=MAX_URL_LENGTH) for name in FORM_FIELDS}
     return {name: value or None for name, value in values.items()} | {"url": values["url"]}
 
@@ -233,7 +229,7 @@ def secret_page(context: UserContext, webhook_id: str) -> Response:
 
 @router.post(f"{PAGE_PATH}/{{webhook_id}}/secret")
 def rotate_secret(context: UserContext, webhook_id: str, form: PostedForm) -> Response:
-    """The page that answers is the only one that ever shows the secret."""
+    """Only this response ever shows the secret."""
     number = parse_path_id(webhook_id)
     with context.transaction() as tx:
         webhook_queries.read_webhook(tx, number)
