@@ -2,8 +2,9 @@
 
 import pytest
 
+from quillpost.orders.audience import RECENTLY_MAILED_ALL
 from quillpost.orders.templates.rules import variables_error
-from quillpost.recipients.leads.search import NO_MATCH, RECENTLY_MAILED_ALL, UNKNOWN_ADDRESS
+from quillpost.recipients.leads.search import NO_MATCH, UNKNOWN_ADDRESS
 from quillpost.rendering.images.models import resolution_note
 from quillpost.rendering.models import Box
 from quillpost.web.rendering import to_plain_language

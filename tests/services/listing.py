@@ -88,7 +88,7 @@ def reach(container: Container, caller: Caller, *list_ids: int, **changes: Any) 
         "mode": caller.mode,
         "list_ids": list_ids,
         "creative_key": CREATIVE,
-        "allow_duplicates": False,
+        "allows_repeats": False,
         "mails_at": container.clock() + REVIEW,
         "tariff": Tariff({"US": CENTS}),
         "inline_keys": (),

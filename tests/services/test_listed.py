@@ -22,7 +22,7 @@ from quillpost.core.database.tables.base import items
 from quillpost.orders import audience
 from quillpost.orders.audience import AudienceCount, AudienceCriteria
 from quillpost.orders.designs import longest_on_lists
-from quillpost.orders.models import HANDWRITING_DEFAULTS, ResolvedRequest
+from quillpost.orders.models import Handwriting, ResolvedRequest
 from quillpost.orders.products import GIFTCARD, POSTCARD, Product
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, Person, validate_recipients
 from quillpost.rendering.text.variables import VARIABLE_NAMES
@@ -201,18 +201,18 @@ def test_an_orders_own_pieces_are_no_repeats(container: Container, owner: Caller
 def test_repeats_are_taken_where_duplicates_are_allowed(container: Container, owner: Caller) -> None:
     mail(container, owner, person())
     first, second = (make_list(container, owner, [person()]) for _ in range(2))
-    found = tally(container, owner, reach(container, owner, first, second, allow_duplicates=True))
+    found = tally(container, owner, reach(container, owner, first, second, allows_repeats=True))
     assert (found.mailed_items, found.duplicates) == (1, 1)  # the same order never reaches an address twice
-    assert refusals(container, owner, [person()], allow_duplicates=True) == [None]
+    assert refusals(container, owner, [person()], allows_repeats=True) == [None]
 
 
 @pytest.mark.parametrize(("product", "may_repeat"), [(POSTCARD, False), (GIFTCARD, True)])
 def test_a_gift_card_may_follow_another(owner: Caller, product: Product, may_repeat: bool) -> None:
-    request = ResolvedRequest(product=product, message="", **HANDWRITING_DEFAULTS)
+    request = ResolvedRequest(product=product, message="", **Handwriting().column_values())
     criteria = audience.AudienceCriteria.for_request(
         owner, request, creative_key=uuid4(), mails_at=datetime.now(UTC), tariff=Tariff({})
     )
-    assert criteria.allow_duplicates == may_repeat
+    assert criteria.allows_repeats == may_repeat
 
 
 def test_of_several_reasons_the_first_is_told(container: Container, owner: Caller) -> None:

@@ -20,7 +20,7 @@ from quillpost.fulfillment.batches import tasks as batch_tasks
 from quillpost.fulfillment.batches.files import PRINT_FILE
 from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.orders import designs
-from quillpost.orders.models import Item
+from quillpost.orders.items.models import Item
 from quillpost.orders.queries import read_order
 from quillpost.orders.tasks import materialize_order
 from quillpost.rendering.models import Copy

@@ -1,4 +1,4 @@
-"""Progress of a long command, and an HTTP client for the demo."""
+"""Progress of a long command, and what the demo and the welcome share."""
 
 import sys
 import urllib.request
@@ -17,6 +17,16 @@ from rich.progress import Progress as RichProgress
 from quillpost.core.errors import QuillpostError
 
 ReportProgress = Callable[[int, int], None]
+
+SAMPLE_RETURN_ADDRESS = {
+    "return_name": "Dana Whitfield",
+    "return_address": "PO Box 1180",
+    "return_city": "Austin",
+    "return_state": "TX",
+    "return_postal_code": "78701",
+}
+# A sample that is sent again within a day and a half should be mailed again.
+SAMPLE_OPTIONS = {"allow_duplicates": True}
 
 
 class ProgressBar:

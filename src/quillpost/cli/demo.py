@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import httpx2
 import typer
@@ -22,7 +22,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
-from quillpost.cli.console import DIRECT_OPENER
+from quillpost.cli.console import DIRECT_OPENER, SAMPLE_OPTIONS, SAMPLE_RETURN_ADDRESS
 from quillpost.client import Quillpost, QuillpostError
 from quillpost.client.orders import OrderItem
 from quillpost.client.send import PieceName, PieceSend
@@ -115,14 +115,6 @@ def create_client(base_url: str, token: str) -> Quillpost:
 
 POLL_SECONDS = 2.0
 PRINT_JOB_FILES = ("print.pdf", "envelopes.pdf", "manifest.csv", "manifest.json", SECRET_FILES_NOTE)
-
-RETURN_ADDRESS: PieceSend = {
-    "return_name": "Dana Whitfield",
-    "return_address": "PO Box 1180",
-    "return_city": "Austin",
-    "return_state": "TX",
-    "return_postal_code": "78701",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,9 +293,8 @@ def _send_product(client: Quillpost, product: DemoProduct, list_id: int, folder:
     body: PieceSend = {
         **product.body,
         **(_choose_gift(client) if product.kind == "giftcard" else {}),
-        **RETURN_ADDRESS,
+        **cast(PieceSend, SAMPLE_RETURN_ADDRESS | SAMPLE_OPTIONS),
         "mailing_list_ids": [list_id],
-        "allow_duplicates": True,  # a second demonstration within a day and a half
         "metadata": {"demo": product.name},
     }
     preview = client.preview(product.kind, **body)["data"]

@@ -17,6 +17,7 @@ from quillpost.accounts.users import invitations
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.app.runtime import get_own_address
+from quillpost.cli.console import SAMPLE_OPTIONS, SAMPLE_RETURN_ADDRESS
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import memberships
 from quillpost.core.database.tables.notifications import webhooks as webhooks_table
@@ -34,14 +35,9 @@ FIRST_SEND = {
         {"name": "Jane Doe", "address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}
     ],
     "message": "Hi %FIRST_NAME%, this card wrote, printed and mailed itself. Warmly, Quillpost",
-    "return_name": "Dana Whitfield",
-    "return_address": "PO Box 1180",
-    "return_city": "Austin",
-    "return_state": "TX",
-    "return_postal_code": "78701",
+    **SAMPLE_RETURN_ADDRESS,
     "metadata": {"first": True},
-    # Whoever pastes the line again wants to see it all again.
-    "allow_duplicates": True,
+    **SAMPLE_OPTIONS,
 }
 
 

@@ -1,12 +1,12 @@
 """Orders: reading, following, changing and repeating them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, Literal, TypedDict, Unpack
 
-from quillpost.client.recipients import InlineRecipient, MailedRecipient
+from quillpost.client.recipients import MailedRecipient
 from quillpost.client.requests import Id, Kind, Request, Resource, listing, operation
-from quillpost.client.send import Sent
+from quillpost.client.send import SendTerms, Sent
 
 ItemStatus = Literal[
     "Processing", "Printed", "In Transit", "In Local Area", "Processed for Delivery", "Delivered",
@@ -158,11 +158,8 @@ class OrderChanges(TypedDict, total=False):
     metadata: Mapping[str, Any] | None
 
 
-class Replay(TypedDict, total=False):
-    recipients: Sequence[InlineRecipient]
-    schedule_for: datetime | str
-    metadata: Mapping[str, Any]
-    allow_duplicates: bool
+class Replay(SendTerms, total=False):
+    """Whom to send it to, when, and with which metadata; all of it may be left out."""
 
 
 class StatsFilter(TypedDict, total=False):

@@ -12,10 +12,18 @@ PieceName = Literal["postcard", "windowed-letter", "windowless-letter", "notecar
 FontSize = Literal["auto", "large", "medium", "small"]
 
 
-class AnySend(TypedDict, total=False):
-    """What every send may say: whom to, what, how, and from whom."""
+class SendTerms(TypedDict, total=False):
+    """What sends and replays have in common."""
 
     recipients: Sequence[InlineRecipient]
+    schedule_for: datetime | str
+    metadata: Mapping[str, Any]
+    allow_duplicates: bool
+
+
+class AnySend(SendTerms, total=False):
+    """What every send may say: whom to, what, how, and from whom."""
+
     mailing_list_ids: Sequence[Id]
     radius_search: RadiusSearch
     front_image_url: str
@@ -29,7 +37,6 @@ class AnySend(TypedDict, total=False):
     handwriting_realism: bool
     font_size: FontSize
     qrcode_url: str
-    metadata: Mapping[str, Any]
     sub_account_id: Id
     notification_emails: Sequence[str]
     return_name: str
@@ -39,8 +46,6 @@ class AnySend(TypedDict, total=False):
     return_state: str
     return_postal_code: str
     append_or_current_resident: bool
-    allow_duplicates: bool
-    schedule_for: datetime | str
     preview_recipient: int
 
 

@@ -30,6 +30,10 @@ MAX_DOUBT_REASONS = 3
 """Reasons, of the many that there may be, that a warning names."""
 
 REPEAT_WINDOW = timedelta(hours=36)
+RECENTLY_MAILED_ALL = (
+    "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
+    " set allow_duplicates."
+)
 REPEAT_ADVICE = " Set allow_duplicates to mail to them all the same."
 
 PERSON_COLUMNS = (*TEXT_FIELDS, "dob", "anniversary", *DERIVED_COLUMNS, "absentee_address")
@@ -49,7 +53,7 @@ class AudienceCriteria:
     mode: str
     list_ids: Sequence[int]
     creative_key: UUID | None
-    allow_duplicates: bool
+    allows_repeats: bool
     mails_at: datetime
     tariff: Tariff
     inline_keys: Sequence[str] = ()
@@ -65,7 +69,7 @@ class AudienceCriteria:
             mode=caller.mode,
             list_ids=request.mailing_list_ids,
             creative_key=creative_key,
-            allow_duplicates=_can_repeat(request),
+            allows_repeats=_can_repeat(request),
             mails_at=mails_at,
             tariff=tariff,
         )
@@ -78,7 +82,7 @@ class AudienceCriteria:
             mode=order.mode,
             list_ids=order.mailing_list_ids,
             creative_key=order.creative_key,
-            allow_duplicates=_can_repeat(order),
+            allows_repeats=_can_repeat(order),
             mails_at=order.due_at,
             tariff=tariff,
             inline_keys=inline_keys,
@@ -87,7 +91,7 @@ class AudienceCriteria:
 
     def with_repeats(self) -> Self:
         """The same where nothing is mailed, so that nobody has it too often."""
-        return replace(self, allow_duplicates=True)
+        return replace(self, allows_repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,7 @@ CLASSIFIED_SQL = f"""
                     when b.id is not null then :suppressed
                     when r.id <> d.first_id
                       or r.address_key in (select unnest(cast(:inline_keys as text[]))) then :same_address
-                    when not :allow_duplicates and {_repeats_sql("r.address_key")} then :repeated
+                    when not :allows_repeats and {_repeats_sql("r.address_key")} then :repeated
                end as refusal
           from listed r
           left join suppressed b on b.id = r.id
@@ -199,7 +203,7 @@ SELECT_INLINE_REFUSALS = sa.text(
       from unnest(cast(:keys as text[])) with ordinality as p (key, position)
       left join suppressed_places(cast(:sub_account_id as bigint), :mode, :keys, cast(:surnames as text[]),
                                   cast(:emails as text[])) as suppressed (position) on suppressed.position = p.position
-     where suppressed.position is not null or (not :allow_duplicates and {_repeats_sql("p.key")})
+     where suppressed.position is not null or (not :allows_repeats and {_repeats_sql("p.key")})
     """
 )
 
@@ -290,14 +294,12 @@ def _refuse_repeated_addresses(people: Sequence[Person], refusals: Mapping[int, 
 def count_repeated_items(tx: Tx, criteria: AudienceCriteria) -> int:
     """How many pieces of an order there is already would repeat another's; judged as if it were new."""
     lock_creative(tx, criteria)
-    return (
-        0 if criteria.allow_duplicates else int(tx.execute(COUNT_REPEATED_ITEMS, query_values(criteria)).scalar_one())
-    )
+    return 0 if criteria.allows_repeats else int(tx.execute(COUNT_REPEATED_ITEMS, query_values(criteria)).scalar_one())
 
 
 def lock_creative(tx: Tx, criteria: AudienceCriteria) -> None:
     """Wait until no other transaction judges whom this creative may reach; where it matters."""
-    if not criteria.allow_duplicates:
+    if not criteria.allows_repeats:
         tx.execute(LOCK_CREATIVE, {"creative": f"{criteria.account_id}:{criteria.creative_key}"})
 
 
@@ -315,7 +317,7 @@ def query_values(criteria: AudienceCriteria) -> dict[str, Any]:
         "mode": criteria.mode,
         "lists": list(criteria.list_ids),
         "creative_key": criteria.creative_key,
-        "allow_duplicates": criteria.allow_duplicates,
+        "allows_repeats": criteria.allows_repeats,
         "repeats_from": criteria.mails_at - REPEAT_WINDOW,
         "repeats_until": criteria.mails_at + REPEAT_WINDOW,
         "inline_keys": list(criteria.inline_keys),

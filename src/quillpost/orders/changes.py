@@ -21,7 +21,8 @@ from quillpost.orders.designs import longest_in_order, longest_on_lists
 from quillpost.orders.drafts import WrittenMessage, check_fit, handwriting_warnings
 from quillpost.orders.images import hash_creative
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import Item, Order
+from quillpost.orders.items.models import Item
+from quillpost.orders.models import Order
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
 from quillpost.orders.validation import HARD_TO_READ_WARNING

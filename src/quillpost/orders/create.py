@@ -32,7 +32,6 @@ from quillpost.orders.pricing import Audience, find_audience, find_repeats
 from quillpost.orders.resolution import read_usable_lists
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.leads import service as lead_service
-from quillpost.recipients.leads.search import RECENTLY_MAILED_ALL
 from quillpost.recipients.lists.queries import MailingList
 from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS, Person
 
@@ -321,7 +320,7 @@ def _buy_leads(
         {draft.lead_search_result.people[position - 1].address_key for position in repeated_positions}
     )
     if not new_leads.people:
-        raise NoMatch(RECENTLY_MAILED_ALL)
+        raise NoMatch(audience.RECENTLY_MAILED_ALL)
     mailing_list = lead_service.create_lead_list(
         tx, caller, encryptor, request.radius_search, sub_account_id=request.sub_account_id, now=now
     )

@@ -10,7 +10,8 @@ from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, recipients
 from quillpost.orders.audience import lacks_address_parts_sql
 from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
-from quillpost.orders.models import GiftcardChoice, Item, Order, OrderBranding, ResolvedRequest
+from quillpost.orders.items.models import Item
+from quillpost.orders.models import GiftcardChoice, Order, OrderBranding, ResolvedRequest
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.service import HOME_COUNTRY
 from quillpost.recipients.rules import CUSTOM_FIELDS, Person
@@ -49,13 +50,14 @@ def build_design(
     logo: bytes | None = None,
     indicia: Sequence[str],
 ) -> rendering_models.Design:
+    handwriting = source.handwriting
     return rendering_models.Design(
         product=source.piece,
         message=source.message,
-        ink=rendering_models.parse_color(source.handwriting_color).ink,
-        hand=source.style,
-        font_size=source.font_size,
-        realism=source.handwriting_realism,
+        ink=rendering_models.parse_color(handwriting.color).ink,
+        hand=handwriting.style,
+        font_size=handwriting.size,
+        realism=handwriting.realism,
         front=front,
         background=background,
         pages=pages,

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import date, datetime
-from typing import Any, Self
+from datetime import datetime
+from typing import Any, Final, Self
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -13,7 +13,7 @@ from quillpost.core.stored_files import StoredFile
 from quillpost.orders.products import Product
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.recipients.leads.rules import LeadSearch
-from quillpost.rendering.models import AddressParts, ReturnAddress, SenderName
+from quillpost.rendering.models import ReturnAddress, SenderName
 
 FieldErrors = dict[str, list[str]]
 """What is wrong with a call so far, by field."""
@@ -70,17 +70,48 @@ class GiftcardChoice:
     landing_page_url: str | None = None
 
 
-HANDWRITING_DEFAULTS: dict[str, Any] = {
-    "style": 1,
-    "handwriting_color": "blue",
-    "handwriting_realism": True,
-    "font_size": "auto",
-}
-"""What holds where neither the request nor its message template says."""
+@dataclass(frozen=True, slots=True)
+class Handwriting:
+    """How a message is written; the defaults hold where neither the request nor its message template says."""
+
+    style: int = 1
+    color: str = "blue"
+    realism: bool = True
+    size: str = "auto"
+
+    def column_values(self) -> dict[str, Any]:
+        return {
+            "style": self.style,
+            "handwriting_color": self.color,
+            REALISM_FIELD: self.realism,
+            "font_size": self.size,
+        }
+
+
+COVER_FIELDS = (
+    "message", "front_image_url", "image_template", "use_custom_background", "additional_pages_url",
+    "qrcode_url", "font_size",
+)  # fmt: skip
+"""What is seen on a letter's cover, or follows it."""
+REALISM_FIELD: Final = "handwriting_realism"
+HANDWRITING_FIELDS = ("handwriting_style", "handwriting_color", REALISM_FIELD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRequest:
+class HandwritingOptions:
+    """What requests and message templates call alike. None: not set."""
+
+    font_size: str | None = None
+    handwriting_realism: bool | None = None
+
+    def _state_handwriting(self, style: int | None, color: str | None) -> dict[str, Any]:
+        """Those values of a `Handwriting` that are set."""
+        values = {"style": style, "color": color, "realism": self.handwriting_realism, "size": self.font_size}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRequest(HandwritingOptions):
     """An order as its sender asks for it: None where nothing was said.
 
     A field that is called as a column of `orders` is stored there. `mailing_list_id` is where its people are, where
@@ -106,8 +137,6 @@ class OrderRequest:
     landing_page_url: str | None = None
     style: int | None = None
     handwriting_color: str | None = None
-    handwriting_realism: bool | None = None
-    font_size: str | None = None
     qrcode_url: str | None = None
     return_address: ReturnAddress = field(default_factory=ReturnAddress)
     mail_class: str = "first"
@@ -133,9 +162,14 @@ class OrderRequest:
     def own_message(self) -> str | None:
         return self.message if self.message and self.message.strip() else None
 
-    def handwriting(self) -> dict[str, Any]:
-        """What it says of how it is written."""
-        return {name: value for name in HANDWRITING_DEFAULTS if (value := getattr(self, name)) is not None}
+    @property
+    def stated_handwriting(self) -> dict[str, Any]:
+        return self._state_handwriting(self.style, self.handwriting_color)
+
+    @property
+    def unused_beside_pdf(self) -> tuple[str, ...]:
+        """The fields of the call that change nothing where a PDF is the whole letter."""
+        return COVER_FIELDS if self.product.has_handwritten_envelope else COVER_FIELDS + HANDWRITING_FIELDS
 
     def without(self, field_names: Sequence[str]) -> tuple[Self, list[str]]:
         """The request as if it said nothing of these fields of the call, and those of which it said something."""
@@ -185,6 +219,10 @@ class ResolvedRequest(OrderRequest):
         names = {f.name for f in fields(cls)} & {f.name for f in fields(source)}
         return cls(**{name: getattr(source, name) for name in names} | values)
 
+    @property
+    def handwriting(self) -> Handwriting:
+        return Handwriting(self.style, self.handwriting_color, self.handwriting_realism, self.font_size)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
@@ -201,6 +239,14 @@ class ReplayRequest:
     def for_one(cls, order_id: int, recipient: Mapping[str, str | None]) -> Self:
         """The same once more to somebody who has had it."""
         return cls(order_id=order_id, recipients=[recipient], copy_metadata=True, allow_duplicates=True)
+
+    def options_for(self, order: "Order") -> dict[str, Any]:
+        """What it says itself, by the names of a request; the rest is as it was."""
+        return {
+            "schedule_for": self.schedule_for,
+            "metadata": order.metadata if self.copy_metadata else self.metadata,
+            "allow_duplicates": self.allow_duplicates,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,6 +333,10 @@ class Order:
         )
 
     @property
+    def handwriting(self) -> Handwriting:
+        return Handwriting(self.style, self.handwriting_color, self.handwriting_realism, self.font_size)
+
+    @property
     def is_cancellable(self) -> bool:
         return self.status.is_held_back
 
@@ -333,53 +383,3 @@ def _read_gift(row: sa.Row[Any]) -> GiftcardChoice | None:
 
 
 _PLAIN_COLUMNS = [f.name for f in fields(Order) if f.name in orders.c]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """One piece of an order. Its files are the pictures of its own; without one it carries the order's."""
-
-    id: int
-    order_id: int
-    status: ItemStatus
-    delivery_date: date | None
-    delivery_inferred: bool
-    scans: int
-    failure: str | None
-    name: str | None
-    company: str | None
-    address: str | None
-    address2: str | None
-    city: str | None
-    province: str | None
-    postal_code: str | None
-    country: str
-    email: str | None
-    phone: str | None
-    custom: tuple[str | None, ...]
-    dob: date | None
-    anniversary: date | None
-    code: str | None
-    front_file_id: UUID | None
-    background_file_id: UUID | None
-    created_at: datetime
-    gift_cents: int
-    giftcard_brand: str | None
-    """Whose card it brings; None until that is issued, and once it is void."""
-    tracking: str | None = None
-    """The digits of its barcode, where they were asked for."""
-    standard: AddressParts | None = None
-    """The address as it is printed, where that is not as it was given."""
-
-    @classmethod
-    def of(cls, row: sa.Row[Any]) -> Self:
-        return cls.from_columns(row._mapping)
-
-    @classmethod
-    def from_columns(cls, row: Mapping[Any, Any]) -> Self:
-        plain_values = {f.name: row[f.name] for f in fields(cls) if f.name in row}
-        custom = tuple(row[f"custom{n}"] for n in range(1, 11))
-        printed_address = tuple(plain_values["standard"]) if plain_values.get("standard") else None
-        return cls(
-            **plain_values | {"status": ItemStatus(row["status"]), "custom": custom, "standard": printed_address}
-        )

@@ -17,10 +17,7 @@ class FieldRequirement(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A kind of mail, as one column of the matrix has it. `paths` are its names in addresses.
-
-    `unused_beside_pdf` are the fields of a call that change nothing where a PDF is the whole letter.
-    """
+    """A kind of mail, as one column of the matrix has it. `paths` are its names in addresses."""
 
     name: str
     paths: tuple[str, ...]
@@ -29,7 +26,7 @@ class Product:
     message: FieldRequirement
     background: FieldRequirement
     pdf_only: FieldRequirement
-    unused_beside_pdf: tuple[str, ...] = ()
+    has_handwritten_envelope: bool = False
 
     @property
     def is_letter(self) -> bool:
@@ -56,16 +53,7 @@ def _card_product(name: str, *, background: FieldRequirement = FieldRequirement.
     )
 
 
-COVER_FIELDS = (
-    "message", "front_image_url", "image_template", "use_custom_background", "additional_pages_url",
-    "qrcode_url", "font_size",
-)  # fmt: skip
-"""What is seen on a letter's cover, or follows it."""
-
-HANDWRITING_FIELDS = ("handwriting_style", "handwriting_color", "handwriting_realism")
-
-
-def _letter_product(name: str, *paths: str, unused_beside_pdf: tuple[str, ...]) -> Product:
+def _letter_product(name: str, *paths: str, has_handwritten_envelope: bool) -> Product:
     return Product(
         name,
         paths,
@@ -74,22 +62,16 @@ def _letter_product(name: str, *paths: str, unused_beside_pdf: tuple[str, ...]) 
         message=FieldRequirement.UNLESS_PDF,
         background=FieldRequirement.NOT_USED,
         pdf_only=FieldRequirement.ALTERNATIVE,
-        unused_beside_pdf=unused_beside_pdf,
+        has_handwritten_envelope=has_handwritten_envelope,
     )
 
 
 POSTCARD = _card_product("postcard")
 LETTER = _letter_product(
-    "letter",
-    "windowed-letter",
-    "windowedletter",
-    "letter",
-    "letter/windowed",
-    unused_beside_pdf=COVER_FIELDS + HANDWRITING_FIELDS,
+    "letter", "windowed-letter", "windowedletter", "letter", "letter/windowed", has_handwritten_envelope=False
 )
-# Its envelope is written by hand, whatever is inside.
 WINDOWLESS_LETTER = _letter_product(
-    "windowlessletter", "windowless-letter", "windowlessletter", "letter/windowless", unused_beside_pdf=COVER_FIELDS
+    "windowlessletter", "windowless-letter", "windowlessletter", "letter/windowless", has_handwritten_envelope=True
 )
 NOTECARD = _card_product("notecard")
 GIFTCARD = _card_product("giftcard", background=FieldRequirement.NOT_USED)

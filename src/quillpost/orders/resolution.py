@@ -34,13 +34,13 @@ from quillpost.orders.images import (
     pdf_only_source,
 )
 from quillpost.orders.items import queries as item_queries
+from quillpost.orders.items.models import Item
 from quillpost.orders.models import (
     API_METHOD,
     AUTOMATION_METHOD,
-    HANDWRITING_DEFAULTS,
     ContentSource,
     FieldErrors,
-    Item,
+    Handwriting,
     Order,
     OrderRequest,
     ReplayRequest,
@@ -93,7 +93,7 @@ def resolve_request(
     lists = read_usable_lists(tx, request.mailing_list_ids, sub_account_id, errors)
     message_template = _find_message_template(tx, request, sub_account_id, errors)
     pdf_source = pdf_only_source(request, message_template)
-    request, unused_fields = request.without(request.product.unused_beside_pdf if pdf_source else ())
+    request, unused_fields = request.without(request.unused_beside_pdf if pdf_source else ())
     image_template = _find_image_template(tx, request, sub_account_id, errors)
     if image_template is not None and request.front_image_url:
         unused_fields.append(IMAGE_TEMPLATE_FIELD)
@@ -127,7 +127,7 @@ def _resolve(
         request,
         message="" if pdf_source else message or template_values.content,
         message_field=MESSAGE_FIELD if message is not None or message_template is None else MESSAGE_TEMPLATE_FIELD,
-        **HANDWRITING_DEFAULTS | template_values.handwriting() | request.handwriting(),
+        **Handwriting(**template_values.stated_handwriting | request.stated_handwriting).column_values(),
         mailing_list_ids=[mailing_list.id for mailing_list in lists],
         sub_account_id=sub_account.id if sub_account else None,
         front=front,
@@ -276,9 +276,7 @@ def resolve_replay(tx: Tx, caller: Caller, replay: ReplayRequest, *, price_date:
         pages=_build_source(PAGES_FIELD, order.pages_url, order.pages_file_id, files),
         logo=_build_source("sub_account_id", None, order.logo_file_id, files),
         qr_source=ContentSource("qrcode_url", order.qrcode_url),
-        metadata=order.metadata if replay.copy_metadata else replay.metadata,
-        schedule_for=replay.schedule_for,
-        allow_duplicates=replay.allow_duplicates,
+        **replay.options_for(order),
     )
     return ResolvedOrder(
         request,

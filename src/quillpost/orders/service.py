@@ -12,7 +12,7 @@ from quillpost.accounts.service import build_tenant
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.encryption import Encryptor
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, NoMatch
 from quillpost.core.ports import Fetcher
 from quillpost.core.stored_files import FileStorage, PendingFile
 from quillpost.core.tokens import PREVIEW_CODE
@@ -219,7 +219,10 @@ def draft_resolved_order(
         is_first_mailing = not repeats(tx, leads.people)
     if is_first_mailing:
         return draft
-    remaining_leads = _find_leads(context, caller, request, repeats=repeats)
+    try:
+        remaining_leads = _find_leads(context, caller, request, repeats=repeats)
+    except NoMatch:
+        raise NoMatch(audience.RECENTLY_MAILED_ALL) from None
     return replace(
         _prepare_draft(context, caller, resolved, request, people, remaining_leads),
         pause_warnings=draft.pause_warnings,

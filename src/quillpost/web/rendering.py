@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.clock import format_time_ago
 from quillpost.core.tokens import hide_secrets
+from quillpost.orders.models import REALISM_FIELD
 from quillpost.rendering.text.addresses import country_name, format_address_lines
 from quillpost.web.assets import asset_path, has_packages
 from quillpost.web.flash import FLASH_MESSAGES
@@ -79,7 +80,7 @@ FIELD_LABELS: Final[Mapping[str, str]] = {
     "landing_page_url": "the page to visit first",
     "qrcode_url": "the link of the QR code",
     "handwriting_color": "ink",
-    "handwriting_realism": "unevenness",
+    REALISM_FIELD: "unevenness",
     "font_size": "size",
     "record_types": "kinds of people",
 }

@@ -23,8 +23,9 @@ from quillpost.fulfillment.batches.tickets import build_statement, statement_to_
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
 from quillpost.orders.designs import DesignKey
+from quillpost.orders.items.models import Item
 from quillpost.orders.items.service import StatusChange, change_item_statuses
-from quillpost.orders.models import Item, Order
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.templates.images import file_reader
 from quillpost.recipients.addresses.service import ADDRESS_PARTS

@@ -7,8 +7,9 @@ from quillpost.core.ports import FileMissing
 from quillpost.fulfillment.batches.queries import read_barcodes, read_file_keys
 from quillpost.fulfillment.models import ProductionContext
 from quillpost.orders import designs as order_designs
+from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import list_first_items
-from quillpost.orders.models import Item, Order
+from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
 from quillpost.orders.templates.images import file_reader, limit_heavy_work
 from quillpost.rendering.decoder.service import join_pdfs_in_sandbox

@@ -16,7 +16,8 @@ from quillpost.core.database.tables.fulfillment import batch_files, batches, pri
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.tokens import hide_secrets
 from quillpost.orders.designs import DesignKey
-from quillpost.orders.models import Item, Order
+from quillpost.orders.items.models import Item
+from quillpost.orders.models import Order
 from quillpost.orders.rules import FINAL_STATUSES
 from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, UNDELIVERABLE
 

@@ -19,7 +19,8 @@ from quillpost.orders.giftcards.ports import CardSecret
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
 from quillpost.orders.giftcards.rules import claim_digest
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import Item, Order, ReplayRequest
+from quillpost.orders.items.models import Item
+from quillpost.orders.models import Order, ReplayRequest
 from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.rules import ItemStatus
 

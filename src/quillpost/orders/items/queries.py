@@ -16,7 +16,8 @@ from quillpost.core.database.tables.base import facts, items, orders
 from quillpost.core.errors import NotFound
 from quillpost.core.paging import NEWEST_FIRST, OLDEST_FIRST, Page, PageRequest, Sorting, read_page, tenant_conditions
 from quillpost.orders.giftcards.queries import CardEvent, read_card
-from quillpost.orders.models import Item, Order
+from quillpost.orders.items.models import Item
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 
 INSERT_FIRST_ITEM_FACTS = sa.text(

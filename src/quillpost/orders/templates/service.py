@@ -17,6 +17,7 @@ from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, image
 from quillpost.core.database.tables.notifications import automations
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Conditions, Page, PageRequest
+from quillpost.orders.models import HandwritingOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,16 +38,14 @@ class ImageTemplate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageTemplateValues:
-    """What a message template says. None: not set, so that whoever sends decides."""
+class MessageTemplateValues(HandwritingOptions):
+    """What a message template says. None: not set, so the send decides."""
 
     type: str
     name: str
     content: str = ""
     handwriting_style_id: int | None = None
-    font_size: str | None = None
     font_color: str | None = None
-    handwriting_realism: bool | None = None
     additional_pages: str | None = None
     pdf_only_url: str | None = None
     custom_background_url: str | None = None
@@ -61,15 +60,9 @@ class MessageTemplateValues:
         """The PDF is the whole mailer: nothing is written."""
         return self.pdf_only_url is not None
 
-    def handwriting(self) -> dict[str, Any]:
-        """How it is written, by the names of an order request; what is not set is not there."""
-        values = {
-            "style": self.handwriting_style_id,
-            "handwriting_color": self.font_color,
-            "handwriting_realism": self.handwriting_realism,
-            "font_size": self.font_size,
-        }
-        return {name: value for name, value in values.items() if value is not None}
+    @property
+    def stated_handwriting(self) -> dict[str, Any]:
+        return self._state_handwriting(self.handwriting_style_id, self.font_color)
 
     def with_values(self, values: Mapping[str, Any]) -> "MessageTemplateValues":
         """The draft with other values in these fields."""

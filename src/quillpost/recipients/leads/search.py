@@ -55,11 +55,6 @@ NO_SAMPLE_MATCH = (
     " addresses alone, in and around larger cities: try 1100 Congress Ave, Austin, TX 78701."
 )
 
-RECENTLY_MAILED_ALL = (
-    "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
-    " set allow_duplicates."
-)
-
 Coordinates = tuple[float, float]
 """Latitude and longitude."""
 
@@ -165,7 +160,7 @@ def search_leads(
             break
         query = replace(query, count=min(2 * query.count + 100, MAX_QUERY_COUNT))
     if not leads:
-        raise NoMatch(RECENTLY_MAILED_ALL if find_repeats else _explain_no_match(db, caller, provider, search))
+        raise NoMatch(_explain_no_match(db, caller, provider, search))
     chosen = leads[: search.record_count]
     return LeadSearchResult(
         [person for _, person in chosen],

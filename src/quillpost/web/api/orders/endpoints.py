@@ -1,7 +1,7 @@
 """Orders: statistics, reading, canceling, changing, sending again."""
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
@@ -18,10 +18,10 @@ from quillpost.orders import service as order_service
 from quillpost.orders.changes import OrderEdit, check_new_message, edit_order
 from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.items import queries as item_queries
-from quillpost.orders.models import FieldErrors, GiftcardChoice, Order, ReplayRequest
+from quillpost.orders.models import FieldErrors, GiftcardChoice, Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import sum_orders
-from quillpost.web.api.bodies import Body, OptionalFlag, Text
+from quillpost.web.api.bodies import Body, Text
 from quillpost.web.api.dependencies import (
     PageQuery,
     RequestTransaction,
@@ -47,13 +47,13 @@ from quillpost.web.api.send.endpoints import CanSend
 from quillpost.web.api.send.requests import (
     MAX_TEXT_LENGTH,
     Metadata,
+    Replay,
     Schedule,
-    check_recipients,
     parse_schedule,
     to_metadata_text,
 )
 from quillpost.web.api.send.responses import create_and_respond
-from quillpost.web.api.send.schemas import InlineRecipients, SendResponse, find_ignored_in_recipients
+from quillpost.web.api.send.schemas import SendResponse
 from quillpost.web.dependencies import Services
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
@@ -234,27 +234,6 @@ class ChangedOrder(Body):
     metadata: Metadata = None
 
 
-class Replay(Body):
-    """Whom to send it to, when, and with which metadata; all of it may be left out."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"schedule_for": "2026-12-01T09:00:00Z"}]})
-
-    rows: ClassVar[str | None] = "recipients"
-
-    recipients: InlineRecipients | None = Field(
-        None, description="Instead of those whom the order went to, its lists included."
-    )
-    schedule_for: Schedule = None
-    metadata: Metadata = None
-    allow_duplicates: OptionalFlag = Field(
-        True, description="False: addresses that had the same piece within 36 hours are left out."
-    )
-
-    @classmethod
-    def ignored_in(cls, payload: Any) -> set[str]:
-        return super().ignored_in(payload) | find_ignored_in_recipients(payload)
-
-
 @router.put(
     "/orders/{order_id}",
     response_model=OrderRead,
@@ -354,16 +333,5 @@ def replay_order(
 
 def draft_replay(order_id: int, body: Replay, caller: Caller, container: Container) -> OrderDraft:
     """The order once more, checked in every respect; nothing is stored."""
-    now, errors = container.clock(), FieldErrors()
-    check_recipients(body.recipients, container.limits, errors)
-    if body.recipients is not None and not body.recipients:
-        errors["recipients"] = ["Give at least one recipient, or leave the field out."]
-    replay = ReplayRequest(
-        order_id=order_id,
-        recipients=body.recipients,  # type: ignore[arg-type]
-        schedule_for=parse_schedule(body.schedule_for, errors, now=now),
-        metadata=to_metadata_text(body.metadata, container.limits, errors),
-        copy_metadata="metadata" not in body.provided_fields(),
-        allow_duplicates=body.allow_duplicates,
-    )
+    replay, errors = body.to_replay_request(order_id, container.limits, now=container.clock())
     return order_service.draft_replay(container.orders, caller, replay, errors)

@@ -11,13 +11,15 @@ from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.app.container import Container
 from quillpost.core.clock import format_iso, format_time
 from quillpost.fulfillment.review.service import reasons_for_sender
+from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import HistoryStep, ItemSearchResult
-from quillpost.orders.models import GiftcardChoice, Item, Order
+from quillpost.orders.models import GiftcardChoice, Order
 from quillpost.orders.products import format_type
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import OrderTotals
 from quillpost.recipients.rules import Person
 from quillpost.web.api.responses import raw_json
+from quillpost.web.api.send.schemas import SendResponse
 from quillpost.web.api.sub_accounts import endpoints as sub_account_endpoints
 
 PROOF_LINK_LIFETIME = timedelta(days=7)
@@ -84,43 +86,28 @@ def serialize_send(
 ) -> dict[str, Any]:
     """The answer to a send."""
     return_address = order.return_address
-    return {
-        "id": order.id,
-        "total_estimated_recipients": order.total_estimated_recipients,
-        "authorization_total": order.authorization_total,
-        "leads_fee": order.leads_fee,
+    values = {
         "mailing_list_ids_used": ",".join(map(str, order.mailing_list_ids)),
-        "handwriting_color": order.handwriting_color,
         "front_image": front_image_url(base_url(request), container, order),
-        "message": order.message,
-        "append_or_current_resident": order.append_or_current_resident,
-        "type": order.type,
-        "size": order.size,
         "return_name": return_address.name,
         "return_address": return_address.address,
         "return_address2": return_address.address2,
         "return_city": return_address.city,
         "return_province": return_address.province,
         "return_postal_code": return_address.postal_code,
-        "message_template_id": order.message_template_id,
-        "image_template_id": order.image_template_id,
-        "method": order.method,
-        "sub_account_id": order.sub_account_id,
         "sub_account": serialize_sub_account(sub_account),
-        "font_size": order.font_size,
-        "qrcode_url": order.qrcode_url,
         "custom_background_url": order.background_url,
         **serialize_gift(base_url(request), order.gift),
         "status": order.status.value,
         "display_status": order.status.display,
         "display_trigger": "API" if order.method == "api" else order.method,
         "display_type": format_type(order.type, order.size),
-        "style": order.style,
         "user_id": order.account_id,
         "created_at": format_time(order.created_at),
         "updated_at": format_time(order.updated_at),
         "recipients": list(recipients),
     }
+    return {name: values[name] if name in values else getattr(order, name) for name in SendResponse.model_fields}
 
 
 def serialize_gift(base: str, gift: GiftcardChoice | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field
 
 from quillpost.app.container import Limits
 from quillpost.core import exact_json
-from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest
+from quillpost.orders.models import FIELD_ATTRIBUTES, FieldErrors, OrderRequest, ReplayRequest
 from quillpost.orders.products import Product
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.rules import MAX_FIELD_LENGTH, check_recipient
@@ -18,6 +18,7 @@ from quillpost.web.api.bodies import (
     DIGITS,
     NULL_MEANS_DEFAULT,
     STOP_AT_ERROR_LIMIT,
+    Body,
     Flag,
     FormText,
     Id,
@@ -53,7 +54,6 @@ RETURN_ADDRESS_PARTS = {
 }
 """What no return address is without, and what its field's absence is told with."""
 AUDIENCE_CONFLICT = "A {} stands alone: leave out recipients and mailing_list_ids."
-
 
 ORDER_ATTRIBUTES = frozenset(field.name for field in fields(OrderRequest))
 STRIPPED_ATTRIBUTES = frozenset(name for name in ORDER_ATTRIBUTES if name.endswith("_url")) | {"giftcard_brand"}
@@ -201,7 +201,8 @@ class SendBody(RadiusCenterFields):
         """The same in our own terms, and what is wrong with it so far."""
         errors: FieldErrors = {}
         self._check_recipients(limits, errors)
-        self._check_message(limits, errors)
+        if len(self.message or "") > limits.message_characters:
+            errors["message"] = [f"At most {limits.message_characters:,} characters, please."]
         search = self.radius_search.to_search() if self.radius_search is not None else self.center_search(errors)
         values = self._shared_values() | {
             "radius_search": search,
@@ -232,10 +233,6 @@ class SendBody(RadiusCenterFields):
         check_recipients(recipients, limits, errors)
         if self.preview_recipient is not None and self.preview_recipient >= max(1, len(recipients)):
             errors["preview_recipient"] = [NO_SUCH_RECIPIENT]
-
-    def _check_message(self, limits: Limits, errors: FieldErrors) -> None:
-        if len(self.message or "") > limits.message_characters:
-            errors["message"] = [f"At most {limits.message_characters:,} characters, please."]
 
     def _return_address(self, errors: FieldErrors) -> ReturnAddress:
         """The call's return address: whole, or none of it but a name."""
@@ -322,8 +319,7 @@ class SendGiftcard(SendBody):
 
     def to_order_request(self, product: Product, limits: Limits, *, now: datetime) -> tuple[OrderRequest, FieldErrors]:
         send_request, errors = super().to_order_request(product, limits, now=now)
-        legacy_amount = self.giftcard_amount_in_cents
-        if error := check_legacy_amount(legacy_amount, is_allowed=limits.legacy_fields):
+        if error := check_legacy_amount(self.giftcard_amount_in_cents, is_allowed=limits.legacy_fields):
             errors[LEGACY_AMOUNT_FIELD] = [error]
         return send_request, errors
 
@@ -332,11 +328,45 @@ class SendGiftcard(SendBody):
         return super().ignored_in(payload) | find_ignored_legacy_amount(payload)
 
     def _shared_values(self) -> dict[str, Any]:
-        legacy_amount = self.giftcard_amount_in_cents
-        amounts = (
-            {} if legacy_amount is None or self.giftcard_amount is not None else {"giftcard_amount": legacy_amount}
+        amount = self.giftcard_amount if self.giftcard_amount is not None else self.giftcard_amount_in_cents
+        return super()._shared_values() | ({} if amount is None else {"giftcard_amount": amount})
+
+
+class Replay(Body):
+    """Whom to send it to, when, and with which metadata; all of it may be left out."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"schedule_for": "2026-12-01T09:00:00Z"}]})
+
+    rows: ClassVar[str | None] = "recipients"
+
+    recipients: InlineRecipients | None = Field(
+        None, description="Instead of those whom the order went to, its lists included."
+    )
+    schedule_for: Schedule = None
+    metadata: Metadata = None
+    allow_duplicates: OptionalFlag = Field(
+        True, description="False: addresses that had the same piece within 36 hours are left out."
+    )
+
+    @classmethod
+    def ignored_in(cls, payload: Any) -> set[str]:
+        return super().ignored_in(payload) | find_ignored_in_recipients(payload)
+
+    def to_replay_request(self, order_id: int, limits: Limits, *, now: datetime) -> tuple[ReplayRequest, FieldErrors]:
+        """The same in our own terms, and what is wrong with it so far."""
+        errors: FieldErrors = {}
+        check_recipients(self.recipients, limits, errors)
+        if self.recipients is not None and not self.recipients:
+            errors["recipients"] = ["Give at least one recipient, or leave the field out."]
+        replay = ReplayRequest(
+            order_id=order_id,
+            recipients=self.recipients,  # type: ignore[arg-type]
+            schedule_for=parse_schedule(self.schedule_for, errors, now=now),
+            metadata=to_metadata_text(self.metadata, limits, errors),
+            copy_metadata="metadata" not in self.provided_fields(),
+            allow_duplicates=self.allow_duplicates,
         )
-        return super()._shared_values() | amounts
+        return replay, errors
 
 
 def check_recipients(recipients: Sequence[object] | None, limits: Limits, errors: FieldErrors) -> None:

@@ -13,7 +13,7 @@ from quillpost.core.clock import format_iso
 from quillpost.core.database import Tenant, Tx
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import amount_error, find_offered_brand, unknown_brand_error
-from quillpost.orders.models import HANDWRITING_DEFAULTS
+from quillpost.orders.models import REALISM_FIELD, Handwriting
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields, find_unused_fields, validate_template
 from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
@@ -72,10 +72,13 @@ def serialize_message_template(request: Request, template: MessageTemplate) -> d
 
 def _serialize_handwriting(template: MessageTemplate) -> dict[str, Any]:
     """How it is written; what the template leaves open is what a send with it would do."""
-    handwriting = HANDWRITING_DEFAULTS | template.handwriting()
-    style, color = handwriting.pop("style"), handwriting.pop("handwriting_color")
-    font_color = template.font_color or parse_color(color).rgba_text
-    return {"handwriting_style_id": style, "font_color": font_color, **handwriting}
+    handwriting = Handwriting(**template.stated_handwriting)
+    values = handwriting.column_values()
+    return {
+        "handwriting_style_id": handwriting.style,
+        "font_color": template.font_color or parse_color(handwriting.color).rgba_text,
+        **{name: values[name] for name in ("font_size", REALISM_FIELD)},
+    }
 
 
 def check_draft(

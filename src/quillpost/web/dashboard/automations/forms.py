@@ -6,6 +6,7 @@ from typing import Any, Final
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.automations.queries import Automation
+from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.products import FRONT_REQUIRED
 from quillpost.web.api.automations.schemas import PRODUCTS_BY_PATH
 from quillpost.web.dashboard.compose import forms as compose_forms
@@ -113,7 +114,7 @@ def automation_form_fields(automation: Automation) -> dict[str, Sequence[str]]:
             if send_fields.get(name) is not None
         },
         "piece": find_choice_key(automation.piece, send_fields.get("size")),
-        "realism": None if send_fields.get("handwriting_realism") is False else "on",
+        "realism": None if send_fields.get(REALISM_FIELD) is False else "on",
         "image": "template"
         if send_fields.get("image_template")
         else "url"

@@ -11,7 +11,7 @@ from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import OrderDraft
-from quillpost.orders.models import CARD_BUILDER_METHOD
+from quillpost.orders.models import CARD_BUILDER_METHOD, REALISM_FIELD
 from quillpost.orders.products import SuppliedFields, check_required_fields
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.web.api.bodies import validate_body
@@ -84,7 +84,7 @@ DESIGN_FORM_FIELDS: Final[Mapping[str, str]] = {
     "custom_background_image": "background_url",
     "handwriting_style": "style",
     "handwriting_color": "color",
-    "handwriting_realism": "realism",
+    REALISM_FIELD: "realism",
     "font_size": "font_size",
     "qrcode_url": "qrcode_url",
     "giftcard_brand": "giftcard_brand",
@@ -114,7 +114,7 @@ def design_fields(form: Form, *, is_finished: bool = True) -> dict[str, Any]:
         "message_template": form.number("message_template_id"),
         "handwriting_style": form.number("style"),
         "handwriting_color": read_ink(form, "color"),
-        "handwriting_realism": form.text("realism") == "on",
+        REALISM_FIELD: form.text("realism") == "on",
         "font_size": form.text("font_size") or None,
         "qrcode_url": _read_url(form, "qrcode_url"),
         **_front_fields(form, is_finished=is_finished),
@@ -157,7 +157,9 @@ def _read_url(form: Form, name: str) -> str | None:
 
 
 RETURN_ADDRESS_PARTS: Final = ("name", "address", "address2", "city", "state", "postal_code")
-SWITCH_FIELDS: Final = ("send_standard_mail", "append_or_current_resident", "allow_duplicates")
+PRINTED_SWITCHES: Final = ("send_standard_mail", "append_or_current_resident")
+REPEAT_SWITCH: Final = "allow_duplicates"
+SWITCH_FIELDS: Final = (*PRINTED_SWITCHES, REPEAT_SWITCH)
 SCHEDULE_FORM_FIELDS: Final[Mapping[str, str]] = {
     "schedule_for": "send_on",
     "sub_account_id": "sub_account_id",

@@ -159,8 +159,8 @@ def start_from_template(tx: Tx, template_id: int, fields: FormFields) -> FormFie
     }
     values = {name: [str(value)] for name, value in settings.items() if value is not None}
     values |= {"message": [template.content], "message_template_id": [str(template.id)]}
-    if template.handwriting_realism is not None:
-        values["realism"] = ["on"] if template.handwriting_realism else []
+    if "realism" in (handwriting := template.stated_handwriting):
+        values["realism"] = ["on"] if handwriting["realism"] else []
     if template.font_color is not None:
         values |= ink_fields("color", template.font_color)
     return (
@@ -193,7 +193,7 @@ def start_from_order(tx: Tx, order_id: int, fields: FormFields) -> FormFields:
     return fields | values | ink_fields("color", order.handwriting_color) | {
         "piece": [name],
         "image": [front],
-        "realism": ["on"] if order.handwriting_realism else [],
+        "realism": ["on"] if order.handwriting.realism else [],
         "pdf_is": ["whole" if order.pdf_only else "after"],
     }  # fmt: skip
 

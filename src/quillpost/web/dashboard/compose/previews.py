@@ -33,6 +33,8 @@ from quillpost.rendering.samples import shrink_picture
 from quillpost.rendering.service import PREVIEW_DPI, Renderer
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.forms import (
+    PRINTED_SWITCHES,
+    RETURN_ADDRESS_PARTS,
     ComposedSend,
     find_missing_design_fields,
     list_warnings,
@@ -56,10 +58,7 @@ SAMPLE_PERSON: Final[Mapping[str, str | None]] = {
     "postal_code": "78701",
 }
 SAMPLE_MESSAGE: Final = "Hi %FIRST_NAME%,\nyour words will stand here, in this very hand."
-PRINTED_FIELDS: Final = (
-    "sub_account_id", "send_standard_mail", "append_or_current_resident", "return_name", "return_address",
-    "return_address2", "return_city", "return_state", "return_postal_code",
-)  # fmt: skip
+PRINTED_FIELDS: Final = ("sub_account_id", *PRINTED_SWITCHES, *(f"return_{part}" for part in RETURN_ADDRESS_PARTS))
 """Of what is said about the sending, what the piece shows."""
 
 MAX_PREVIEW_PIXELS: Final = 1_000

@@ -16,8 +16,10 @@ from quillpost.orders import service as order_service
 from quillpost.orders.models import Order
 from quillpost.web import security
 from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
-from quillpost.web.api.orders.endpoints import ChangedOrder, Replay, apply_order_changes, draft_replay
+from quillpost.web.api.orders.endpoints import ChangedOrder, apply_order_changes, draft_replay
+from quillpost.web.api.send.requests import Replay
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
+from quillpost.web.dashboard.compose.forms import REPEAT_SWITCH
 from quillpost.web.dashboard.forms import (
     EMPTY_FORM,
     FormState,
@@ -210,7 +212,7 @@ def resend_order(request: Request, order_id: str, user: CurrentUser, form: Poste
 
 
 def _read_replay(request: Request, form: Form) -> Replay:
-    fields: dict[str, Any] = {"allow_duplicates": form.text("repeats") == "on"}
+    fields: dict[str, Any] = {REPEAT_SWITCH: form.text("repeats") == "on"}
     if form.text("when") == "later":
         zone = parse_zone(request, form.fields)
         fields["schedule_for"] = parse_moment(form, "send_on", zone).isoformat()

@@ -23,8 +23,9 @@ from quillpost.orders import designs
 from quillpost.orders import queries as order_queries
 from quillpost.orders.giftcards.queries import ItemGiftcard, read_card
 from quillpost.orders.items import queries as item_queries
+from quillpost.orders.items.models import Item
 from quillpost.orders.items.queries import ItemQuery, search_by_recipient
-from quillpost.orders.models import Item, Order
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.web import rendering
 from quillpost.web.api.bodies import parse_digits

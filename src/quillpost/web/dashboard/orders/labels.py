@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from quillpost.orders.models import Item, Order
+from quillpost.orders.items.models import Item
+from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.rendering.text.addresses import country_name, format_address_lines
 from quillpost.web.dashboard.labels import FONT_SIZES, TYPE_NAMES, product_name

@@ -27,7 +27,7 @@ from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, Refused, Unavailable
 from quillpost.orders import designs
 from quillpost.orders.images import build_branding, logo_source
-from quillpost.orders.models import HANDWRITING_DEFAULTS
+from quillpost.orders.models import Handwriting
 from quillpost.orders.queries import count_orders_by_sub_account
 from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
@@ -141,7 +141,7 @@ def draw_front(
     design = Design(
         product=PREVIEW_PRODUCT,
         message=" ",
-        ink=parse_color(HANDWRITING_DEFAULTS["handwriting_color"]).ink,
+        ink=parse_color(Handwriting().color).ink,
         branding=designs.build_branding(build_branding(branding), logo),
         sender=sender,
     )

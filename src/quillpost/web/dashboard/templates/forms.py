@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, get_args
 
 from quillpost.core.errors import Invalid
+from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import MessageTemplate
 from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH, ImageType, MessageType
@@ -30,9 +31,9 @@ def read_template_fields(form: Form) -> dict[str, Any]:
     """All fields as the API takes them: what is empty is null, and clears. Where the form has no place for
     a sub account, it stays."""
     brand, amount = _parse_gift(form.text("gift"))
-    realism = form.text("handwriting_realism")
+    realism = form.text(REALISM_FIELD)
     if realism not in ("", *REALISM_VALUES):
-        raise Invalid({"handwriting_realism": [INVALID_CHOICE]})
+        raise Invalid({REALISM_FIELD: [INVALID_CHOICE]})
     return {
         "type": form.text("type"),
         "name": form.text("name"),
@@ -40,7 +41,7 @@ def read_template_fields(form: Form) -> dict[str, Any]:
         "handwriting_style_id": form.number("handwriting_style_id"),
         "font_size": form.text("font_size") or None,
         "font_color": read_ink(form, "font_color"),
-        "handwriting_realism": REALISM_VALUES.get(realism),
+        REALISM_FIELD: REALISM_VALUES.get(realism),
         "cc_emails": form.text("cc_emails", max_length=5_000),
         "giftcard_brand_code": brand,
         "giftcard_amount": amount,
@@ -51,14 +52,14 @@ def read_template_fields(form: Form) -> dict[str, Any]:
 
 def template_form_fields(template: MessageTemplate) -> dict[str, list[str]]:
     """What stands in the form of a template that there is."""
-    realism = template.handwriting_realism
+    realism = template.stated_handwriting.get("realism")
     values: dict[str, object] = {
         "type": template.type,
         "name": template.name,
         "content": template.content,
         "handwriting_style_id": template.handwriting_style_id,
         "font_size": template.font_size,
-        "handwriting_realism": None if realism is None else "on" if realism else "off",
+        REALISM_FIELD: None if realism is None else "on" if realism else "off",
         "cc_emails": ", ".join(template.cc_emails),
         "gift": gift_value(template.giftcard_brand_code, template.giftcard_amount),
         "sub_account_id": template.sub_account_id,

@@ -14,6 +14,7 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import BRAND_GROUPS
+from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
@@ -194,7 +195,7 @@ def _delete_template(
 
 NEW_MESSAGE_PATH = "/templates/messages/new"
 FORM_FIELDS = (
-    "type", "name", "content", "handwriting_style_id", "font_size", "font_color", "handwriting_realism",
+    "type", "name", "content", "handwriting_style_id", "font_size", "font_color", REALISM_FIELD,
     "cc_emails", "gift", "sub_account_id", *URL_FIELDS,
 )  # fmt: skip
 """All that the form has a place for."""

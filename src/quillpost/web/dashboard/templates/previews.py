@@ -21,7 +21,7 @@ from quillpost.core.tokens import PREVIEW_CODE
 from quillpost.orders.designs import SPECIMEN_TRACKING, build_giftcard, build_specimen_claim
 from quillpost.orders.giftcards.queries import find_brands
 from quillpost.orders.giftcards.rules import GiftcardBrand
-from quillpost.orders.models import HANDWRITING_DEFAULTS, GiftcardChoice
+from quillpost.orders.models import GiftcardChoice, Handwriting
 from quillpost.orders.templates import service as template_service
 from quillpost.orders.templates.images import limit_heavy_work, load_picture
 from quillpost.orders.templates.service import MessageTemplateValues, choose_sub_account
@@ -108,12 +108,7 @@ def draw_image_thumbnail(renderer: Renderer, kind: str, file_id: object, read_im
     def draw() -> bytes:
         layout = renderer.products[LAYOUT_NAMES.get(kind, kind)]
         side_name = next(name for name, side in layout.previews.items() if layout.find_side(side).art == "front")
-        design = Design(
-            product=layout.name,
-            message=" ",
-            ink=parse_color(HANDWRITING_DEFAULTS["handwriting_color"]).ink,
-            front=read_image(),
-        )
+        design = Design(product=layout.name, message=" ", ink=parse_color(Handwriting().color).ink, front=read_image())
         return _draw_side(renderer, design, Copy(0, 0, Addressee()), side_name, THUMBNAIL_WIDTH)
 
     return _thumbnail_cache.get(image_etag(kind, file_id), draw)
@@ -124,14 +119,14 @@ def draw_message(renderer: Renderer, message: PreviewedMessage, *, qr_base: str,
     draft, sender = message.draft, message.sender
     layout = renderer.products[LAYOUT_NAMES.get(draft.type, draft.type)]
     gift = _sample_gift(draft, message.brand)
-    handwriting = HANDWRITING_DEFAULTS | draft.handwriting()
+    handwriting = Handwriting(**draft.stated_handwriting)
     design = Design(
         product=layout.name,
         message=draft.content,
-        ink=parse_color(handwriting["handwriting_color"]).ink,
-        hand=handwriting["style"],
-        font_size=handwriting["font_size"],
-        realism=handwriting["handwriting_realism"],
+        ink=parse_color(handwriting.color).ink,
+        hand=handwriting.style,
+        font_size=handwriting.size,
+        realism=handwriting.realism,
         giftcard=build_giftcard(gift),
         sender=rendering_models.SenderName(sender.name, sender.company),
         return_address=rendering_models.ReturnAddress(
