@@ -1,6 +1,6 @@
 """What was read a moment ago is not read again, and memory stays bounded."""
 
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 
 
 def test_a_thing_is_read_once_while_it_is_recent() -> None:
@@ -9,7 +9,7 @@ def test_a_thing_is_read_once_while_it_is_recent() -> None:
     def fetch(key: str) -> bytes:
         return recent.get(key, lambda: read.append(key) or key.encode() * 4)  # type: ignore[func-returns-value]
 
-    recent: LruCache[str, bytes] = LruCache(max_bytes=8, size_of=len)
+    recent: SharedCache[str, bytes] = SharedCache(max_size=8, size_of=len)
     assert [fetch(key) for key in "abab"] == [b"aaaa", b"bbbb", b"aaaa", b"bbbb"]
     assert read == ["a", "b"]
     fetch("a")
@@ -21,7 +21,7 @@ def test_a_thing_is_read_once_while_it_is_recent() -> None:
 
 def test_what_is_too_large_is_not_kept() -> None:
     read: list[int] = []
-    recent: LruCache[int, bytes] = LruCache(max_bytes=8, size_of=len)
+    recent: SharedCache[int, bytes] = SharedCache(max_size=8, size_of=len)
     for _ in range(2):
         assert len(recent.get(1, lambda: read.append(1) or bytes(9))) == 9  # type: ignore[func-returns-value]
     assert read == [1, 1]

@@ -1,40 +1,48 @@
-"""What was read a moment ago and never changes: kept in memory, up to a size."""
+"""Caches that threads share, bounded in size and, if told so, in time."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from threading import Lock
+from time import monotonic
 from typing import Generic, TypeVar
+
+from cachetools import Cache, LRUCache, TTLCache
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
-class LruCache(Generic[Key, Value]):
-    """The things last asked for. Two who miss the same one at once both read it: nobody waits."""
+class SharedCache(Generic[Key, Value]):
+    """The values used last. Two threads that miss a key at once both load it: nobody waits."""
 
-    def __init__(self, *, max_bytes: int, size_of: Callable[[Value], int]) -> None:
-        self._max_bytes = max_bytes
-        self._size_of = size_of
-        self._entries: OrderedDict[Key, Value] = OrderedDict()
-        self._total_bytes = 0
+    def __init__(
+        self,
+        *,
+        max_size: int,
+        size_of: Callable[[Value], int] | None = None,
+        seconds: float | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """`max_size` values, or so much of what `size_of` counts, each for at most `seconds`."""
+        self._entries: Cache[Key, Value] = (
+            LRUCache(max_size, getsizeof=size_of)
+            if seconds is None
+            else TTLCache(max_size, seconds, timer=clock, getsizeof=size_of)
+        )
         self._lock = Lock()
 
     def peek(self, key: Key) -> Value | None:
-        """What is kept of it; nothing is read."""
         with self._lock:
             return self._entries.get(key)
+
+    def put(self, key: Key, value: Value) -> None:
+        with self._lock, suppress(ValueError):  # too large to be kept
+            self._entries[key] = value
 
     def get(self, key: Key, load: Callable[[], Value]) -> Value:
         with self._lock:
             if key in self._entries:
-                self._entries.move_to_end(key)
                 return self._entries[key]
         value = load()
-        with self._lock:
-            if key not in self._entries:
-                self._entries[key] = value
-                self._total_bytes += self._size_of(value)
-            while self._total_bytes > self._max_bytes:
-                _, oldest = self._entries.popitem(last=False)
-                self._total_bytes -= self._size_of(oldest)
+        self.put(key, value)
         return value

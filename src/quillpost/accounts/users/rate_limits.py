@@ -13,6 +13,7 @@ from hashlib import sha256
 from threading import Lock
 
 import sqlalchemy as sa
+from cachetools import TLRUCache
 
 from quillpost.accounts.models import get_network
 from quillpost.core.database import Tx
@@ -83,25 +84,20 @@ class FullBucketCache:
     password is not kept waiting."""
 
     def __init__(self, *, recheck_seconds: float = 5.0, max_entries: int = 10_000) -> None:
-        self._recheck_seconds, self._max_entries = recheck_seconds, max_entries
-        self._blocked_until: dict[str, tuple[float, float]] = {}
+        self._blocked_until: TLRUCache[str, float] = TLRUCache(
+            max_entries, ttu=lambda _key, ends_at, now: min(now + recheck_seconds, ends_at)
+        )
         self._lock = Lock()
 
     def add(self, buckets: Sequence[RateLimitBucket], wait_seconds: int) -> None:
-        current_time = time.monotonic()
         with self._lock:
-            if len(self._blocked_until) >= self._max_entries:
-                self._blocked_until.clear()
-            self._blocked_until[buckets[0].key] = (
-                current_time + min(self._recheck_seconds, wait_seconds),
-                current_time + wait_seconds,
-            )
+            self._blocked_until[buckets[0].key] = time.monotonic() + wait_seconds
 
     def get_wait_seconds(self, buckets: Sequence[RateLimitBucket]) -> int:
         """0: it is not known to be full."""
-        current_time = time.monotonic()
-        recheck_at, ends_at = self._blocked_until.get(buckets[0].key, (0.0, 0.0))
-        return math.ceil(ends_at - current_time) if current_time < recheck_at else 0
+        with self._lock:
+            ends_at = self._blocked_until.get(buckets[0].key)
+        return 0 if ends_at is None else math.ceil(ends_at - time.monotonic())
 
     def clear(self) -> None:
         with self._lock:

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import files
 from quillpost.core.errors import Invalid, Unavailable
@@ -73,8 +73,8 @@ class FetchedPicture(FetchedDocument):
     notes: tuple[str, ...] = ()
 
 
-_picture_cache: LruCache[str, FetchedPicture] = LruCache(
-    max_bytes=MAX_CACHED_PICTURE_BYTES, size_of=lambda picture: len(picture.body)
+_picture_cache: SharedCache[str, FetchedPicture] = SharedCache(
+    max_size=MAX_CACHED_PICTURE_BYTES, size_of=lambda picture: len(picture.body)
 )
 
 
@@ -283,9 +283,7 @@ def read_image(db: Database, storage: FileStorage, tenant: Tenant, file_id: UUID
     return FetchedDocument(row.content_type, storage.store.get(row.key))
 
 
-MAX_CACHED_TONES = 1_000
-
-_tones_cache: LruCache[bytes, PictureTones | None] = LruCache(max_bytes=MAX_CACHED_TONES, size_of=lambda _: 1)
+_tones_cache: SharedCache[bytes, PictureTones | None] = SharedCache(max_size=1_000)
 
 
 def measure_tones(picture: FetchedPicture) -> PictureTones | None:
@@ -315,10 +313,15 @@ class PreviewFetchCache:
     address answers may depend on who asks."""
 
     def __init__(self, *, max_bytes: int = MAX_PREVIEW_CACHE_BYTES, clock: Callable[[], float] = monotonic) -> None:
-        self._clock = clock
-        self._pictures: LruCache[Hashable, FetchedPicture] = LruCache(max_bytes=max_bytes, size_of=_body_size)
-        self._pages: LruCache[Hashable, FetchedPages] = LruCache(max_bytes=max_bytes, size_of=_body_size)
-        self._failures: LruCache[Hashable, Invalid] = LruCache(max_bytes=1_000, size_of=lambda _: 1)
+        self._pictures: SharedCache[Hashable, FetchedPicture] = SharedCache(
+            max_size=max_bytes, size_of=_body_size, seconds=PREVIEW_CACHE_SECONDS, clock=clock
+        )
+        self._pages: SharedCache[Hashable, FetchedPages] = SharedCache(
+            max_size=max_bytes, size_of=_body_size, seconds=PREVIEW_CACHE_SECONDS, clock=clock
+        )
+        self._failures: SharedCache[Hashable, Invalid] = SharedCache(
+            max_size=1_000, seconds=FAILED_FETCH_SECONDS, clock=clock
+        )
 
     def fetch_images(
         self, account_id: int, fetcher: Fetcher, files_to_fetch: Sequence[FileToFetch]
@@ -335,24 +338,19 @@ class PreviewFetchCache:
 
     def _fetch_cached(
         self,
-        fetch_cache: LruCache[Hashable, FetchedFile],
+        fetch_cache: SharedCache[Hashable, FetchedFile],
         account_id: int,
         file_to_fetch: FileToFetch,
         fetch: Callable[[], FetchedFile],
     ) -> FetchedFile:
-        now = self._clock()
-        failure_key = account_id, file_to_fetch, int(now // FAILED_FETCH_SECONDS)
-
-        def fetch_and_record() -> FetchedFile:
-            try:
-                return fetch()
-            except Invalid as invalid:
-                self._failures.get(failure_key, partial(Invalid, invalid.fields))
-                raise
-
+        failure_key = account_id, file_to_fetch
         if cached_failure := self._failures.peek(failure_key):
             raise Invalid(cached_failure.fields)
-        return fetch_cache.get((account_id, file_to_fetch.url, int(now // PREVIEW_CACHE_SECONDS)), fetch_and_record)
+        try:
+            return fetch_cache.get((account_id, file_to_fetch.url), fetch)
+        except Invalid as invalid:
+            self._failures.put(failure_key, Invalid(invalid.fields))
+            raise
 
 
 def _fetch_picture(fetcher: Fetcher, file_to_fetch: FileToFetch) -> FetchedPicture:

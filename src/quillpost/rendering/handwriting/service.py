@@ -6,8 +6,10 @@ from functools import cached_property, partial
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import Protocol
+
+from cachetools import cached
 
 from quillpost.rendering.handwriting import faces as face_files
 from quillpost.rendering.handwriting.faces import InvalidPreparedFace, PreparedFace, recipe_key
@@ -71,9 +73,9 @@ class Hands:
     def __init__(self, sources: FontSources, store: FaceStore) -> None:
         self._sources = sources
         self._store = store
-        self._guard = Lock()
-        self._locks: dict[str, Lock] = {}
-        self._prepared_faces: dict[str, PreparedFace] = {}
+        self._prepare_once = cached({}, key=lambda face, _on_progress: face.face, condition=Condition())(
+            self._load_or_prepare
+        )
         self._hands: dict[int, Hand] = {}
 
     @cached_property
@@ -96,10 +98,7 @@ class Hands:
 
     def prepare_face(self, face: FaceRecipe, on_progress: ProgressCallback | None = None) -> PreparedFace:
         """The face, from memory, from the store, or made now; two who ask at once wait for one making."""
-        with self._face_lock(face):
-            if face.face not in self._prepared_faces:
-                self._prepared_faces[face.face] = self._load_or_prepare(face, on_progress)
-            return self._prepared_faces[face.face]
+        return self._prepare_once(face, on_progress)
 
     def installed_faces(self) -> list[FaceRecipe]:
         """Every installed face, those that are needed first at the head."""
@@ -122,10 +121,6 @@ class Hands:
         }
         helper = PlainFace(partial(self.prepare_face, HELPER_FACE), has_marks=False)
         return {HELPER_FONT: helper, PLAIN_FONT: self.plain, **fallback_faces}
-
-    def _face_lock(self, face: FaceRecipe) -> Lock:
-        with self._guard:
-            return self._locks.setdefault(face.face, Lock())
 
     def _font_bytes(self, face: FaceRecipe) -> bytes:
         data = self._sources.read_font(face)

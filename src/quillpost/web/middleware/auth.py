@@ -2,11 +2,11 @@
 account, everybody else as their network address. That decides only who waits behind whom: tokens are checked with
 every call."""
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from cachetools import LRUCache
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request, cookie_parser
@@ -30,7 +30,7 @@ MAX_IDENTITIES: Final = 20_000
 class IdentityCache:
     def __init__(self, cookie_name: str) -> None:
         self._cookie_names = (cookie_name, f"__Host-{cookie_name}")
-        self._accounts: OrderedDict[bytes, int] = OrderedDict()
+        self._accounts: LRUCache[bytes, int] = LRUCache(MAX_IDENTITIES)
 
     def caller_key(self, scope: Scope) -> Hashable:
         credential = self._credential_digest(scope)
@@ -45,11 +45,8 @@ class IdentityCache:
             return
         if account is None:
             self._accounts.pop(credential, None)
-            return
-        self._accounts[credential] = account
-        self._accounts.move_to_end(credential)
-        if len(self._accounts) > MAX_IDENTITIES:
-            self._accounts.popitem(last=False)
+        else:
+            self._accounts[credential] = account
 
     def _credential_digest(self, scope: Scope) -> bytes | None:
         """A digest, as it stays in memory for long."""

@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 from urllib.parse import parse_qs, quote, urlsplit
 
 import structlog
+from cachetools import LRUCache
 from fastapi import APIRouter, Depends, Request, Response
 
 from quillpost.accounts.billing.rules import format_dollars
@@ -28,9 +29,6 @@ from quillpost.orders.giftcards.service import REPORT_REASONS, CardReport, Claim
 from quillpost.web import rendering
 from quillpost.web.dependencies import Services, get_container
 from quillpost.web.public.dependencies import limit_body
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 
 RATE_LIMIT_NAME = "gift"
 MAX_PER_NETWORK = 30
@@ -54,10 +52,10 @@ class ClaimRateLimit:
 
     def __init__(self, db: Database, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._db, self._monotonic = db, monotonic
-        self._limited_until: dict[str, float] = {}
+        self._limited_until: LRUCache[str, float] = LRUCache(MAX_REMEMBERED)
         self._all_limited_until = 0.0
         self._lookups_spent_until = 0.0
-        self._valid_digests: dict[bytes, None] = {}
+        self._valid_digests: LRUCache[bytes, None] = LRUCache(MAX_REMEMBERED)
         self._lock = Lock()
 
     def seconds_to_wait(self, claim: str, address: str) -> int:
@@ -75,7 +73,7 @@ class ClaimRateLimit:
     def record_valid(self, claim: str) -> None:
         """Its holder does not wait again."""
         with self._lock:
-            _remember(self._valid_digests, claim_digest(claim), None)
+            self._valid_digests[claim_digest(claim)] = None
 
     def record_invalid(self, claim: str, address: str) -> None:
         """Not counted beyond a limit."""
@@ -88,7 +86,7 @@ class ClaimRateLimit:
         now = self._monotonic()
         with self._lock:
             if network_allowance.is_exceeded:
-                _remember(self._limited_until, _network_key(address), now + network_allowance.resets_in)
+                self._limited_until[_network_key(address)] = now + network_allowance.resets_in
             if total_allowance.is_exceeded:
                 self._all_limited_until = now + total_allowance.resets_in
 
@@ -104,14 +102,6 @@ def _network_key(address: str) -> str:
         if parsed.version == 6:
             return str(parsed.supernet(new_prefix=IPV6_PREFIX_BITS))
     return network
-
-
-def _remember(entries: dict[Key, Value], key: Key, value: Value) -> None:
-    """The oldest entries make room."""
-    entries.pop(key, None)
-    while len(entries) >= MAX_REMEMBERED:
-        del entries[next(iter(entries))]
-    entries[key] = value
 
 
 log = structlog.get_logger(__name__)

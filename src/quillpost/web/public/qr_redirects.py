@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import count
 from typing import NamedTuple
 
+from cachetools import TLRUCache
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -78,7 +79,9 @@ class ScanMiddleware:
         self._app = app
         self._container = container
         self._recorder = container.scan_recorder
-        self._blocked_until: dict[str, float] = {}
+        self._blocked_until: TLRUCache[str, float] = TLRUCache(
+            MAX_BLOCKED_NETWORKS, ttu=lambda _key, until, _now: until
+        )
         self._counts = {method: REQUESTS.labels(method, ROUTE_PATTERN, "302") for method in ("GET", "HEAD")}
         self._durations = {method: REQUEST_SECONDS.labels(method, ROUTE_PATTERN) for method in ("GET", "HEAD")}
 
@@ -138,17 +141,11 @@ class ScanMiddleware:
 
     def _block(self, scope: Scope, seconds: int) -> None:
         """Until then its unknown codes are refused without being counted."""
-        while len(self._blocked_until) >= MAX_BLOCKED_NETWORKS:
-            del self._blocked_until[next(iter(self._blocked_until))]
         self._blocked_until[get_network(_client_address(scope))] = time.monotonic() + seconds
 
     def _blocked_seconds(self, scope: Scope) -> int:
-        network = get_network(_client_address(scope))
-        seconds_left = self._blocked_until.get(network, 0) - time.monotonic()
-        if seconds_left <= 0:
-            self._blocked_until.pop(network, None)
-            return 0
-        return int(seconds_left) + 1
+        blocked_until = self._blocked_until.get(get_network(_client_address(scope)))
+        return 0 if blocked_until is None else int(blocked_until - time.monotonic()) + 1
 
 
 @router.api_route(ROUTE_PATTERN, methods=["GET", "HEAD"])

@@ -19,7 +19,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders.drafts import OrderDraft, prepare_draft
 from quillpost.orders.images import fetch_artwork
@@ -73,8 +73,8 @@ JUST_REFUSED: Final = "just now"
 """As its value while nothing has changed since."""
 
 _fetch_cache = PreviewFetchCache()
-_picture_cache: LruCache[Hashable, Mapping[str, bytes]] = LruCache(
-    max_bytes=CACHE_BYTES, size_of=lambda drawn: sum(map(len, drawn.values()))
+_picture_cache: SharedCache[Hashable, Mapping[str, bytes]] = SharedCache(
+    max_size=CACHE_BYTES, size_of=lambda drawn: sum(map(len, drawn.values()))
 )
 
 

@@ -13,7 +13,7 @@ from fastapi.responses import StreamingResponse
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused, Unpaid
@@ -289,12 +289,12 @@ CACHE_BYTES: Final = 24_000_000
 
 SidePicture = tuple[str, bytes]
 """What a picture shows, and the PNG."""
-PictureCache = LruCache[str, Sequence[SidePicture]]
+PictureCache = SharedCache[str, Sequence[SidePicture]]
 
 
 def new_picture_cache() -> PictureCache:
     """Pictures that were drawn lately. Each is known by all that it is drawn from, so that none is stale."""
-    return LruCache(max_bytes=CACHE_BYTES, size_of=lambda pictures: sum(len(png) for _, png in pictures))
+    return SharedCache(max_size=CACHE_BYTES, size_of=lambda pictures: sum(len(png) for _, png in pictures))
 
 
 @router.get("/orders/{order_id}/looks")

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.service import build_tenant
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tx
 from quillpost.orders import queries as order_queries
 from quillpost.orders.items.service import WAS_MAILED_SQL
@@ -304,12 +304,12 @@ router = APIRouter(include_in_schema=False)
 
 CACHE_BYTES = 8_000_000
 
-MapCache = LruCache[tuple[int, tuple[int, ...]], OrderMap]
+MapCache = SharedCache[tuple[int, tuple[int, ...]], OrderMap]
 
 
 def new_map_cache() -> MapCache:
     """Maps that were drawn lately, by their order and how many of its pieces stood where."""
-    return LruCache(max_bytes=CACHE_BYTES, size_of=lambda order_map: order_map.memory_size)
+    return SharedCache(max_size=CACHE_BYTES, size_of=lambda order_map: order_map.memory_size)
 
 
 @router.get("/orders/{order_id}/map")

@@ -22,7 +22,7 @@ from quillpost.accounts.sub_accounts import (
     update_sub_account,
 )
 from quillpost.app.container import Container
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, Refused, Unavailable
 from quillpost.orders import designs
@@ -84,10 +84,10 @@ PREVIEW_WIDTH = 900  # pixels
 LOGO_CACHE_SECONDS = 300  # not fetched again while somebody tries colors
 CACHE_CONTROL = "private, no-cache"
 
-_logo_cache: LruCache[tuple[int, str, int], FetchedPicture] = LruCache(
-    max_bytes=32_000_000, size_of=lambda picture: len(picture.body)
+_logo_cache: SharedCache[tuple[int, str, int], FetchedPicture] = SharedCache(
+    max_size=32_000_000, size_of=lambda picture: len(picture.body)
 )
-_front_cache: LruCache[str, bytes] = LruCache(max_bytes=16_000_000, size_of=len)
+_front_cache: SharedCache[str, bytes] = SharedCache(max_size=16_000_000, size_of=len)
 
 
 @router.get(f"{PAGE_PATH}/{{sub_account_id}}/front.png")

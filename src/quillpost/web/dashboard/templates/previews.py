@@ -13,7 +13,7 @@ from quillpost import __version__
 from quillpost.accounts.service import SenderProfile, build_tenant, read_sender
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
-from quillpost.core.cache import LruCache
+from quillpost.core.cache import SharedCache
 from quillpost.core.database.tables.base import files
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.core.ports import FileMissing
@@ -67,7 +67,7 @@ SAMPLE_ADDRESSEE = Addressee(
     custom=tuple(f"custom {n}" for n in range(1, 11)),
 )
 
-_thumbnail_cache: LruCache[str, bytes] = LruCache(max_bytes=CACHE_BYTES, size_of=len)
+_thumbnail_cache: SharedCache[str, bytes] = SharedCache(max_size=CACHE_BYTES, size_of=len)
 
 
 @dataclass(frozen=True, slots=True)
