@@ -24,8 +24,7 @@ from quillpost.orders.giftcards.service import ClaimState, ClaimView
 
 THREADS_PER_TRANSACTION = 100
 
-CLAIM_DUE_THREADS = sa.text(
-    """
+CLAIM_DUE_THREADS = sa.text("""
     select t.order_id, t.address, t.since, o.account_id, o.sub_account_id, o.mode,
            exists (select 1 from notice_refusals r
                     where r.account_id = o.account_id and r.address = lower(t.address)) as is_refused
@@ -33,11 +32,9 @@ CLAIM_DUE_THREADS = sa.text(
      where t.due_at <= :now
      order by t.due_at, t.order_id, t.address limit :most
        for update of t skip locked
-    """
-)
+""")
 # Counted once for all addresses that heard of the order up to the same scan.
-COUNT_SCANS = sa.text(
-    """
+COUNT_SCANS = sa.text("""
     select a.order_id, a.since, o.type, c.scans, c.pieces, c.first_at, c.last_at,
            o.total_scans as order_scans, o.multi_scans as order_multi_scans
       from unnest(cast(:orders as bigint[]), cast(:sinces as bigint[])) as a (order_id, since)
@@ -47,10 +44,8 @@ COUNT_SCANS = sa.text(
                  min(n.at) as first_at, max(n.at) as last_at
             from scan_news n where n.order_id = a.order_id and n.id >= a.since) c
      where c.scans > 0
-    """
-)
-READ_SCANNED_ITEMS = sa.text(
-    """
+""")
+READ_SCANNED_ITEMS = sa.text("""
     select a.order_id, a.since, i.id as item_id, coalesce(i.name, i.company) as name, i.city, i.province,
            c.scans, greatest(i.scans, c.scans) as so_far, c.last_at
       from unnest(cast(:orders as bigint[]), cast(:sinces as bigint[])) as a (order_id, since)
@@ -60,15 +55,12 @@ READ_SCANNED_ITEMS = sa.text(
            group by n.item_id order by min(n.id) limit :named) c
       join items i on i.id = c.item_id
      order by a.order_id, a.since, c.first
-    """
-)
-MARK_THREADS_NOTIFIED = sa.text(
-    """
+""")
+MARK_THREADS_NOTIFIED = sa.text("""
     update news_threads t set since = null, due_at = null, quiet_until = :quiet_until
       from unnest(cast(:orders as bigint[]), cast(:addresses as text[])) as a (order_id, address)
      where t.order_id = a.order_id and t.address = a.address
-    """
-)
+""")
 DELETE_NEWS = """
     delete from scan_news n
      where {} not exists (select 1 from news_threads t
@@ -167,8 +159,7 @@ SHOWN_CARD_TEXT = (
 
 # The owners; where nobody signs in, the account itself. Whoever wants to hear no more of the account's scans
 # is not told by way of an order's addresses either.
-FIND_ADDRESSES = sa.text(
-    """
+FIND_ADDRESSES = sa.text("""
     with owners as (
         select p.email as address from memberships m join people p on p.id = m.person_id
          where m.account_id = :account_id and m.role = 'owner'),
@@ -182,8 +173,7 @@ FIND_ADDRESSES = sa.text(
                select 1 from notice_refusals r
                 where r.account_id = o.account_id and r.address = lower(e.address)))
     select address from everyone order by place, address
-    """
-)
+""")
 READ_ORDER_OWNER = sa.text("select account_id, sub_account_id, mode from orders where id = :order_id")
 
 

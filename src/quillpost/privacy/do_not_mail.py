@@ -56,20 +56,17 @@ _REQUESTED_ADDRESSES = f"""
      order by i.account_id, i.mode, coalesce(i.moved_key, i.address_key), i.id
 """
 # Of pieces whose recipients are forgotten only a digest is known.
-_SUPPRESS_ERASED = sa.text(
-    f"""
+_SUPPRESS_ERASED = sa.text(f"""
     insert into barred_digests (account_id, sub_account_id, kind, digest, at)
     select distinct i.account_id, cast(null as bigint), 'address', i.door_digest, cast(:now as timestamptz)
       from do_not_mail_inbox asked join items i on {_ITEM_HAS_CODE}
      where asked.id = any(:ids) and i.door_digest is not null
     on conflict do nothing
-    """
-)
+""")
 _IS_REQUEST_LIST = """l.account_id = i.account_id and l.kept_for = i.mode and l.is_suppression_list
              and l.sub_account_id is null"""
 
-_CREATE_LISTS = sa.text(
-    f"""
+_CREATE_LISTS = sa.text(f"""
     insert into mailing_lists (account_id, description, kept_for, is_suppression_list, created_at, updated_at)
     select distinct i.account_id,
            case i.mode when 'live' then '{LIST_NAMES["live"]}' else '{LIST_NAMES["test"]}' end, i.mode, true,
@@ -78,30 +75,25 @@ _CREATE_LISTS = sa.text(
      where not exists (select from mailing_lists l where {_IS_REQUEST_LIST})
     on conflict do nothing
     returning id
-    """
-)
-_LOCK_LISTS = sa.text(
-    f"""
+""")
+_LOCK_LISTS = sa.text(f"""
     select id from mailing_lists
      where id in (select l.id from ({_REQUESTED_ADDRESSES}) i join mailing_lists l on {_IS_REQUEST_LIST})
      order by id for no key update
-    """
-)
+""")
 
 # Nobody is named: the whole address is barred, and a request about paper is none about e-mail.
 _ADDRESS_COLUMNS = (
     "address", "address2", "city", "province", "postal_code", "country",
     "address_key", "standard", "deliverability", "reasons",
 )  # fmt: skip
-_ADD_RECIPIENTS = sa.text(
-    f"""
+_ADD_RECIPIENTS = sa.text(f"""
     insert into recipients (account_id, mailing_list_id, {", ".join(_ADDRESS_COLUMNS)}, created_at, updated_at)
     select l.account_id, l.id, {", ".join(f"i.{name}" for name in _ADDRESS_COLUMNS)}, :now, :now
       from ({_REQUESTED_ADDRESSES}) i join mailing_lists l on {_IS_REQUEST_LIST}
      where not exists (select from recipients r
                         where r.mailing_list_id = l.id and r.address_key = i.address_key)
-    """
-)
+""")
 
 
 def parse_code(text: str) -> str | None:

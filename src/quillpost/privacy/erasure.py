@@ -51,15 +51,12 @@ COUNTED_TABLES = (
 )  # fmt: skip
 """What an answer counts, in its order."""
 
-LOCK_BATCHES = sa.text(
-    """
+LOCK_BATCHES = sa.text("""
     select id from batches where id in (select batch_id from prints where item_id = any(:items))
      order by id for no key update
-    """
-)
+""")
 # Whoever was offered a batch may have it, whatever became of the answer.
-READ_PRINT_STATES = sa.text(
-    """
+READ_PRINT_STATES = sa.text("""
     select i.id,
            coalesce(bool_or(b.status in ('handed', 'printed')
                             or b.status = 'composed' and b.partner is not null), false) as is_at_printers,
@@ -70,41 +67,32 @@ READ_PRINT_STATES = sa.text(
       left join batches b on b.id = p.batch_id
      where i.id = any(:items)
      group by i.id, i.status
-    """
-)
-STOP_ITEMS = MoveItemsStatement(
-    """
+""")
+STOP_ITEMS = MoveItemsStatement("""
     select item_id, 'Failed' as target, cast(null as date) as day, cast(:why as text) as reason,
            cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
       from unnest(cast(:stopped as bigint[])) item_id
-    """
-)
+""")
 # Drawn, but shown to no printer yet: it is drawn again without them.
-RESET_BATCHES = sa.text(
-    """
+RESET_BATCHES = sa.text("""
     update batches b set status = 'new', composed_at = null
      where b.status = 'composed' and b.partner is null
        and b.id in (select batch_id from prints where item_id = any(:items))
     returning b.id, b.rush
-    """
-)
+""")
 DELETE_BATCH_FILES = sa.text("delete from batch_files where batch_id = any(:batches)")
-KEEP_SUPPRESSED = sa.text(
-    """
+KEEP_SUPPRESSED = sa.text("""
     insert into barred_digests (account_id, sub_account_id, kind, digest, at)
     select distinct account_id, sub_account_id, kind, bar_digest(account_id, kind, key),
            cast(:now as timestamptz)
       from bars where recipient_id = any(:recipients) and key is not null and mode is distinct from 'test'
     on conflict do nothing
-    """
-)
-ANONYMIZE_AUTOMATION_SENT = sa.text(
-    f"""
+""")
+ANONYMIZE_AUTOMATION_SENT = sa.text(f"""
     update automation_sent s set person_key = erased_key(s.automation_id, s.person_key)
      where s.person_key = any(:keys)
        and s.automation_id in (select id from automations where {TENANT_CONDITION} and {MODE_CONDITION})
-    """
-)
+""")
 # What a verifier said of them is the operator's, whoever asked: it is not counted, and is asked again.
 DELETE_VERIFICATIONS = sa.text(
     "delete from address_verdicts where address_key = any(:keys) or address_key = any(:emails)"
@@ -114,8 +102,7 @@ COUNT_AUTOMATION_DUE = sa.text("select count(*) from automation_due where recipi
 DELETE_PREVIEWS = sa.text(
     f"delete from files where purpose = 'preview' and created_at <= :before and {TENANT_CONDITION} returning key"
 )
-DELETE_IMPORTED_FILES = sa.text(
-    f"""
+DELETE_IMPORTED_FILES = sa.text(f"""
     with forgotten as (
         select id, file_key from imports
          where file_key is not null and status in ('done', 'failed', 'cancelled')
@@ -123,8 +110,7 @@ DELETE_IMPORTED_FILES = sa.text(
     rejected as (delete from import_rejects where import_id in (select id from forgotten))
     update imports i set file_key = null, columns = '[]' from forgotten f where i.id = f.id
     returning f.file_key
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +237,7 @@ MAX_CALL_SECONDS = 60
 """A call that began before the erasure writes until then; whoever is added later was meant to be."""
 
 # A list that is being filled from a file may bring them back: the second look comes after that.
-LOCK_NEXT_ERASURE = sa.text(
-    """
+LOCK_NEXT_ERASURE = sa.text("""
     select e.id, e.account_id, e.sub_account_id, e.mode, e.whom_sealed,
            greatest(e.asked_at + make_interval(secs => :slowest),
                     (select max(i.finished_at) from imports i
@@ -264,10 +249,8 @@ LOCK_NEXT_ERASURE = sa.text(
                           and i.created_at <= e.asked_at)
      order by e.id limit 1
        for update skip locked
-    """
-)
-TAKE_MAILED_ITEMS = sa.text(
-    """
+""")
+TAKE_MAILED_ITEMS = sa.text("""
     delete from erasing_pieces where item_id in (
         select w.item_id from erasing_pieces w
          where not exists (select from prints p join batches b on b.id = p.batch_id
@@ -275,8 +258,7 @@ TAKE_MAILED_ITEMS = sa.text(
          order by w.item_id limit :most
            for update skip locked)
     returning item_id
-    """
-)
+""")
 HAS_WAITING_ITEMS = sa.text("select exists (select from erasing_pieces where erasure_id = :erasure)")
 
 

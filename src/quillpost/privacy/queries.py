@@ -88,8 +88,7 @@ MODE_CONDITION = "mode = any(:modes)"
 MAX_TEXTS = 500
 MIN_TEXT_LENGTH = 3
 
-SELECT_RECIPIENTS = sa.text(
-    f"""
+SELECT_RECIPIENTS = sa.text(f"""
     select id, mailing_list_id, address_key, email_key as email, name, address, deliverability, reasons
       from recipients
      where id in (
@@ -101,10 +100,8 @@ SELECT_RECIPIENTS = sa.text(
         select r.id from recipients r where r.account_id = :account and r.email_key = cast(:email as text))
        and created_at <= :before and {TENANT_CONDITION}
      order by id
-    """
-)
-SELECT_ITEMS = sa.text(
-    f"""
+""")
+SELECT_ITEMS = sa.text(f"""
     select id, address_key, lower(email) as email, name, address, deliverability, reasons from items
      where id in (
         select i.id from unnest(cast(:keys as text[])) k (key)
@@ -117,8 +114,7 @@ SELECT_ITEMS = sa.text(
            and i.email is not null and lower(i.email) = cast(:email as text))
        and created_at <= :before and {TENANT_CONDITION}
      order by id
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +177,7 @@ LOCK_STORED_BODIES = sa.select(stored_sends.c.id, stored_sends.c.body).order_by(
 ERASED_RESPONSE = b'{"message":"This call was carried out. What it answered told of somebody who was erased since."}'
 # The call is not carried out again: only what it was answered is forgotten. Answers with a recipient are
 # sealed; which of them tells of whom cannot be seen, and they are kept for ten minutes.
-ERASE_RESPONSES = sa.text(
-    """
+ERASE_RESPONSES = sa.text("""
     update idempotency_keys k
        set answer_body = :erased, answer_type = 'application/json', sealed = false,
            answer_headers = answer_headers - 'x-warnings'
@@ -192,8 +187,7 @@ ERASE_RESPONSES = sa.text(
        and (k.sealed and strpos(k.path, 'recipients') > 0
             or exists (select from unnest(cast(:words as text[])) w
                         where position(convert_to(w, 'UTF8') in k.answer_body) > 0))
-    """
-)
+""")
 
 
 def erase_from_stored_sends(tx: Tx, tenant: Tenant, subject: ErasureSubject) -> int:

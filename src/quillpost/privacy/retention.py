@@ -67,16 +67,14 @@ def _delete_by_cursor(table: str, alias: str, time: str, overdue_query: str) -> 
     """The same by a cursor: what stays, and what has just gone, is not looked through again by each step. The
     last id that may be old is found by the index over times, which says roughly where rows lie."""
     newest_id_query = sa.text(f"select coalesce(max(id), 0) from {table} where {time} < :before")
-    statement = sa.text(
-        f"""
+    statement = sa.text(f"""
         with gone as (
             delete from {table} where id = any(array(
                 {overdue_query} and {alias}.id > :after and {alias}.id <= :until
                  order by {alias}.id limit :most))
             returning id)
         select count(*) as rows, max(id) as last from gone
-        """
-    )
+    """)
 
     def delete_rows(tx: Tx, step: RetentionStep) -> int:
         if step.until is None:
@@ -169,12 +167,10 @@ OVERDUE_JOBS = """
 OVERDUE_AUDIT_ENTRIES = "select id from audit_log where at < :before"
 
 LOCK_CLAIMS = sa.text(f"{OVERDUE_CLAIMS} order by g.item_id limit :most for no key update of g")
-DELETE_CLAIMS = sa.text(
-    f"""
+DELETE_CLAIMS = sa.text(f"""
     update giftcards set claim_sealed = null
      where item_id = any(array({OVERDUE_CLAIMS} and g.item_id = any(:items)))
-    """
-)
+""")
 
 RETENTION_RULES = (
     RetentionRule("items", "recipients of pieces", "keep_people_days", "the piece's end", OVERDUE_PEOPLE,

@@ -15,38 +15,29 @@ from quillpost.fulfillment.print_room.queries import STATEMENT_FILE
 from quillpost.orders.giftcards.tasks import ITEM_FAILED
 from quillpost.orders.pricing import DOUBT_WARNING_TEXT
 
-SELECT_ORDER_FILES = sa.text(
-    """
+SELECT_ORDER_FILES = sa.text("""
     select distinct f from orders o cross join lateral (
         values (o.front_file_id), (o.background_file_id), (o.pages_file_id), (o.logo_file_id)) p (f)
      where o.id = any(:orders) and f is not null
     union
     select f from items i cross join lateral (values (i.front_file_id), (i.background_file_id)) p (f)
      where i.order_id = any(:orders) and f is not null
-    """
-)
-SELECT_ITEM_FILES = sa.text(
-    """
+""")
+SELECT_ITEM_FILES = sa.text("""
     select distinct f from items i cross join lateral (values (i.front_file_id), (i.background_file_id)) p (f)
      where i.id = any(:items) and f is not null
-    """
-)
-CLEAR_ORDER_FILES = sa.text(
-    """
+""")
+CLEAR_ORDER_FILES = sa.text("""
     update orders set front_file_id = null, background_file_id = null, pages_file_id = null,
                       logo_file_id = null, pictures_gone_at = :now
      where id = any(:orders)
-    """
-)
-CLEAR_ITEM_FILES = sa.text(
-    """
+""")
+CLEAR_ITEM_FILES = sa.text("""
     update items set front_file_id = null, background_file_id = null
      where order_id = any(:orders) and (front_file_id is not null or background_file_id is not null)
-    """
-)
+""")
 # A picture that came with a template, or that another order carries, is one file.
-DELETE_UNUSED_FILES = sa.text(
-    """
+DELETE_UNUSED_FILES = sa.text("""
     with gone as (
         delete from files f
          where f.id = any(:files)
@@ -62,8 +53,7 @@ DELETE_UNUSED_FILES = sa.text(
                               and strpos(s.branding::text || s.backgrounds::text, f.id::text) > 0)
         returning key)
     insert into erasing_files (key, since) select key, :now from gone on conflict do nothing
-    """
-)
+""")
 
 
 def list_item_files(tx: Tx, item_ids: Sequence[int]) -> list[Any]:
@@ -92,30 +82,24 @@ STATUS_FILES = frozenset({"ticket.json", "acknowledged.json", "printed.json", "m
 """What stays of a print job: that there was one, and how far it came."""
 
 # The mailing statement counts pieces and names nobody; the post may ask for it.
-DELETE_BATCH_FILES = sa.text(
-    """
+DELETE_BATCH_FILES = sa.text("""
     with mailed as (
         select b.id, b.mode from batches b where b.id = any(:batches) and b.status = 'mailed'),
     gone as (
         delete from batch_files f using mailed m where f.batch_id = m.id and f.name <> :statement
         returning f.batch_id, f.name, m.mode)
     select batch_id, mode, array_agg(name) as names from gone group by batch_id, mode
-    """
-)
-DELETE_SECRET_FILES = sa.text(
-    """
+""")
+DELETE_SECRET_FILES = sa.text("""
     delete from batch_files f using batches b
      where b.id = f.batch_id and b.id = any(:batches) and b.status = 'mailed' and f.is_secret
     returning f.batch_id, f.name, b.mode
-    """
-)
+""")
 SELECT_ITEM_BATCHES = sa.text("select distinct batch_id from prints where item_id = any(:items)")
-QUEUE_FILES = sa.text(
-    """
+QUEUE_FILES = sa.text("""
     insert into erasing_files (key, since) select key, :now from unnest(cast(:keys as text[])) key
     on conflict do nothing
-    """
-)
+""")
 
 
 def delete_item_print_files(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> int:
@@ -162,12 +146,10 @@ PERSONAL_COLUMNS = (
 
 REDACTED_DOUBT = DOUBT_WARNING_TEXT.rstrip(": ") + "."
 
-LOCK_ORDERS = sa.text(
-    """
+LOCK_ORDERS = sa.text("""
     select id from orders where id in (select order_id from items where id = any(:items))
      order by id for no key update
-    """
-)
+""")
 
 _ADDRESS_KEY = sa.func.coalesce(items.c.moved_key, items.c.address_key)
 _CAN_STILL_OPT_OUT = sa.and_(

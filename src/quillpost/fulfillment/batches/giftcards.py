@@ -38,34 +38,28 @@ NO_ISSUER_RESPONSE = "The issuer has not answered for all of them yet."
 
 MAX_REASONS = 3
 
-FIND_WAITING_ITEMS = sa.text(
-    """
+FIND_WAITING_ITEMS = sa.text("""
     select p.item_id, i.order_id from prints p
       join items i on i.id = p.item_id
       join giftcards g on g.item_id = p.item_id
      where p.batch_id = :batch and i.status = 'Processing' and g.status = 'asked'
      order by p.position
-    """
-)
+""")
 
-ADD_HOLD_REASONS = sa.text(
-    """
+ADD_HOLD_REASONS = sa.text("""
     update orders o set hold_reasons = o.hold_reasons || t.told
       from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
      where o.id = t.id and not t.told = any(o.hold_reasons)
-    """
-)
+""")
 
 # Other batches may have pieces of the order that still wait: whoever is last takes it back.
-REMOVE_HOLD_REASONS = sa.text(
-    """
+REMOVE_HOLD_REASONS = sa.text("""
     update orders o set hold_reasons = array_remove(o.hold_reasons, t.told)
       from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
      where o.id = t.id and t.told = any(o.hold_reasons)
        and not exists (select 1 from giftcards g join items i on i.id = g.item_id
                         where g.order_id = o.id and g.status = 'asked' and i.status = 'Processing')
-    """
-)
+""")
 
 
 def issue_cards(
@@ -263,34 +257,28 @@ def _decrypt_claim(encryptor: Encryptor, batch_id: int, item_id: int, encrypted:
     return issuance.decrypt_claim(encryptor, item_id, encrypted)
 
 
-READ_DUE_CARDS = sa.text(
-    """
+READ_DUE_CARDS = sa.text("""
     select distinct o.mode, o.giftcard_brand as brand, o.giftcard_amount as cents,
            coalesce(b.issuer_code, o.giftcard_brand) as product
       from orders o left join giftcard_brands b on b.code = o.giftcard_brand
      where o.status = 'reviewing' and o.due_at <= :now and o.giftcard_brand is not null
-    """
-)
+""")
 
-READ_NEEDED_CARDS = sa.text(
-    """
+READ_NEEDED_CARDS = sa.text("""
     select id, mode, giftcard_brand as brand, giftcard_title as title, giftcard_amount as cents,
            n_processing as cards
       from orders
      where id = any(:orders) and giftcard_brand is not null and n_processing > 0
      order by due_at, id
-    """
-)
+""")
 
 # Pieces that were let go before, and whose card is not issued yet, come first.
-COUNT_PROMISED_CARDS = sa.text(
-    """
+COUNT_PROMISED_CARDS = sa.text("""
     select count(*) from orders o join items i on i.order_id = o.id
      where o.mode = :mode and o.giftcard_brand = :brand and o.giftcard_amount = :cents
        and o.giftcard_brand is not null and o.status in ('processing', 'printing')
        and i.status = 'Processing' and i.giftcard_brand is null and i.gift_cents > 0
-    """
-)
+""")
 
 CardKind = tuple[str, str, int]
 """Mode, brand and cents."""

@@ -27,27 +27,22 @@ AWAITS_VERIFICATION = """
 """
 
 # An order whose lists are yet to become items waits for them.
-CLAIM_DUE_ORDERS = sa.text(
-    f"""
+CLAIM_DUE_ORDERS = sa.text(f"""
     select id, mode from orders
      where status = 'reviewing' and due_at <= :now and not audience_pending and not {AWAITS_VERIFICATION}
      order by due_at, id limit :most
        for update skip locked
-    """
-)
+""")
 
-FIND_AWAITING_VERIFICATION = sa.text(
-    f"""
+FIND_AWAITING_VERIFICATION = sa.text(f"""
     select 1 from orders
      where status = 'reviewing' and due_at <= :now and not audience_pending and {AWAITS_VERIFICATION} limit 1
-    """
-)
+""")
 
 FIND_SUPPRESSED_ITEMS = sa.text("select id from suppressed_items(:orders) as found (id)")
 
 # In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
-ADD_LIST_SENDS = sa.text(
-    """
+ADD_LIST_SENDS = sa.text("""
     with sent as (
         select i.mailing_list_id, count(*) as pieces from prints p join items i on i.id = p.item_id
          where p.batch_id = :batch and p.edition = 0 and i.mailing_list_id is not null
@@ -59,26 +54,21 @@ ADD_LIST_SENDS = sa.text(
     update mailing_lists l set total_sends = l.total_sends + sent.pieces, last_send = :now
       from turn join sent on sent.mailing_list_id = turn.id
      where l.id = turn.id
-    """
-)
+""")
 
 
-LOCK_BATCH_ORDERS = sa.text(
-    """
+LOCK_BATCH_ORDERS = sa.text("""
     select id from orders
      where id in (select i.order_id from prints p join items i on i.id = p.item_id
                    where p.batch_id = any(:batches))
      order by id for no key update
-    """
-)
+""")
 
-REPLACED_POSITIONS = sa.text(
-    """
+REPLACED_POSITIONS = sa.text("""
     select old.position from prints p
       join prints old on old.item_id = p.item_id and old.edition = p.edition - 1
      where p.batch_id = :batch order by old.position
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

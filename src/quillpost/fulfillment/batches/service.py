@@ -20,22 +20,18 @@ from quillpost.fulfillment.batches.rules import (
 from quillpost.fulfillment.models import COMPOSE, POOL, Environment, ProductionContext, enqueue_step
 
 # Whoever takes from the count has it alone until the transaction ends.
-LOCK_MAILER = sa.text(
-    """
+LOCK_MAILER = sa.text("""
     insert into mailers (mailer_id) values (:mailer_id)
     on conflict (mailer_id) do update set mailer_id = excluded.mailer_id
     returning next_serial
-    """
-)
+""")
 
 # Counts of batches that are not in the mail yet, or not long enough.
-LOWEST_SERIAL_IN_USE = sa.text(
-    """
+LOWEST_SERIAL_IN_USE = sa.text("""
     select min(first_serial) from batches
      where mailer_id = :mailer_id and first_serial is not null
        and (mailed_at is null or mailed_at > :resting_since)
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +60,11 @@ SMALL_POOL_ITEMS = 1_000
 NO_BARCODE_RETRY = timedelta(hours=1)
 """How long pieces wait that found no free barcode, before they ask again."""
 
-CLAIM_ORDERS = sa.text(
-    """
+CLAIM_ORDERS = sa.text("""
     select id from orders
      where pool_at <= :now and mode = :mode and status in ('processing', 'printing')
      order by id for no key update skip locked
-    """
-)
+""")
 
 _DUE_ITEMS = """
     select i.id, i.country, coalesce(i.standard[5], i.postal_code) as postal_code,
@@ -155,21 +149,17 @@ RESET_PLAN = sa.text("set local enable_nestloop to default; set local work_mem t
 
 COUNT_ITEMS = sa.text("select coalesce(sum(n_processing), 0) from orders where id = any(:orders)")
 
-FIND_UNPOOLED_ORDERS = sa.text(
-    """
+FIND_UNPOOLED_ORDERS = sa.text("""
     select id from orders o
      where id = any(:orders) and exists (
            select 1 from items i where i.order_id = o.id and i.status = 'Processing'
               and not exists (select 1 from prints p where p.item_id = i.id))
-    """
-)
+""")
 
-RESCHEDULE_ORDERS = sa.text(
-    """
+RESCHEDULE_ORDERS = sa.text("""
     update orders set pool_at = case when id = any(cast(:waiting as bigint[])) then :later end
      where id = any(:orders)
-    """
-)
+""")
 
 
 def pool_due_orders(production: ProductionContext, *, now: datetime) -> None:
@@ -235,8 +225,7 @@ def _reschedule_unpooled(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> 
 
 
 # With the serials that it was made with, as they are in use: no barcode changes.
-SPLIT_BATCH = sa.text(
-    """
+SPLIT_BATCH = sa.text("""
     with apart as (
         insert into batches (mode, piece, mail_class, stock, rush, status, item_count, reprint_of, mailer_id,
                              first_serial, trouble, trouble_at, created_at)
@@ -250,8 +239,7 @@ SPLIT_BATCH = sa.text(
     counted as (
         update batches set item_count = item_count - cardinality(cast(:items as bigint[])) where id = :batch)
     select id from apart
-    """
-)
+""")
 
 
 def split_batch(
@@ -280,28 +268,24 @@ def split_batch(
 
 
 # Of an order that found too few barcodes some pieces are in a batch already.
-COUNT_WAITING = sa.text(
-    """
+COUNT_WAITING = sa.text("""
     select o.pool_at, count(distinct o.id) as orders, count(*) as pieces
       from orders o
       join items i on i.order_id = o.id and i.status = 'Processing'
      where o.pool_at > :now and o.mode = :mode
        and not exists (select 1 from prints p where p.item_id = i.id)
      group by o.pool_at order by o.pool_at
-    """
-)
+""")
 
 
 # By what the orders count themselves: one of them may have a million pieces. One that found too few barcodes
 # counts those, too, that are in a batch and not printed yet.
-COUNT_WAITING_BY_PRODUCT = sa.text(
-    """
+COUNT_WAITING_BY_PRODUCT = sa.text("""
     select piece, mail_class, rush, min(pool_at) as until, count(*) as orders, sum(n_processing) as pieces
       from (select piece, mail_class, rush, pool_at, n_processing from orders
              where pool_at is not null and mode = :mode order by pool_at limit :most) o
      group by piece, mail_class, rush order by min(pool_at), piece, mail_class, rush
-    """
-)
+""")
 MAX_ORDERS = 5_000
 
 

@@ -16,25 +16,21 @@ LOOKBACK = timedelta(days=14)
 """What is printed or mailed today was made in this time."""
 
 
-COUNT_OPEN_BATCHES = sa.text(
-    """
+COUNT_OPEN_BATCHES = sa.text("""
     select status, count(*) as batches, sum(item_count - void_count) as pieces, min(created_at) as oldest,
            count(*) filter (where trouble is not null) as failing,
            count(*) filter (where handed_at < :late) as late
       from batches where mode = :mode and status <> 'mailed' group by status
-    """
-)
+""")
 
 
-COUNT_OUTPUT = sa.text(
-    """
+COUNT_OUTPUT = sa.text("""
     select coalesce(sum(item_count - void_count) filter (where created_at >= :since), 0) as made,
            coalesce(sum(item_count - void_count) filter (where printed_at >= :since), 0) as printed,
            coalesce(sum(item_count - void_count) filter (where mailed_at >= :since), 0) as mailed,
            count(*) filter (where created_at >= :since) as batches
       from batches where mode = :mode and created_at >= :looked_back
-    """
-)
+""")
 
 
 COUNT_PAUSED = sa.text(
@@ -42,22 +38,18 @@ COUNT_PAUSED = sa.text(
 )
 
 
-COUNT_HANDOVERS = sa.text(
-    """
+COUNT_HANDOVERS = sa.text("""
     select partner, max(handed_at) as last_at, count(*) filter (where handed_at >= :since) as batches,
            coalesce(sum(item_count) filter (where handed_at >= :since), 0) as pieces
       from batches where mode = :mode and created_at >= :looked_back and handed_at is not null
      group by partner order by max(handed_at) desc limit 10
-    """
-)
+""")
 
 
-COUNT_STUCK = sa.text(
-    """
+COUNT_STUCK = sa.text("""
     select count(*) as batches, min(trouble_at) as since, min(trouble) as error
       from batches where mode = :mode and status <> 'mailed' and status = 'composed' and trouble is not null
-    """
-)
+""")
 
 
 MAX_PAUSED = 1_000

@@ -24,8 +24,7 @@ from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 BEFORE_MAIL_STATUSES = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})
 """Where the carrier has not seen a piece, it may still be in the print room."""
 
-FIND_PRINTED_ITEMS = sa.text(
-    """
+FIND_PRINTED_ITEMS = sa.text("""
     select p.position, p.item_id, p.superseded, i.status, i.person_gone_at is not null as is_erased,
            exists (select 1 from giftcards g where g.item_id = p.item_id
                       and g.claim_digest is not null and g.claim_sealed is null) as claim_is_gone,
@@ -35,8 +34,7 @@ FIND_PRINTED_ITEMS = sa.text(
      where p.batch_id = :batch
        and (p.position = any(cast(:positions as integer[])) or p.item_id = any(cast(:items as bigint[])))
      order by p.position
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,15 +262,13 @@ def find_positions(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> dict[int, 
     return {row.item_id: row.position for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
-READ_BATCH_ITEMS = sa.text(
-    """
+READ_BATCH_ITEMS = sa.text("""
     select p.position, p.item_id, p.superseded, p.tracking, i.order_id, i.status, i.failure, i.country,
            i.name, i.company, i.city, i.province, i.postal_code
       from prints p join items i on i.id = p.item_id
      where p.batch_id = :batch and p.position > :after and p.position <= :until
      order by p.position
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)

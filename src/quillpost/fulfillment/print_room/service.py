@@ -46,42 +46,35 @@ def write_no_count_audit(_tx: Tx, _count: int) -> None:
 _NO_SIGHTING = "cast(null as date) as day, cast(null as text) as place, false as inferred"
 
 # It was printed when the printer says so, whenever that is heard.
-MARK_PRINTED = MoveItemsStatement(
-    f"""
+MARK_PRINTED = MoveItemsStatement(f"""
     select item_id, 'Printed' as target, cast(null as text) as reason,
            cast(:printed_at as timestamptz) as seen_at, {_NO_SIGHTING}
       from prints where batch_id = :batch and not superseded
-    """
-)
+""")
 # What the carrier has seen did not stay behind in the print room, whatever is said of it.
-MARK_SPOILED = MoveItemsStatement(
-    f"""
+MARK_SPOILED = MoveItemsStatement(f"""
     select p.item_id, 'Failed' as target, s.reason, cast(null as timestamptz) as seen_at, {_NO_SIGHTING}
       from prints p
       join unnest(cast(:spoiled as bigint[]), cast(:reasons as text[])) as s (item_id, reason)
         on s.item_id = p.item_id
       join items i on i.id = p.item_id
      where p.batch_id = :batch and not p.superseded and i.status in ('Processing', 'Printed')
-    """
-)
+""")
 MARK_MAILED = MailItemsStatement("select item_id from prints where batch_id = :batch and not superseded")
 RETRIEVE_ITEMS = RetrieveItemsStatement("select item_id from prints where batch_id = :batch")
 ADD_VOID_COUNT = sa.text("update batches set void_count = void_count + :pieces where id = :batch")
 
 # A claim that is printed again is not forgotten meanwhile: see privacy/retention.py.
-LOCK_GIFTCARDS = sa.text(
-    """
+LOCK_GIFTCARDS = sa.text("""
     select item_id from giftcards
      where item_id in (select p.item_id from prints p
                         where p.batch_id = :batch and (p.position = any(cast(:positions as integer[]))
                                                        or p.item_id = any(cast(:items as bigint[]))))
      order by item_id for no key update
-    """
-)
+""")
 
 # Only what may still be in the print room: once the carrier has seen a piece, it is in the mail.
-INSERT_REPRINT = sa.text(
-    """
+INSERT_REPRINT = sa.text("""
     with wanted as (
         select p.batch_id, p.position, p.item_id, p.edition,
                p.tracking is not null as has_code, row_number() over (order by p.position) as place
@@ -117,18 +110,15 @@ INSERT_REPRINT = sa.text(
           from wanted w, batch b
         returning batch_id)
     select batch_id, count(*) as pieces from printed group by batch_id
-    """
-)
+""")
 
 
-ADVANCE_POOLING = sa.text(
-    """
+ADVANCE_POOLING = sa.text("""
     with turn as materialized (
         select id from orders
          where pool_at > :now and pool_at > due_at and mode = :mode order by id for no key update)
     update orders o set pool_at = greatest(o.due_at, :now) from turn where o.id = turn.id
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)

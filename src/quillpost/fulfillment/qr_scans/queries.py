@@ -118,8 +118,7 @@ def _has_unread_data(connection: psycopg.Connection) -> bool:
 
 # The rows of the threads are locked, in their order, before the news is numbered. An address that was told a
 # while ago is told at once; one that was told just now, when its quiet time ends.
-SCHEDULE_THREADS = sa.text(
-    """
+SCHEDULE_THREADS = sa.text("""
     insert into news_threads (order_id, address, due_at)
     select w.order_id, w.address, :now
       from (select distinct on (o.id, lower(e.address)) o.id as order_id, o.account_id, e.address
@@ -133,10 +132,8 @@ SCHEDULE_THREADS = sa.text(
      order by w.order_id, w.address
     on conflict (order_id, address) do update
        set due_at = coalesce(news_threads.due_at, greatest(news_threads.quiet_until, excluded.due_at))
-    """
-)
-INSERT_SCAN_NEWS = sa.text(
-    """
+""")
+INSERT_SCAN_NEWS = sa.text("""
     with kept as (
         insert into scan_news (order_id, item_id, at)
         select v.order_id, v.item_id, v.at
@@ -149,8 +146,7 @@ INSERT_SCAN_NEWS = sa.text(
     update news_threads t set since = k.since
       from (select order_id, min(id) as since from kept group by order_id) k
      where t.order_id = k.order_id and t.due_at is not null and t.since is null
-    """
-)
+""")
 
 
 def insert_scan_news(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None:

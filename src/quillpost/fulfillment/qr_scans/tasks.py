@@ -38,8 +38,7 @@ _LIST_OWNERS = """
 _LIST_OF_OWNER = """l.account_id = h.account_id and l.kept_for = h.mode and not l.is_suppression_list
               and coalesce(l.sub_account_id, 0) = coalesce(h.sub_account_id, 0)"""
 
-INSERT_LISTS = sa.text(
-    f"""
+INSERT_LISTS = sa.text(f"""
     insert into mailing_lists (account_id, sub_account_id, type, description, kept_for,
                                created_at, updated_at)
     select h.account_id, h.sub_account_id, 'qrscans',
@@ -51,31 +50,25 @@ INSERT_LISTS = sa.text(
      where not exists (select from mailing_lists l where {_LIST_OF_OWNER})
     on conflict do nothing
     returning id
-    """
-)
-LOCK_LISTS = sa.text(
-    f"""
+""")
+LOCK_LISTS = sa.text(f"""
     select id from mailing_lists
      where id in (select list_now(i.mailing_list_id) from visit_inbox v join items i on i.id = v.item_id
                    where v.id = any(:ids)
                   union
                   select l.id from ({_LIST_OWNERS}) h join mailing_lists l on {_LIST_OF_OWNER})
      order by id for no key update
-    """
-)
-LOCK_ORDERS = sa.text(
-    """
+""")
+LOCK_ORDERS = sa.text("""
     select id from orders
      where id in (select i.order_id from visit_inbox v join items i on i.id = v.item_id
                    where v.id = any(:ids))
      order by id for no key update
-    """
-)
+""")
 
 # A piece that is gone takes its scans with it. `nth` numbers the scans of a piece that count: what a machine
 # looked at has the number of the one before it, which nobody asks for.
-COUNT_SCANS = sa.text(
-    """
+COUNT_SCANS = sa.text("""
     with taken as (
         delete from visit_inbox where id = any(:ids) returning id, item_id, at, kind, agent),
     scan as (
@@ -118,13 +111,11 @@ COUNT_SCANS = sa.text(
                   from piece group by 1) c
          where l.id = c.mailing_list_id)
     select id from visited where kind = 'person' order by id
-    """
-)
+""")
 
 # Somebody who is on the list stays as they are there. Whoever was bought of a sample is a sample here, too:
 # no live mail goes to them.
-INSERT_RECIPIENTS = sa.text(
-    f"""
+INSERT_RECIPIENTS = sa.text(f"""
     insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(PERSON_COLUMNS)},
                             is_sample, created_at, updated_at)
     select distinct on (l.id, h.address_key) l.account_id, l.sub_account_id, l.id,
@@ -137,8 +128,7 @@ INSERT_RECIPIENTS = sa.text(
        and not exists (select from recipients r
                         where r.mailing_list_id = l.id and r.address_key = h.address_key)
      order by l.id, h.address_key, v.id
-    """
-)
+""")
 
 
 def count_scans(tx: Tx, encryptor: Encryptor, clock: Clock, *, limit: int) -> int:

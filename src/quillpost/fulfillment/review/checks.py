@@ -181,16 +181,14 @@ def _pieces_have(count: int) -> str:
 
 
 # In testing mode a reserved name asks for its failure, which says nothing about the rest.
-_COUNT_UNDELIVERABLE = sa.text(
-    """
+_COUNT_UNDELIVERABLE = sa.text("""
     select i.order_id, count(*) as people,
            count(*) filter (where i.deliverability = :verdict or i.failure = any(:sentences)
                             or starts_with(i.failure, :no_price)) as failed
       from items i
      where i.order_id = any(:orders) and (i.mode <> 'test' or lower(i.name) is distinct from :reserved)
      group by i.order_id
-    """
-)
+""")
 
 
 def _check_undeliverable(

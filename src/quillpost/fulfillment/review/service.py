@@ -35,8 +35,7 @@ from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 
 # Where a price for every other country is in force, no piece needs to be looked at.
-FIND_PRICE_GAPS = sa.text(
-    f"""
+FIND_PRICE_GAPS = sa.text(f"""
     with open as (
         select id, type, size, mail_class from orders o
          where id = any(:orders) and not exists (
@@ -53,8 +52,7 @@ FIND_PRICE_GAPS = sa.text(
             where (p.type, p.size, p.mail_class) = (d.type, coalesce(d.size, ''), d.mail_class)
               and p.country = d.country and p.valid_from <= :on)
      order by id, country
-    """
-)
+""")
 
 
 HAS_PRICES = sa.text("select exists (select from prices where valid_from <= :on)")

@@ -36,8 +36,7 @@ PHASE_VALUES = ", ".join(
     if STATUS_RANKS[status] < RE_ROUTED_RANK
 )
 
-CREATE_TEMP_TABLES = sa.text(
-    """
+CREATE_TEMP_TABLES = sa.text("""
     set local work_mem = '64MB';
     create temp table scan_chunk (
         digest bytea, tracking text, phase text, at timestamptz, raw jsonb, place text,
@@ -48,8 +47,7 @@ CREATE_TEMP_TABLES = sa.text(
     create temp table scan_steps (
         item_id bigint, target text, day date, reason text, at timestamptz, place text,
         previous text, round integer) on commit drop
-    """
-)
+""")
 COPY_SCANS = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, day, reason) from stdin"
 
 # A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
@@ -57,8 +55,7 @@ COPY_SCANS = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, 
 # of grace is for carriers' clocks. Paper that a later edition has replaced speaks for no piece any more, and
 # of a batch that no printer was given there is no paper.
 # Sorted, so that two reports of the same scans meet in the same order.
-INSERT_SCANS = sa.text(
-    """
+INSERT_SCANS = sa.text("""
     with kept as (
         insert into carrier_scans (digest, tracking, phase, scanned_at, raw, place, received_at, item_id)
         select distinct on (s.digest)
@@ -77,22 +74,18 @@ INSERT_SCANS = sa.text(
           from kept k join scan_chunk s on s.digest = k.digest
          where k.item_id is not null and s.target is not null)
     select count(*) as new, count(item_id) as ours from kept
-    """
-)
+""")
 
 # Whoever moves pieces of these orders waits for us from here on, so what we read of them stays true.
-LOCK_ORDERS = sa.text(
-    """
+LOCK_ORDERS = sa.text("""
     select id from orders
      where id in (select i.order_id from items i join scan_seen s on s.item_id = i.id)
      order by id for no key update
-    """
-)
+""")
 
 # Only what moves a piece: of five scans on the same leg the first one. In a tie the nearer comes first. A
 # delivery that was inferred may turn out to be a return.
-INSERT_STEPS = sa.text(
-    f"""
+INSERT_STEPS = sa.text(f"""
     with looked as materialized (
         select s.*, i.status as previous, i.is_mailed, i.delivery_inferred, far.rank,
                case when i.delivery_inferred then {STATUS_RANKS[ItemStatus.DELIVERED]}
@@ -118,14 +111,12 @@ INSERT_STEPS = sa.text(
            coalesce(bool_or(is_rerouted), false) as is_rerouted,
            coalesce(bool_or(delivery_inferred), false) as inferred
       from looked
-    """
-)
+""")
 
 # A piece that was re-routed goes its way again from its latest turn: what was seen before tells nothing any
 # more, and what was seen since and heard of earlier is told again. A turn that is heard of late changes
 # nothing where the piece has come as far again since.
-INSERT_REROUTED_STEPS = sa.text(
-    f"""
+INSERT_REROUTED_STEPS = sa.text(f"""
     with looked as materialized (
         select i.id as item_id, i.status as previous, stood.rank as stood, s.new_turn,
                (select max(c.scanned_at) from carrier_scans c
@@ -165,25 +156,20 @@ INSERT_REROUTED_STEPS = sa.text(
     select item_id, target, day, reason, at, place, previous,
            row_number() over (partition by item_id order by at, rank)
       from steps
-    """
-)
+""")
 LAST_ROUND = sa.text("select coalesce(max(round), 0) from scan_steps")
 
 # A delivery that was inferred, and is now seen: nobody is told again, the day is set right.
-CONFIRM_DELIVERIES = sa.text(
-    """
+CONFIRM_DELIVERIES = sa.text("""
     update items i set delivery_inferred = false, delivery_date = s.day, updated_at = :now
       from (select item_id, min(day) as day from scan_seen where target = 'Delivered' group by item_id) s
      where i.id = s.item_id and i.status = 'Delivered' and i.delivery_inferred
-    """
-)
-COUNT_MOVED = sa.text(
-    """
+""")
+COUNT_MOVED = sa.text("""
     select i.status, count(*) as n
       from (select distinct item_id, previous from scan_steps) s join items i on i.id = s.item_id
      where i.status <> s.previous group by i.status
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,20 +252,16 @@ SILENT_AFTER = timedelta(days=3)
 """Carriers scan a piece several times in this time: one that tells of none that are in the mail is silent."""
 
 # A barcode holds the mailer's number behind its first five digits; without a number there are no barcodes.
-READ_RECENT_SCANS = sa.text(
-    """
+READ_RECENT_SCANS = sa.text("""
     select max(received_at) as last_at, count(*) filter (where received_at >= :since) as new,
            count(item_id) filter (where received_at >= :since) as ours, min(received_at) as looked_back
       from (select tracking, received_at, item_id from carrier_scans order by id desc limit :most) s
      where :mailer <> '' and substr(tracking, 6, length(:mailer)) = :mailer
-    """
-)
-FIND_OLDEST_MAILED = sa.text(
-    """
+""")
+FIND_OLDEST_MAILED = sa.text("""
     select min(mailed_at) from batches
      where mode = :mode and settled_at is null and status = 'mailed' and created_at >= :looked_back
-    """
-)
+""")
 LOOKBACK = timedelta(days=14)
 
 

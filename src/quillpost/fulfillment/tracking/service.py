@@ -36,21 +36,17 @@ MAX_CLOCK_SKEW = timedelta(days=1)
 MAX_LISTED_ROWS = 20
 
 # A piece that the carrier has seen was printed, even if the printer has not said so yet: at the latest then.
-MOVE_TO_PRINTED = MoveItemsStatement(
-    """
+MOVE_TO_PRINTED = MoveItemsStatement("""
     select item_id, 'Printed' as target, cast(null as date) as day, cast(null as text) as reason,
            min(at) as seen_at, cast(null as text) as place, false as inferred
       from scan_steps where previous = 'Processing' group by item_id
-    """
-)
+""")
 # And it was handed over, even if nobody has said so: the order is mailed before its piece is on its way.
 MARK_MAILED = MailItemsStatement("select distinct item_id from scan_steps")
-MOVE_ROUND = MoveItemsStatement(
-    """
+MOVE_ROUND = MoveItemsStatement("""
     select item_id, target, day, reason, at as seen_at, place, false as inferred
       from scan_steps where round = :round
-    """
-)
+""")
 
 
 @dataclass(slots=True)

@@ -63,16 +63,14 @@ class ClosingRule:
 
 
 def _infer_deliveries(items_sql: str) -> MoveItemsStatement:
-    return MoveItemsStatement(
-        f"""
+    return MoveItemsStatement(f"""
         select u.item_id, 'Delivered' as target,
                cast(case u.status when 'Processed for Delivery' then u.since else :now end
                     at time zone 'UTC' as date) as day,
                cast(null as text) as reason, cast(null as timestamptz) as seen_at,
                cast(null as text) as place, true as inferred
           from ({items_sql}) u
-        """
-    )
+    """)
 
 
 def _end_items(items_sql: str) -> EndReroutedStatement:
@@ -85,25 +83,21 @@ INFER_UNSEEN = ClosingRule(
 )
 END_REROUTED = ClosingRule(["Re-routed"], f"greatest({STATUS_SINCE_SQL}, {LAST_HEARD_SQL})", _end_items)
 
-FIND_DUE_BATCHES = sa.text(
-    """
+FIND_DUE_BATCHES = sa.text("""
     select id from batches
      where mode = :mode and settled_at is null and status = 'mailed'
        and mailed_at <= :mailed_before and id > :after
      order by id limit :most
-    """
-)
+""")
 # A look into a batch ends with the first piece that is found on its way.
-SETTLE_BATCHES = sa.text(
-    """
+SETTLE_BATCHES = sa.text("""
     update batches b set settled_at = :now
      where b.mode = :mode and b.settled_at is null and b.status = 'mailed' and b.mailed_at <= :mailed_before
        and (b.mailed_at <= :long_ago or (
            select true from prints p join items i on i.id = p.item_id
             where p.batch_id = b.id and not p.superseded and not i.is_over
               and i.status not in ('Delivered', 'Returned to Sender', 'Failed') limit 1) is null)
-    """
-)
+""")
 HAS_OPEN_BATCHES = sa.text(
     "select 1 from batches where mode = :mode and settled_at is null and status = 'mailed' limit 1"
 )

@@ -18,8 +18,7 @@ from quillpost.orders.giftcards.stock import MIN_VALIDITY, reserve_stock_ids
 # so, and one that is locked (it is sealed anew, say) is waited for, in the order of the ids.
 _LOCK_STOCK = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock', 0))")
 
-_TAKE_FREE_CARDS = sa.text(
-    """
+_TAKE_FREE_CARDS = sa.text("""
     with wanted as (
         select w.*, row_number() over (partition by brand, cents order by place) as turn
           from unnest(cast(:references as uuid[]), cast(:brands as text[]), cast(:cents as integer[]))
@@ -42,22 +41,17 @@ _TAKE_FREE_CARDS = sa.text(
       join free f on (f.brand, f.cents, f.turn) = (w.brand, w.cents, w.turn)
       join mine m on m.id = f.id
      where s.id = m.id
-    """
-)
+""")
 
-_SELECT_TAKEN = sa.text(
-    """
+_SELECT_TAKEN = sa.text("""
     select id, taken_by, card_sealed from giftcard_stock where taken_by = any(cast(:references as uuid[]))
-    """
-)
+""")
 
-_COUNT_FREE_CARDS = sa.text(
-    """
+_COUNT_FREE_CARDS = sa.text("""
     select count(*) from giftcard_stock
      where mode = :mode and brand = :brand and cents = :cents and taken_by is null and set_aside_at is null
        and (expires_on is null or expires_on >= :good_on)
-    """
-)
+""")
 
 _RETURN_CARD = sa.text(
     "update giftcard_stock set taken_by = null, taken_at = null where taken_by = cast(:reference as uuid)"
@@ -65,8 +59,7 @@ _RETURN_CARD = sa.text(
 
 _DELETE_CARD = sa.text("delete from giftcard_stock where taken_by = cast(:reference as uuid)")
 
-_INSERT_SANDBOX_CARDS = sa.text(
-    """
+_INSERT_SANDBOX_CARDS = sa.text("""
     insert into giftcard_stock
            (id, mode, brand, cents, card_sealed, expires_on, source, loaded_at, taken_by, taken_at)
     overriding system value
@@ -76,8 +69,7 @@ _INSERT_SANDBOX_CARDS = sa.text(
            as m (id, brand, cents, card_sealed, reference)
      order by m.reference
     on conflict (taken_by) do nothing
-    """
-)
+""")
 
 SANDBOX_SOURCE = "testing mode"
 SANDBOX_LIFETIME = timedelta(days=365)

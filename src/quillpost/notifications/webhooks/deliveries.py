@@ -50,8 +50,7 @@ _DELIVERY_COLUMNS = [
 
 # What was sent is sent again to the letter, unless it was for another address or another verb. It is the
 # same event, so its receiver can tell the repeat.
-INSERT_RESEND = sa.text(
-    """
+INSERT_RESEND = sa.text("""
     insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id, event_type,
                             stream, body, status, next_at, created_at)
     select d.account_id, d.sub_account_id, d.mode, d.webhook_id, d.fact_id, d.event_id, d.event_type,
@@ -62,23 +61,18 @@ INSERT_RESEND = sa.text(
       from deliveries d join webhooks w on w.id = d.webhook_id
      where d.id = :id and d.created_at = :created_at
     returning id
-    """
-)
-FRONT_OF_QUEUE_TIME = sa.text(
-    """
+""")
+FRONT_OF_QUEUE_TIME = sa.text("""
     select least(min(next_at), :now) - interval '1 millisecond' from deliveries
      where webhook_id = :webhook_id and status = 'pending'
-    """
-)
-FIND_RESEND = sa.text(
-    """
+""")
+FIND_RESEND = sa.text("""
     select a.id from deliveries d
       join deliveries a on a.webhook_id = d.webhook_id and a.stream = d.stream and a.status = 'pending'
                        and a.event_id = d.event_id
      where d.id = :id and d.created_at = :created_at
      order by a.id limit 1
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +243,7 @@ RECENT_DELIVERIES = 50
 """So many of the newest are looked at."""
 
 # Each one's newest lie at the end of an index, which is closed to tenants.
-_COUNT_RECENT = sa.text(
-    """
+_COUNT_RECENT = sa.text("""
     select h.id as webhook_id, count(*) filter (where d.attempts > 0) as tried,
            count(*) filter (where d.attempts > 0 and d.status <> 'delivered') as not_arrived,
            max(d.created_at) filter (where d.attempts > 0) as last_at
@@ -258,8 +251,7 @@ _COUNT_RECENT = sa.text(
      cross join lateral (select attempts, status, created_at from deliveries
                           where webhook_id = h.id order by id desc limit :most) d
      group by h.id
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +281,7 @@ def count_recent_deliveries(db: Database, webhook_ids: Sequence[int]) -> Mapping
 MAX_BACKLOG = 1_000
 
 COUNT_FAILING = sa.text("select count(*) from webhooks where status in ('failing', 'disabled') and mode = :mode")
-LIST_FAILING = sa.text(
-    """
+LIST_FAILING = sa.text("""
     select w.id, w.account_id, w.url, w.type, w.status, w.failing_since, w.last_error,
            a.name as account_name, a.email as account_email, waits.backlog
       from webhooks w
@@ -301,8 +292,7 @@ LIST_FAILING = sa.text(
            ) waits
      where w.status in ('failing', 'disabled') and w.mode = :mode
      order by w.id desc offset :skip limit :rows
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)

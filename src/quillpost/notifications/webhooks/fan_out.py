@@ -54,8 +54,7 @@ TRY_LOCK = sa.text(
 # delivery, which whoever comes to its lane then fails. What a paused one is to be told lies in its lane until
 # it is resumed. The lanes are locked last, in the order of their ids,
 # and for a moment.
-INSERT_DELIVERIES = sa.text(
-    f"""
+INSERT_DELIVERIES = sa.text(f"""
     with taken as materialized (
         delete from fact_queue
          where fact_id = any(array(select fact_id from fact_queue order by fact_id limit :most))
@@ -79,8 +78,7 @@ INSERT_DELIVERIES = sa.text(
         update webhook_lanes l set due_at = least(l.due_at, :now), woken = l.woken + 1
           from touched t where l.webhook_id = t.webhook_id)
     select count(*) from taken
-    """
-)
+""")
 
 
 def fan_out_facts(tx: Tx, *, limit: int, now: datetime) -> int:
@@ -104,18 +102,15 @@ _TO_WEBHOOK = f"""
          where {SUBSCRIPTION_CONDITION}
 """
 
-COUNT_EVENTS = sa.text(
-    f"""
+COUNT_EVENTS = sa.text(f"""
     with asked as materialized (
         select * from facts
          where account_id = :account_id and at >= :since and at < :until order by at, id limit :most + 1),
     counted as (select * from asked order by at, id limit :most)
     select (select count(*) from asked) as facts, (select count(*) from counted f {_TO_WEBHOOK}) as events
-    """
-)
+""")
 
-INSERT_REPLAYED = sa.text(
-    f"""
+INSERT_REPLAYED = sa.text(f"""
     with chunk as materialized (
         select * from facts
          where account_id = :account_id and (at, id) > (:reached_at, :reached_id) and at < :until
@@ -130,8 +125,7 @@ INSERT_REPLAYED = sa.text(
         returning id)
     select at, id, (select count(*) from chunk) as facts, (select count(*) from told) as told
       from chunk order by at desc, id desc limit 1
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,8 +39,7 @@ UPDATE_DELIVERIES = """
      where d.id = o.id and d.created_at = o.created_at and d.status = 'pending'
     returning d.id
 """
-UPDATE_WEBHOOKS = sa.text(
-    """
+UPDATE_WEBHOOKS = sa.text("""
     update webhooks w
        set invoke_count = w.invoke_count + n.delivered, last_error = n.error,
            status = case when w.status = 'failing' and n.delivered > 0 then 'active' else w.status end,
@@ -49,27 +48,22 @@ UPDATE_WEBHOOKS = sa.text(
       from unnest(cast(:hooks as bigint[]), cast(:delivered as bigint[]), cast(:errors as text[]))
            as n (id, delivered, error)
      where w.id = n.id
-    """
-)
-UPDATE_HEALTH = sa.text(
-    """
+""")
+UPDATE_HEALTH = sa.text("""
     update webhook_lanes l
        set failures = n.failures, troubled_since = n.troubled_since, resting_until = n.resting_until
       from unnest(cast(:hooks as bigint[]), cast(:failures as integer[]), cast(:troubled as timestamptz[]),
                   cast(:resting as timestamptz[])) as n (webhook_id, failures, troubled_since, resting_until)
      where l.webhook_id = n.webhook_id and l.leased_by = :pump
-    """
-)
+""")
 
 # A receiver that was left alone answers again: what waits for another try need not wait any longer.
-RETRY_WAITING_NOW = sa.text(
-    """
+RETRY_WAITING_NOW = sa.text("""
     update deliveries d set next_at = :now, extra_tries = d.extra_tries + 1
       from webhook_lanes l
      where l.webhook_id = any(:hooks) and l.leased_by = :pump and l.failures >= :broken
        and d.webhook_id = l.webhook_id and d.status = 'pending' and d.next_at > :now
-    """
-)
+""")
 
 
 class DeliveryOutcome(NamedTuple):

@@ -15,16 +15,14 @@ from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 
 # Behind it there is no fact, so it takes a number that no fact can have. It waits for no other of its kind.
-INSERT_SAMPLE = sa.text(
-    """
+INSERT_SAMPLE = sa.text("""
     insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id,
                             event_type, stream, status, next_at, created_at)
     select account_id, sub_account_id, mode, id, -nextval('facts_id_seq'), :event_id,
            :event_type, :stream, 'pending', :now, :now
       from webhooks where id = :webhook_id
     returning id
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +157,7 @@ def force_index_plans(tx: Tx) -> None:
 
 
 # Those that failed lately come after all others.
-LEASE_QUEUES = sa.text(
-    """
+LEASE_QUEUES = sa.text("""
     with free as materialized (
         select webhook_id from webhook_lanes
          where due_at <= :now and (leased_until is null or leased_until <= :now)
@@ -169,15 +166,13 @@ LEASE_QUEUES = sa.text(
     update webhook_lanes l set leased_by = :pump, leased_until = :until
       from free f where l.webhook_id = f.webhook_id
     returning l.webhook_id
-    """
-)
+""")
 
 # Whoever leaves has sent all that they saw whose time had come. What bears an earlier time than when it could
 # be seen may have escaped them: the next one looks at once. What else is due waits behind an earlier one of
 # its stream that is to be tried again later. `woken` has changed if more came since they looked; whoever has
 # the lane locked is about to change it.
-RELEASE_EMPTY_QUEUES = sa.text(
-    """
+RELEASE_EMPTY_QUEUES = sa.text("""
     with empty as materialized (
         select l.webhook_id from webhook_lanes l
           join unnest(cast(:hooks as bigint[]), cast(:seen as bigint[])) as s (webhook_id, woken)
@@ -201,34 +196,27 @@ RELEASE_EMPTY_QUEUES = sa.text(
       from empty e, webhooks w
      where l.webhook_id = e.webhook_id and w.id = l.webhook_id
     returning l.webhook_id
-    """
-)
-READ_LEASES = sa.text(
-    """
+""")
+READ_LEASES = sa.text("""
     select l.failures, l.troubled_since, l.resting_until, l.webhook_id, l.woken, l.leased_until,
            w.status, w.url, w.verb, w.secret_sealed, w.previous_secret_sealed, w.previous_until
       from webhook_lanes l join webhooks w on w.id = l.webhook_id
      where l.webhook_id = any(:hooks) and l.leased_by = :pump
-    """
-)
-RENEW_LEASES = sa.text(
-    """
+""")
+RENEW_LEASES = sa.text("""
     with ours as materialized (
         select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
            for update skip locked)
     update webhook_lanes l set leased_until = :until from ours o where l.webhook_id = o.webhook_id
-    """
-)
-RELEASE_QUEUES = sa.text(
-    """
+""")
+RELEASE_QUEUES = sa.text("""
     with ours as materialized (
         select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump
            for update skip locked)
     update webhook_lanes l set leased_by = null, leased_until = null, due_at = :now
       from ours o where l.webhook_id = o.webhook_id
     returning l.webhook_id
-    """
-)
+""")
 
 
 @dataclass(frozen=True, slots=True)

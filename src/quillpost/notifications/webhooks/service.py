@@ -181,8 +181,7 @@ DELIVERIES_PER_TRANSACTION = 10_000
 RETRIES_EXHAUSTED_ERROR = "The receiver failed all the time that this was to be delivered in, so it was given up."
 GONE_ERROR = "The receiver said that it is gone (410), so nothing more is delivered to it."
 
-FAIL_WAITING = sa.text(
-    """
+FAIL_WAITING = sa.text("""
     with given_up as materialized (
         select id, created_at from deliveries
          where webhook_id = :webhook_id and status = 'pending'
@@ -190,28 +189,20 @@ FAIL_WAITING = sa.text(
          order by next_at, id limit :most)
     update deliveries d set status = 'failed', error = :error, next_at = null
       from given_up g where d.id = g.id and d.created_at = g.created_at and d.status = 'pending'
-    """
-)
-FIND_OLDEST_WAITING = sa.text(
-    """select min(created_at) from deliveries
-        where webhook_id = :webhook_id and status = 'pending' and created_at < :before"""
-)
+""")
+FIND_OLDEST_WAITING = sa.text("""select min(created_at) from deliveries
+        where webhook_id = :webhook_id and status = 'pending' and created_at < :before""")
 FIND_LONG_FAILING = sa.text("select webhook_id from webhook_lanes where troubled_since < :before order by webhook_id")
-FIND_NEWLY_FAILING = sa.text(
-    """select w.id from webhook_lanes l join webhooks w on w.id = l.webhook_id
-        where l.troubled_since < :before and w.status = 'active' order by w.id"""
-)
-MARK_QUEUE_FAILING = sa.text(
-    """
+FIND_NEWLY_FAILING = sa.text("""select w.id from webhook_lanes l join webhooks w on w.id = l.webhook_id
+        where l.troubled_since < :before and w.status = 'active' order by w.id""")
+MARK_QUEUE_FAILING = sa.text("""
     with held as materialized (
         select id from webhooks where id = :webhook_id and status = 'active' for no key update skip locked)
     update webhooks w set status = 'failing', updated_at = :now, failing_since = l.troubled_since
       from held h join webhook_lanes l on l.webhook_id = h.id
      where w.id = h.id and l.troubled_since < :before
-    """
-)
-MARK_FAILING = sa.text(
-    """
+""")
+MARK_FAILING = sa.text("""
     update webhooks w
        set status = 'failing', last_error = coalesce(:error, w.last_error),
            updated_at = case when w.status = 'active' then :now else w.updated_at end,
@@ -219,13 +210,10 @@ MARK_FAILING = sa.text(
                                  (select l.troubled_since from webhook_lanes l where l.webhook_id = w.id))
      where w.id = :webhook_id and w.status in ('active', 'failing')
     returning w.failing_since
-    """
-)
-READ_OWNER = sa.text(
-    """select w.url, w.account_id, w.sub_account_id, w.mode, a.email, w.last_error,
+""")
+READ_OWNER = sa.text("""select w.url, w.account_id, w.sub_account_id, w.mode, a.email, w.last_error,
               coalesce(w.failing_since, :now) as since
-         from webhooks w join accounts a on a.id = w.account_id where w.id = :webhook_id"""
-)
+         from webhooks w join accounts a on a.id = w.account_id where w.id = :webhook_id""")
 
 
 def mark_failing(tx: Tx, webhook_id: int, *, error: str | None, since: datetime, now: datetime) -> None:
