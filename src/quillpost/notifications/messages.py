@@ -1,4 +1,4 @@
-"""The text of e-mails and text messages, and how it is laid out."""
+"""The text of e-mails and text messages, and its layout."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,8 +16,6 @@ from quillpost.notifications.ports import OutgoingMessage
 
 @dataclass(frozen=True, slots=True)
 class NotificationReader:
-    """Someone at an address, as one account's reader."""
-
     account_id: int
     address: str
 
@@ -57,7 +55,7 @@ footer p {{ margin: 0 0 8px; }}
 
 
 def render_html(title: str, text: str, footer: Sequence[str], *, unsubscribe: str | None) -> str:
-    """Paragraphs are set apart by empty lines; lines that begin with `- ` are a list; addresses are links."""
+    """Paragraphs are separated by empty lines; lines that begin with `- ` are a list; URLs are links."""
     footer_lines = [f"<p>{_link_urls(line)}</p>" for line in footer]
     if unsubscribe is not None:
         footer_lines.append(f'<p><a href="{escape(unsubscribe)}">Unsubscribe</a></p>')
@@ -74,7 +72,6 @@ def _render_blocks(text: str) -> Iterator[str]:
 
 
 def _link_urls(text: str) -> str:
-    """Escaped, and every address in it a link."""
     html_parts, end = [], 0
     for match in LINK_PATTERN.finditer(text):
         url = escape(match.group())
@@ -87,16 +84,12 @@ GSM_CHARS = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?¡ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     "ÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 )
-GSM_EXTENDED_CHARS = frozenset("^{}\\[~]|€")
-"""Letters of the second table: each takes the place of two."""
-
-MAX_TEXT_LENGTH = 160
-"""What one text message holds; a longer one is sent, and paid, as several."""
+GSM_EXTENDED_CHARS = frozenset("^{}\\[~]|€")  # each counts as two
+MAX_TEXT_LENGTH = 160  # a longer one is sent, and paid, as several
 
 
 def fit_text_message(text: str, *, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """The same in letters that fit into one text message: what the alphabet lacks is written as it is best
-    read, and the end is cut."""
+    """Transliterate and cut the text to one text message."""
     chars = [char for source_char in to_one_line(text, max_length=4 * max_length) for char in _to_gsm(source_char)]
     if _gsm_length(chars) <= max_length:
         return "".join(chars)
@@ -120,13 +113,12 @@ TEST_MODE_NOTE = "This is about testing mode: nothing was printed or mailed."
 LINK_PLACEHOLDER = "{link}"
 
 UnsubscribeLinkBuilder = Callable[[NotificationReader], str]
-"""Where a reader says that they want to hear no more."""
 
 
 def compose_message(
     notification: ClaimedNotification, *, build_link: UnsubscribeLinkBuilder, secret: str | None = None, now: datetime
 ) -> OutgoingMessage:
-    """`secret` is what `{link}` in the words stands for, where the notice has one."""
+    """`secret` replaces `{link}` in the text."""
     text = notification.words if secret is None else notification.words.replace(LINK_PLACEHOLDER, secret)
     is_test = notification.mode == "test"
     if notification.channel == "text":
@@ -180,7 +172,7 @@ PRODUCT_LABELS = {
 
 @dataclass(frozen=True, slots=True)
 class ScannedItem:
-    """A piece whose code was scanned: how often by this news, and how often so far."""
+    """`scans` are those of this digest."""
 
     item_id: int
     name: str | None
@@ -202,7 +194,7 @@ class ScannedItem:
 
 @dataclass(frozen=True, slots=True)
 class ScanNews:
-    """The scans of one order of which somebody has not heard; `items` are the first pieces of them."""
+    """Scans of one order that an address has not been notified of; `items` are the first."""
 
     order_id: int
     type: str
@@ -286,6 +278,5 @@ def _format_datetime(at: datetime, zone: tzinfo) -> str:
 
 
 def _format_short_datetime(at: datetime, zone: tzinfo) -> str:
-    """Where the year and the zone have been told."""
     local = at.astimezone(zone)
     return f"{local:%B} {local.day} at {local:%H:%M}"

@@ -1,4 +1,4 @@
-"""What is sent to subscribers and to people."""
+"""Clients that deliver webhooks, e-mails and text messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class PostResult:
-    """What came of one delivery: a status and the start of the answer, or the error that stopped it."""
+    """A status and the start of the response, or the error that prevented one."""
 
     status: int | None
     body: str = ""
@@ -26,9 +26,8 @@ class WebhookClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OutgoingMessage:
-    """An e-mail, or a text message, to one person. The same key is the same message: one that is sent again
-    after a crash carries it, so that the repeat can be told. A text message goes to a number (`+15125550100`)
-    and has no use for the subject, the HTML and the link on which its reader says that it is enough."""
+    """An e-mail or a text message to one address. A repeat after a crash has the same key, by which it can be
+    recognized. A text message goes to a number (`+15125550100`) and ignores subject, HTML and link."""
 
     key: str
     to: str
@@ -43,18 +42,18 @@ class Notifier(Protocol):
     """Sends messages, one attempt each and bounded in time; several at once."""
 
     async def send(self, message: OutgoingMessage) -> None:
-        """Done once the other side has taken it; else `MessageRejected`, `MessageDeferred` or `NotifierDown`."""
+        """Returns once the other side has accepted it; else `MessageRejected`, `MessageDeferred` or `NotifierDown`."""
         ...
 
     async def close(self) -> None: ...
 
 
 class MessageRejected(Exception):
-    """Why this message will never be taken, as a sentence: trying again is in vain."""
+    """Why this message will never be accepted, as a sentence."""
 
 
 class MessageDeferred(Exception):
-    """Why it was not taken this time, as a sentence. `retry_after` seconds, where the other side asks."""
+    """Why it was not accepted this time, as a sentence. `retry_after` in seconds, where the other side asks."""
 
     def __init__(self, reason: str, *, retry_after: int | None = None) -> None:
         super().__init__(reason)
@@ -62,4 +61,4 @@ class MessageDeferred(Exception):
 
 
 class NotifierDown(Exception):
-    """Why no message at all can be sent at present, as a sentence for an operator."""
+    """Why no message can be sent at present, as a sentence for an operator."""

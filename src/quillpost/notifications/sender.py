@@ -1,9 +1,6 @@
-"""The courier: news becomes notices, notices become e-mails and text messages, outcomes are recorded.
-
-Any number of couriers may run. A notice is leased to one of them; if that one dies, the lease ends and
-another sends it again under the same key, from which a mail's Message-ID is made. Mails and texts go by
-themselves: a mail server that is slow or down holds up no text message, and neither holds up the jobs.
-"""
+"""Writes due digests, sends e-mails and text messages, and records the outcomes. Several senders may run: a message is
+leased to one of them. If it dies, the lease ends and another sends it again under the same key, from which an e-mail's
+Message-ID is made. Channels are independent: a slow mail server holds up no text message."""
 
 import asyncio
 import random
@@ -26,12 +23,8 @@ from quillpost.notifications.ports import MessageDeferred, MessageRejected, Noti
 
 log = structlog.get_logger(__name__)
 
-MAX_IN_FLIGHT = 8
-"""Messages of one channel that are on their way at a time."""
-
-ATTEMPT_SECONDS = 60.0
-"""An attempt that takes longer is broken off; a lease lasts well beyond it."""
-
+MAX_IN_FLIGHT = 8  # of one channel
+ATTEMPT_SECONDS = 60.0  # a lease lasts well beyond it
 IDLE_SECONDS = 1.0
 ERROR_PAUSE_SECONDS = 2.0
 
@@ -39,7 +32,7 @@ UNEXPECTED_ERROR = "It could not be sent, or what came of it not be noted, for a
 
 
 class ChannelState:
-    """One channel of one courier: its notifier, what is on its way, and whether it rests."""
+    """One channel of a sender: its notifier, messages in flight, and its backoff."""
 
     def __init__(self, channel: Channel, notifier: Notifier) -> None:
         self.channel: Channel = channel
@@ -49,7 +42,7 @@ class ChannelState:
         self._backoff_until: datetime | None = None
 
     def free_slots(self, now: datetime) -> int:
-        """How many more may go. After a rest one goes alone, to see whether anyone is there again."""
+        """How many more may be sent. After a backoff, one at a time until one succeeds."""
         if self._backoff_until is not None and now < self._backoff_until:
             return 0
         return max((1 if self._failures else MAX_IN_FLIGHT) - len(self.in_flight), 0)
@@ -60,7 +53,7 @@ class ChannelState:
         self._failures, self._backoff_until = 0, None
 
     def record_outage(self, reason: str, now: datetime) -> datetime:
-        """When it is tried again. Several that were on their way together tell of one failure."""
+        """When it is tried again. Failures of messages in flight together count once."""
         if self._backoff_until is None or now >= self._backoff_until:
             self._failures += 1
             self._backoff_until = now + outbox.backoff_delay(self._failures)
@@ -69,8 +62,7 @@ class ChannelState:
 
 
 class MessageSender:
-    """`window` is how long further scans of an order are gathered after an address was told of one; their
-    times are shown in `zone`."""
+    """After a notification, further scans of an order are collected for `window`; times are shown in `zone`."""
 
     def __init__(
         self,
@@ -96,7 +88,7 @@ class MessageSender:
         self._has_finished = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send until told to stop; what is on its way then is seen home."""
+        """Send until `stop`, then wait for messages in flight."""
         while not stop.is_set():
             try:
                 is_busy = await self.send_due()
@@ -104,7 +96,7 @@ class MessageSender:
                 log.warning("notifications.database_unavailable", error=error.message)
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
-                # One notice that cannot be handled must not silence all the others.
+                # One message that cannot be handled must not stop all others.
                 log.exception("notifications.sender_failed")
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
@@ -115,7 +107,7 @@ class MessageSender:
             await channel.notifier.close()
 
     async def send_due(self) -> bool:
-        """Write what is due to be told and start what is due to be sent; whether there was anything."""
+        """Write due digests and start due messages; whether there were any."""
         self._has_finished.clear()
         is_busy = await asyncio.to_thread(self._write_digests) > 0
         for channel in self._channels:
@@ -130,12 +122,11 @@ class MessageSender:
         return is_busy
 
     async def wait_for_all(self) -> None:
-        """Until nothing is on its way."""
         while in_flight := [task for channel in self._channels for task in channel.in_flight]:
             await asyncio.wait(in_flight)
 
     async def _idle(self, stop: asyncio.Event, *, seconds: float) -> None:
-        """Until one has landed, so that there is room, the stop, or a moment has passed."""
+        """Until a message is done, `stop`, or the timeout."""
         waits = [asyncio.create_task(self._has_finished.wait()), asyncio.create_task(stop.wait())]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
@@ -181,7 +172,7 @@ class MessageSender:
     async def _record_safely(
         self, notification: ClaimedNotification, failure: Exception | None, next_at: datetime | None
     ) -> None:
-        # If the outcome cannot be recorded, the lease runs out and the message is sent again.
+        # If the outcome cannot be recorded, the lease ends and the message is sent again.
         with suppress(Unavailable):
             try:
                 await asyncio.to_thread(self._record, notification, failure, next_at)
@@ -193,8 +184,8 @@ class MessageSender:
     def _handle_unexpected(
         self, notification: ClaimedNotification, error: Exception
     ) -> tuple[MessageDeferred, datetime | None]:
-        """What nobody foresaw counts as an attempt, or it would go on for days. Only the fault's name is
-        logged: its words may hold the address."""
+        """An unexpected error counts as an attempt, or it would repeat for days. Only its type is logged: its text may
+        hold the address."""
         log.error("notifications.attempt_crashed", notification=notification.id, error=type(error).__name__)
         failure = MessageDeferred(UNEXPECTED_ERROR)
         return failure, _next_attempt_at(notification, failure, self._clock())
@@ -214,7 +205,7 @@ class MessageSender:
                 outbox.release_notification(tx, notification, error=str(failure), next_at=next_at)
             else:
                 outbox.record_failure(tx, notification, error=str(failure), next_at=next_at)
-        # The reason stays in the database: another server's words may hold the address.
+        # The reason stays in the database: a server's text may hold the address.
         log.info(
             "notifications.attempted",
             notification=notification.id,
@@ -233,7 +224,7 @@ class MessageSender:
 
 
 def _redact_address(address: str, reason: str) -> str:
-    """The reason as it may be logged: others' words may repeat whom a message is for."""
+    """The reason as it may be logged."""
     recipient = address.removesuffix(outbox.TEXT_SUFFIX).lstrip("+")
     return re.sub(re.escape(recipient), "[address]", reason, flags=re.IGNORECASE)
 

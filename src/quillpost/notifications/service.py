@@ -33,7 +33,7 @@ CLAIM_DUE_THREADS = sa.text("""
      order by t.due_at, t.order_id, t.address limit :most
        for update of t skip locked
 """)
-# Counted once for all addresses that heard of the order up to the same scan.
+# Counted once for all addresses that were notified up to the same scan.
 COUNT_SCANS = sa.text("""
     select a.order_id, a.since, o.type, c.scans, c.pieces, c.first_at, c.last_at,
            o.total_scans as order_scans, o.multi_scans as order_multi_scans
@@ -71,8 +71,7 @@ DELETE_ALL_NEWS = sa.text(DELETE_NEWS.format(""))
 
 
 def write_due_digests(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime) -> int:
-    """Write the notices of those who are to hear now; how many threads were due. What comes after is told
-    when the window ends."""
+    """Write the notifications that are due; how many threads were. Later scans wait until the window ends."""
     due_threads = tx.execute(CLAIM_DUE_THREADS, {"now": now, "most": THREADS_PER_TRANSACTION}).all()
     if not due_threads:
         return 0
@@ -91,7 +90,7 @@ def write_due_digests(tx: Tx, *, window: timedelta, zone: tzinfo, now: datetime)
 
 
 def delete_notified_news(tx: Tx) -> None:
-    """Remove news that everyone has heard. Two who told of one order at the same moment left it."""
+    """Delete news that all addresses were notified of; two concurrent digests of one order may leave it."""
     tx.execute(DELETE_ALL_NEWS)
 
 
@@ -135,8 +134,7 @@ def _build_digest(thread: Any, news: ScanNews, zone: tzinfo) -> dict[str, Any]:
 def delete_expired_notifications(
     db: Database, *, retention_days: int = outbox.DELETE_AFTER.days, now: datetime
 ) -> None:
-    """A job: give up what waited for too long, and forget what was settled so many days ago. A job
-    that comes again finds nothing left to do."""
+    """A job: give up what waited for too long, and delete what was settled so many days ago."""
     with db.system_transaction() as tx:
         outbox.give_up_old_notifications(tx, now=now)
         delete_notified_news(tx)
@@ -157,8 +155,7 @@ SHOWN_CARD_TEXT = (
     "/order-items/{item}/invalidate-giftcard would refuse it. Get in touch with the recipient."
 )
 
-# The owners; where nobody signs in, the account itself. Whoever wants to hear no more of the account's scans
-# is not told by way of an order's addresses either.
+# The owners; without any, the account's own address. Addresses of the order that unsubscribed are left out.
 FIND_ADDRESSES = sa.text("""
     with owners as (
         select p.email as address from memberships m join people p on p.id = m.person_id
@@ -178,8 +175,7 @@ READ_ORDER_OWNER = sa.text("select account_id, sub_account_id, mode from orders 
 
 
 def notify_of_giftcard_report(tx: Tx, card: ClaimView, *, now: datetime) -> None:
-    """Each of those who look after the order hears of it once, as the notice's key has it, however often an
-    address is named. Takes the transaction of the report."""
+    """Notify each address of the order once, by the notification's key. Takes the transaction of the report."""
     order = tx.execute(READ_ORDER_OWNER, {"order_id": card.order_id}).one()
     addresses = tx.execute(FIND_ADDRESSES, {"account_id": order.account_id, "order_id": card.order_id}).scalars()
     outbox.enqueue_notifications(tx, [_build_giftcard_report(card, order, address) for address in addresses], now=now)
@@ -225,7 +221,6 @@ def encode_token(encryptor: Encryptor, reader: NotificationReader) -> str:
 
 
 def decode_token(encryptor: Encryptor, token: str) -> NotificationReader:
-    """Whom the link was made for, or `NotFound`."""
     if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
         raise NotFound
     try:
@@ -237,7 +232,6 @@ def decode_token(encryptor: Encryptor, token: str) -> NotificationReader:
 
 
 def read_sender_name(tx: Tx, reader: NotificationReader) -> str:
-    """The account's name, or `NotFound` when there is no such account any more."""
     name = tx.execute(sa.select(accounts.c.name).where(accounts.c.id == reader.account_id)).scalar()
     if name is None:
         raise NotFound
@@ -249,7 +243,7 @@ def has_unsubscribed(tx: Tx, reader: NotificationReader) -> bool:
 
 
 def unsubscribe(tx: Tx, reader: NotificationReader, *, now: datetime) -> None:
-    """From now on nothing, and not what waits to be sent either. Said twice, it changes nothing."""
+    """Also drops what waits to be sent. Idempotent."""
     refusal = {"account_id": reader.account_id, "address": reader.address.lower(), "at": now}
     tx.execute(insert(notice_refusals).values(refusal).on_conflict_do_nothing())
     tx.execute(
@@ -265,7 +259,6 @@ def unsubscribe(tx: Tx, reader: NotificationReader, *, now: datetime) -> None:
 
 
 def resubscribe(tx: Tx, reader: NotificationReader) -> None:
-    """They have changed their mind: they hear of scans from now on."""
     tx.execute(sa.delete(notice_refusals).where(*_refusal_conditions(reader)))
 
 

@@ -41,13 +41,11 @@ PRINT_FILE, ENVELOPE_FILE = "print.pdf", "envelopes.pdf"
 NOT_COMPOSABLE = "The piece could not be composed"
 
 SYSTEM_ERRORS = (MemoryError, OSError, sa.exc.SQLAlchemyError, Unavailable)
-"""Trouble of this machine or of the database, whichever order it meets: nobody's pieces fail for it."""
+"""Errors of this machine or the database: no item fails because of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchContents:
-    """All that is printed in one batch, by position."""
-
     batch: queries.ProductionBatch
     items: dict[int, Item]
     orders: dict[int, Order]
@@ -57,7 +55,6 @@ class BatchContents:
 
     @property
     def giftcard_item_ids(self) -> list[int]:
-        """The pieces that bring a card."""
         return [item.id for item in self.items.values() if self.orders[item.order_id].gift is not None]
 
 
@@ -102,7 +99,7 @@ def draw_batch_files(
 
 
 def redraw_batch_files(production: ProductionContext, batch: queries.ProductionBatch) -> dict[str, bytes]:
-    """The batch's files as they were composed, to the byte; or `Unavailable` with the reason."""
+    """The batch's files as they were composed, byte for byte; or `Unavailable`."""
     with production.db.system_transaction() as tx:
         contents, expected_digests = read_batch_contents(tx, batch), queries.read_file_digests(tx, batch.id)
     if batch.indicia is None or batch.qr_base is None:
@@ -128,10 +125,7 @@ def fail_undrawable_items(
     opt_out: str | None,
     now: datetime,
 ) -> bool:
-    """Fail the pieces that stop their batch from being drawn, so that the others go on; whether it has any.
-
-    A batch pools many senders: what one of them brought must not hold up the rest.
-    """
+    """Fail the items that cannot be drawn, so that those of other senders go on; whether there are any."""
     drawable = _load_drawable(production, contents, indicia=indicia, qr_base=qr_base, opt_out=opt_out)
     failed_moves = _find_overlong_items(production, drawable) or _find_undrawable_orders(
         production, contents.batch, drawable
@@ -166,10 +160,7 @@ def _compose(production: ProductionContext, batch: queries.ProductionBatch, draw
 
 
 def _find_overlong_items(production: ProductionContext, drawable: _DrawableBatch) -> list[StatusChange]:
-    """Every piece whose own words are too long, with the reason; the rest of its order is printed.
-
-    People of saved lists get here: nobody laid out each one's words before.
-    """
+    """Every item whose own text is too long, with the reason; recipients of lists were not laid out before."""
     moves = []
     for design, copies in _group_by_order(drawable):
         has_qr = any(copy.qr_url is not None for copy in copies)
@@ -180,7 +171,7 @@ def _find_overlong_items(production: ProductionContext, drawable: _DrawableBatch
         except SYSTEM_ERRORS:
             raise
         except Exception as error:
-            # It cannot even be laid out, and will be found when each order is drawn by itself.
+            # It cannot even be laid out; drawing each order by itself will find it.
             log.warning("orders.layout_failed", item=copies[0].item_id, error=repr(error))
             continue
         for index, copy in enumerate(copies):
@@ -191,7 +182,7 @@ def _find_overlong_items(production: ProductionContext, drawable: _DrawableBatch
 
 
 def _group_by_order(drawable: _DrawableBatch) -> Iterable[tuple[Design, list[Copy]]]:
-    """Each order's copies with one of its designs: pictures, in which they differ, change no fit."""
+    """Each order's copies with one of its designs: images, in which they differ, do not change the fit."""
     by_order: dict[int, tuple[Design, list[Copy]]] = {}
     for copy in drawable.copies:
         key = copy.design
@@ -203,7 +194,7 @@ def _group_by_order(drawable: _DrawableBatch) -> Iterable[tuple[Design, list[Cop
 def _find_undrawable_orders(
     production: ProductionContext, batch: queries.ProductionBatch, drawable: _DrawableBatch
 ) -> list[StatusChange]:
-    """The pieces of every order that cannot be drawn by itself."""
+    """Failures for the items of every order that cannot be drawn by itself."""
     failed_moves, is_sender_error = [], False
     for order_id in dict.fromkeys(key.order_id for key in drawable.designs):
         own_designs = {key: design for key, design in drawable.designs.items() if key.order_id == order_id}
@@ -219,7 +210,7 @@ def _find_undrawable_orders(
             ]
             is_sender_error = is_sender_error or isinstance(error, DoesNotFit | UnprintableArt)
     if len(failed_moves) == len(drawable.copies) and not is_sender_error:
-        # Not one can be drawn: that is our trouble, a font that is missing, say. The job is tried again.
+        # Nothing can be drawn: our own fault, such as a missing font. The job is tried again.
         return []
     return failed_moves
 
@@ -245,25 +236,22 @@ def _manifest_rows(contents: BatchContents, printed: PrintFiles) -> list[dict[st
 
 CHUNK_BYTES = 4_000_000
 LENGTH_PREFIX = struct.Struct(">I")
-MAX_ENCRYPTED_BYTES = CHUNK_BYTES + 1_000
-"""With the name of its key, a nonce and a tag."""
-MAX_HEADER_BYTES = 2 + 255
-"""Of sealed bytes: what says by what key they were sealed."""
+MAX_ENCRYPTED_BYTES = CHUNK_BYTES + 1_000  # with key id, nonce and tag
+MAX_HEADER_BYTES = 2 + 255  # names the key of an encrypted file
 
 
 def batch_file_key(batch_id: int, name: str) -> str:
-    """Where a file of the batch lies in the store."""
     return f"batches/{batch_id}/{name}"
 
 
 def find_secret_names(names: Iterable[str], layout: ProductLayout) -> frozenset[str]:
-    """Of a piece that brings a gift card the sheets are secret: the claim is on no other file."""
+    """Of a product with a gift card the sheets are secret: no other file holds the claim."""
     has_card = any(side.card for side in layout.all_sides())
     return frozenset(names) & {PRINT_FILE} if has_card else frozenset()
 
 
 def list_all_secret_files(tx: Tx) -> list[tuple[int, str]]:
-    """Every file that lies sealed in the store: its batch, and its name."""
+    """Every encrypted file in the store: its batch, and its name."""
     query = sa.select(batch_files.c.batch_id, batch_files.c.name).where(batch_files.c.is_secret)
     return [(row.batch_id, row.name) for row in tx.execute(query.order_by(*query.selected_columns))]
 
@@ -274,7 +262,6 @@ class BatchFileStorage:
     encryptor: Encryptor
 
     def put_files(self, batch_id: int, files: Mapping[str, bytes], *, secret_names: Iterable[str]) -> None:
-        """All of them, in the place of those that were there."""
         for name, data in files.items():
             key = batch_file_key(batch_id, name)
             if name in secret_names:
@@ -283,7 +270,7 @@ class BatchFileStorage:
                 self.store.put(key, data)
 
     def read_file(self, batch_id: int, name: str, *, is_secret: bool) -> bytes:
-        """The file as it was composed; or `FileMissing`, or `SealBroken`."""
+        """The file as it was composed; or `FileMissing`, or `DecryptionFailed`."""
         key = batch_file_key(batch_id, name)
         if not is_secret:
             return self.store.get(key)
@@ -293,12 +280,12 @@ class BatchFileStorage:
         return decrypted.getvalue()
 
     def read_header(self, batch_id: int, name: str) -> bytes:
-        """How a sealed file begins, which says by what key it was sealed; or `FileMissing`."""
+        """The start of an encrypted file, which names its key; or `FileMissing`."""
         with self.store.open(batch_file_key(batch_id, name)) as file:
             return file.read(LENGTH_PREFIX.size + MAX_HEADER_BYTES)[LENGTH_PREFIX.size :]
 
     def reencrypt(self, batch_id: int, name: str) -> None:
-        """Seal it anew, with the present key: the same file."""
+        """Encrypt it again with the current key."""
         key = batch_file_key(batch_id, name)
         with TemporaryFile() as temporary_file:
             with self.store.open(key) as file:
@@ -311,7 +298,7 @@ class BatchFileStorage:
             self.store.delete(key)
 
     def _put_encrypted(self, key: str, plain: IO[bytes]) -> None:
-        # What waits on this machine's disk until all of it is there is sealed already.
+        # What waits on this machine's disk is already encrypted.
         with TemporaryFile() as temporary_file:
             _write_encrypted(self.encryptor, key, iter(lambda: plain.read(CHUNK_BYTES), b""), temporary_file)
             temporary_file.seek(0)
@@ -319,10 +306,8 @@ class BatchFileStorage:
 
 
 def _write_encrypted(encryptor: Encryptor, key: str, chunks: Iterable[bytes], out: IO[bytes]) -> None:
-    """Each piece with its length before it, and an empty one that says that it is the last.
-
-    A piece is bound to its place in the file, so that none can be left out, put elsewhere or added.
-    """
+    """Each chunk with its length before it, and an empty one at the end. A chunk is bound to its position in the file,
+    so that none can be left out, moved or added."""
     number = 0
     for number, chunk in enumerate(chunks, start=1):
         _write_chunk(out, encryptor.encrypt(chunk, context=_chunk_context(key, number)))
@@ -346,7 +331,7 @@ def _decrypt_chunks(encryptor: Encryptor, key: str, file: IO[bytes]) -> Iterator
 
 
 def _read_chunk(file: IO[bytes]) -> bytes | None:
-    """The next piece as it is written; None where the file ends, or is none of ours."""
+    """The next encrypted chunk; None at the end of the file, or where it is damaged."""
     prefix = file.read(LENGTH_PREFIX.size)
     if len(prefix) < LENGTH_PREFIX.size:
         return None

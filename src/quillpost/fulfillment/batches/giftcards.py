@@ -30,8 +30,6 @@ from quillpost.rendering.models import GiftcardClaim
 log = structlog.get_logger(__name__)
 
 CARDS_PER_REQUEST = 500
-"""Cards that are asked for together, and kept before the next are asked for."""
-
 CARD_REFUSED = "The gift card of this piece could not be issued"
 CLAIM_UNREADABLE = "the claim to the gift card does not open, as where a key is missing. See `quillpost doctor`."
 NO_ISSUER_RESPONSE = "The issuer has not answered for all of them yet."
@@ -52,7 +50,7 @@ ADD_HOLD_REASONS = sa.text("""
      where o.id = t.id and not t.told = any(o.hold_reasons)
 """)
 
-# Other batches may have pieces of the order that still wait: whoever is last takes it back.
+# Other batches may have items of the order that still wait: the last one removes the reason.
 REMOVE_HOLD_REASONS = sa.text("""
     update orders o set hold_reasons = array_remove(o.hold_reasons, t.told)
       from unnest(cast(:orders as bigint[]), cast(:told as text[])) as t (id, told)
@@ -70,11 +68,8 @@ def issue_cards(
     *,
     now: datetime,
 ) -> str | None:
-    """Have a card issued for each of the batch's pieces. Then every piece that is left in it has one, or has
-    ended; where not one has, what they wait for.
-
-    No transaction is open while an issuer is asked; `IssuerDown`, where it could not be.
-    """
+    """Have a card issued for each of the batch's items. Afterward every item left in it has one; where none has, why.
+    No transaction is open while an issuer is asked; `IssuerDown`, where it cannot be reached."""
     issuer = production.giftcard_issuers[batch.mode]
     with production.db.system_transaction() as tx:
         card_requests = issuance.request_cards(tx, item_ids, issuer=issuer.name, now=now)
@@ -100,7 +95,7 @@ def _store_issued_cards(
     issuer: str,
     now: datetime,
 ) -> list[str]:
-    """Keep the cards, and fail the pieces that will never have one; why the others have none yet."""
+    """Store the cards, and fail the items that will never have one; why the others have none yet."""
     cards: dict[int, CardSecret] = {}
     refused: dict[int, str] = {}
     out_of_stock: dict[int, str] = {}
@@ -141,7 +136,7 @@ def _split_waiting_items(
     *,
     now: datetime,
 ) -> str | None:
-    """Let the pieces without a card wait in a batch of their own; what they wait for, where they are all."""
+    """Move the items without a card to a batch of their own; why they wait, where that is all of them."""
     with production.db.system_transaction() as tx:
         if queries.read_batch(tx, batch.id, locked=True).status != "new":
             return None
@@ -162,10 +157,8 @@ def _split_waiting_items(
 def split_unreadable_items(
     production: ProductionContext, batch: queries.ProductionBatch, item_ids: Sequence[int], *, now: datetime
 ) -> str | None:
-    """Let pieces whose claims cannot be read wait in a batch of their own; why, where they are all.
-
-    They do not fail: a key may be missing here, and other pieces of the same senders would follow.
-    """
+    """Move items whose claims cannot be read to a batch of their own; why, where that is all of them. They do not fail:
+    a key may only be missing here."""
     with production.db.system_transaction() as tx:
         if queries.read_batch(tx, batch.id, locked=True).status != "new":
             return None
@@ -183,7 +176,7 @@ def split_unreadable_items(
 
 
 def clear_ended_holds(tx: Tx, batch_id: int) -> None:
-    """Pieces of the batch that have ended wait for no card: nor do their orders, if they were the last."""
+    """Remove the hold reason of orders whose last waiting item has ended."""
     if not queries.has_ended_items(tx, batch_id):
         return
     queries.lock_batch_orders(tx, [batch_id])
@@ -191,7 +184,6 @@ def clear_ended_holds(tx: Tx, batch_id: int) -> None:
 
 
 def _update_hold_reasons(tx: Tx, orders: Mapping[int, Order], waiting_order_ids: set[int]) -> None:
-    """What the orders of these pieces wait for is among their warnings, for as long as they do."""
     reasons = {order_id.id: waiting_reason(order_id.gift) for order_id in orders.values() if order_id.gift is not None}
     waiting_reasons = {order_id: reason for order_id, reason in reasons.items() if order_id in waiting_order_ids}
     tx.execute(ADD_HOLD_REASONS, {"orders": list(waiting_reasons), "told": list(waiting_reasons.values())})
@@ -199,7 +191,6 @@ def _update_hold_reasons(tx: Tx, orders: Mapping[int, Order], waiting_order_ids:
 
 
 def waiting_reason(gift: GiftcardChoice) -> str:
-    """What a sender reads whose pieces wait for cards."""
     return (
         f"Pieces of this order wait for gift cards of {gift.title} over {format_dollars(gift.cents)} that are not"
         " issued yet: they are printed as soon as they are."
@@ -213,11 +204,11 @@ def _other_issuer_reason(issuer: str) -> str:
 
 
 EncryptedClaims = Mapping[int, bytes | None]
-"""Sealed, by the pieces; None where a claim is no longer kept."""
+"""Encrypted, by item; None where a claim is no longer stored."""
 
 
 def read_claims(tx: Tx, batch_id: int) -> EncryptedClaims:
-    """Those of every piece of the batch that has, or had, a card: a void one is printed as it was."""
+    """The claims of every item of the batch that has, or had, a card: a void one is printed as it was."""
     query = (
         sa.select(giftcards.c.item_id, giftcards.c.claim_sealed)
         .join(prints, prints.c.item_id == giftcards.c.item_id)
@@ -229,7 +220,7 @@ def read_claims(tx: Tx, batch_id: int) -> EncryptedClaims:
 def decrypt_claims(
     encryptor: Encryptor, batch_id: int, claims: EncryptedClaims, *, qr_base: str
 ) -> dict[int, GiftcardClaim]:
-    """The claims as they are printed, by the pieces; or `Unavailable`, where one is no longer kept."""
+    """The claims as they are printed, by item; or `Unavailable`, where one is no longer stored."""
     return {
         item_id: designs.build_claim(_decrypt_claim(encryptor, batch_id, item_id, encrypted), qr_base=qr_base)
         for item_id, encrypted in claims.items()
@@ -237,7 +228,6 @@ def decrypt_claims(
 
 
 def find_unreadable_claims(encryptor: Encryptor, claims: EncryptedClaims, item_ids: Iterable[int]) -> list[int]:
-    """Those of these pieces without a claim that can be read. Without it nothing of them is drawn."""
     return [item_id for item_id in item_ids if not _is_readable(encryptor, item_id, claims.get(item_id))]
 
 
@@ -272,7 +262,7 @@ READ_NEEDED_CARDS = sa.text("""
      order by due_at, id
 """)
 
-# Pieces that were let go before, and whose card is not issued yet, come first.
+# Items that were released before, and whose card is not issued yet, come first.
 COUNT_PROMISED_CARDS = sa.text("""
     select count(*) from orders o join items i on i.order_id = o.id
      where o.mode = :mode and o.giftcard_brand = :brand and o.giftcard_amount = :cents
@@ -280,19 +270,14 @@ COUNT_PROMISED_CARDS = sa.text("""
        and i.status = 'Processing' and i.giftcard_brand is null and i.gift_cents > 0
 """)
 
-CardKind = tuple[str, str, int]
-"""Mode, brand and cents."""
-
+CardKind = tuple[str, str, int]  # mode, brand, cents
 CardStock = Mapping[CardKind, int]
-"""How many are free and promised to nobody, of each kind of card that is not made as it is wanted."""
+"""How many cards are free and not promised, for each kind that is not issued on demand."""
 
 
 def read_card_stock(production: ProductionContext, *, now: datetime) -> CardStock:
-    """What issuers have, beyond what they owe, of the cards that orders bring that are due.
-
-    No transaction is open while they are asked; and what is promised, which may be a million pieces, is
-    counted before orders are held.
-    """
+    """Cards that issuers have, beyond those promised, for due orders. No transaction is open while they are asked;
+    promised cards, maybe a million, are counted before orders are locked."""
     with production.db.system_transaction() as tx:
         due_cards = tx.execute(READ_DUE_CARDS, {"now": now}).all()
     stock: dict[CardKind, int] = {}
@@ -305,8 +290,7 @@ def read_card_stock(production: ProductionContext, *, now: datetime) -> CardStoc
 
 
 def count_available_cards(production: ProductionContext, mode: str, gift: GiftcardChoice) -> int | None:
-    """How many of such cards another order could have now; None: as many as it wants. To be asked while no
-    transaction is open."""
+    """How many such cards another order could have now; None: no limit. Call it while no transaction is open."""
     with production.db.system_transaction() as tx:
         brand = find_brands(tx, [gift.brand]).get(gift.brand)
     issuer_product = brand.issuer_code if brand is not None else None
@@ -318,7 +302,7 @@ def _count_available(production: ProductionContext, kind: CardKind, issuer_produ
     try:
         free = production.giftcard_issuers[mode].in_stock(brand, issuer_product, cents)
     except IssuerDown as error:
-        # Pieces wait for it at the press, if they must.
+        # Items wait for it in production, if they must.
         log.warning("giftcards.stock_unavailable", brand=brand, error=str(error))
         return None
     return None if free is None else max(free - _count_promised(production, kind), 0)
@@ -331,7 +315,7 @@ def _count_promised(production: ProductionContext, kind: CardKind) -> int:
 
 
 def find_stock_reasons(tx: Tx, stock: CardStock, order_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Why these orders should wait, by their ids; one that waits leaves its cards to the next."""
+    """Why these orders should wait, by id; one that waits leaves its cards to the next."""
     reasons: dict[int, list[str]] = {}
     available = dict(stock)
     for row in tx.execute(READ_NEEDED_CARDS, {"orders": list(order_ids)}).all() if stock else ():

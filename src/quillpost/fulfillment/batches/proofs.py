@@ -1,4 +1,4 @@
-"""Proofs: the first pieces of an order, drawn as the press draws them, in one file."""
+"""Proofs and previews: items of an order, drawn as they are printed."""
 
 from dataclasses import replace
 
@@ -22,11 +22,8 @@ PROOF_ITEMS = 3
 
 
 def draw_proof(production: ProductionContext, order_id: int) -> bytes:
-    """The pages of the order's first pieces, then their envelopes; gift cards with a specimen of their code.
-
-    It looks with the service's eyes, for a caller need not see the files of a whole account: whoever
-    asks has made sure that the order is theirs to see.
-    """
+    """The pages of the order's first items, then their envelopes; gift cards with a specimen code. Reads with the
+    service's rights: the caller has checked that the order may be seen."""
     with production.db.system_transaction() as tx:
         order = read_order(tx, order_id)
         stored_items = list_first_items(tx, order_id, limit=PROOF_ITEMS)
@@ -42,7 +39,7 @@ def draw_proof(production: ProductionContext, order_id: int) -> bytes:
         file_reader(production.storage.store, stored_file_keys),
         indicia=production.environments[order.mode].indicia[order.mail_class],
     )
-    # Whoever may see an order may see its proof: a card is claimed with the printed piece alone.
+    # A proof shows no claim: only the printed item may be used to claim a card.
     claim = order_designs.build_specimen_claim(order.gift, qr_base=production.qr_base)
     copies = [
         order_designs.build_copy(item, order, qr_base=production.qr_base, opt_out=production.opt_out, claim=claim)
@@ -59,10 +56,8 @@ def draw_proof(production: ProductionContext, order_id: int) -> bytes:
 
 
 def draw_item(production: ProductionContext, order: Order, item: Item) -> PreviewImages:
-    """One piece as it is printed, side by side, for the eye; a gift card with a specimen of its code.
-
-    With the service's eyes, too: whoever asks has made sure that order and piece are theirs to see.
-    """
+    """One item as it is printed, side by side; a gift card with a specimen code. Reads with the service's rights: the
+    caller has checked that the item may be seen."""
     with production.db.system_transaction() as tx:
         barcodes = read_barcodes(tx, [item.id])
         key = order_designs.DesignKey.for_item(item, order)
@@ -86,7 +81,7 @@ def draw_item(production: ProductionContext, order: Order, item: Item) -> Previe
 
 
 def draw_front(production: ProductionContext, order_id: int, *, dpi: int) -> bytes:
-    """The front that everyone sees on an order without a picture of its own: a PNG."""
+    """The front of an order without an image of its own, as a PNG."""
     with production.db.system_transaction() as tx:
         order = read_order(tx, order_id)
         key = order_designs.DesignKey(order.id, order.front_file_id, None, None, order.logo_file_id)

@@ -1,4 +1,4 @@
-"""Queries over due orders and production batches, in the worker's transactions."""
+"""SQL of due orders and production batches, in the worker's transactions."""
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,12 +21,12 @@ from quillpost.orders.models import Order
 from quillpost.orders.rules import FINAL_STATUSES
 from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, UNDELIVERABLE
 
-# Live pieces wait for the verifier's answers, if one is asked, as long as it has time to give them.
+# Live orders wait for address verification, as long as its timeout lasts.
 AWAITS_VERIFICATION = """
     (mode = 'live' and verified_at is null and coalesce(due_at > cast(:answers_since as timestamptz), false))
 """
 
-# An order whose lists are yet to become items waits for them.
+# An order whose lists are not materialized yet waits.
 CLAIM_DUE_ORDERS = sa.text(f"""
     select id, mode from orders
      where status = 'reviewing' and due_at <= :now and not audience_pending and not {AWAITS_VERIFICATION}
@@ -41,7 +41,7 @@ FIND_AWAITING_VERIFICATION = sa.text(f"""
 
 FIND_SUPPRESSED_ITEMS = sa.text("select id from suppressed_items(:orders) as found (id)")
 
-# In the order of their ids: of two that mail to the same lists neither waits for the other in a circle.
+# In the order of their ids, so that two batches for the same lists cannot deadlock.
 ADD_LIST_SENDS = sa.text("""
     with sent as (
         select i.mailing_list_id, count(*) as pieces from prints p join items i on i.id = p.item_id
@@ -73,8 +73,7 @@ REPLACED_POSITIONS = sa.text("""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductionBatch:
-    """A production batch. `indicia`, `qr_base` and `opt_out` are what it was composed with, `partner` to whom
-    it was offered, from before it was handed over."""
+    """`indicia`, `qr_base` and `opt_out` are what it was composed with; `partner` is set before it is handed over."""
 
     id: int
     mode: str
@@ -110,10 +109,8 @@ class ProductionBatch:
 def claim_due_orders(
     tx: Tx, *, now: datetime, limit: int, verification_since: datetime | None = None
 ) -> dict[str, list[int]]:
-    """Orders whose review has ended, by mode, locked for this transaction; others may take the rest.
-
-    Those that were due before `verification_since` go on without the verifier's answers.
-    """
+    """Orders whose review has ended, by mode, locked for this transaction; others may take the rest. Those that were
+    due before `verification_since` go on without verification."""
     claimed: dict[str, list[int]] = {}
     for row in tx.execute(CLAIM_DUE_ORDERS, {"now": now, "most": limit, "answers_since": verification_since}):
         claimed.setdefault(row.mode, []).append(row.id)
@@ -121,13 +118,11 @@ def claim_due_orders(
 
 
 def has_orders_awaiting_verification(tx: Tx, *, now: datetime, verification_since: datetime | None) -> bool:
-    """Whether an order is due for which the verifier is yet to be asked."""
     params = {"now": now, "answers_since": verification_since}
     return tx.execute(FIND_AWAITING_VERIFICATION, params).first() is not None
 
 
 def find_next_due(tx: Tx, *, now: datetime, until: datetime) -> datetime | None:
-    """When the next review ends, if it does until then."""
     due_at: datetime | None = tx.execute(
         sa.select(sa.func.min(orders.c.due_at)).where(
             orders.c.status == "reviewing", orders.c.due_at > now, orders.c.due_at <= until, ~orders.c.audience_pending
@@ -137,7 +132,7 @@ def find_next_due(tx: Tx, *, now: datetime, until: datetime) -> datetime | None:
 
 
 def read_batch(tx: Tx, batch_id: int, *, locked: bool = False) -> ProductionBatch:
-    """The batch; `locked`, nobody else moves it on before this transaction ends."""
+    """The batch; `locked`, for the rest of the transaction."""
     query = sa.select(batches).where(batches.c.id == batch_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
@@ -146,18 +141,15 @@ def read_batch(tx: Tx, batch_id: int, *, locked: bool = False) -> ProductionBatc
 
 
 def lock_batch_orders(tx: Tx, batch_ids: Sequence[int]) -> None:
-    """Nobody else moves pieces of the batches' orders before this transaction ends.
-
-    All at once and in the order of their ids, for who moves some pieces and then others would otherwise wait
-    for a lower order while holding a higher one. Whoever locks a batch as well does that before.
-    """
+    """Lock the batches' orders, all at once and in the order of their ids, which prevents deadlocks. Lock a batch
+    before."""
     tx.execute(LOCK_BATCH_ORDERS, {"batches": list(batch_ids)})
 
 
 def swap_batch_status(
     tx: Tx, batch_id: int, *, expected: str, new_status: str, now: datetime, **values: object
 ) -> bool:
-    """Whether this call moved the batch on. What troubled the step that is done is past."""
+    """Whether this call changed the status. It also clears the error of the finished step."""
     result = tx.execute(
         sa.update(batches)
         .where(batches.c.id == batch_id, batches.c.status == expected)
@@ -167,7 +159,7 @@ def swap_batch_status(
 
 
 def offer_batch(tx: Tx, batch_id: int, *, partner: str) -> ProductionBatch:
-    """The batch, offered to this partner from now on unless it was offered before, or has moved on."""
+    """The batch, offered to this partner unless it was offered before, or has moved on."""
     batch = read_batch(tx, batch_id, locked=True)
     result = tx.execute(
         sa.update(batches)
@@ -178,7 +170,7 @@ def offer_batch(tx: Tx, batch_id: int, *, partner: str) -> ProductionBatch:
 
 
 def withdraw_offer(tx: Tx, batch_id: int) -> bool:
-    """Whether the batch is nobody's now, to be offered anew; what is handed over stays where it is."""
+    """Whether the batch can be offered again; one that is handed over stays with its partner."""
     result = tx.execute(
         sa.update(batches)
         .where(batches.c.id == batch_id, batches.c.status == "composed")
@@ -188,10 +180,7 @@ def withdraw_offer(tx: Tx, batch_id: int) -> bool:
 
 
 def record_batch_error(tx: Tx, batch_id: int, error: str | None, *, now: datetime) -> None:
-    """Why the batch's present step does not succeed, and since when; None: it does again.
-
-    It may be in others' words, which are shown to whoever sees the batch.
-    """
+    """Store why the batch's current step fails, and since when; None: it works again."""
     error = None if error is None else hide_secrets(error)
     failing_since = None if error is None else sa.func.coalesce(batches.c.trouble_at, now)
     tx.execute(
@@ -207,7 +196,7 @@ def list_unfinished_batches(tx: Tx) -> list[ProductionBatch]:
 
 
 def read_batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
-    """What lies in the batch, by its position."""
+    """The batch's items by position."""
     rows = tx.execute(
         sa.select(items, prints.c.position, prints.c.tracking)
         .join(prints, prints.c.item_id == items.c.id)
@@ -218,7 +207,7 @@ def read_batch_items(tx: Tx, batch_id: int) -> dict[int, Item]:
 
 
 def read_replaced_positions(tx: Tx, batch_id: int) -> list[int]:
-    """Where the pieces of a reprint lay in the batch that it is a reprint of."""
+    """The positions of a reprint's items in the original batch."""
     return list(tx.execute(REPLACED_POSITIONS, {"batch": batch_id}).scalars())
 
 
@@ -241,13 +230,12 @@ _ITEM_HAS_ENDED = (
 
 
 def has_ended_items(tx: Tx, batch_id: int) -> bool:
-    """Whether a piece of the batch has ended."""
     ended_positions = sa.select(prints.c.position).where(prints.c.batch_id == batch_id, _ITEM_HAS_ENDED)
     return tx.execute(ended_positions.limit(1)).first() is not None
 
 
 def remove_ended_items(tx: Tx, batch_id: int) -> None:
-    """Pieces that have ended before they were drawn are not printed: the batch is what is left."""
+    """Items that ended before they were drawn are not printed."""
     deleted = tx.execute(sa.delete(prints).where(prints.c.batch_id == batch_id, _ITEM_HAS_ENDED))
     if deleted.rowcount:
         tx.execute(
@@ -260,7 +248,6 @@ def remove_ended_items(tx: Tx, batch_id: int) -> None:
 def insert_batch_files(
     tx: Tx, batch_id: int, contents: Mapping[str, bytes], *, secret_names: Collection[str] = frozenset()
 ) -> None:
-    """Write down what the batch's files are, and which of them lie sealed in the store."""
     rows = [
         {
             "batch_id": batch_id,
@@ -275,19 +262,17 @@ def insert_batch_files(
 
 
 def read_file_digests(tx: Tx, batch_id: int) -> dict[str, bytes]:
-    """The SHA-256 of each of the batch's files, by name."""
     rows = tx.execute(sa.select(batch_files).where(batch_files.c.batch_id == batch_id))
     return {row.name: bytes(row.sha256) for row in rows}
 
 
 def list_secret_files(tx: Tx, batch_id: int) -> frozenset[str]:
-    """Those of the batch's files that lie sealed in the store."""
     conditions = batch_files.c.batch_id == batch_id, batch_files.c.is_secret
     return frozenset(tx.execute(sa.select(batch_files.c.name).where(*conditions)).scalars())
 
 
 def require_same_files(contents: Mapping[str, bytes], expected_digests: Mapping[str, bytes]) -> None:
-    """`Unavailable`, if these are not the very files whose digests are known."""
+    """Raise `Unavailable` unless the files have these digests."""
     digests = {name: hashlib.sha256(data).digest() for name, data in contents.items()}
     damaged = sorted(name for name in {*expected_digests, *digests} if expected_digests.get(name) != digests.get(name))
     if damaged:
@@ -295,13 +280,12 @@ def require_same_files(contents: Mapping[str, bytes], expected_digests: Mapping[
 
 
 def read_barcodes(tx: Tx, item_ids: Sequence[int]) -> dict[int, str]:
-    """The barcode that counts of each piece that has one."""
+    """The current barcode of each item that has one."""
     conditions = prints.c.item_id.in_(item_ids), ~prints.c.superseded, prints.c.tracking.is_not(None)
     return {row.item_id: row.tracking for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
 def find_reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int]:
-    """Pieces to a recipient of this name that are not batched yet."""
     return list(
         tx.execute(
             sa.select(items.c.id).where(
@@ -314,7 +298,7 @@ def find_reserved_items(tx: Tx, order_ids: Sequence[int], name: str) -> list[int
 
 
 def find_undeliverable_items(tx: Tx, order_ids: Sequence[int]) -> dict[int, str]:
-    """Pieces to addresses that were found, since they were accepted, not to be reached by mail; and why."""
+    """Items to addresses that were found undeliverable since they were accepted; and why."""
     rows = tx.execute(
         sa.select(items.c.id, items.c.reasons).where(
             items.c.order_id.in_(order_ids), items.c.status == "Processing", items.c.deliverability == UNDELIVERABLE
@@ -324,17 +308,16 @@ def find_undeliverable_items(tx: Tx, order_ids: Sequence[int]) -> dict[int, str]
 
 
 def find_suppressed_items(tx: Tx, order_ids: Sequence[int]) -> list[int]:
-    """Pieces to addresses that came onto a suppression list since they were accepted."""
+    """Items to addresses that were suppressed since they were accepted."""
     return list(tx.execute(FIND_SUPPRESSED_ITEMS, {"orders": list(order_ids)}).scalars())
 
 
 def add_list_sends(tx: Tx, batch_id: int, *, now: datetime) -> None:
-    """Add the batch's pieces that go to paper to the lists they came from."""
     tx.execute(ADD_LIST_SENDS, {"batch": batch_id, "now": now})
 
 
 def read_file_keys(tx: Tx, designs: Iterable[DesignKey]) -> dict[UUID, str]:
-    """Where the pictures of the designs lie in the store."""
+    """The storage keys of the designs' images."""
     file_ids = {file_id for _, *file_columns in designs for file_id in file_columns if file_id is not None}
     rows = tx.execute(sa.select(files.c.id, files.c.key).where(files.c.id.in_(file_ids)))
     return {row.id: row.key for row in rows}

@@ -1,4 +1,4 @@
-"""How pieces become batches, and what a barcode says."""
+"""How items become batches, and the numbers in barcodes."""
 
 import csv
 import io
@@ -8,22 +8,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta, tzinfo
 
 MAX_BATCH_ITEMS = 5_000
-MAX_BATCH_BYTES = 64_000_000
-"""A batch carries pictures up to so many bytes, and those of one more look."""
+MAX_BATCH_BYTES = 64_000_000  # of images; a batch may exceed it by those of one design
 
 SERVICE_TYPES: Mapping[str, str] = {"first": "310", "standard": "311"}
-FULL_SERVICE_TYPES: Mapping[str, str] = {"first": "270", "standard": "271"}
-"""The postal service's codes for mail with tracing, by class."""
-
-SERIAL_REUSE_AFTER = timedelta(days=45)
-"""So long after a piece was mailed its barcode is on no other."""
-
-SECRET_FILES_NOTE = "secret-files.txt"
-"""In the job folders of our own store, what lies in the place of secret files."""
-
-UNDELIVERABLE_NAME = "Test Undeliverable"
-"""In testing mode a recipient of this name fails the review."""
-
+FULL_SERVICE_TYPES: Mapping[str, str] = {"first": "270", "standard": "271"}  # by class; codes for mail with tracing
+SERIAL_REUSE_AFTER = timedelta(days=45)  # after mailing, when a barcode may be used again
+SECRET_FILES_NOTE = "secret-files.txt"  # stands for secret files in job folders of our own store
+UNDELIVERABLE_NAME = "Test Undeliverable"  # fails the review in testing mode
 MANIFEST_COLUMNS = (
     "position", "item_id", "order_id", "first_page", "last_page", "envelope_page", "tracking",
     "name", "company", "address", "address2", "city", "province", "postal_code", "country",
@@ -31,28 +22,25 @@ MANIFEST_COLUMNS = (
 
 
 def batch_reference(batch_id: int) -> str:
-    """The name under which a printer knows a batch."""
     return f"batch-{batch_id:06d}"
 
 
 def download_name(batch_id: int, file_name: str) -> str:
-    """The name of a batch's file on the disk of whoever downloads it."""
     return f"{batch_reference(batch_id)}-{file_name}"
 
 
 def parse_batch_reference(name: str) -> int | None:
-    """The batch of a reference, if it is one."""
     match = re.fullmatch(r"batch-(\d{6,18})", name, re.ASCII)
     return int(match[1]) if match and batch_reference(int(match[1])) == name else None
 
 
 def count_serial_digits(mailer_id: str) -> int:
-    """A mailer id of nine digits leaves six for the serial, one of six nine."""
+    """Of 15 digits that mailer id and serial share."""
     return 15 - len(mailer_id)
 
 
 def next_cutoff(now: datetime, cutoff: time | None, zone: tzinfo) -> datetime:
-    """When pieces that are ready now are pooled: at once, or at that time of day, today or tomorrow."""
+    """When items that are ready now are pooled: at once, or at the cutoff today or tomorrow."""
     if cutoff is None:
         return now
     local_now = now.astimezone(zone)
@@ -74,7 +62,6 @@ def build_manifest_json(rows: Sequence[Mapping[str, object]]) -> bytes:
 
 
 def _escape_formula(value: object) -> object:
-    """A spreadsheet must not take a name for a formula."""
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return "'" + value
     return value

@@ -19,14 +19,13 @@ from quillpost.fulfillment.batches.rules import (
 )
 from quillpost.fulfillment.models import COMPOSE, POOL, Environment, ProductionContext, enqueue_step
 
-# Whoever takes from the count has it alone until the transaction ends.
+# Locks the mailer's counter until the transaction ends.
 LOCK_MAILER = sa.text("""
     insert into mailers (mailer_id) values (:mailer_id)
     on conflict (mailer_id) do update set mailer_id = excluded.mailer_id
     returning next_serial
 """)
 
-# Counts of batches that are not in the mail yet, or not long enough.
 LOWEST_SERIAL_IN_USE = sa.text("""
     select min(first_serial) from batches
      where mailer_id = :mailer_id and first_serial is not null
@@ -36,14 +35,14 @@ LOWEST_SERIAL_IN_USE = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class SerialRange:
-    """The next of the mailer's count, and how many from there on are free; of those wanted, at least."""
+    """The mailer's next serial, and how many are free from there; no more than were asked for."""
 
     next: int
     free: int
 
 
 def lock_serials(tx: Tx, mailer_id: str, *, count: int, now: datetime) -> SerialRange:
-    """The mailer's free serials, for this transaction alone. Whoever uses some moves the count on."""
+    """Lock the mailer's free serials for this transaction. Whoever uses some advances the counter."""
     next_serial = int(tx.execute(LOCK_MAILER, {"mailer_id": mailer_id}).scalar_one())
     serial_count: int = 10 ** count_serial_digits(mailer_id)
     if next_serial + count <= serial_count:
@@ -58,8 +57,6 @@ log = structlog.get_logger(__name__)
 
 SMALL_POOL_ITEMS = 1_000
 NO_BARCODE_RETRY = timedelta(hours=1)
-"""How long pieces wait that found no free barcode, before they ask again."""
-
 CLAIM_ORDERS = sa.text("""
     select id from orders
      where pool_at <= :now and mode = :mode and status in ('processing', 'printing')
@@ -79,10 +76,9 @@ _DUE_ITEMS = """
        and not exists (select 1 from prints p where p.item_id = i.id)
 """
 
-# Where the pictures of one kind are more than a batch should carry, pieces of one look lie together, so that
-# each picture is loaded once and a batch ends where it has enough of them; all else is sorted by destination.
-# Chunks are contiguous in that order; the number of a chunk says which of the two bounds it has passed how
-# often. Batches come out of the insert in the order of their groups.
+# Where the images of one group exceed the limit of a batch, items of one design lie together, so that each image is
+# loaded once; all else is sorted by destination. Chunks are contiguous in that order; a chunk's number counts how often
+# each of the two limits was passed. Batches are inserted in the order of their groups.
 _POOL_ITEMS = """
     with due as materialized ({due}),
     looks as (
@@ -141,9 +137,8 @@ _POOL_ITEMS = """
 
 POOL_ALL = sa.text(_POOL_ITEMS.replace("{due}", _DUE_ITEMS))
 POOL_LIMITED = sa.text(_POOL_ITEMS.replace("{due}", f"{_DUE_ITEMS} order by o.rush desc, i.order_id, i.id limit :free"))
-"""For a mailer who is about to run out of barcodes: those who came first."""
 
-# What comes out of one part of the statement the planner takes for few rows, and would join them one by one.
+# The planner underestimates the rows of a CTE, and would choose a nested loop.
 SET_LARGE_PLAN = sa.text("set local enable_nestloop = off; set local work_mem = '64MB'")
 RESET_PLAN = sa.text("set local enable_nestloop to default; set local work_mem to default")
 
@@ -163,12 +158,12 @@ RESCHEDULE_ORDERS = sa.text("""
 
 
 def pool_due_orders(production: ProductionContext, *, now: datetime) -> None:
-    """Put every piece whose time has come into a batch. Several at once share the orders between them."""
+    """Put every due item into a batch. Several workers share the orders."""
     for environment in production.environments.values():
         with production.db.system_transaction() as tx:
             order_ids = list(tx.execute(CLAIM_ORDERS, {"mode": environment.mode, "now": now}).scalars())
             if order_ids and environment.gaps:
-                # Settings may be missing on this machine alone: another one, or a later start, takes them.
+                # Settings may be missing on this machine only: another one, or a later start, takes them.
                 log.warning(
                     "batches.environment_not_ready", mode=environment.mode, orders=len(order_ids), gaps=environment.gaps
                 )
@@ -186,7 +181,7 @@ def pool_orders(
     max_bytes: int = MAX_BATCH_BYTES,
     now: datetime,
 ) -> list[int]:
-    """The orders' pieces in new batches of at most `size`, sorted by destination; the batches' ids."""
+    """The orders' items in new batches of at most `size`, sorted by destination; the batches' ids."""
     item_count = int(tx.execute(COUNT_ITEMS, {"orders": list(order_ids)}).scalar_one())
     serials = lock_serials(tx, environment.mailer_id, count=item_count, now=now)
     params = {
@@ -216,7 +211,7 @@ def pool_orders(
 
 
 def _reschedule_unpooled(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> None:
-    """Orders of which every piece has its place wait for nothing more; the others ask again."""
+    """Orders whose items are all in batches need no more pooling; the others are retried."""
     unpooled = list(tx.execute(FIND_UNPOOLED_ORDERS, {"orders": list(order_ids)}).scalars())
     if unpooled:
         log.warning("batches.orders_deferred", orders=len(unpooled))
@@ -224,7 +219,7 @@ def _reschedule_unpooled(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> 
     tx.execute(RESCHEDULE_ORDERS, {"orders": list(order_ids), "waiting": unpooled, "later": now + NO_BARCODE_RETRY})
 
 
-# With the serials that it was made with, as they are in use: no barcode changes.
+# With the serials that it was created with, as they are in use: no barcode changes.
 SPLIT_BATCH = sa.text("""
     with apart as (
         insert into batches (mode, piece, mail_class, stock, rush, status, item_count, reprint_of, mailer_id,
@@ -251,11 +246,8 @@ def split_batch(
     *,
     now: datetime,
 ) -> int | None:
-    """The batch in which these pieces wait from here on, and say for what; None, where they are all that
-    there is: the batch itself waits.
-
-    Whoever calls holds the batch, and has turns at its orders; none of these pieces has ended.
-    """
+    """Move these items to a new batch that shows the error; None where they are all there is, so the batch itself
+    waits. The caller has locked the batch and its orders; none of the items has ended."""
     queries.remove_ended_items(tx, batch.id)
     if queries.read_batch(tx, batch.id).item_count == len(item_ids):
         return None
@@ -267,7 +259,7 @@ def split_batch(
     return new_batch_id
 
 
-# Of an order that found too few barcodes some pieces are in a batch already.
+# Some items of an order that found too few barcodes are already in a batch.
 COUNT_WAITING = sa.text("""
     select o.pool_at, count(distinct o.id) as orders, count(*) as pieces
       from orders o
@@ -278,8 +270,8 @@ COUNT_WAITING = sa.text("""
 """)
 
 
-# By what the orders count themselves: one of them may have a million pieces. One that found too few barcodes
-# counts those, too, that are in a batch and not printed yet.
+# Uses the orders' own counters: one of them may have a million items. An order that found too few barcodes also counts
+# those in a batch that is not printed yet.
 COUNT_WAITING_BY_PRODUCT = sa.text("""
     select piece, mail_class, rush, min(pool_at) as until, count(*) as orders, sum(n_processing) as pieces
       from (select piece, mail_class, rush, pool_at, n_processing from orders
@@ -291,8 +283,6 @@ MAX_ORDERS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrders:
-    """So many pieces of so many orders wait until then."""
-
     until: datetime
     orders: int
     pieces: int
@@ -306,7 +296,7 @@ def list_waiting_orders(tx: Tx, mode: str, *, now: datetime) -> list[WaitingOrde
 
 @dataclass(frozen=True, slots=True)
 class WaitingProduct:
-    """So many pieces of one kind and class wait, the first of them until then."""
+    """`until` is that of the first."""
 
     piece: str
     mail_class: str
@@ -318,8 +308,6 @@ class WaitingProduct:
 
 @dataclass(frozen=True, slots=True)
 class PoolingBacklog:
-    """What waits, by product. Where there are more orders than are looked at, it is at least that."""
-
     products: list[WaitingProduct]
 
     @property
@@ -332,7 +320,6 @@ class PoolingBacklog:
 
     @property
     def until(self) -> datetime | None:
-        """When the next of them are pooled."""
         return min((product.until for product in self.products), default=None)
 
     @property
@@ -341,6 +328,6 @@ class PoolingBacklog:
 
 
 def read_pooling_backlog(tx: Tx, mode: str) -> PoolingBacklog:
-    """The next that will be pooled, at a cost that does not grow with their number."""
+    """The next orders to be pooled; reads `MAX_ORDERS` at most."""
     rows = tx.execute(COUNT_WAITING_BY_PRODUCT, {"mode": mode, "most": MAX_ORDERS})
     return PoolingBacklog([WaitingProduct(**row._mapping) for row in rows])

@@ -1,4 +1,4 @@
-"""A batch's way through the press. Each step may run again after a crash and then changes nothing twice."""
+"""The steps of a batch as jobs. Each may run again after a crash, and then changes nothing twice."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -44,8 +44,6 @@ from quillpost.orders.rules import OrderStatus
 log = structlog.get_logger(__name__)
 
 MAX_RETRY_WAIT = timedelta(minutes=15)
-"""A printer that is down is asked again after a while that grows, up to this."""
-
 MAX_LISTED_ITEMS = 10
 
 
@@ -64,7 +62,7 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
         if wait_reason is not None:
             _retry_later(production, batch, COMPOSE, wait_reason, now=now)
             return
-        # Some may have been refused, or wait elsewhere; the others have their claims.
+        # Some may have been refused, or moved to another batch; the others have their claims.
         contents = _read_remaining_contents(production, batch_id, now=now)
         if contents is None:
             return
@@ -101,9 +99,9 @@ def compose_batch(production: ProductionContext, batch_id: int, *, now: datetime
 
 
 def _read_remaining_contents(production: ProductionContext, batch_id: int, *, now: datetime) -> BatchContents | None:
-    """What is to be drawn of a new batch; one of which nothing is left needs nothing more."""
+    """What is to be drawn of a new batch; None where it is done, or nothing is left of it."""
     with production.db.system_transaction() as tx:
-        # Held from here on: another who composes it would take pieces out in another order.
+        # Locked, since two that compose it at once would remove items in different orders.
         batch = queries.read_batch(tx, batch_id, locked=True)
         if batch.status != "new":
             return None
@@ -118,7 +116,7 @@ def _read_remaining_contents(production: ProductionContext, batch_id: int, *, no
 
 
 def _issue_cards(production: ProductionContext, contents: BatchContents, *, now: datetime) -> str | None:
-    """Why nothing of the batch can be drawn yet: its cards are waited for, however long."""
+    """Why nothing of the batch can be drawn yet."""
     item_ids = [item.id for item in contents.items.values()]
     try:
         return issue_cards(production, contents.batch, item_ids, contents.orders, now=now)
@@ -127,11 +125,8 @@ def _issue_cards(production: ProductionContext, contents: BatchContents, *, now:
 
 
 def hand_over_batch(production: ProductionContext, batch_id: int, *, now: datetime) -> None:
-    """Give the batch to the printer, who knows it by its reference and takes it once.
-
-    To whom it is offered is written down before: whoever was offered it may have it, whatever became of the
-    answer, and another printer would mail every piece a second time.
-    """
+    """Give the batch to the print partner, which takes each reference once. The partner is stored before: it may have
+    the batch even where its response was lost, and another partner would mail every item a second time."""
     with production.db.system_transaction() as tx:
         batch = queries.read_batch(tx, batch_id)
     if batch.status != "composed":
@@ -169,7 +164,6 @@ def hand_over_batch(production: ProductionContext, batch_id: int, *, now: dateti
 
 
 def poll_printer(production: ProductionContext, batch_id: int, *, now: datetime) -> None:
-    """Ask the printer how far it is, and ask again later until the batch is in the mail."""
     with production.db.system_transaction() as tx:
         batch = queries.read_batch(tx, batch_id)
     if batch.status not in ("handed", "printed"):
@@ -192,16 +186,16 @@ def poll_printer(production: ProductionContext, batch_id: int, *, now: datetime)
 
 
 def resume_batches(production: ProductionContext) -> None:
-    """Book the next step of every unfinished batch that no job is booked for."""
+    """Enqueue the next step of every unfinished batch without a job."""
     with production.db.system_transaction() as tx:
         for batch in queries.list_unfinished_batches(tx):
-            # A step that was given up waits for a person: `quillpost doctor` shows it.
+            # A step that was given up waits for an operator: `quillpost doctor` shows it.
             if not jobs.is_unfinished(tx, NEXT_STEP[batch.status], batch_id=batch.id):
                 enqueue_step(tx, NEXT_STEP[batch.status], batch.id)
 
 
 def remake_files(production: ProductionContext, batch_id: int) -> None:
-    """Compose the batch's files again, to the same bytes, and put them back where they belong."""
+    """Compose the batch's files again, to the same bytes, and store them."""
     with production.db.system_transaction() as tx:
         batch, secret_names = queries.read_batch(tx, batch_id), queries.list_secret_files(tx, batch_id)
     _batch_storage(production).put_files(batch_id, redraw_batch_files(production, batch), secret_names=secret_names)
@@ -215,10 +209,7 @@ def _batch_storage(production: ProductionContext) -> BatchFileStorage:
 def _retry_later(
     production: ProductionContext, batch: queries.ProductionBatch, step: str, error: str, *, now: datetime
 ) -> None:
-    """Show what is wrong and try the step later: a printer that is down is waited for, however long.
-
-    Settings may be missing on one machine, or since a restart: nothing unready reaches paper.
-    """
+    """Store the error and retry the step later, without limit: nothing unready is printed."""
     failing_for = now - (batch.trouble_at or now)
     wait = min(max(failing_for / 2, production.environments[batch.mode].poll_interval), MAX_RETRY_WAIT)
     with production.db.system_transaction() as tx:
@@ -236,7 +227,7 @@ def _offered_elsewhere_error(batch: queries.ProductionBatch, partner: str) -> st
 
 
 def _unknown_items_error(item_ids: Sequence[int]) -> str | None:
-    """A piece that is named wrongly is another one that is not given up, and would be billed."""
+    """A wrong id may mean another item, which would be billed although it is spoiled."""
     if not item_ids:
         return None
     listed_ids = ", ".join(map(str, item_ids[:MAX_LISTED_ITEMS])) + (
@@ -262,7 +253,6 @@ def _build_print_job(production: ProductionContext, batch: queries.ProductionBat
 def build_batch_ticket(
     tx: Tx, production: ProductionContext, batch: queries.ProductionBatch, files: Sequence[TicketFile]
 ) -> JobTicket:
-    """What the printer is told about the batch with these files."""
     return build_job_ticket(
         production.renderer.products[batch.piece],
         reference=rules.batch_reference(batch.id),
@@ -278,7 +268,7 @@ def build_batch_ticket(
 
 
 def _read_or_redraw_files(production: ProductionContext, batch: queries.ProductionBatch) -> dict[str, bytes]:
-    """The files as they were composed; those that are lost or damaged are made again."""
+    """The files as composed; those that are lost or damaged are drawn again."""
     with production.db.system_transaction() as tx:
         expected_digests, secret_names = (
             queries.read_file_digests(tx, batch.id),

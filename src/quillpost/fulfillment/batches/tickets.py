@@ -16,9 +16,7 @@ from quillpost.rendering.models import INCH, Box
 
 XJDF_NAMESPACE = "http://www.CIP4.org/JDFSchema_2_0"
 TICKET_JSON, TICKET_XJDF = "ticket.json", "ticket.xjdf"
-NORMAL_PRIORITY, RUSH_PRIORITY = "50", "90"
-"""Priorities of XJDF, of 0 to 100."""
-
+NORMAL_PRIORITY, RUSH_PRIORITY = "50", "90"  # of 0 to 100, in XJDF
 MIME_TYPES = {".pdf": "application/pdf", ".csv": "text/csv", ".json": "application/json"}
 
 
@@ -27,8 +25,6 @@ SizeInInches = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class TicketFile:
-    """A file of the job; the digest in hexadecimal."""
-
     name: str
     size: int
     sha256: str
@@ -40,11 +36,8 @@ class TicketFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTicket:
-    """Sizes in inches: of the trimmed sheet as it lies flat, of the piece once it is folded, of the envelope.
-
-    `files` are all but the tickets themselves. `reprint_of` is the reference of the batch whose pieces are
-    printed again, and `replaced_positions` where in it they lie: that paper is thrown away.
-    """
+    """Sizes in inches: of the flat trimmed sheet, of the folded item, of the envelope. `files` excludes the tickets.
+    `replaced_positions` are those in the batch `reprint_of`: that paper is thrown away."""
 
     reference: str
     product_name: str
@@ -78,7 +71,6 @@ def build_job_ticket(
     reprint_of: str | None = None,
     replaced_positions: Sequence[int] = (),
 ) -> JobTicket:
-    """The ticket of a batch of this piece; on its own stock where there is no other."""
     first_side, envelope = layout.sides[0], layout.envelope
     return JobTicket(
         reference=reference,
@@ -101,7 +93,7 @@ def build_job_ticket(
 
 
 def build_ticket_files(ticket: JobTicket) -> dict[str, bytes]:
-    """The same ticket in both forms; the same bytes each time."""
+    """The ticket as XJDF and as JSON; the same bytes each time."""
     return {
         TICKET_XJDF: ticket_to_xjdf(ticket),
         TICKET_JSON: json.dumps(ticket_to_dict(ticket), ensure_ascii=False, indent=1).encode(),
@@ -214,7 +206,7 @@ def _add_resource_set(root: ET.Element, name: str) -> ET.Element:
 
 
 def _add_general_id(parent: ET.Element, usage: str, value: str) -> None:
-    """What XJDF has no attribute for stands under a name of its own."""
+    """For what XJDF has no attribute for."""
     _add_element(parent, "GeneralID", IDUsage=usage, IDValue=value)
 
 
@@ -223,7 +215,7 @@ def _add_element(parent: ET.Element, name: str, /, **attributes: str) -> ET.Elem
 
 
 def _strip_control_chars(attributes: Mapping[str, str]) -> dict[str, str]:
-    """XML has no place for control characters, which a stock of an operator's own could hold."""
+    """XML allows no control characters, which an operator's stock name could hold."""
     return {name: "".join(char if char.isprintable() else " " for char in value) for name, value in attributes.items()}
 
 
@@ -235,8 +227,7 @@ def _to_points(size: SizeInInches) -> str:
     return " ".join(f"{length * INCH:g}" for length in size)
 
 
-MAILER_ID_SLICE = slice(5, None)
-"""Where the mailer id starts in a tracking code: after the barcode id and the service type."""
+MAILER_ID_SLICE = slice(5, None)  # of a tracking code, after barcode id and service type
 
 ZIP3_LENGTH = 3
 
@@ -264,7 +255,7 @@ def build_statement(
     indicia: Sequence[str],
     created_at: datetime,
 ) -> dict[str, object]:
-    """From the rows of the manifest, in the order in which they are printed."""
+    """From the rows of the manifest, in print order."""
     statement_items = [_read_item(index, row) for index, row in enumerate(rows, start=1)]
     barcodes = [item.tracking for item in statement_items if item.tracking]
     domestic_count = sum(item.zip3 is not None for item in statement_items)
@@ -301,7 +292,7 @@ def _read_item(index: int, row: Mapping[str, object]) -> _StatementItem:
 
 
 def _first_and_last_serial(barcodes: Sequence[str], mailer_id: str | None) -> dict[str, str] | None:
-    """The first and the last as printed: a count that passed its last digit goes on from zero."""
+    """As printed: a serial that passed its last digit goes on from zero."""
     if not barcodes:
         return None
     start = MAILER_ID_SLICE.start + len(mailer_id or "")
@@ -309,7 +300,7 @@ def _first_and_last_serial(barcodes: Sequence[str], mailer_id: str | None) -> di
 
 
 def _group_by_zip3(statement_items: Sequence[_StatementItem]) -> Iterator[dict[str, object]]:
-    """As they lie: where the order of the press parts a ZIP, it is here twice."""
+    """In print order, so a ZIP may occur twice."""
     for zip3, group in groupby(statement_items, key=lambda each: each.zip3):
         if zip3 is not None:
             group_items = list(group)

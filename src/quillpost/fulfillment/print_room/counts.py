@@ -1,4 +1,4 @@
-"""How much lies where in the print room, and what was done lately: counts for operators."""
+"""Counts for the print room: open batches, output, handovers, stuck batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,10 @@ import sqlalchemy as sa
 
 from quillpost.core.database import Tx
 
-LATE_AFTER = timedelta(days=2)
-"""A batch that a printer has for longer than this, and that is not in the mail, is looked at."""
+LATE_AFTER = timedelta(days=2)  # since handover
 
 
-LOOKBACK = timedelta(days=14)
-"""What is printed or mailed today was made in this time."""
+LOOKBACK = timedelta(days=14)  # what is printed or mailed today was created in this time
 
 
 COUNT_OPEN_BATCHES = sa.text("""
@@ -57,8 +55,6 @@ MAX_PAUSED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class OpenBatchCount:
-    """Batches that stand in one place, on their way to the mail."""
-
     batches: int = 0
     pieces: int = 0
     failing: int = 0
@@ -68,7 +64,7 @@ class OpenBatchCount:
 
 @dataclass(frozen=True, slots=True)
 class DailyOutput:
-    """In pieces; one that is spoiled does not count, and one that is printed again counts where it is now."""
+    """In items; a spoiled one does not count, a reprinted one counts where it is now."""
 
     made: int
     printed: int
@@ -88,7 +84,7 @@ class PartnerHandovers:
 
 @dataclass(frozen=True, slots=True)
 class StuckBatches:
-    """Batches that cannot be handed over, since when, and what is said of the first."""
+    """Batches that cannot be handed over; the error is that of one of them."""
 
     batches: int
     since: datetime | None
@@ -96,7 +92,6 @@ class StuckBatches:
 
 
 def count_open_batches(tx: Tx, mode: str, *, now: datetime) -> dict[str, OpenBatchCount]:
-    """By their status, those that are not in the mail."""
     rows = tx.execute(COUNT_OPEN_BATCHES, {"mode": mode, "late": now - LATE_AFTER})
     return {row.status: OpenBatchCount(row.batches, row.pieces, row.failing, row.late, row.oldest) for row in rows}
 
@@ -107,12 +102,12 @@ def count_output_since(tx: Tx, mode: str, *, since: datetime, now: datetime) -> 
 
 
 def count_paused_orders(tx: Tx, mode: str) -> int:
-    """How many orders are paused; `MAX_PAUSED` stands for that or more."""
+    """`MAX_PAUSED` stands for that or more."""
     return int(tx.execute(COUNT_PAUSED, {"mode": mode, "most": MAX_PAUSED}).scalar_one())
 
 
 def list_handovers(tx: Tx, mode: str, *, now: datetime) -> Sequence[PartnerHandovers]:
-    """By partner, whoever was given something of late first."""
+    """The latest first."""
     params = {"mode": mode, "since": now - timedelta(days=1), "looked_back": now - LOOKBACK}
     return [PartnerHandovers(**row._mapping) for row in tx.execute(COUNT_HANDOVERS, params)]
 

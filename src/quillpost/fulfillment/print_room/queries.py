@@ -1,4 +1,4 @@
-"""Batches as operators look at them: their files, their statement, and the prints in them."""
+"""Batches as operators see them: files, statement, printed items."""
 
 import hashlib
 import json
@@ -21,9 +21,7 @@ from quillpost.fulfillment.batches.queries import ProductionBatch, read_batch
 from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.orders.rules import FINAL_STATUSES, ItemStatus
 
-BEFORE_MAIL_STATUSES = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})
-"""Where the carrier has not seen a piece, it may still be in the print room."""
-
+BEFORE_MAIL_STATUSES = frozenset({ItemStatus.PROCESSING, ItemStatus.PRINTED})  # not seen by the carrier yet
 FIND_PRINTED_ITEMS = sa.text("""
     select p.position, p.item_id, p.superseded, i.status, i.person_gone_at is not null as is_erased,
            exists (select 1 from giftcards g where g.item_id = p.item_id
@@ -39,7 +37,7 @@ FIND_PRINTED_ITEMS = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class PrintedItem:
-    """A piece as it lies in a batch. Void, it is printed again in batch `reprint_batch_id`, unless it ended before."""
+    """An item in a batch. A void one is reprinted in batch `reprint_batch_id`, unless it ended before."""
 
     position: int
     item_id: int
@@ -47,17 +45,14 @@ class PrintedItem:
     is_void: bool
     reprint_batch_id: int | None
     is_erased: bool = False
-    is_claim_deleted: bool = False
-    """Of a gift card; it works for whoever has the piece, and cannot be printed again."""
+    is_claim_deleted: bool = False  # it still works, but cannot be printed again
 
     @property
     def is_mailed(self) -> bool:
-        """What has failed is no news, and void paper is not what the carrier has."""
         return not self.is_void and self.status not in (*BEFORE_MAIL_STATUSES, ItemStatus.FAILED)
 
     @property
     def spoil_error(self) -> str | None:
-        """What a person is told who calls it spoiled in vain."""
         if self.is_void and self.reprint_batch_id is not None:
             return f"Piece {self.position} was reprinted in {batch_reference(self.reprint_batch_id)}: mark it there."
         if self.is_void:
@@ -88,7 +83,7 @@ class PrintedItem:
 def find_printed_items(
     tx: Tx, batch_id: int, *, positions: Sequence[int] = (), item_ids: Sequence[int] = ()
 ) -> list[PrintedItem]:
-    """These pieces of the batch, each once, by their places; what is not there is left out."""
+    """These items of the batch, each once, by position; missing ones are left out."""
     if not positions and not item_ids:
         return []
     params = {"batch": batch_id, "positions": list(positions), "items": list(item_ids)}
@@ -112,7 +107,7 @@ STATEMENT_FILE = "statement.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchQuery:
-    """Which batches are wanted; what is not said does not matter. An open one is not in the mail yet."""
+    """None means any. An open batch is not mailed yet."""
 
     mode: str | None = None
     status: str | None = None
@@ -125,8 +120,6 @@ class BatchQuery:
 
 @dataclass(frozen=True, slots=True)
 class BatchFileInfo:
-    """One that `is_secret` holds the claims of gift cards, and lies sealed in the store."""
-
     name: str
     size: int
     sha256: str
@@ -140,8 +133,7 @@ class BatchFileInfo:
 
 @dataclass(frozen=True, slots=True)
 class BatchDetails:
-    """A batch with all that is known of it. `pieces` counts by status those that count here; `void` are those
-    that were printed again since, in the batches of `reprints`."""
+    """`pieces` counts items by status; `void` are those reprinted since, in the batches of `reprints`."""
 
     batch: ProductionBatch
     files: list[BatchFileInfo]
@@ -151,7 +143,6 @@ class BatchDetails:
 
 
 def list_batches(tx: Tx, page_request: PageRequest, filters: BatchQuery) -> Page[ProductionBatch]:
-    """Newest first."""
     conditions = _filter_conditions(filters)
     total = int(tx.execute(sa.select(sa.func.count()).select_from(batches).where(*conditions)).scalar_one())
     rows = read_page(tx, batches, conditions, page_request, total=total)
@@ -165,7 +156,7 @@ def _filter_conditions(filters: BatchQuery) -> list[sa.ColumnElement[bool]]:
     if filters.status is not None:
         conditions.append(batches.c.status == filters.status)
     if filters.is_open is True:
-        # What is settled is in the mail; said as well, it is in an index.
+        # A settled batch is mailed; the condition finds an index.
         conditions += [batches.c.settled_at.is_(None), batches.c.status != "mailed"]
     if filters.is_open is False:
         conditions.append(batches.c.status == "mailed")
@@ -181,7 +172,6 @@ def _filter_conditions(filters: BatchQuery) -> list[sa.ColumnElement[bool]]:
 
 
 def find_batch(tx: Tx, batch_id: int, *, mode: str | None = None) -> ProductionBatch:
-    """The batch, if there is such a one; `mode`, if it is of that mode."""
     batch = read_batch(tx, batch_id)
     if mode is not None and batch.mode != mode:
         raise NotFound
@@ -219,7 +209,7 @@ def find_file(tx: Tx, batch_id: int, name: str) -> BatchFileInfo:
 
 
 def read_file(storage: BatchFileStorage, batch_id: int, file: BatchFileInfo) -> bytes:
-    """The file as it was composed. The store may be far: for outside transactions."""
+    """The file as it was composed. Call it outside transactions: the store may be slow."""
     try:
         data = storage.read_file(batch_id, file.name, is_secret=file.is_secret)
     except FileMissing:
@@ -240,7 +230,7 @@ def _damaged_file_error(batch_id: int, file: BatchFileInfo) -> Unavailable:
 
 
 def read_statement(store: FileStore, details: BatchDetails) -> dict[str, Any] | None:
-    """The mailing statement, once the batch is composed. The store may be far: for outside transactions."""
+    """The mailing statement, once the batch is composed. Call it outside transactions: the store may be slow."""
     if not any(file.name == STATEMENT_FILE for file in details.files):
         return None
     try:
@@ -251,13 +241,13 @@ def read_statement(store: FileStore, details: BatchDetails) -> dict[str, Any] | 
 
 
 def find_items_at(tx: Tx, batch_id: int, positions: Sequence[int]) -> dict[int, int]:
-    """Which item lies where in the batch, by the position; what is not there is left out."""
+    """Item ids by position; missing ones are left out."""
     conditions = prints.c.batch_id == batch_id, prints.c.position.in_(positions)
     return {row.position: row.item_id for row in tx.execute(sa.select(prints).where(*conditions))}
 
 
 def find_positions(tx: Tx, batch_id: int, item_ids: Sequence[int]) -> dict[int, int]:
-    """Where in the batch the items lie, by their ids; those that do not are left out."""
+    """Positions by item id; missing ones are left out."""
     conditions = prints.c.batch_id == batch_id, prints.c.item_id.in_(item_ids)
     return {row.item_id: row.position for row in tx.execute(sa.select(prints).where(*conditions))}
 
@@ -273,8 +263,6 @@ READ_BATCH_ITEMS = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class BatchItem:
-    """A piece as it lies in a batch."""
-
     position: int
     item_id: int
     superseded: bool
@@ -291,7 +279,7 @@ class BatchItem:
 
 
 def list_batch_items(tx: Tx, batch: ProductionBatch, page_request: PageRequest) -> Page[BatchItem]:
-    """By their places, which are counted from one without a gap."""
+    """By position, which has no gaps."""
     params = {"batch": batch.id, "after": page_request.offset, "until": page_request.offset + page_request.per_page}
     return Page(
         [BatchItem(**row._mapping) for row in tx.execute(READ_BATCH_ITEMS, params)], batch.item_count, page_request

@@ -28,7 +28,7 @@ MAX_REPRINTED_ITEMS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class SpoiledItem:
-    """A piece that cannot be used, by its place in the batch or by its item."""
+    """By its position, or by its item."""
 
     position: int | None = None
     item_id: int | None = None
@@ -37,7 +37,7 @@ class SpoiledItem:
 
 @dataclass(frozen=True, slots=True)
 class MarkResult:
-    """Of the pieces that were called spoiled, how many fail by it, and how many it changes nothing for."""
+    """How many of the reported items fail, and for how many it changes nothing."""
 
     spoiled: int
     skipped: int
@@ -45,7 +45,7 @@ class MarkResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSelection:
-    """Some pieces of a batch: by their positions, from the first to the last, or by their items."""
+    """Items of a batch: by position, as a range, or by item."""
 
     positions: Sequence[int] = ()
     first: int | None = None
@@ -65,12 +65,9 @@ def mark_batch(
     write_audit: AuditCallback = write_no_audit,
     now: datetime,
 ) -> MarkResult:
-    """Take down how far the batch is; `mode`, only if it is of that mode. What is `write_audit` about it is
-    written in the same transaction, unless it was known.
-
-    A person is told of a spoiled piece that the carrier has seen, or that was reprinted since. What a partner
-    says of it is passed over: refused, the rest of its call would be lost with it.
-    """
+    """Record how far the batch is; `mode`, only if it is of that mode. Where anything changes, `write_audit` is called
+    in the same transaction. An operator gets an error for a spoiled item that is mailed or reprinted; for a partner
+    such an item is skipped, or the rest of its report would be lost."""
     marked_at = at or now
     with db.system_transaction() as tx:
         _require_valid_mark(find_batch(tx, batch_id, mode=mode), status, at, spoiled, now=now)
@@ -106,7 +103,7 @@ def _require_valid_mark(
 
 
 def _find_spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem]) -> dict[int, str]:
-    """The reasons by item; every name that is no piece of the batch is a fault."""
+    """The reasons by item id; raises `Invalid` for items that are not in the batch."""
     items_by_position = find_items_at(
         tx, batch_id, [spoiled_item.position for spoiled_item in spoiled if spoiled_item.position is not None]
     )
@@ -132,7 +129,7 @@ def _find_spoiled_items(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem]) -
 
 
 def _require_spoilable(tx: Tx, batch_id: int, spoiled: Sequence[SpoiledItem], item_ids: Sequence[int]) -> None:
-    """Nobody moves or reprints them meanwhile: what holds here holds when they are marked."""
+    """The batch is locked, so this still holds when they are marked."""
     printed_items = find_printed_items(tx, batch_id, item_ids=item_ids)
     errors_by_name = {("position", printed_item.position): printed_item.spoil_error for printed_item in printed_items}
     errors_by_name |= {("item_id", printed_item.item_id): printed_item.spoil_error for printed_item in printed_items}
@@ -157,7 +154,7 @@ def reprint_selection(
     write_audit: AuditCallback = write_no_audit,
     now: datetime,
 ) -> ReprintResult:
-    """Print these pieces again; all of them must be in the batch."""
+    """Print these items again; all of them must be in the batch."""
     if not reason.strip():
         raise Invalid({"reason": ["Say why they are printed again."]})
     with db.system_transaction() as tx:
@@ -210,11 +207,8 @@ DEFAULT_PORTS = {"sftp": 22, "http": 80, "https": 443}
 
 
 def partner_name(address: str) -> str:
-    """The address without what may be written otherwise, and without a password.
-
-    Capitals of the host, a port that is the usual one and slashes at the end make no other partner. A user is
-    told where it is a part of the place, which it is over SFTP; elsewhere it may be a secret.
-    """
+    """The address in one spelling and without a password. The user is kept for SFTP, where it is part of the location;
+    elsewhere it may be a secret."""
     try:
         parsed = urlsplit(address)
         host, port = parsed.hostname or "", parsed.port
@@ -229,20 +223,17 @@ def partner_name(address: str) -> str:
 
 
 def is_other_partner(batch_partner: str | None, partner: str) -> bool:
-    """Whether a batch is another partner's. One that knows none may be anybody's.
-
-    Those that were handed over long ago know the address as it was written then.
-    """
+    """Whether a batch is another partner's; one without a partner may be anyone's. The spelling may have changed since
+    it was handed over."""
     return batch_partner is not None and partner_name(batch_partner) != partner_name(partner)
 
 
-MAX_CLOCK_SKEW = timedelta(minutes=5)
-"""As far as a signature's own time may be off."""
+MAX_CLOCK_SKEW = timedelta(minutes=5)  # of a signature's time
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedSpoiledItem:
-    """A piece that cannot be used, by one of its names."""
+    """By exactly one of item, barcode and position."""
 
     item_id: int | None = None
     tracking: str | None = None
@@ -259,7 +250,7 @@ class PartnerReport:
 
 
 def record_partner_report(db: Database, environment: Environment, report: PartnerReport, *, now: datetime) -> None:
-    """Take down what this world's partner says of a batch that it has. Said again, it changes nothing."""
+    """Record what this environment's partner says of a batch that it has. Idempotent."""
     batch_id = parse_batch_reference(report.reference)
     if batch_id is None:
         raise Invalid({"reference": ["This is not the reference of a batch, such as batch-000007."]})
@@ -268,7 +259,7 @@ def record_partner_report(db: Database, environment: Environment, report: Partne
         if is_other_partner(batch.partner, environment.partner):
             raise Conflict("This batch was handed to another partner.")
         spoiled_items = _resolve_items(tx, batch_id, report.spoiled)
-    # A clock that runs a little ahead is no reason to lose the word.
+    # A clock that runs a little ahead is no error.
     reported_at = now if now < report.reported_at <= now + MAX_CLOCK_SKEW else report.reported_at
     mark_batch(
         db,
@@ -283,7 +274,7 @@ def record_partner_report(db: Database, environment: Environment, report: Partne
 
 
 def _resolve_items(tx: Tx, batch_id: int, spoiled: Sequence[ReportedSpoiledItem]) -> list[SpoiledItem]:
-    """Those that are named by their barcode, by their item; all others as they are."""
+    """Items that are named by their barcode, by their id; all others unchanged."""
     barcodes = [spoiled_item.tracking for spoiled_item in spoiled if spoiled_item.tracking is not None]
     batch_prints = sa.select(prints.c.tracking, prints.c.item_id).where(prints.c.batch_id == batch_id)
     item_ids = {row.tracking: row.item_id for row in tx.execute(batch_prints.where(prints.c.tracking.in_(barcodes)))}

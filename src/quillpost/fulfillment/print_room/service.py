@@ -27,12 +27,10 @@ log = structlog.get_logger(__name__)
 POLL_TASK = "tracking.poll_carriers"
 SPOILED_REASON = "Spoiled in printing"
 
-AuditCallback = Callable[[Tx], None]
-"""What is written besides, in the transaction of something that was done."""
+AuditCallback = Callable[[Tx], None]  # writes an audit entry in the transaction of an action
 
 
 CountAuditCallback = Callable[[Tx, int], None]
-"""The same where something was done to so many."""
 
 
 def write_no_audit(_tx: Tx) -> None:
@@ -45,13 +43,13 @@ def write_no_count_audit(_tx: Tx, _count: int) -> None:
 
 _NO_SIGHTING = "cast(null as date) as day, cast(null as text) as place, false as inferred"
 
-# It was printed when the printer says so, whenever that is heard.
+# Printed when the printer says so, however late it is reported.
 MARK_PRINTED = MoveItemsStatement(f"""
     select item_id, 'Printed' as target, cast(null as text) as reason,
            cast(:printed_at as timestamptz) as seen_at, {_NO_SIGHTING}
       from prints where batch_id = :batch and not superseded
 """)
-# What the carrier has seen did not stay behind in the print room, whatever is said of it.
+# What the carrier has seen cannot be spoiled in the print room.
 MARK_SPOILED = MoveItemsStatement(f"""
     select p.item_id, 'Failed' as target, s.reason, cast(null as timestamptz) as seen_at, {_NO_SIGHTING}
       from prints p
@@ -64,7 +62,7 @@ MARK_MAILED = MailItemsStatement("select item_id from prints where batch_id = :b
 RETRIEVE_ITEMS = RetrieveItemsStatement("select item_id from prints where batch_id = :batch")
 ADD_VOID_COUNT = sa.text("update batches set void_count = void_count + :pieces where id = :batch")
 
-# A claim that is printed again is not forgotten meanwhile: see privacy/retention.py.
+# A claim that is printed again is not deleted meanwhile: see privacy/retention.py.
 LOCK_GIFTCARDS = sa.text("""
     select item_id from giftcards
      where item_id in (select p.item_id from prints p
@@ -73,7 +71,7 @@ LOCK_GIFTCARDS = sa.text("""
      order by item_id for no key update
 """)
 
-# Only what may still be in the print room: once the carrier has seen a piece, it is in the mail.
+# Only what may still be in the print room: an item that the carrier has seen is mailed.
 INSERT_REPRINT = sa.text("""
     with wanted as (
         select p.batch_id, p.position, p.item_id, p.edition,
@@ -123,8 +121,6 @@ ADVANCE_POOLING = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class UnprintableItem:
-    """A piece that cannot be printed again, and why."""
-
     position: int
     item_id: int
     reason: str
@@ -132,7 +128,7 @@ class UnprintableItem:
 
 @dataclass(frozen=True, slots=True)
 class ReprintResult:
-    """The batch in which the pieces are printed again, how many they are, and which are not among them."""
+    """The batch of the reprint, its size, and the items that are not in it."""
 
     batch_id: int
     item_count: int
@@ -140,10 +136,8 @@ class ReprintResult:
 
 
 def record_printer_progress(db: Database, batch_id: int, progress: PrintProgress, *, now: datetime) -> list[int]:
-    """What the printer says of the batch. Said twice or late, it changes nothing.
-
-    Answers with the items that it calls spoiled and that are not in the batch: of those nothing is taken.
-    """
+    """Record what the printer says of the batch; repeated or late, it changes nothing. Returns the spoiled items that
+    are not in the batch, which are ignored."""
     with db.system_transaction() as tx:
         batch = lock_handed_batch(tx, batch_id)
         spoiled = progress.spoiled or {}
@@ -160,7 +154,7 @@ def record_printer_progress(db: Database, batch_id: int, progress: PrintProgress
 
 
 def lock_handed_batch(tx: Tx, batch_id: int) -> ProductionBatch:
-    """The batch, which nobody else moves on or reprints before this transaction ends. A printer has it."""
+    """Lock the batch for this transaction; `Conflict` unless it was handed over."""
     batch = fulfillment_queries.read_batch(tx, batch_id, locked=True)
     if batch.handed_at is None:
         raise Conflict("The batch has not been handed to the printer yet. Try again shortly.", retry_after=5)
@@ -168,7 +162,7 @@ def lock_handed_batch(tx: Tx, batch_id: int) -> ProductionBatch:
 
 
 def apply_progress(tx: Tx, batch: ProductionBatch, progress: PrintProgress, *, now: datetime) -> int:
-    """Take down what is said of a batch that is held, and whose orders are; how many pieces it spoils."""
+    """Record the progress of a locked batch whose orders are locked too; how many items it spoils."""
     handed_at = batch.handed_at or now
     if batch.acknowledged_at is None:
         acknowledged_at = progress.acknowledged_at or progress.printed_at or progress.mailed_at or now
@@ -177,7 +171,7 @@ def apply_progress(tx: Tx, batch: ProductionBatch, progress: PrintProgress, *, n
     printed_at, mailed_at = (
         at and min(max(at, handed_at), now) for at in (progress.printed_at or progress.mailed_at, progress.mailed_at)
     )
-    # What is in the mail was printed, whether the printer said so or not.
+    # A mailed batch was printed, even if the printer did not say so.
     if printed_at is not None and fulfillment_queries.swap_batch_status(
         tx, batch.id, expected="handed", new_status="printed", now=printed_at
     ):
@@ -203,7 +197,7 @@ def reprint_items(
     write_audit: AuditCallback = write_no_audit,
     now: datetime,
 ) -> ReprintResult:
-    """Print pieces of the batch again, under new barcodes, in a batch of their own; the old ones are void."""
+    """Print items of the batch again, under new barcodes, in a new batch; the old prints are void."""
     with db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id, locked=True)
         if batch.handed_at is None:
@@ -247,11 +241,8 @@ def reprint_items(
 def retry_batch(
     db: Database, batch_id: int, *, reoffer: bool = False, write_audit: AuditCallback = write_no_audit
 ) -> None:
-    """Take the batch's present step again, now: it was given up, or waits for its time.
-
-    `reoffer`: the partner to whom it was offered does not have it, as only a person can know. It is offered to
-    whoever is the partner now.
-    """
+    """Run the batch's current step again, now. `reoffer`: the partner does not have it, as only an operator can know,
+    so it is offered to the current partner."""
     with db.system_transaction() as tx:
         batch = fulfillment_queries.read_batch(tx, batch_id, locked=True)
         step = NEXT_STEP.get(batch.status)
@@ -273,7 +264,7 @@ def rush_orders(
     write_audit: CountAuditCallback = write_no_count_audit,
     now: datetime,
 ) -> list[int]:
-    """Let these orders go before the others, and without waiting for the cut-off; those that still could."""
+    """Process these orders before others, without waiting for the cutoff; the ids of those that still could be."""
     with db.system_transaction() as tx:
         conditions = orders.c.id.in_(order_ids), orders.c.mode == mode
         lock_query = sa.select(orders.c.id).where(*conditions).order_by(orders.c.id).with_for_update(key_share=True)
@@ -308,7 +299,7 @@ def rush_orders(
 def pool_orders_now(
     db: Database, mode: str, *, write_audit: CountAuditCallback = write_no_count_audit, now: datetime
 ) -> int:
-    """Do not wait for the cut-off today; how many orders that brings forward. None goes before it is due."""
+    """Do not wait for the cutoff today; how many orders that affects. None is pooled before it is due."""
     with db.system_transaction() as tx:
         order_count = tx.execute(ADVANCE_POOLING, {"mode": mode, "now": now}).rowcount
         if order_count:
@@ -336,7 +327,7 @@ def _has_progress(progress: PrintProgress) -> bool:
 
 
 def _mark_spoiled(tx: Tx, batch_id: int, spoiled: Mapping[int, str], *, now: datetime) -> int:
-    """How many fail. What is in the mail, or was printed again since, is passed over."""
+    """How many items fail; mailed and reprinted ones are skipped."""
     if not spoiled:
         return 0
     printed_items = find_printed_items(tx, batch_id, item_ids=list(spoiled))
@@ -363,7 +354,7 @@ def read_files_for_download(
     *,
     write_audit: AuditCallback,
 ) -> dict[str, bytes]:
-    """The files in clear, by name. What cannot be read is handed to nobody, and then nothing is noted."""
+    """The files decrypted, by name. If one cannot be read, none is returned and nothing is audited."""
     contents = {file.name: read_file(storage, batch_id, file) for file in files}
     with db.system_transaction() as tx:
         write_audit(tx)

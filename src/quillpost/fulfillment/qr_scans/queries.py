@@ -1,7 +1,4 @@
-"""Scans as they come in: one statement each, on the recorder's own connection.
-
-A connection from the pool would ask whether it lives, begin and commit: four errands for what is one.
-"""
+"""SQL of scans as they come in: single statements on the recorder's own connection, not the pool's round trips."""
 
 import select
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,8 +41,6 @@ FIND_CODES = f"""
 
 
 class NewScan(NamedTuple):
-    """A scan that is not yet counted."""
-
     item_id: int
     at: datetime
     kind: VisitorKind
@@ -53,8 +48,6 @@ class NewScan(NamedTuple):
 
 
 class CodeDestination(NamedTuple):
-    """Where a piece's code leads, and since when there is such a piece."""
-
     code: str
     item_id: int
     url: str
@@ -62,7 +55,7 @@ class CodeDestination(NamedTuple):
 
 
 def find_destinations(connection: psycopg.Connection, codes: Iterable[str]) -> Iterator[CodeDestination]:
-    """Those of the codes that are on a piece, each with the sender's page in the recipient's words."""
+    """The codes that belong to an item, each with the sender's URL filled in for the recipient."""
     for code, item_id, created_at, url, sender, values, custom in connection.execute(FIND_CODES, [list(codes)]):
         addressee = Addressee(**dict(zip(_PERSON_COLUMNS, values, strict=True)), custom=tuple(custom))
         yield CodeDestination(code, item_id, designs.fill_qr_url(url, addressee, SenderName(*sender)), created_at)
@@ -74,7 +67,7 @@ def insert_scans(connection: psycopg.Connection, scans: Sequence[NewScan]) -> No
 
 log = structlog.get_logger(__name__)
 
-# Nobody waits so long for a scan. What would come through later is better not there.
+# Nobody waits longer for a scan.
 CONNECTION_LIMITS = {"connect_timeout": 3, "tcp_user_timeout": 5_000}
 SET_STATEMENT_TIMEOUT = "set statement_timeout = '5s'"
 
@@ -86,7 +79,7 @@ class ScanConnection:
 
     @contextmanager
     def open(self) -> Iterator[psycopg.Connection]:
-        """Any failure of the database's is `Unavailable`, and the next one starts with a new connection."""
+        """Any database failure is `Unavailable`, and the next use opens a new connection."""
         try:
             yield self._live_connection()
         except psycopg.Error as error:
@@ -112,12 +105,12 @@ class ScanConnection:
 
 
 def _has_unread_data(connection: psycopg.Connection) -> bool:
-    """A server that says something unasked says goodbye: no scan is sent to one that is gone."""
+    """An idle server only sends when it closes the connection: no scan is sent to it then."""
     return connection.closed or bool(select.select([connection.fileno()], [], [], 0)[0])
 
 
-# The rows of the threads are locked, in their order, before the news is numbered. An address that was told a
-# while ago is told at once; one that was told just now, when its quiet time ends.
+# Threads are locked, in their order, before the news is numbered. An address that was notified a while ago is notified
+# at once; else when its quiet time ends.
 SCHEDULE_THREADS = sa.text("""
     insert into news_threads (order_id, address, due_at)
     select w.order_id, w.address, :now
@@ -150,8 +143,8 @@ INSERT_SCAN_NEWS = sa.text("""
 
 
 def insert_scan_news(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None:
-    """These visits are new and counted: whoever their orders name, and has not refused, is to hear of those
-    that were persons'. Call it as the worker, in the transaction that counts them."""
+    """Notify the addresses that the orders name, unless they unsubscribed, of these counted visits by persons. Call it
+    as the worker, in the transaction that counts them."""
     params = {"visits": list(visit_ids)}
     if tx.execute(SCHEDULE_THREADS, {**params, "now": now}).rowcount:
         tx.execute(INSERT_SCAN_NEWS, params)

@@ -1,4 +1,4 @@
-"""Who opens the address of a printed code: a person, or a machine that looks at it for one or for nobody."""
+"""Classifies who opens the URL of a printed code: a person, a bot or a preview."""
 
 import re
 from collections.abc import Mapping
@@ -8,21 +8,16 @@ from typing import Literal, cast
 
 VisitorKind = Literal["person", "bot", "preview"]
 
-CODE_PATTERN = re.compile(r"[A-Za-z0-9]{6,12}")
-"""What can be a code. Those of today have eight; nobody has to ask the database about anything else."""
-
+CODE_PATTERN = re.compile(r"[A-Za-z0-9]{6,12}")  # anything else needs no lookup
 MAX_AGENT_LENGTH = 200
 
 BROWSER_PREFIXES = ("mozilla/", "opera/")
-"""What every browser calls itself first, for reasons of history. A program that says nothing, or its own
-name alone, is none."""
+"""Every browser starts with one of these; a program with only its own name is none."""
 
 # CUBOT makes phones.
 BOT_PATTERN = re.compile(r"(?<!cu)bot(?![a-z])|crawl|spider")
 
-PREFETCH_HEADERS = ("purpose", "sec-purpose", "x-purpose", "x-moz")
-"""Headers in which a browser says that it only prepares for somebody who may come."""
-
+PREFETCH_HEADERS = ("purpose", "sec-purpose", "x-purpose", "x-moz")  # set by a browser that prefetches
 HINT_HEADERS = (*PREFETCH_HEADERS, "sec-fetch-mode", "sec-fetch-dest")
 
 
@@ -36,7 +31,7 @@ AGENT_SIGNATURES = _load_agent_signatures()
 
 
 def classify_visitor(agent: str, hints: Mapping[str, str]) -> VisitorKind:
-    """`hints` are those of the headers `HINT_HEADERS` that came, by their names."""
+    """`hints` are the request's `HINT_HEADERS`."""
     kind = classify_agent(agent)
     return "preview" if kind == "person" and hints and not _is_visit(hints) else kind
 
@@ -51,7 +46,7 @@ def classify_agent(agent: str) -> VisitorKind:
 
 
 def _is_visit(hints: Mapping[str, str]) -> bool:
-    """Whether somebody goes there now, and it is not a part of another page that is loaded."""
+    """Whether this is a navigation, not a prefetch or a part of another page."""
     if any(purpose in hints.get(name, "").lower() for name in PREFETCH_HEADERS for purpose in ("prefetch", "preview")):
         return False
     fetch = hints.get("sec-fetch-mode", "navigate"), hints.get("sec-fetch-dest", "document")
@@ -59,6 +54,5 @@ def _is_visit(hints: Mapping[str, str]) -> bool:
 
 
 def printable_agent(agent: str) -> str:
-    """As much of the agent's name as is kept, without what cannot be stored or seen."""
     truncated = agent[:MAX_AGENT_LENGTH]
     return truncated if truncated.isprintable() else "".join(filter(str.isprintable, truncated))

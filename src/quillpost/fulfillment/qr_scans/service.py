@@ -1,4 +1,5 @@
-"""Records QR scans: those of one moment are looked up and stored together."""
+"""Records QR scans: requests of one moment are looked up and stored together, by one thread. A scan is answered after
+its commit."""
 
 import asyncio
 import time
@@ -29,7 +30,7 @@ MAX_COUNTERS = 20_000
 
 
 class ScanRateLimit:
-    """For one thread. People and machines are counted apart: what machines do keeps nobody from counting."""
+    """Not thread-safe. People and machines are counted separately."""
 
     def __init__(self, max_per_minute: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._max_per_minute = max_per_minute
@@ -39,7 +40,6 @@ class ScanRateLimit:
         self._is_logged = False
 
     def admit(self, scans: Iterable[NewScan]) -> list[NewScan]:
-        """Those that are to be kept."""
         if (now := self._monotonic()) >= self._window_ends:
             self.reset()
             self._window_ends, self._is_logged = now + WINDOW_SECONDS, False
@@ -58,43 +58,33 @@ class ScanRateLimit:
         return admitted
 
     def reset(self) -> None:
-        """Begin anew, as where those that were admitted could not be kept after all."""
+        """For when admitted scans could not be stored."""
         self._counts.clear()
 
 
 MAX_BATCH_SIZE = 500
 MAX_QUEUE_LENGTH = 10_000
 TIMEOUT_SECONDS = 2.0
-"""How long somebody who holds a card waits for us, at most."""
-
 BUSY_BATCH_SIZE = 4
 BATCH_WAIT_SECONDS = 0.003
-"""Where so many came together, the next are waited for that long: each errand to the database serves more of
-them. Whoever comes alone is seen to at once."""
+"""Under load, wait that long for more scans, so that each statement serves more of them; a single scan goes at once."""
 
 MAX_CACHED_CODES = 20_000
 TARGET_CACHE_SECONDS = 60.0
 INVALID_CACHE_SECONDS = 10.0
-"""A code that was asked for too early, or in vain, is asked for again soon."""
-
-MAX_PER_MINUTE = 30
-"""Scans of one piece that are kept in a minute, of people and of each kind of machine."""
-
+MAX_PER_MINUTE = 30  # of one item, by kind of visitor
 URL_SAFE_CHARS = ":/%#?=@[]!$&'()*+,;"
 UNAVAILABLE_MESSAGE = "Your scan could not be noted just now. Scan the code again in a few seconds."
 
 
 class InvalidCode(Enum):
-    """Why a code leads nowhere."""
-
     UNKNOWN = "unknown"
     EXPIRED = "expired"
-    SPECIMEN = "specimen"
-    """It is no piece's: a preview carries it."""
+    SPECIMEN = "specimen"  # that of previews
 
 
 class ScanTarget(NamedTuple):
-    """The piece that carries the code, and where it leads, as a header has it."""
+    """`location` is a header value."""
 
     item_id: int
     location: bytes
@@ -104,7 +94,7 @@ CodeLookup = ScanTarget | InvalidCode
 
 
 class ScanRequest(NamedTuple):
-    """A request that waits. `is_counted` is false for one that only asks where a code leads."""
+    """`is_counted` is false for a request that only looks up where a code leads."""
 
     response: "asyncio.Future[CodeLookup]"
     code: str
@@ -126,8 +116,8 @@ class ScanRecorder:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Codes lead somewhere as long after their piece was made as they are `code_lifetime`; else for ever. Of a
-        piece `max_per_minute` are kept; who comes after them is led on."""
+        """Codes expire `code_lifetime` after their item was created. Scans beyond `max_per_minute` of an item are
+        redirected, but not stored."""
         self._connection = ScanConnection(db)
         self._clock = clock
         self._code_lifetime = code_lifetime
@@ -143,7 +133,7 @@ class ScanRecorder:
 
     @contextmanager
     def notify_on_scans(self, listener: Callable[[], None]) -> Iterator[None]:
-        """Meanwhile it is called, in the desk's thread, whenever scans have been kept."""
+        """Call the listener, in the recorder's thread, whenever scans were stored."""
         self._listeners.append(listener)
         try:
             yield
@@ -151,7 +141,7 @@ class ScanRecorder:
             self._listeners.remove(listener)
 
     def find_cached(self, code: str) -> CodeLookup | None:
-        """What was found of the code a moment ago, or what needs no looking up."""
+        """The cached lookup, or one that needs no database."""
         cached = self._cache.get(code)
         if cached is not None and cached[0] > self._monotonic():
             return cached[1]
@@ -162,7 +152,7 @@ class ScanRecorder:
     async def record_scan(
         self, code: str, lookup: CodeLookup | None, kind: VisitorKind, agent: str, *, is_counted: bool
     ) -> CodeLookup:
-        """Where the code leads, the scan kept; `Unavailable` where that cannot be said in time."""
+        """Store the scan; where the code leads. `Unavailable` after a timeout."""
         if self._queue.qsize() > MAX_QUEUE_LENGTH:
             raise Unavailable(UNAVAILABLE_MESSAGE)
         loop = asyncio.get_running_loop()
@@ -177,7 +167,7 @@ class ScanRecorder:
             timeout.cancel()
 
     def close(self) -> None:
-        """Whoever waits is answered first. A scan that comes later opens the desk again."""
+        """Requests that wait are answered first. A later scan starts the thread again."""
         with self._start_lock:
             thread = self._thread
         if thread is not None:
@@ -191,7 +181,7 @@ class ScanRecorder:
                 self._thread.start()
 
     def _run(self) -> None:
-        """Whatever ends this thread, the next scan finds none and starts another."""
+        """Whatever ends this thread, the next scan starts another."""
         try:
             while (scan_requests := self._next_batch()) is not None:
                 self._process_batch(
@@ -205,7 +195,7 @@ class ScanRecorder:
                 self._start()
 
     def _next_batch(self) -> list[ScanRequest] | None:
-        """All who wait, once somebody does; nothing when the desk closes."""
+        """All requests that wait, blocking for the first; None when the recorder closes."""
         if (first := self._queue.get()) is None:
             return None
         scan_requests = [first]
@@ -237,7 +227,7 @@ class ScanRecorder:
                     listener()
 
     def _record_batch(self, scan_requests: Sequence[ScanRequest]) -> int:
-        """How many scans were kept. Whoever asked is answered when they are."""
+        """How many scans were stored. Requests are answered after the commit."""
         lookups = {
             scan_request.code: scan_request.lookup for scan_request in scan_requests if scan_request.lookup is not None
         }
@@ -281,7 +271,7 @@ def _time_out(response: "asyncio.Future[CodeLookup]") -> None:
 
 
 def _respond(scan_requests: Sequence[ScanRequest], lookups: dict[str, CodeLookup], error: Exception | None) -> None:
-    """Each in the loop that it waits in; there is more than one where several serve in one process."""
+    """Each in its own event loop; one process may serve several."""
     by_loop: dict[asyncio.AbstractEventLoop, list[ScanRequest]] = defaultdict(list)
     for scan_request in scan_requests:
         by_loop[scan_request.response.get_loop()].append(scan_request)

@@ -1,8 +1,5 @@
-"""Counts new scans: out of the inbox and into every count, in one transaction.
-
-Lists are taken before orders, as whoever merges lists or hands a batch over takes them, and both in the order
-of their ids. A piece is in its order's hands, as everywhere.
-"""
+"""Counts new scans: out of the inbox and into every counter, in one transaction. Lists are locked before orders, both
+in the order of their ids, as everywhere."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,13 +19,13 @@ from quillpost.fulfillment.qr_scans.service import ScanRecorder
 from quillpost.orders.audience import PERSON_COLUMNS
 from quillpost.recipients.lists import service as list_service
 
-# One counts at a time. What another is at is not waited for: it goes on by itself.
+# One process counts at a time; the others do not wait.
 TRY_LOCK = sa.text("select pg_try_advisory_xact_lock(7125203)")
 READ_INBOX = sa.text("select id from visit_inbox order by id limit :most")
 
 LIST_NAMES = {"live": "Scanned QR codes", "test": "Scanned QR codes (testing)"}
 
-# Of pieces that persons scanned, in whose list their recipients are. A sub account that was removed has none.
+# Owners of the lists for recipients whose code a person scanned; not deleted sub accounts.
 _LIST_OWNERS = """
     select distinct i.account_id, i.sub_account_id, i.mode
       from visit_inbox v join items i on i.id = v.item_id
@@ -66,8 +63,7 @@ LOCK_ORDERS = sa.text("""
      order by id for no key update
 """)
 
-# A piece that is gone takes its scans with it. `nth` numbers the scans of a piece that count: what a machine
-# looked at has the number of the one before it, which nobody asks for.
+# Scans of a deleted item are deleted too. `nth` numbers an item's scans by persons; machines have the number before.
 COUNT_SCANS = sa.text("""
     with taken as (
         delete from visit_inbox where id = any(:ids) returning id, item_id, at, kind, agent),
@@ -113,8 +109,8 @@ COUNT_SCANS = sa.text("""
     select id from visited where kind = 'person' order by id
 """)
 
-# Somebody who is on the list stays as they are there. Whoever was bought of a sample is a sample here, too:
-# no live mail goes to them.
+# A recipient who is on the list stays unchanged. One that was bought as a sample is a sample here too: it gets no live
+# mail.
 INSERT_RECIPIENTS = sa.text(f"""
     insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(PERSON_COLUMNS)},
                             is_sample, created_at, updated_at)
@@ -132,7 +128,7 @@ INSERT_RECIPIENTS = sa.text(f"""
 
 
 def count_scans(tx: Tx, encryptor: Encryptor, clock: Clock, *, limit: int) -> int:
-    """How many were taken out of the inbox; none where another counts, or nothing came."""
+    """How many were taken out of the inbox; 0 where another process counts."""
     if not tx.execute(TRY_LOCK).scalar_one():
         return 0
     ids = list(tx.execute(READ_INBOX, {"most": limit}).scalars())
@@ -140,7 +136,7 @@ def count_scans(tx: Tx, encryptor: Encryptor, clock: Clock, *, limit: int) -> in
         return 0
     params = {"ids": ids}
     list_service.assign_keys(tx, encryptor, _lock_lists_and_orders(tx, params, clock))
-    # Read when all is in our hands: whoever follows a list by the dates of its changes misses none.
+    # Read after locking, so that a client that follows a list's changes by date misses none.
     now = clock()
     visit_ids = list(tx.execute(COUNT_SCANS, {**params, "now": now}).scalars())
     if visit_ids:
@@ -149,11 +145,11 @@ def count_scans(tx: Tx, encryptor: Encryptor, clock: Clock, *, limit: int) -> in
 
 
 def _lock_lists_and_orders(tx: Tx, params: dict[str, Any], clock: Clock) -> list[int]:
-    """Take what the count is about into our hands; the lists that were made for it."""
+    """Lock the lists and orders of these scans; the ids of lists that were created."""
     insert_params = {**params, "now": clock()}
     new_list_ids = list(tx.execute(INSERT_LISTS, insert_params).scalars())
     tx.execute(LOCK_LISTS, params)
-    # One that somebody deleted before it was in our hands is made again, and nobody else sees that one yet.
+    # A list that was deleted before it was locked is created again.
     new_list_ids += tx.execute(INSERT_LISTS, insert_params).scalars()
     tx.execute(LOCK_ORDERS, params)
     return new_list_ids
@@ -167,12 +163,8 @@ def _record_visitors(tx: Tx, visit_ids: Sequence[int], *, now: datetime) -> None
 log = structlog.get_logger(__name__)
 
 SCANS_PER_TRANSACTION = 2_000
-BATCH_WAIT_SECONDS = 0.05
-"""Scans that come so soon after one another are counted together."""
-
-IDLE_SECONDS = 1.0
-"""How long scans wait at most that another process took in."""
-
+BATCH_WAIT_SECONDS = 0.05  # scans within it are counted together
+IDLE_SECONDS = 1.0  # for scans that another process recorded
 ERROR_PAUSE_SECONDS = 2.0
 
 
@@ -185,7 +177,7 @@ class ScanCounter:
         self._has_news = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Count until told to stop; what is left then another process counts, or this one when it starts."""
+        """Count until `stop`; what is left then is counted later."""
         loop = asyncio.get_running_loop()
 
         def notify() -> None:

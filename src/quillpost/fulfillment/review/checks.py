@@ -1,8 +1,4 @@
-"""What is looked at when a review ends: an order of which a check says something waits for an operator.
-
-Each reason is a sentence that the sender reads, too. An order of which no piece is left to make has none:
-nothing of it would reach paper.
-"""
+"""The automatic checks at the end of a review. Each reason is a sentence that the sender also reads."""
 
 from collections.abc import Container, Mapping, Sequence
 
@@ -25,13 +21,12 @@ from quillpost.rendering.text.variables import compile_template
 log = structlog.get_logger(__name__)
 
 UNDELIVERABLE_REASON = "Undeliverable address"
-"""Why a piece fails whose address nobody can deliver to."""
 
 
 def find_review_reasons(
     tx: Tx, renderer: Renderer, order_ids: Sequence[int], limits: ReviewLimits
 ) -> dict[int, list[str]]:
-    """Why these orders should wait, by their ids; those that need not are left out."""
+    """Why these orders should be paused, by id; an order without items left to print has no reasons."""
     rows = tx.execute(
         sa.select(orders).where(orders.c.id.in_(order_ids), orders.c.n_processing > 0).order_by(orders.c.id)
     ).all()
@@ -62,7 +57,7 @@ def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
     try:
         return _check_message_fit(tx, renderer, order)
     except LookupError as error:
-        # What else it is drawn with may have gone since. That is one order's trouble: the others go on.
+        # Other resources may be gone since. That holds up one order only.
         log.warning("orders.check_failed", order=order.id, error=repr(error))
         return [
             "What it is drawn with is no longer all installed: have it released once it is back,"
@@ -71,7 +66,7 @@ def _check_message(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
 
 
 def _check_message_fit(tx: Tx, renderer: Renderer, order: Order) -> list[str]:
-    """The lists' people may have changed since their words were laid out; the call's own have not."""
+    """Recipients of lists may have changed since the message was laid out."""
     variables = {slot.name for slot in compile_template(order.message).slots}
     if not (order.mailing_list_ids and variables):
         return []
@@ -106,16 +101,16 @@ def _check_contrast(order: Order, limits: ReviewLimits) -> list[str]:
     ]
 
 
-# What callers write comes in without blanks around it, so a text that is there says something.
+# Values are stored stripped, so a text that is not empty says something.
 _HAS_VALUE_SQL: Mapping[str, str] = {
     **dict.fromkeys(("FIRST_NAME", "FULL_NAME", "NAME"), "i.name <> ''"),
-    # As composition reads them, nearly: a single word is a first name.
+    # Nearly as rendering reads them: a single word is a first name.
     "LAST_NAME": "strpos(i.name, ' ') > 0",
     **{name: f"i.{column} <> ''" for name, column in VARIABLE_FIELDS.items()},
     **{name: f"i.{column} is not null" for name, column in DATE_VARIABLE_FIELDS.items()},
 }
 _VARIABLE_BITS = {name: 1 << bit for bit, name in enumerate(_HAS_VALUE_SQL)}
-"""A bit for each variable that a piece has nothing for; an order's own bits say which of them matter."""
+"""A bit for each variable without a value; an order's own bits are those its message uses."""
 
 _COUNT_MISSING_VALUES = """
     with wanted as (
@@ -130,7 +125,7 @@ _COUNT_MISSING_VALUES = """
 
 
 def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -> dict[int, list[str]]:
-    """Orders with too many pieces that would be written with a gap."""
+    """Orders with too many items whose message would have a gap."""
     variables_by_order = {order.id: _variables_without_fallback(order) for order in reviewed}
     bits = {
         order_id: sum(_VARIABLE_BITS[name] for name in names if name in _VARIABLE_BITS)
@@ -167,7 +162,6 @@ def _check_missing_values(tx: Tx, reviewed: Sequence[Order], max_percent: int) -
 
 
 def _variables_without_fallback(order: Order) -> list[str]:
-    """The variables of its message that leave a gap where there is no value."""
     return sorted({slot.name for slot in compile_template(order.message).slots if not slot.fallback})
 
 
@@ -180,7 +174,7 @@ def _pieces_have(count: int) -> str:
     return "piece has" if count == 1 else "pieces have"
 
 
-# In testing mode a reserved name asks for its failure, which says nothing about the rest.
+# A reserved name in testing mode fails on purpose.
 _COUNT_UNDELIVERABLE = sa.text("""
     select i.order_id, count(*) as people,
            count(*) filter (where i.deliverability = :verdict or i.failure = any(:sentences)
@@ -194,8 +188,7 @@ _COUNT_UNDELIVERABLE = sa.text("""
 def _check_undeliverable(
     tx: Tx, reviewed: Sequence[Order], verified_ids: Container[int], max_percent: int
 ) -> dict[int, list[str]]:
-    """Orders of whose people too many have no address that mail reaches. What a verifier has found out since
-    a piece was accepted fails it only when the review has ended."""
+    """Orders with too many undeliverable recipients. What verification found fails an item only after the review."""
     order_ids = [order.id for order in reviewed if order.status_counts[ItemStatus.FAILED] or order.id in verified_ids]
     if not order_ids:
         return {}

@@ -34,7 +34,7 @@ from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.rules import SUPPRESSED
 from quillpost.recipients.verification.tasks import VERIFY_TASK
 
-# Where a price for every other country is in force, no piece needs to be looked at.
+# With a price for every other country, no item needs to be looked at.
 FIND_PRICE_GAPS = sa.text(f"""
     with open as (
         select id, type, size, mail_class from orders o
@@ -68,7 +68,7 @@ PAUSE_WARNING = "Live mail isn't ready yet, so this order will be paused when it
 
 
 def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[ReadinessGap]:
-    """What keeps every order of a live world from paper that day; a simulated one lacks nothing."""
+    """What keeps every live order from print that day."""
     if environment.mode != "live":
         return []
     missing = list(environment.readiness_gaps)
@@ -80,7 +80,7 @@ def find_service_gaps(tx: Tx, environment: Environment, *, on: date) -> list[Rea
 def list_pause_warnings(
     db: Database, environments: Mapping[str, Environment], clock: Clock, caller: Caller
 ) -> list[str]:
-    """What a sender is told whose live order could not be mailed as the service is set up now."""
+    """The warnings for a sender whose live order could not be mailed with the current setup."""
     if caller.is_testing:
         return []
     with db.transaction(build_tenant(caller)) as tx:
@@ -89,18 +89,17 @@ def list_pause_warnings(
 
 
 def format_pause_warnings(gaps: Sequence[ReadinessGap]) -> list[str]:
-    """What a sender is told whose order will wait for these."""
     return [" ".join([PAUSE_WARNING, *(gap.for_sender for gap in gaps)])] if gaps else []
 
 
 def reasons_for_sender(reasons: Sequence[str], environment: Environment) -> list[str]:
-    """Why an order is held, with what only the service can mend in words for whoever sent it."""
+    """Hold reasons, with operator sentences replaced by those for senders."""
     sender_texts = {gap.for_operator: gap.for_sender for gap in environment.readiness_gaps}
     return [sender_texts.get(reason, reason) for reason in reasons]
 
 
 def find_price_gaps(tx: Tx, order_ids: Sequence[int], *, on: date) -> dict[int, list[str]]:
-    """By order, a sentence for each destination that no price is in force for that day."""
+    """By order, a sentence for each destination without a price."""
     gaps: dict[int, list[str]] = {}
     for row in tx.execute(FIND_PRICE_GAPS, {"orders": list(order_ids), "on": on}):
         product_label = DISPLAY_TYPES.get((row.type, row.size), row.type)
@@ -117,7 +116,7 @@ SET_HOLD_REASONS = sa.text("update orders set hold_reasons = :why where id = :he
 
 
 def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
-    """Take every order whose review has ended, and pool what may be. Several sweeps share the work."""
+    """Process or pause every order whose review has ended, then pool. Several workers share the orders."""
     verification_since = None if production.verification_timeout is None else now - production.verification_timeout
     while True:
         stock = giftcards.read_card_stock(production, now=now)
@@ -136,7 +135,6 @@ def sweep_due_orders(production: ProductionContext, *, now: datetime) -> None:
 
 
 def _schedule_next_sweep(tx: Tx, *, now: datetime) -> None:
-    """Book the next sweep where one is needed soon: a clock that runs ahead woke us too early."""
     due_at = batch_queries.find_next_due(tx, now=now, until=now + NEXT_SWEEP_WITHIN)
     if due_at is not None:
         jobs.enqueue_unique(tx, SWEEP_TASK, at=due_at)
@@ -165,7 +163,6 @@ def _reasons_to_hold(
     *,
     now: datetime,
 ) -> dict[int, list[str]]:
-    """What the automatic checks found, and what is missing before anything may reach paper."""
     reasons = {order_id: list(environment.gaps) for order_id in order_ids if environment.gaps}
     sources = [checks.find_review_reasons(tx, production.renderer, order_ids, production.review_limits)]
     sources.append(giftcards.find_stock_reasons(tx, stock, order_ids))
@@ -185,7 +182,7 @@ def start_processing(
     expected: OrderStatus = OrderStatus.REVIEWING,
     now: datetime,
 ) -> list[int]:
-    """Orders that are to be made, from here on: they wait for the next pooling. Those that were let go."""
+    """Move orders to processing, to wait for the next pooling; those that were moved."""
     started = change_status(tx, order_ids, expected=[expected], new_status=OrderStatus.PROCESSING, now=now)
     if not started:
         return []
@@ -195,7 +192,7 @@ def start_processing(
     tx.execute(
         sa.update(orders)
         .where(orders.c.id.in_(started), orders.c.n_processing > 0)
-        # Nothing is pooled before it is due, whoever lets it go.
+        # Nothing is pooled before it is due.
         .values(pool_at=sa.func.greatest(orders.c.due_at, sa.case((orders.c.rush, now), else_=pool_at)))
     )
     jobs.enqueue_unique(tx, POOL, at=pool_at)
@@ -204,7 +201,6 @@ def start_processing(
 
 
 def _fail_unmailable_items(tx: Tx, environment: Environment, order_ids: Sequence[int], *, now: datetime) -> None:
-    """Whom nobody may mail any more, and in testing mode those whose name asks for it."""
     reasons = batch_queries.find_undeliverable_items(tx, order_ids)
     reasons |= dict.fromkeys(batch_queries.find_suppressed_items(tx, order_ids), SUPPRESSED)
     if environment.mode == "test":
@@ -216,7 +212,6 @@ def _fail_unmailable_items(tx: Tx, environment: Environment, order_ids: Sequence
 
 
 def _pause_orders(tx: Tx, reasons: Mapping[int, Sequence[str]], *, now: datetime) -> None:
-    """Nothing unready reaches paper: the order waits, and says for what."""
     if not reasons:
         return
     paused = change_status(tx, list(reasons), expected=[OrderStatus.REVIEWING], new_status=OrderStatus.PAUSED, now=now)
@@ -226,17 +221,13 @@ def _pause_orders(tx: Tx, reasons: Mapping[int, Sequence[str]], *, now: datetime
 
 MAX_REASON_LENGTH = 500
 AUDIENCE_RETRY_SECONDS = 5
-"""Seconds after which it is worth asking again."""
 
 
 def release_order(
     tx: Tx, environment: Environment, order_id: int, *, operator_id: int | None, reason: str = "", now: datetime
 ) -> Order:
-    """Let a paused order go to the press, whatever the checks said of it. Nothing unready goes there,
-    nothing before it is due, and no words that the checks have not seen.
-
-    Who decides at the command line is no account's: the `operator_id` is None.
-    """
+    """Process a paused order, whatever the checks said. Not before it is ready and due, and not with a message that the
+    checks have not seen. `operator_id` is None on the command line."""
     order = _read_locked_order(tx, environment, order_id)
     if order.status is not OrderStatus.PAUSED:
         raise Conflict(f"Only a paused order can be released: this one is {order.status.display}.")
@@ -256,10 +247,8 @@ def release_order(
 
 
 def _resume_review(tx: Tx, order: Order, *, now: datetime) -> None:
-    """The sender has put it off while it was held, or written it anew: until it is due, much may change.
-
-    So it can be cancelled as before, and when it is due it is checked again, and who is suppressed is asked.
-    """
+    """The sender postponed it while it was held, or changed its message: it can be canceled as before, and is checked
+    again when it is due."""
     resumed = change_status(tx, [order.id], expected=[OrderStatus.PAUSED], new_status=OrderStatus.REVIEWING, now=now)
     events.record_order_status_change(tx, resumed, previous=OrderStatus.PAUSED.value, now=now)
     jobs.enqueue_unique(tx, SWEEP_TASK, at=order.due_at)
@@ -272,7 +261,7 @@ def _missing_price_reasons(tx: Tx, order: Order, *, now: datetime) -> list[str]:
 def refuse_order(
     tx: Tx, environment: Environment, order_id: int, *, operator_id: int | None, reason: str, now: datetime
 ) -> Order:
-    """End an order that is not to be made; the sender has the money back and reads the reason."""
+    """End an order that is not to be printed; the sender is refunded and reads the reason."""
     order = _read_locked_order(tx, environment, order_id)
     if not order.status.is_held_back:
         raise Conflict(f"This order can no longer be refused: it is {order.status.display}.")
@@ -284,7 +273,6 @@ def refuse_order(
 
 
 def _read_locked_order(tx: Tx, environment: Environment, order_id: int) -> Order:
-    """The order, whosever it is, if it is of this world; nobody else changes it meanwhile."""
     order = read_order(tx, order_id, locked=True)
     if order.mode != environment.mode:
         raise NotFound
@@ -307,10 +295,9 @@ def _insert_decision(
     )
 
 
-# In the statement itself, for the index of paused orders is followed where the status is known beforehand.
+# As a literal, since the partial index of paused orders is used only then.
 PAUSED_STATUS: sa.ColumnElement[str] = sa.literal_column("'paused'", sa.Text())
 
-# An order's facts are many, its pause is among the last.
 PAUSED_AT = (
     sa.select(facts.c.at)
     .where(facts.c.order_id == orders.c.id, facts.c.item_id.is_(None), facts.c.current == PAUSED_STATUS)
@@ -322,8 +309,6 @@ PAUSED_AT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PausedOrder:
-    """A paused order, whose it is, since when it waits and for what."""
-
     id: int
     account_id: int
     account_email: str
@@ -350,13 +335,13 @@ class PausedOrder:
             grand_total=order.grand_total,
             created_at=order.created_at,
             paused_at=row.paused_at,
-            # Before reasons had a place of their own they were among the warnings.
+            # Older orders have their reasons among the warnings.
             reasons=order.hold_reasons or order.warnings,
         )
 
 
 def list_paused_orders(tx: Tx, mode: str, page_request: PageRequest) -> Page[PausedOrder]:
-    """Every account's, oldest first."""
+    """Of every account, oldest first."""
     conditions = orders.c.mode == mode, orders.c.status == PAUSED_STATUS
     total = int(tx.execute(sa.select(sa.func.count()).select_from(orders).where(*conditions)).scalar_one())
     if page_request.offset >= total:

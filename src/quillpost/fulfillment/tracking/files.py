@@ -26,15 +26,13 @@ from quillpost.fulfillment.tracking.rules import (
 
 CHUNK_BYTES = 262_144
 
-MAX_FILE_BYTES = 1_000_000_000
-"""Of one file when unpacked: some millions of scans."""
-
+MAX_FILE_BYTES = 1_000_000_000  # unpacked: some millions of scans
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 def read_text_chunks(source: BinaryIO) -> Iterator[str]:
-    """The file's text. Bytes that are no text become question marks; a NUL, which nobody can store, goes."""
+    """Invalid bytes become replacement characters; NULs, which cannot be stored, are removed."""
     chunks = _unpack(source)
     first = next(chunks, b"")
     decoder = codecs.getincrementaldecoder(BYTE_ORDER_MARKS.get(first[:2], "utf-8-sig"))("replace")
@@ -59,7 +57,7 @@ def _unpack(source: BinaryIO) -> Iterator[bytes]:
 
 
 def _gunzip(source: BinaryIO, packed: bytes) -> Iterator[bytes]:
-    """However much a few bytes unfold to, it comes in small pieces. Files may be packed one after another."""
+    """In small chunks, however large the content. A file may have several gzip members."""
     decompressor = zlib.decompressobj(wbits=31)
     try:
         while packed:
@@ -82,9 +80,7 @@ def _read_chunk(source: BinaryIO) -> bytes:
 
 
 DELIMITERS = ",;\t|"
-MAX_HEADER_LINES = 20
-"""Lines at the start among which one must be a header or a scan."""
-
+MAX_HEADER_LINES = 20  # among which one must be a header or a scan
 UNKNOWN_FORMAT = (
     "This is no file of scans: it is neither JSON with events, nor lines with a header that names a barcode"
     " and a time, nor lines of facility ZIP, operation, time, routing and tracking code."
@@ -126,7 +122,7 @@ def _is_legacy(row: Sequence[str]) -> bool:
 
 
 class _CsvReader(Protocol):
-    """What the standard library's reader is, which has no public name."""
+    """The standard library's reader, which has no public name."""
 
     line_num: int
 
@@ -149,7 +145,7 @@ def _build_raw_row(number: int, names: Sequence[str], row: Sequence[str]) -> Raw
 
 
 def _number_rows(reader: _CsvReader) -> Iterator[tuple[int, list[str] | str]]:
-    """Each row with the line it ends on, or with why it cannot be read."""
+    """Each row with its line number, or with the reason why it cannot be read."""
     while True:
         try:
             yield reader.line_num + 1, next(reader)
@@ -160,10 +156,10 @@ def _number_rows(reader: _CsvReader) -> Iterator[tuple[int, list[str] | str]]:
 
 
 def _split_lines(chunks: Iterator[str]) -> Iterator[str]:
-    """Lines that end somewhere: one that does not is cut, and will not be a scan."""
+    """A line without an end is cut, and will not be a scan."""
     remainder = ""
     for chunk in chunks:
-        # Unlike `splitlines` it breaks at ends of lines alone, not at form feeds and their like.
+        # Unlike `splitlines` it breaks only at line ends, not at form feeds and the like.
         complete_lines = list(StringIO(remainder + chunk, newline=""))
         remainder = complete_lines.pop() if complete_lines and not complete_lines[-1].endswith("\n") else ""
         yield from complete_lines
@@ -175,11 +171,10 @@ def _split_lines(chunks: Iterator[str]) -> Iterator[str]:
 
 
 MAX_COLUMN_SETS = 100
-"""Sets of columns that are remembered; a file has one, or a few."""
 
 
 def read_scans(source: BinaryIO, *, json_only: bool = False) -> Iterator[Scan | BadScanRow]:
-    """Each row of the file, as a scan or as one that is not; `NotScans` as soon as that is certain."""
+    """Each row of the file as a scan or a bad row; `InvalidScanFile` as soon as that is certain."""
     chunks = read_text_chunks(source)
     beginning = ""
     for chunk in chunks:

@@ -13,23 +13,20 @@ PAIR_START = re.compile(r'[ \t\r\n,]*"((?:[^"\\]|\\.){0,200})"\s*:\s*')
 ROW_ARRAY = re.compile(r"\[(?=\s*\{)")
 EMPTY_ARRAY = re.compile(r"\[(?=\s*\])")
 
-# What is passed over is not used: numbers of any length stay text.
+# Skipped values are not used: numbers of any length stay text.
 SKIP_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 
 
 class OpenArray(NamedTuple):
-    """The first place inside the array, and how many objects are open around it."""
+    """The first position inside the array, and how many objects are open around it."""
 
     position: int
     depth: int
 
 
 def find_row_array(text: str, position: int) -> OpenArray | None:
-    """The rows' array in the object that begins here; None if the object is a row itself, or holds none.
-
-    It looks no further than the text that is there. Rows are preferred to an empty array, and what lies in
-    the object itself to what lies in one of its values.
-    """
+    """The array of rows in the object at this position; None if the object is a row itself, or has none. It sees only
+    the text that was read. Rows are preferred to an empty array, and the object's own array to a nested one."""
     names: list[str] = []
     values: list[int] = []
     for name, value in _read_pairs(text, position):
@@ -54,7 +51,7 @@ def find_row_array(text: str, position: int) -> OpenArray | None:
 
 
 def _read_pairs(text: str, position: int) -> Iterator[tuple[str, int]]:
-    """The names in an object, and where their values begin, as far as values can be passed over."""
+    """The names in an object, and where their values begin, as far as values can be skipped."""
     position += 1
     for _ in range(MAX_PAIRS):
         name = PAIR_START.match(text, position)
@@ -75,7 +72,7 @@ INVALID_JSON = "it is not valid JSON"
 
 
 class TextWindow:
-    """The part of the text that is looked at, with at least one row ahead."""
+    """The part of the text in memory, with at least one row ahead."""
 
     def __init__(self, chunks: Iterator[str]) -> None:
         self._chunks = chunks
@@ -84,7 +81,7 @@ class TextWindow:
         self.position = 0
 
     def peek(self) -> str:
-        """The next character that is neither space nor comma; nothing at the end."""
+        """The next character that is neither space nor comma; empty at the end."""
         while True:
             self._fill()
             match = WHITESPACE.match(self.text, self.position)
@@ -99,7 +96,6 @@ class TextWindow:
         self.position += 1
 
     def skip_to_next_row(self) -> bool:
-        """Go to the next object that follows another."""
         while True:
             if match := NEXT_ROW.search(self.text, self.position):
                 self.position = match.end()
@@ -129,7 +125,7 @@ class _JsonReader:
         self._window = TextWindow(chunks)
         self._row = 0
         self._has_odd_number = False
-        # Numbers stay as they are written: a barcode has more digits than a number can hold.
+        # Numbers stay as written: a barcode has more digits than a number can hold.
         self._decoder = json.JSONDecoder(
             parse_int=self._parse_integer, parse_float=self._keep_odd_number, parse_constant=self._keep_odd_number
         )
@@ -138,14 +134,14 @@ class _JsonReader:
         return text if len(text) <= MAX_NUMBER_LENGTH else self._keep_odd_number(text)
 
     def _keep_odd_number(self, text: str) -> str:
-        """A number that the database, or whoever reads it from there, may not take."""
+        """Mark a number that the database may not take."""
         self._has_odd_number = True
         return text
 
     def read_rows(self) -> Iterator[RawScanRow | BadScanRow]:
         window = self._window
         window.peek()
-        # What the first object is, the others are: an envelope of rows, or a row itself.
+        # All top-level objects are alike: wrappers of rows, or rows.
         is_wrapped = window.text[window.position : window.position + 1] == "{" and self._find_row_array() is not None
         while next_char := window.peek():
             if next_char == "[":
@@ -163,7 +159,7 @@ class _JsonReader:
         return find_row_array(self._window.text, self._window.position)
 
     def _read_wrapped_rows(self, row_array: OpenArray) -> Iterator[RawScanRow | BadScanRow]:
-        """The rows of the array in an object, and past the end of all that is open around it."""
+        """The rows of the array in an object; then skip to the end of all objects around it."""
         window = self._window
         window.position = row_array.position
         yield from self._read_array()
@@ -174,7 +170,6 @@ class _JsonReader:
             window.advance()
 
     def _skip_pair(self) -> bool:
-        """Pass over a key and its value behind the array."""
         window = self._window
         key = KEY_START.match(window.text, window.position)
         if key is None:
@@ -215,7 +210,7 @@ class _JsonReader:
         yield RawScanRow(self._row, row, raw)
 
     def _read_value(self) -> Any:
-        """The value here, passed over; None if there is none."""
+        """The value here, skipped; None if there is none."""
         window = self._window
         self._has_odd_number = False
         try:
@@ -244,5 +239,5 @@ def _to_storable(value: object) -> object:
 
 
 def _strip_unstorable(text: str) -> str:
-    """Without what no database stores: a NUL, or half a character."""
+    """Without NULs and half surrogates, which no database stores."""
     return text.replace("\x00", "").encode(errors="replace").decode()

@@ -1,7 +1,4 @@
-"""Scans in the database, a chunk at a time, and how active a carrier is.
-
-What a chunk needs lies in temporary tables that go with its transaction.
-"""
+"""SQL of carrier scans, by the chunk in temporary tables, and carrier activity."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -27,7 +24,7 @@ STATUS_RANKS: Mapping[ItemStatus, int] = {
     ItemStatus.RETURNED_TO_SENDER: 99,
     ItemStatus.FAILED: 99,
 }
-"""How far each status is on a piece's way. Below `RE_ROUTED_RANK` it is the usual way, above are the ends."""
+"""Below `RE_ROUTED_RANK` it is the usual order, above are final statuses."""
 RE_ROUTED_RANK = STATUS_RANKS[ItemStatus.RE_ROUTED]
 STATUS_RANK_VALUES = ", ".join(f"('{status}', {far})" for status, far in STATUS_RANKS.items())
 PHASE_VALUES = ", ".join(
@@ -50,11 +47,9 @@ CREATE_TEMP_TABLES = sa.text("""
 """)
 COPY_SCANS = "copy scan_chunk (digest, tracking, phase, at, raw, place, target, day, reason) from stdin"
 
-# A barcode may return on another piece after 45 days: a scan means the piece that was newest at its time.
-# That is told by the batch, which gave the code: an order may be placed a year before it is mailed. The day
-# of grace is for carriers' clocks. Paper that a later edition has replaced speaks for no piece any more, and
-# of a batch that no printer was given there is no paper.
-# Sorted, so that two reports of the same scans meet in the same order.
+# A barcode may be reused after 45 days: a scan belongs to the item whose batch was newest at its time, with a day's
+# tolerance for carriers' clocks; the order may be a year older. Not to void prints, nor to a batch that no printer was
+# given. Sorted, so that two reports of the same scans lock in the same order.
 INSERT_SCANS = sa.text("""
     with kept as (
         insert into carrier_scans (digest, tracking, phase, scanned_at, raw, place, received_at, item_id)
@@ -76,15 +71,15 @@ INSERT_SCANS = sa.text("""
     select count(*) as new, count(item_id) as ours from kept
 """)
 
-# Whoever moves pieces of these orders waits for us from here on, so what we read of them stays true.
+# Locks the orders, so that what is read of their items stays true.
 LOCK_ORDERS = sa.text("""
     select id from orders
      where id in (select i.order_id from items i join scan_seen s on s.item_id = i.id)
      order by id for no key update
 """)
 
-# Only what moves a piece: of five scans on the same leg the first one. In a tie the nearer comes first. A
-# delivery that was inferred may turn out to be a return.
+# Only what advances an item: of five scans in one status the first. In a tie the lower rank comes first. An inferred
+# delivery may turn out to be a return.
 INSERT_STEPS = sa.text(f"""
     with looked as materialized (
         select s.*, i.status as previous, i.is_mailed, i.delivery_inferred, far.rank,
@@ -113,9 +108,9 @@ INSERT_STEPS = sa.text(f"""
       from looked
 """)
 
-# A piece that was re-routed goes its way again from its latest turn: what was seen before tells nothing any
-# more, and what was seen since and heard of earlier is told again. A turn that is heard of late changes
-# nothing where the piece has come as far again since.
+# A re-routed item starts again from its latest re-routing: earlier scans no longer count, later ones that were already
+# known are applied again. A re-routing that is reported late changes nothing where the item has come as far again
+# since.
 INSERT_REROUTED_STEPS = sa.text(f"""
     with looked as materialized (
         select i.id as item_id, i.status as previous, stood.rank as stood, s.new_turn,
@@ -159,7 +154,7 @@ INSERT_REROUTED_STEPS = sa.text(f"""
 """)
 LAST_ROUND = sa.text("select coalesce(max(round), 0) from scan_steps")
 
-# A delivery that was inferred, and is now seen: nobody is told again, the day is set right.
+# An inferred delivery that is now seen: the date is corrected, without another event.
 CONFIRM_DELIVERIES = sa.text("""
     update items i set delivery_inferred = false, delivery_date = s.day, updated_at = :now
       from (select item_id, min(day) as day from scan_seen where target = 'Delivered' group by item_id) s
@@ -180,8 +175,7 @@ class StoredScans:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """What has to be done beside moving: some were not said to be printed, or to be handed to the carrier, or
-    some deliveries were inferred."""
+    """Whether some items were not printed or mailed yet, or had inferred deliveries."""
 
     unprinted: bool
     unmailed: bool
@@ -190,7 +184,7 @@ class MovePlan:
 
 
 def insert_scans(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> StoredScans:
-    """Store those that are new, each with the piece it means, and note what they say of it."""
+    """Store new scans, each with its item."""
     connection = driver_connection(tx)
     tx.execute(CREATE_TEMP_TABLES)
     with connection.cursor() as cursor, cursor.copy(COPY_SCANS) as copy:
@@ -201,7 +195,7 @@ def insert_scans(tx: Tx, scans: Iterable[Scan], *, now: datetime) -> StoredScans
 
 
 def plan_moves(tx: Tx) -> MovePlan:
-    """Put what was noted into rounds: each piece's first step, then the second ones."""
+    """Sort the steps into rounds: each item's first step, then the second ones."""
     driver_connection(tx).execute("analyze scan_seen (item_id)")
     tx.execute(LOCK_ORDERS)
     summary = tx.execute(INSERT_STEPS).one()
@@ -216,17 +210,16 @@ def confirm_deliveries(tx: Tx, *, now: datetime) -> None:
 
 
 def count_moved(tx: Tx) -> dict[ItemStatus, int]:
-    """How many of the pieces came to stand where."""
     return {ItemStatus(row.status): row.n for row in tx.execute(COUNT_MOVED)}
 
 
 def _copy_row(keyed_scan: tuple[bytes, Scan]) -> str:
-    """A row of COPY's text form."""
+    """A row in the text format of COPY."""
     digest_bytes, scan = keyed_scan
     status = PHASES.get(scan.phase)
-    # The day is the carrier's own, wherever its clock stands.
+    # The carrier's local day.
     day = scan.at.date().isoformat() if status is ItemStatus.DELIVERED else NULL
-    # Its offset may be one that PostgreSQL does not take: more than 16 hours, or with parts of a second.
+    # PostgreSQL refuses offsets of more than 16 hours, or with fractions of a second.
     at = scan.at.astimezone(UTC).isoformat()
     return (
         f"\\\\x{digest_bytes.hex()}\t{scan.tracking}\t{_copy_cell(scan.phase)}\t{at}\t{_copy_cell(scan.raw)}"
@@ -248,10 +241,9 @@ def _copy_cell(text: str | None) -> str:
 
 
 MAX_RECENT_SCANS = 10_000
-SILENT_AFTER = timedelta(days=3)
-"""Carriers scan a piece several times in this time: one that tells of none that are in the mail is silent."""
+SILENT_AFTER = timedelta(days=3)  # without a scan of any mailed item
 
-# A barcode holds the mailer's number behind its first five digits; without a number there are no barcodes.
+# A barcode holds the mailer id after its first five digits.
 READ_RECENT_SCANS = sa.text("""
     select max(received_at) as last_at, count(*) filter (where received_at >= :since) as new,
            count(item_id) filter (where received_at >= :since) as ours, min(received_at) as looked_back
@@ -267,8 +259,8 @@ LOOKBACK = timedelta(days=14)
 
 @dataclass(frozen=True, slots=True)
 class CarrierActivity:
-    """What was heard of a mode's carrier: at last, and since yesterday how many scans, of which `ours` are of
-    pieces that we know. `silent_since` is set where more should have come."""
+    """The last scan, and how many came since yesterday, `ours` of known items. `silent_since` is set where more were
+    due."""
 
     last_at: datetime | None
     new: int
@@ -278,7 +270,7 @@ class CarrierActivity:
 
 
 def read_carrier_activity(tx: Tx, environment: Environment, *, now: datetime) -> CarrierActivity:
-    """Looks at the newest scans alone."""
+    """Reads only the newest scans."""
     since = now - timedelta(days=1)
     row = tx.execute(
         READ_RECENT_SCANS, {"since": since, "most": MAX_RECENT_SCANS, "mailer": environment.mailer_id}

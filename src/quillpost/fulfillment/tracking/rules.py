@@ -1,4 +1,4 @@
-"""Reads a carrier's row, whatever its columns are called, as a scan, and what the scan means."""
+"""Parses a carrier's row as a scan, whatever its columns are called, and says what a scan means."""
 
 import hashlib
 import re
@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from quillpost.orders.rules import ItemStatus
 
-MAX_ROW_LENGTH = 65_536
-"""Characters. A scan has some hundreds."""
+MAX_ROW_LENGTH = 65_536  # characters; a scan has some hundreds
 
 
 class InvalidScanFile(Exception):
@@ -19,14 +18,14 @@ class InvalidScanFile(Exception):
 
 
 class BadScanRow(NamedTuple):
-    """A row that could not be read: its number in the file, counted from 1, and why."""
+    """`row` counts from 1."""
 
     row: int
     reason: str
 
 
 class RawScanRow(NamedTuple):
-    """What a row says by column, and the same as JSON."""
+    """A row by column, and the same as JSON."""
 
     row: int
     columns: Mapping[str, object]
@@ -34,8 +33,7 @@ class RawScanRow(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """One sighting of a piece. `phase` is one of ours below or, unknown to us, the carrier's own word;
-    `location` and `reason` are as a person reads them, `raw` is the carrier's row as JSON."""
+    """`phase` is one of ours or, if unknown, the carrier's own; `raw` is the carrier's row as JSON."""
 
     tracking: str
     phase: str
@@ -57,7 +55,7 @@ PHASES: Mapping[str, ItemStatus] = {
     RETURNED: ItemStatus.RETURNED_TO_SENDER,
     DESTROYED: ItemStatus.FAILED,
 }
-"""The mail phase of a scan, and the status it is evidence of. Any other phase keeps the status."""
+"""The status that a mail phase is evidence of. Any other phase keeps the status."""
 
 DEFAULT_REASONS: Mapping[ItemStatus, str] = {
     ItemStatus.RE_ROUTED: "Forwarded by the postal service",
@@ -80,16 +78,12 @@ def _load_operations() -> dict[str, str]:
     return dict(rows[1:])
 
 
-OPERATION_PHASES = _load_operations()
-"""The phase in which a sorting machine's operation is used, by its three digits."""
+OPERATION_PHASES = _load_operations()  # by the three digits of a sorting machine's operation
 
 
 def parse_phase(mail_phase: str, operation: str = "", description: str = "") -> str:
-    """Our name of the phase, from the carrier's own, the operation code and whatever else a row describes.
-
-    A number speaks for itself. Elsewhere, words that tell of a return or a loss outweigh forwarding, which
-    is how both begin.
-    """
+    """Our name of the phase, from the carrier's phase, the operation code and any description. A phase number decides.
+    Elsewhere, a return or a loss outweighs forwarding, which is how both begin."""
     phase_name = mail_phase.strip().lower()
     if number_match := NUMBERED_PHASE.match(phase_name):
         return number_match[1]
@@ -121,13 +115,13 @@ def find_status(phase: str) -> ItemStatus | None:
 
 
 def choose_reason(phase: str, carrier_reason: str | None) -> str | None:
-    """Why a piece was forwarded, returned or lost; the carrier's own words come first."""
+    """Why an item was forwarded, returned or lost; the carrier's own reason comes first."""
     default = DEFAULT_REASONS.get(PHASES[phase]) if phase in PHASES else None
     return (carrier_reason or default) if default else None
 
 
 def scan_digest(scan: Scan) -> bytes:
-    """The same for two reports of one sighting."""
+    """Equal for two reports of one scan."""
     at = scan.at if scan.at.tzinfo is UTC else scan.at.astimezone(UTC)
     timestamp = at.isoformat(timespec="seconds")
     return hashlib.sha256(f"{scan.tracking}|{scan.phase}|{timestamp}".encode()).digest()
@@ -157,17 +151,15 @@ STATE_COLUMNS = ("scanfacilitystate", "facilitystate", "state")
 ZIP_COLUMNS = ("scanfacilityzip", "scanfacilityzipcode", "facilityzip", "facilityzipcode", "zip")
 
 LEGACY_COLUMNS = ("scanFacilityZip", "operationCode", "scanDatetime", "imbRoutingCode", "imbTrackingCode")
-"""The columns of a row without a header, as the postal service's older files have them."""
+"""Of rows without a header, in older files."""
 
 NOT_LETTERS = re.compile(r"[^a-z]")
 BARCODE_SEPARATORS = re.compile(r"[\s\-'\"=]")
 BARCODE_LENGTHS = (20, 25, 29, 31)
 SERVICE_TYPES = {"040", "042", "240", "260", "261", "270", "271", "300", "301", "310", "311", "700", "702"}
-"""What follows the first two digits on usual mail; ours are 270, 271, 310 and 311."""
+"""Digits three to five of usual mail; ours are 270, 271, 310 and 311."""
 
-MAX_LOST_ZEROS = 3
-"""Zeros in front that a barcode loses at most as a number: two digits, and one of the service type."""
-
+MAX_LOST_ZEROS = 3  # that a barcode loses as a number: two digits, and one of the service type
 MIN_BARCODE_DIGITS = 20 - MAX_LOST_ZEROS
 US_DATETIME = re.compile(
     r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.\d*)?)?\s*([AaPp][Mm])?)?\s*(\S*)"
@@ -187,15 +179,14 @@ class UnreadableScan(Exception):
 
 
 class ScanMeaning(NamedTuple):
-    """What a row says beside whose it is and when."""
-
     phase: str
     location: str | None
     reason: str | None
 
 
 class ScanColumns:
-    """Where each thing is told in rows with these columns, the best place first."""
+    """The columns for each value, best first. `scanDatetime`, `scan_date_time` and `SCAN DATETIME` are one: only
+    letters count."""
 
     def __init__(self, names: Iterable[str]) -> None:
         names_by_letters: dict[str, str] = {}
@@ -216,7 +207,7 @@ class ScanColumns:
         self.facility_columns, self.city_columns, self.state_columns, self.zip_columns = map(
             find_columns, (FACILITY_COLUMNS, CITY_COLUMNS, STATE_COLUMNS, ZIP_COLUMNS)
         )
-        # A million rows say few different things: each is thought about once.
+        # A million rows have few different meanings: each is parsed once.
         meaning_columns = find_columns(
             (
                 *PHASE_COLUMNS,
@@ -258,7 +249,7 @@ class ScanColumns:
 
 
 def parse_scan(row: ScanRow, columns: ScanColumns, raw: str) -> Scan:
-    """The scan that the row tells of, or `UnreadableScan`."""
+    """The scan of the row, or `UnreadableScan`."""
     tracking = parse_barcode(_first_value(row, columns.tracking_columns))
     datetime_text = _first_value(row, columns.datetime_columns)
     if not datetime_text and columns.date_columns:
@@ -268,7 +259,6 @@ def parse_scan(row: ScanRow, columns: ScanColumns, raw: str) -> Scan:
 
 
 def _first_value(row: ScanRow, names: tuple[str, ...]) -> str:
-    """The first of these columns that says anything."""
     for name in names:
         if value := _text_value(row, name):
             return value
@@ -281,7 +271,7 @@ def _text_value(row: ScanRow, name: str) -> str:
 
 
 def parse_barcode(text: str) -> str:
-    """The 20 digits of a piece's own; what may follow is where it goes."""
+    """The item's 20 digits, without the routing code that may follow."""
     if not text:
         raise UnreadableScan("it has no barcode")
     digits = text if text.isdigit() else BARCODE_SEPARATORS.sub("", text)
@@ -292,10 +282,8 @@ def parse_barcode(text: str) -> str:
 
 
 def _restore_zeros(digits: str) -> str | None:
-    """The barcode with the zeros in front that it loses where somebody takes it for a number.
-
-    29 digits may be a whole one or what is left of 31: the service type tells.
-    """
+    """The barcode with the leading zeros that it loses as a number. 29 digits may be complete, or what is left of 31:
+    the service type decides."""
     length = len(digits)
     candidates = [
         digits.zfill(full_length) for full_length in BARCODE_LENGTHS if 0 < full_length - length <= MAX_LOST_ZEROS
@@ -307,12 +295,12 @@ def _restore_zeros(digits: str) -> str | None:
             return candidate
     if length in BARCODE_LENGTHS:
         return digits
-    # Of a type that we do not know, no more than the first two digits.
+    # With an unknown service type, no more than the first two digits are restored.
     return next((candidate for candidate in candidates if len(candidate) - length < MAX_LOST_ZEROS), None)
 
 
 def parse_datetime(text: str) -> datetime:
-    """When it was. A time without a zone is taken as UTC: the carrier does not say whose it is."""
+    """A time without a zone is taken as UTC."""
     if not text:
         raise UnreadableScan("it has no time")
     try:
@@ -349,7 +337,7 @@ def _parse_zone(text: str) -> timezone:
 
 
 def format_location(facility: str, city: str, state: str, zip_code: str) -> str | None:
-    """Where it was, as a person reads it: `Austin P&DC, Austin, TX 78710`."""
+    """As a person reads it: `Austin P&DC, Austin, TX 78710`."""
     city_name = city.title() if city.isupper() else city
     region = f"{state.upper()} {zip_code}".strip()
     if region == zip_code and zip_code and not (facility or city_name):

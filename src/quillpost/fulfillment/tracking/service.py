@@ -1,4 +1,4 @@
-"""Taking in scans: kept once each, then the pieces moved in rounds, each item's scans in their order."""
+"""Imports carrier scans: each stored once, then items moved in rounds, in the order of their scans."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,20 +28,16 @@ log = structlog.get_logger(__name__)
 
 POLL_TASK = "tracking.poll_carriers"
 SCANS_PER_TRANSACTION = 20_000
-"""Scans that are taken in by one transaction: whole, or after a kill not at all and then again."""
-
-MAX_CLOCK_SKEW = timedelta(days=1)
-"""A scan may say so much more than our clock: its time may be a local one without a zone."""
-
+MAX_CLOCK_SKEW = timedelta(days=1)  # a scan's time may be local, without a zone
 MAX_LISTED_ROWS = 20
 
-# A piece that the carrier has seen was printed, even if the printer has not said so yet: at the latest then.
+# An item that the carrier has seen was printed, even if the printer has not said so yet.
 MOVE_TO_PRINTED = MoveItemsStatement("""
     select item_id, 'Printed' as target, cast(null as date) as day, cast(null as text) as reason,
            min(at) as seen_at, cast(null as text) as place, false as inferred
       from scan_steps where previous = 'Processing' group by item_id
 """)
-# And it was handed over, even if nobody has said so: the order is mailed before its piece is on its way.
+# And it was mailed: the order is mailed before its item is in transit.
 MARK_MAILED = MailItemsStatement("select distinct item_id from scan_steps")
 MOVE_ROUND = MoveItemsStatement("""
     select item_id, target, day, reason, at as seen_at, place, false as inferred
@@ -51,7 +47,7 @@ MOVE_ROUND = MoveItemsStatement("""
 
 @dataclass(slots=True)
 class ScanImportResult:
-    """What came of a file, or of several. `bad_rows` names the first rows that could not be read."""
+    """Totals of one or more files. `bad_rows` has only the first."""
 
     rows: int = 0
     new: int = 0
@@ -67,12 +63,12 @@ class ScanImportResult:
 
 
 def poll_carriers(db: Database, environments: Mapping[str, Environment], *, now: datetime) -> None:
-    """Take in what every carrier feed has, and come back soon while there is more to come."""
+    """Import what every carrier feed has, and poll again soon where more is expected."""
     for environment in environments.values():
         try:
             expects_more = _import_feed_files(db, environment.carrier, now=now)
         except CarrierDown as error:
-            # The feed is asked again in a minute; the doctor says what is wrong with it.
+            # The feed is polled again in a minute; the doctor reports the error.
             log.warning("tracking.feed_unavailable", mode=environment.mode, reason=str(error))
             continue
         with db.system_transaction() as tx:
@@ -82,7 +78,7 @@ def poll_carriers(db: Database, environments: Mapping[str, Environment], *, now:
 
 
 def _import_feed_files(db: Database, feed: CarrierFeed, *, now: datetime) -> bool:
-    """Read every file that is there; whether another poll is worth it."""
+    """Import every file that is there; whether another poll is worth it."""
     report = feed.poll(now=now)
     for name in report.file_names:
         try:
@@ -108,13 +104,13 @@ def _import_feed_files(db: Database, feed: CarrierFeed, *, now: datetime) -> boo
 def import_scan_file(
     db: Database, source: BinaryIO, *, now: datetime, result: ScanImportResult | None = None
 ) -> ScanImportResult:
-    """Read a carrier's file and store it chunk by chunk, or `InvalidScanFile`. Done again, it changes nothing."""
+    """Import a carrier's file chunk by chunk, or `InvalidScanFile`. Idempotent."""
     totals = result if result is not None else ScanImportResult()
     for chunk in _read_chunks(_valid_scans(read_scans(source), totals, latest=now + MAX_CLOCK_SKEW)):
         try:
             ingest_scans(db, chunk, now=now, result=totals)
         except (sa.exc.DataError, psycopg.DataError) as error:
-            # A fault of ours, which let it pass. It would be the same each time, and hold up all others.
+            # Our own bug, which would repeat each time and hold up all other files.
             raise InvalidScanFile(f"The database does not take this file: {_database_error_text(error)}.") from error
     return totals
 
@@ -126,7 +122,7 @@ def _database_error_text(error: Exception) -> str:
 
 
 def _read_chunks(scans: Iterator[Scan]) -> Iterator[list[Scan]]:
-    """While the database works on one chunk the next is read."""
+    """The next chunk is read while the database works on one."""
     with ThreadPoolExecutor(1, thread_name_prefix="scans") as reader:
         next_chunk = reader.submit(lambda: list(islice(scans, SCANS_PER_TRANSACTION)))
         while chunk := next_chunk.result():
@@ -148,7 +144,7 @@ def _valid_scans(rows: Iterable[Scan | BadScanRow], result: ScanImportResult, *,
 def ingest_scans(
     db: Database, scans: Sequence[Scan], *, now: datetime, result: ScanImportResult | None = None
 ) -> ScanImportResult:
-    """Keep the scans that are new and move their pieces, in one transaction."""
+    """Store the new scans and move their items, in one transaction."""
     totals = result if result is not None else ScanImportResult()
     with db.system_transaction() as tx:
         stored = queries.insert_scans(tx, scans, now=now)

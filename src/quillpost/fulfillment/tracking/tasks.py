@@ -1,5 +1,4 @@
-"""The end of the way for pieces that nobody sees any more: a delivery is inferred, where the operator wants
-that, a re-routed piece stays so, and a batch of which nothing is on its way is settled."""
+"""Closes items that are not seen any more: infers deliveries, ends re-routed items, settles batches."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,22 +17,17 @@ CLOSE_TASK = "tracking.close_items"
 AN_HOUR, A_DAY = timedelta(hours=1), timedelta(days=1)
 BATCHES_AT_ONCE = 50
 
-MAX_TRACKED_TIME = timedelta(days=180)
-"""A batch that was mailed so long ago is not looked at any more, whatever became of its last pieces."""
+MAX_TRACKED_TIME = timedelta(days=180)  # after mailing; later a batch is settled in any case
 
-# When the carrier said last where a piece stands, and when it said anything at all of it.
+# When the carrier last reported the current status, and when it last reported anything.
 STATUS_SINCE_SQL = """(select max(coalesce(f.seen_at, f.at)) from facts f
              where f.item_id = i.id and f.kind = 'item.status' and f.current = i.status)"""
 LAST_HEARD_SQL = "greatest(b.mailed_at, (select max(s.scanned_at) from carrier_scans s where s.item_id = i.id))"
 
 
 class ClosingRule:
-    """What becomes of pieces that stood somewhere for long: `latest` is what must lie before `:before`, and
-    `ends` makes of the source of such pieces what ends them.
-
-    Which they are is asked once of all pieces of some batches, and then only of those again, when nobody else
-    can move them: in most hours there are none.
-    """
+    """Ends items whose `latest_sql` lies before `:before`. They are searched in batches without a lock, then checked
+    again under lock; mostly there are none."""
 
     def __init__(
         self,
@@ -53,7 +47,7 @@ class ClosingRule:
         self._end_statement = build_statement(items_sql.format(which="i.id = any(:items)"))
 
     def run(self, db: Database, batch_ids: Sequence[int], *, before: datetime, now: datetime) -> int:
-        """How many pieces ended. A transaction by itself: whoever holds orders must wait for no others."""
+        """How many items ended. A transaction of its own, so that locked orders are not held for others."""
         with db.system_transaction() as tx:
             item_ids = tx.execute(self._find_statement, {"batches": list(batch_ids), "before": before}).scalars().all()
         if not item_ids:
@@ -89,7 +83,7 @@ FIND_DUE_BATCHES = sa.text("""
        and mailed_at <= :mailed_before and id > :after
      order by id limit :most
 """)
-# A look into a batch ends with the first piece that is found on its way.
+# Stops at a batch's first item that is still in the mail.
 SETTLE_BATCHES = sa.text("""
     update batches b set settled_at = :now
      where b.mode = :mode and b.settled_at is null and b.status = 'mailed' and b.mailed_at <= :mailed_before
@@ -104,7 +98,7 @@ HAS_OPEN_BATCHES = sa.text(
 
 
 def close_items(db: Database, environments: Mapping[str, Environment], *, now: datetime) -> None:
-    """End what is due in the batches that are in the mail, and settle those of which nothing is left."""
+    """Close what is due in mailed batches, and settle those without open items."""
     for environment in environments.values():
         inferred = _apply_rule(db, environment, INFER_SORTED, environment.infer_delivery_after, now=now)
         inferred += _apply_rule(db, environment, INFER_UNSEEN, environment.infer_unseen_delivery_after, now=now)
@@ -118,7 +112,7 @@ def close_items(db: Database, environments: Mapping[str, Environment], *, now: d
 
 
 def schedule_close(tx: Tx, environment: Environment, *, now: datetime) -> None:
-    """Book the next look where the hour between two is too long: the clock of a world may be fast."""
+    """Enqueue the next run where an hour is too long: an environment's clock may be fast."""
     wait = _shortest_wait(environment)
     if wait < AN_HOUR and tx.execute(HAS_OPEN_BATCHES, {"mode": environment.mode}).first() is not None:
         jobs.enqueue_unique(tx, CLOSE_TASK, at=now + wait / 4)
@@ -132,7 +126,7 @@ def _shortest_wait(environment: Environment) -> timedelta:
 def _apply_rule(
     db: Database, environment: Environment, rule: ClosingRule, wait: timedelta | None, *, now: datetime
 ) -> int:
-    """In batches that were mailed so long ago: a piece of a later one has hardly waited so long."""
+    """Only batches that were mailed before: items of later ones have not waited long enough."""
     if wait is None:
         return 0
     before, after, ended = now - wait, 0, 0

@@ -1,7 +1,5 @@
-"""What is in the air: how many deliveries each receiver is sent at once, and who goes next.
-
-All of it lives in one event loop, and nothing here waits, reads a clock or a database.
-"""
+"""How many deliveries each endpoint has in flight, and which is next. All of it runs in one event loop, without clock
+or database."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -12,38 +10,30 @@ from quillpost.notifications.webhooks.outcomes import DeliveryOutcome
 from quillpost.notifications.webhooks.payloads import QUEUE_START, READ_OVERLAP, DueDelivery, QueueCursor
 from quillpost.notifications.webhooks.queries import HEALTHY_ENDPOINT, EndpointHealth, Lease
 
-MAX_IN_FLIGHT = 1_000
-"""How many deliveries one pump has in the air."""
-
-INITIAL_CONCURRENCY, MAX_CONCURRENCY = 2, 20
-"""How many of them one receiver has: few until it has answered."""
-
-MAX_READY = 10 * MAX_CONCURRENCY
-"""How many of a lane lie ready at most."""
+MAX_IN_FLIGHT = 1_000  # of one dispatcher
+INITIAL_CONCURRENCY, MAX_CONCURRENCY = 2, 20  # of one endpoint
+MAX_READY = 10 * MAX_CONCURRENCY  # deliveries read ahead of an endpoint
 
 
 class EndpointQueue:
-    """A lane that this pump holds: what it has read from there, and how its receiver does."""
+    """An endpoint whose lease this dispatcher holds: its deliveries, concurrency and health."""
 
     def __init__(self, lease: Lease, *, leased_at: float) -> None:
         self.lease = lease
         self.leased_at = leased_at
         self.ready: deque[DueDelivery] = deque()
         self.unacknowledged_ids: set[int] = set()
-        """All that was read and is not written down yet as settled: ready, in the air, or just landed."""
+        """Read, but not recorded as settled: ready, in flight, or just completed."""
         self.in_flight = 0
         self.started_since_read = 0
-        """How many have gone out since the lane was read last."""
         self.concurrency_window = float(INITIAL_CONCURRENCY)
         self.has_succeeded = False
         self.health = self.recorded_health = lease.health
         self.cursor = QUEUE_START
         self.rewound_at = self.read_at = leased_at
         self.is_exhausted = False
-        self.has_new_arrivals = False
-        """Whether more has come in than what was read from its start."""
-        self.is_blocked = False
-        """Whether what has landed cannot be written down now, as somebody changes the subscription."""
+        self.has_new_arrivals = False  # deliveries arrived since it was read from its start
+        self.is_blocked = False  # outcomes cannot be recorded, as the subscription is locked
         self.is_closed = not lease.is_active
         self.is_yielding = False
         self.is_scheduled = False
@@ -54,14 +44,14 @@ class EndpointQueue:
 
     @property
     def concurrency(self) -> int:
-        """One at a time for a receiver that has just been left alone."""
+        """One at a time while the circuit breaker is half open."""
         return 1 if self.health.failures >= rules.CIRCUIT_BREAKER_FAILURES else int(self.concurrency_window)
 
     def is_backing_off(self, now: datetime) -> bool:
         return self.health.resting_until is not None and self.health.resting_until > now
 
     def can_send(self, now: datetime) -> bool:
-        """Whether anything may go out: the lane must be ours still, and its receiver willing."""
+        """Whether the lease is valid and the endpoint accepts deliveries."""
         is_leased = self.lease.leased_until > now and not self.is_yielding and not self.is_blocked
         return is_leased and not self.is_closed and not self.is_backing_off(now)
 
@@ -73,8 +63,8 @@ class EndpointQueue:
         return self.has_startable and self.can_send(now)
 
     def read_limit(self, now: datetime) -> int:
-        """How many more to read: enough to go on with until the next reading, judged by how many have gone
-        out since the last, and no more: what is paused or moved meanwhile was read in vain."""
+        """How many more to read: enough until the next read, judged by how many were started since the last, and no
+        more, as they are read in vain where the subscription is paused or changed meanwhile."""
         ready_count, target_depth = (
             len(self.ready),
             min(max(2 * self.concurrency, 2 * self.started_since_read), MAX_READY),
@@ -82,13 +72,12 @@ class EndpointQueue:
         return target_depth - ready_count if self.can_send(now) and ready_count <= target_depth // 2 else 0
 
     def read_cursor(self, now: datetime) -> tuple[datetime, int]:
-        """Where to read on. What was settled lies behind that place, perhaps by the thousand: whoever comes
-        by there again has to look at each."""
+        """Where to read on: settled deliveries before it, maybe thousands, are not scanned again."""
         return min(self.cursor, (now - READ_OVERLAP, 0))
 
     def advance_cursor(self, cursor: QueueCursor | None, *, now: datetime) -> None:
-        """The lane was read up to there, or to its end. What came in meanwhile may bear an earlier time than
-        what was read: a lane is at its end when it was read from its start after it was woken last."""
+        """The queue was read up to there, or to its end. Deliveries that arrived meanwhile may be due earlier: it is
+        exhausted only if it was read from its start after the last arrival."""
         self.is_exhausted = cursor is None
         self.cursor = cursor or (now, 0)
         if self.is_exhausted and self.has_new_arrivals:
@@ -100,19 +89,17 @@ class EndpointQueue:
         self.is_exhausted = False
 
     def set_blocked(self, is_blocked: bool) -> None:
-        """Nothing more goes out until what has landed is written down; then its streams go on."""
+        """Nothing is sent until outcomes can be recorded; then its streams go on."""
         if self.is_blocked and not is_blocked:
             self.rewind()
         self.is_blocked = is_blocked
 
     def discard_ready(self) -> None:
-        """What was read is read anew, if at all."""
         self.unacknowledged_ids.difference_update(delivery.id for delivery in self.ready)
         self.ready.clear()
         self.rewind()
 
     def update_lease(self, lease: Lease) -> None:
-        """The lane as it was found just now."""
         if lease.woken != self.lease.woken:
             self.is_exhausted = False
             self.has_new_arrivals = True
@@ -125,8 +112,8 @@ class EndpointQueue:
         self.is_closed = not lease.is_active
 
     def complete_delivery(self, outcome: DeliveryOutcome, *, now: datetime) -> None:
-        """One that was in the air has come home. Failures that were in the air together are one lesson: once
-        the receiver is left alone, they make it no worse."""
+        """Update concurrency and health. Failures that were in flight together count once: during a backoff they do not
+        extend it."""
         self.in_flight -= 1
         if outcome.is_delivered:
             self.concurrency_window = min(self.concurrency_window + 1, MAX_CONCURRENCY)
@@ -152,28 +139,23 @@ class EndpointQueue:
 
 
 class InFlightDeliveries:
-    """The places, and the lanes that wait for one: each in its turn, so that none waits for long.
-
-    Receivers that have not answered yet, or failed lately, together have half of the places: those that hang
-    cannot take all of them.
-    """
+    """All deliveries in flight, and a fair schedule of endpoints. Endpoints that have not answered yet, or failed
+    lately, share half of the capacity, so that those that hang cannot take all of it."""
 
     def __init__(self, max_in_flight: int = MAX_IN_FLIGHT) -> None:
         self._max_in_flight = max_in_flight
         self.in_flight = 0
-        self.untrusted_in_flight = 0
-        """How many of them are with receivers that may hang."""
+        self.untrusted_in_flight = 0  # with endpoints that may hang
         self._trusted: deque[EndpointQueue] = deque()
         self._untrusted: deque[EndpointQueue] = deque()
 
     def schedule_queues(self, queues: Iterable[EndpointQueue]) -> None:
-        """Those that have something to send, and are not waiting already."""
         for queue in queues:
             if not queue.is_scheduled and queue.has_startable:
                 self._schedule(queue)
 
     def start_next(self, *, now: datetime) -> tuple[EndpointQueue, DueDelivery] | None:
-        """The next to go out, if there is one and a place for it."""
+        """The next delivery to send, if there is one and capacity for it."""
         while self.in_flight < self._max_in_flight:
             queue = self._next_queue()
             if queue is None:
@@ -203,7 +185,6 @@ class InFlightDeliveries:
             self._schedule(queue)
 
     def update_lease(self, queue: EndpointQueue, lease: Lease) -> None:
-        """See the lane as it is now; that may take a doubt away."""
         untrusted_before = queue.in_flight * queue.is_untrusted
         queue.update_lease(lease)
         self.untrusted_in_flight += queue.in_flight * queue.is_untrusted - untrusted_before
@@ -213,7 +194,7 @@ class InFlightDeliveries:
         (self._untrusted if queue.is_untrusted else self._trusted).append(queue)
 
     def _next_queue(self) -> EndpointQueue | None:
-        """Turn about between the two kinds, while both have room."""
+        """Alternate between trusted and untrusted endpoints, while both have capacity."""
         has_untrusted_capacity = self.untrusted_in_flight < self._max_in_flight // 2
         if (
             self._untrusted

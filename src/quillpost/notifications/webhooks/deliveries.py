@@ -1,4 +1,4 @@
-"""The delivery log, in one table for each day, and how endpoints do."""
+"""The delivery log, partitioned by day, and the health of endpoints."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,11 +19,9 @@ from quillpost.notifications.webhooks.queries import force_index_plans
 
 DELIVERY_STATUSES = ("pending", "delivered", "failed")
 STATUS_LITERALS = {status: sa.literal_column(f"'{status}'", sa.Text()) for status in DELIVERY_STATUSES}
-"""Written out, a status finds the index that has its rows alone."""
+"""As a literal, so that the partial index of a status is used."""
 
-MAX_LISTED = 10_000
-"""How many of the newest are looked through; a subscription may have had millions."""
-
+MAX_LISTED = 10_000  # of the newest; a subscription may have had millions
 _EARLIER_DELIVERIES = deliveries.alias()
 _BLOCKING_DELIVERY = (
     sa.select(_EARLIER_DELIVERIES.c.id)
@@ -48,8 +46,8 @@ _DELIVERY_COLUMNS = [
     )
 ]  # fmt: skip
 
-# What was sent is sent again to the letter, unless it was for another address or another verb. It is the
-# same event, so its receiver can tell the repeat.
+# The same body is sent again, unless it was for another URL or method. It is the same event, so its receiver can
+# recognize the repeat.
 INSERT_RESEND = sa.text("""
     insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id, event_type,
                             stream, body, status, next_at, created_at)
@@ -77,7 +75,7 @@ FIND_RESEND = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """One event on its way to one subscription. `payload` is what went out: a POST's body, or a GET's URL."""
+    """`payload` is what was sent: a POST's body, or a GET's URL."""
 
     id: int
     event_id: UUID
@@ -91,8 +89,7 @@ class WebhookDelivery:
     created_at: datetime
     next_at: datetime | None
     delivered_at: datetime | None
-    waits_for: int | None
-    """The earlier delivery of the same piece, or order, that comes first."""
+    waits_for: int | None  # the earlier delivery of its stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +101,8 @@ class DeliveryQuery:
 def list_deliveries(
     db: Database, tx: Tx, tenant: Tenant, webhook_id: int, page_request: PageRequest, filters: DeliveryQuery
 ) -> tuple[Page[WebhookDelivery], bool]:
-    """The newest first, and whether there are more than are looked through.
-
-    The service finds the rows, in an index that is closed to tenants; they are read as the caller. Whose
-    the subscription is must be known already.
-    """
+    """The newest first, and whether there are more than are searched. The service finds the rows, in an index that
+    tenants cannot use; they are read as the caller, who must own the subscription."""
     matching_query = _newest_query(tenant, webhook_id, filters.status)
     newest = matching_query.limit(MAX_LISTED).subquery()
     type_conditions = [] if filters.event_type is None else [newest.c.event_type == filters.event_type]
@@ -134,9 +128,8 @@ def read_delivery(tx: Tx, webhook_id: int, delivery_id: int) -> WebhookDelivery:
 
 
 def retry_delivery(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) -> WebhookDelivery:
-    """Have it sent now, before all others that wait: at a receiver that still fails they would close its
-    lane again. One that arrived goes again as a delivery of its own, of the same event; where that is on its
-    way already, it is not sent a third time."""
+    """Send it now, before all others, which could open the circuit breaker again. A delivered one is sent again as a
+    new delivery of the same event; where that waits already, there is no third."""
     service.require_active(queries.read_webhook(tx, webhook_id, locked=True))
     delivery = read_delivery(tx, webhook_id, delivery_id)
     if delivery.waits_for is not None:
@@ -162,7 +155,7 @@ def retry_delivery(tx: Tx, webhook_id: int, delivery_id: int, *, now: datetime) 
 
 
 def _newest_query(tenant: Tenant, webhook_id: int, status: str | None) -> sa.Select[tuple[int, str]]:
-    """An index has them in this order. None has the types of events: those are looked at one by one."""
+    """An index has this order; event types are filtered row by row."""
     conditions = [deliveries.c.webhook_id == webhook_id]
     if tenant.sub_account_id is not None:
         conditions.append(deliveries.c.sub_account_id == tenant.sub_account_id)
@@ -173,8 +166,8 @@ def _newest_query(tenant: Tenant, webhook_id: int, status: str | None) -> sa.Sel
 
 
 def _read_deliveries(tx: Tx, webhook_id: int, ids: Sequence[int]) -> list[WebhookDelivery]:
-    """What waits is tried when its time has come and its receiver is no longer left alone; what waits for
-    another delivery has no time of its own."""
+    """A pending delivery is due when its endpoint's backoff has ended; one that waits for another has no time of its
+    own."""
     query = (
         sa.select(*_DELIVERY_COLUMNS, _BLOCKING_DELIVERY)
         .where(deliveries.c.webhook_id == webhook_id, deliveries.c.id.in_(ids))
@@ -195,9 +188,7 @@ def _effective_next_at(delivery: WebhookDelivery, backoff_until: datetime | None
 log = structlog.get_logger(__name__)
 
 RETENTION_DAYS = 30
-PARTITION_DAYS_AHEAD = 7
-"""So many are open: a week without a worker is no trouble."""
-
+PARTITION_DAYS_AHEAD = 7  # so that a week without a worker is no problem
 OPEN_PARTITIONS = sa.text("select open_delivery_days(:first, :last)")
 DROP_PARTITIONS = sa.text("select drop_delivery_days(:before)")
 DELETE_EXPIRED = sa.text("select forget_deliveries(:before)")
@@ -206,11 +197,8 @@ ORPHANED_PER_TRANSACTION = 10_000
 
 
 def maintain_partitions(db: Database, *, retention_days: int = RETENTION_DAYS, now: datetime) -> None:
-    """A job: open the days to come, drop those that are too old, and forget what waited for as long or is
-    of subscriptions that are no more.
-
-    Each is a transaction of its own: an old day that a backup reads is dropped by the next run, and must not
-    keep new days from being opened meanwhile.
+    """A job: create partitions of days to come, drop old ones, and delete deliveries that waited as long or whose
+    subscriptions are deleted. Each in its own transaction: a partition that a backup reads is dropped by the next run.
     """
     today = now.astimezone(UTC).date()
     with db.system_transaction() as tx:
@@ -227,7 +215,7 @@ def maintain_partitions(db: Database, *, retention_days: int = RETENTION_DAYS, n
 
 
 def delete_orphaned_deliveries(db: Database) -> None:
-    """Delete what deleted subscriptions were told: in small steps, as that may be millions."""
+    """Delete deliveries of deleted subscriptions, in small steps, as there may be millions."""
     while True:
         with db.system_transaction() as tx:
             if not delete_some_orphaned(tx):
@@ -240,9 +228,8 @@ def delete_some_orphaned(tx: Tx) -> int:
 
 
 RECENT_DELIVERIES = 50
-"""So many of the newest are looked at."""
 
-# Each one's newest lie at the end of an index, which is closed to tenants.
+# An index has the newest of each at its end; tenants cannot use it.
 _COUNT_RECENT = sa.text("""
     select h.id as webhook_id, count(*) filter (where d.attempts > 0) as tried,
            count(*) filter (where d.attempts > 0 and d.status <> 'delivered') as not_arrived,
@@ -256,7 +243,7 @@ _COUNT_RECENT = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class RecentDeliveryCount:
-    """Of the newest that were tried, how many have not arrived, or not yet."""
+    """Of the newest that were attempted, how many have not arrived (yet)."""
 
     tried: int = 0
     not_arrived: int = 0
@@ -264,12 +251,12 @@ class RecentDeliveryCount:
 
     @property
     def percent_failed(self) -> int:
-        """Rounded up: where anything failed it is not 0."""
+        """Rounded up, so that any failure shows."""
         return -(-100 * self.not_arrived // self.tried) if self.tried else 0
 
 
 def count_recent_deliveries(db: Database, webhook_ids: Sequence[int]) -> Mapping[int, RecentDeliveryCount]:
-    """Of each of them. Whose they are must be known already."""
+    """The caller must own them."""
     if not webhook_ids:
         return {}
     with db.system_transaction() as tx:
@@ -297,8 +284,8 @@ LIST_FAILING = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class FailingWebhook:
-    """A subscription that fails, or was switched off. `host` alone: the rest of an address may be a secret.
-    A backlog of `MAX_BACKLOG` is that or more."""
+    """A failing or disabled subscription. Only the `host`: the rest of a URL may be a secret. A backlog of
+    `MAX_BACKLOG` is that or more."""
 
     id: int
     account_id: int

@@ -1,10 +1,7 @@
-"""The pump: facts become deliveries, deliveries become signed requests, outcomes are recorded.
-
-Any number of pumps may run. Each holds lanes, and sends what waits in them, alone; if it dies, the lease of
-its lanes ends, and another sends again what was in the air, under the same id, so a receiver can tell the
-repeat. Its loop goes step by step: what has landed is written down, more is read, and both go on in the air
-meanwhile.
-"""
+"""Fans out events, sends deliveries as signed requests, and records the outcomes. Several dispatchers may run. Each
+leases endpoint queues and is the only one to send from them; if it dies, the leases end and another sends again what
+was in flight, under the same id, so that a receiver can recognize the repeat. In each step the loop records outcomes
+and reads more, while requests stay in flight."""
 
 import asyncio
 import random
@@ -33,10 +30,8 @@ FACTS_PER_TRANSACTION = 5_000
 IDLE_SECONDS = 0.5
 ERROR_PAUSE_SECONDS = 2.0
 STEP_SECONDS = 0.03
-OUTCOMES_PER_STEP = 250
-"""So many outcomes are written down at once; fewer wait for a moment, as more are about to land."""
-SHUTDOWN_SECONDS = 10.0
-"""Less than a process has to end in."""
+OUTCOMES_PER_STEP = 250  # recorded at once; fewer wait for a moment
+SHUTDOWN_SECONDS = 10.0  # less than a process has to end
 SHUTDOWN_TRIES = 5
 ATTEMPT_COUNTERS = {
     status: WEBHOOK_ATTEMPTS.labels(outcome)
@@ -46,7 +41,7 @@ MAX_CACHED_SIGNERS = 2_000
 
 
 class Dispatcher:
-    """`answer_within` is the time a receiver has; a lease lasts well beyond it."""
+    """An endpoint has `response_timeout` to answer; a lease lasts well beyond it."""
 
     def __init__(
         self, db: Database, encryptor: Encryptor, client: WebhookClient, clock: Clock, *, response_timeout: timedelta
@@ -65,7 +60,7 @@ class Dispatcher:
         self._signers: dict[tuple[int, bytes], Signer] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Deliver until told to stop; what is in the air then is seen home."""
+        """Deliver until `stop`, then wait for requests in flight."""
         fan_out_task = asyncio.create_task(self._fan_out_until(stop))
         while not stop.is_set():
             try:
@@ -74,7 +69,7 @@ class Dispatcher:
                 log.warning("webhooks.database_unavailable", error=error.message)
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             except Exception:
-                # One delivery that cannot be handled must not silence all the others.
+                # One delivery that cannot be handled must not stop all others.
                 log.exception("webhooks.dispatcher_failed")
                 await self._idle(stop, seconds=ERROR_PAUSE_SECONDS)
             else:
@@ -127,7 +122,6 @@ class Dispatcher:
             return leases.run_step(tx, self._id, step_request, lease_until=now + self._lease_duration, now=now)
 
     def _start_ready(self, now: datetime) -> None:
-        """Send what there is room for."""
         while started := self._next_delivery(now):
             attempt = asyncio.create_task(self._deliver_until_empty(*started, now))
             self._attempts.add(attempt)
@@ -137,7 +131,7 @@ class Dispatcher:
         return None if self._is_stopping else self._in_flight.start_next(now=now)
 
     async def _deliver_until_empty(self, queue: EndpointQueue, delivery: DueDelivery, now: datetime) -> None:
-        """One after the other, whichever is next, as long as there are any."""
+        """One after the other, of whichever endpoint is next, as long as there are any."""
         started: tuple[EndpointQueue, DueDelivery] | None = queue, delivery
         while started:
             queue, delivery = started
@@ -179,7 +173,6 @@ class Dispatcher:
         return await self._client.post(url, method=delivery.verb.upper(), headers=headers, body=body)
 
     def _signer(self, webhook_id: int, encrypted: bytes) -> Signer:
-        """Secrets that were unsealed a moment ago are not unsealed again."""
         key = webhook_id, encrypted
         if key not in self._signers:
             if len(self._signers) >= MAX_CACHED_SIGNERS:
@@ -188,8 +181,8 @@ class Dispatcher:
         return self._signers[key]
 
     async def _shut_down(self) -> None:
-        """What is in the air is waited for, though not for ever, and the lanes are given back. Those whose
-        receivers hang stay ours until the lease ends: nobody knows what has arrived there."""
+        """Wait for requests in flight, up to a limit, and release the leases. Those of endpoints that hang are kept
+        until they end: nobody knows what has arrived there."""
         self._is_stopping = True
         if self._attempts:
             await asyncio.wait(self._attempts, timeout=SHUTDOWN_SECONDS)
@@ -200,7 +193,7 @@ class Dispatcher:
             try:
                 result = await asyncio.to_thread(self._run_step, step_request)
             except Unavailable as error:
-                # If it stays away, the leases run out, and what was not recorded is sent again.
+                # If it stays unavailable, the leases end, and what was not recorded is sent again.
                 self._leases.requeue_outcomes(step_request)
                 log.warning("webhooks.database_unavailable", error=error.message)
             else:
@@ -210,7 +203,7 @@ class Dispatcher:
             await asyncio.sleep(ERROR_PAUSE_SECONDS)
 
     async def _idle(self, stop: asyncio.Event, *, seconds: float, until: asyncio.Event | None = None) -> None:
-        """Until the stop, or the other event, or a moment has passed."""
+        """Until `stop`, the other event, or the timeout."""
         waits = [asyncio.create_task(event.wait()) for event in (stop, until) if event is not None]
         await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
@@ -218,5 +211,4 @@ class Dispatcher:
 
 
 def _loop_time() -> float:
-    """A clock for how often something is done, which runs whatever time it is."""
     return asyncio.get_running_loop().time()

@@ -18,9 +18,8 @@ OWNER_CONDITION = """
               w.account_id = f.account_id and w.mode = f.mode
           and (w.sub_account_id is null or w.sub_account_id = f.sub_account_id)
 """
-"""Whose facts a subscription is about."""
 
-# Delivered tells two things: the status, then the delivery, whose id is derived from the first.
+# A delivered item has two events: the status, then the delivery, whose id is derived from the first.
 EVENTS_OF_FACT = """
              select case f.kind when 'order.status' then 'order.status_update'
                                 when 'item.status' then 'order_item.status_update'
@@ -30,8 +29,7 @@ EVENTS_OF_FACT = """
               where f.kind = 'item.status' and f.current = 'Delivered'
 """
 
-# A list's subscription hears of the orders to that list, and of the pieces that came from it, or from one
-# that was merged into it.
+# A list's subscription gets events of orders to that list, and of items from it or a list merged into it.
 SUBSCRIPTION_CONDITION = """
                (w.type = e.event_type or w.type = '*' and e.event_type is not null)
            and (w.mailing_list_id is null or w.mailing_list_id = any(case
@@ -39,21 +37,18 @@ SUBSCRIPTION_CONDITION = """
                 else array[(select list_now(i.mailing_list_id) from items i where i.id = f.item_id)] end))
 """
 
-STREAM_KEY = "coalesce('item:' || f.item_id, 'order:' || f.order_id)"
-"""Events of one stream keep their order."""
+STREAM_KEY = "coalesce('item:' || f.item_id, 'order:' || f.order_id)"  # events of one stream keep their order
 
 
-# One at a time. An item's later fact commits after the earlier, so a fan-out that sees one sees both; two
-# that run beside each other could number them the wrong way round.
+# One at a time: two concurrent fan-outs could number the facts of an item in the wrong order.
 TRY_LOCK = sa.text(
     "select case when exists (select from fact_queue) then pg_try_advisory_xact_lock(7125202) else false end"
 )
 
-# A fact leaves the queue in the transaction that writes its deliveries, so it is told once. Subscriptions are
-# not locked, as outcomes are written to them all the time: one that is disabled at this moment may be left a
-# delivery, which whoever comes to its lane then fails. What a paused one is to be told lies in its lane until
-# it is resumed. The lanes are locked last, in the order of their ids,
-# and for a moment.
+# A fact leaves the queue in the transaction that writes its deliveries. Subscriptions are not locked, as outcomes are
+# written to them all the time: one that is disabled at this moment may get a delivery, which its next lease holder
+# fails. Deliveries of a paused one wait until it is resumed. Queues are locked last, in the order of their ids, and
+# briefly.
 INSERT_DELIVERIES = sa.text(f"""
     with taken as materialized (
         delete from fact_queue
@@ -82,7 +77,7 @@ INSERT_DELIVERIES = sa.text(f"""
 
 
 def fan_out_facts(tx: Tx, *, limit: int, now: datetime) -> int:
-    """Turn facts that nobody was told of into deliveries; how many facts that were."""
+    """Turn new facts into deliveries; how many facts."""
     if not tx.execute(TRY_LOCK).scalar_one():
         return 0
     force_index_plans(tx)
@@ -91,7 +86,6 @@ def fan_out_facts(tx: Tx, *, limit: int, now: datetime) -> int:
 
 REPLAY_TASK = "webhooks.replay"
 MAX_REPLAY_AGE = timedelta(days=30)
-"""How far back a replay may reach."""
 FACTS_PER_TRANSACTION = 10_000
 MAX_COUNTED = 5_000
 MAX_RESUMED = 1_000
@@ -130,8 +124,7 @@ INSERT_REPLAYED = sa.text(f"""
 
 @dataclass(frozen=True, slots=True)
 class WebhookReplay:
-    """`events` is how many go again, of the first `MAX_COUNTED` that happened; if more did, it is
-    `truncated`."""
+    """`events` counts those of the first `MAX_COUNTED` facts; if there are more, it is `truncated`."""
 
     since: datetime
     until: datetime
@@ -140,7 +133,7 @@ class WebhookReplay:
 
 
 def start_replay(tx: Tx, webhook_id: int, *, since: datetime, until: datetime) -> WebhookReplay:
-    """Begin to tell the subscription of all that happened from `since` until before `until`."""
+    """Send the events from `since` to before `until` again, under their own ids, by a job of many short steps."""
     webhook = queries.read_webhook(tx, webhook_id)
     params = {"webhook_id": webhook_id, "account_id": webhook.account_id, "since": since, "until": until}
     counts = tx.execute(COUNT_EVENTS, params | {"most": MAX_COUNTED}).one()  # before anyone waits for us
@@ -156,7 +149,7 @@ def start_replay(tx: Tx, webhook_id: int, *, since: datetime, until: datetime) -
 
 
 def continue_replay(db: Database, webhook_id: int, *, now: datetime) -> None:
-    """One step of the subscription's replay, and the next one booked where there is more to tell."""
+    """One step, and the next one enqueued where there is more. The progress is stored in the same transaction."""
     with db.system_transaction() as tx:
         active_replay = _lock_replay(tx, webhook_id)
         if active_replay is None:
@@ -177,11 +170,11 @@ def continue_replay(db: Database, webhook_id: int, *, now: datetime) -> None:
 
 
 def resume_replays(db: Database) -> None:
-    """Book the job for every replay that is not at its end and that no job is booked for."""
+    """Enqueue every unfinished replay without a job."""
     with db.system_transaction() as tx:
         replays_query = sa.select(webhook_replays.c.webhook_id).order_by(webhook_replays.c.id)
         for webhook_id in tx.execute(replays_query.limit(MAX_RESUMED)).scalars():
-            # A job that was given up waits for a person: `quillpost doctor` shows it.
+            # A job that was given up waits for an operator: `quillpost doctor` shows it.
             if not jobs.is_unfinished(tx, REPLAY_TASK, webhook_id=webhook_id):
                 jobs.enqueue(tx, REPLAY_TASK, webhook_id=webhook_id)
 
@@ -197,7 +190,7 @@ def _require_no_replay(tx: Tx, webhook_id: int) -> None:
 
 
 def _lock_replay(tx: Tx, webhook_id: int) -> sa.Row[Any] | None:
-    """The replay, for this transaction alone; one of a subscription that was disabled is given up."""
+    """The locked replay; None where it is done, or its subscription is disabled."""
     try:
         webhook = queries.read_webhook(tx, webhook_id, locked=True)
     except NotFound:

@@ -1,4 +1,4 @@
-"""The endpoint queues that a dispatcher holds on lease, and its steps in the database."""
+"""Leases of endpoint queues, as one dispatcher holds them, and its steps in the database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from quillpost.notifications.webhooks.queries import EndpointHealth, Lease, forc
 
 @dataclass(frozen=True, slots=True)
 class StepRequest:
-    """What the pump has to say and wants to know."""
+    """All that a dispatcher writes and reads in one transaction."""
 
     outcomes: Sequence[DeliveryOutcome] = ()
     healths: Mapping[int, EndpointHealth] = field(default_factory=dict)
     check_ids: Sequence[int] = ()
     renew_ids: Sequence[int] = ()
     empty_queues: Mapping[int, int] = field(default_factory=dict)
-    """Lanes in which nothing is due, and how often each was woken when that was seen."""
+    """By subscription, its arrivals when it was seen empty."""
     release_ids: Sequence[int] = ()
     reads: Sequence[QueueRead] = ()
     finished_streams: Sequence[tuple[Lease, str]] = ()
@@ -32,14 +32,11 @@ class StepRequest:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    checked_leases: Mapping[int, Lease]
-    """The lanes that were looked at and are still the pump's."""
-    blocked_ids: set[int]
-    """The subscriptions of which nothing could be written down now."""
+    checked_leases: Mapping[int, Lease]  # those that are still this dispatcher's
+    blocked_ids: set[int]  # locked, so no outcome could be recorded
     released_ids: set[int]
     new_leases: Sequence[Lease]
-    unfinished_ids: set[int]
-    """Lanes of subscriptions that were disabled, in which something waits still."""
+    unfinished_ids: set[int]  # disabled, with deliveries left to fail
     reads: Sequence[QueueRead]
     batch: DeliveryBatch
     now: datetime
@@ -48,7 +45,7 @@ class StepResult:
 def run_step(
     tx: Tx, dispatcher_id: UUID, step_request: StepRequest, *, lease_until: datetime, now: datetime
 ) -> StepResult:
-    """What is to be told is told first: whatever is then read has been judged with it in mind."""
+    """Outcomes are recorded first, so that what is read afterward takes them into account."""
     force_index_plans(tx)
     blocked_ids: set[int] = set()
     if step_request.outcomes or step_request.healths:
@@ -98,20 +95,17 @@ def run_step(
 
 
 MAX_QUEUES = 500
-QUEUES_PER_STEP = 100
-"""So that pumps which start together share what there is."""
-
+QUEUES_PER_STEP = 100  # so that dispatchers which start together share the queues
 LEASE_CHECK_SECONDS = 0.25
 EXHAUSTED_READ_SECONDS = 0.5
 REWIND_SECONDS = 30.0
-"""How often a lane is read from its start: what others wrote down late lies behind the place come to."""
+"""A queue is read from its start that often: deliveries committed late lie before the cursor."""
 
-FAIRNESS_SECONDS = 10.0
-"""How long a lane keeps its place while others wait for one."""
+FAIRNESS_SECONDS = 10.0  # how long a queue is kept while others wait
 
 
 class LeaseManager:
-    """Moments (`at`) are the event loop's, in seconds; times (`now`) are those that the database has."""
+    """`at` is the event loop's time in seconds, `now` that of the database."""
 
     def __init__(self, in_flight: InFlightDeliveries, lease_duration: timedelta) -> None:
         self._in_flight = in_flight
@@ -124,12 +118,11 @@ class LeaseManager:
         self.is_busy = True
 
     def add_outcome(self, outcome: DeliveryOutcome) -> int:
-        """To be told with the next step; how many there are to tell."""
+        """To be recorded in the next step; how many there are."""
         self._unrecorded_outcomes.append(outcome)
         return len(self._unrecorded_outcomes)
 
     def expect_deliveries(self) -> None:
-        """Something new may wait in any lane."""
         self._has_more_queues = True
 
     def build_request(self, *, now: datetime, at: float) -> StepRequest:
@@ -175,22 +168,20 @@ class LeaseManager:
         )
 
     def build_final_request(self) -> StepRequest:
-        """Tell everything, and let go of everything but what is in the air."""
+        """Record everything, and release every queue without requests in flight."""
         recorded_outcomes, self._unrecorded_outcomes = self._unrecorded_outcomes, []
         idle_ids = [webhook_id for webhook_id, queue in self._queues.items() if not queue.in_flight]
         return StepRequest(outcomes=recorded_outcomes, healths=self._changed_healths(), release_ids=idle_ids)
 
     def requeue_outcomes(self, step_request: StepRequest) -> None:
-        """Nobody heard it: it is said again."""
+        """After a failed step."""
         self._unrecorded_outcomes = [*step_request.outcomes, *self._unrecorded_outcomes]
 
     def requeue_blocked(self, step_request: StepRequest, blocked_ids: set[int]) -> None:
-        """What came of attempts there could not be written down: it is said again."""
         blocked_outcomes = [outcome for outcome in step_request.outcomes if outcome.delivery.webhook_id in blocked_ids]
         self._unrecorded_outcomes = [*blocked_outcomes, *self._unrecorded_outcomes]
 
     def apply_result(self, step_request: StepRequest, result: StepResult, *, at: float) -> None:
-        """What was told is known now; what was found is there to be sent."""
         self.requeue_blocked(step_request, result.blocked_ids)
         self._acknowledge(step_request, result.blocked_ids)
         for webhook_id in step_request.check_ids:
@@ -264,7 +255,7 @@ class LeaseManager:
         return queue.read_limit(now) > 0 and (not queue.is_exhausted or at - queue.read_at >= EXHAUSTED_READ_SECONDS)
 
     def _can_release(self, queue: EndpointQueue, now: datetime) -> bool:
-        """Whether to leave it: nothing goes out there for now, and all that did has been written down."""
+        """Whether nothing is to be sent for now, and all outcomes are recorded."""
         if queue.unacknowledged_ids or queue.is_yielding or queue.health != queue.recorded_health:
             return False
         if queue.lease.webhook_id in self._unfinished_ids:

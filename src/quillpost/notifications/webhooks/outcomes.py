@@ -1,4 +1,4 @@
-"""What came of attempts: judged one by one, written down many at once."""
+"""Outcomes of attempts: decided one by one, recorded in bulk."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,15 +18,15 @@ from quillpost.notifications.webhooks.queries import EndpointHealth
 MAX_QUOTED_LENGTH = 200
 BUSY_STATUSES = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
-# All subscriptions before all lanes, in the order of their ids: as whoever changes or deletes them does. One
-# that somebody changes now is not waited for: that may take long, and what others' receivers said waits too.
+# All subscriptions before all queues, in the order of their ids, as everywhere. A locked subscription is skipped: that
+# may take long, and others' outcomes would wait too.
 LOCK_WEBHOOKS = sa.text(
     "select id, verb, url from webhooks where id = any(:hooks) order by id for no key update skip locked"
 )
 SELECT_LEASED = "select webhook_id from webhook_lanes where webhook_id = any(:hooks) and leased_by = :pump"
 FIND_LEASED = sa.text(SELECT_LEASED)
 LOCK_QUEUES = sa.text(f"{SELECT_LEASED} order by webhook_id for no key update")
-# In binary: as text, every quotation mark of every event would be escaped by itself.
+# In binary: as text, every quotation mark of every event would be escaped.
 UPDATE_DELIVERIES = """
     update deliveries d
        set status = o.status, attempts = d.attempts + o.attempts, body = o.words, next_at = o.next_at,
@@ -57,7 +57,7 @@ UPDATE_HEALTH = sa.text("""
      where l.webhook_id = n.webhook_id and l.leased_by = :pump
 """)
 
-# A receiver that was left alone answers again: what waits for another try need not wait any longer.
+# The circuit breaker closes: what waits for a retry is due now.
 RETRY_WAITING_NOW = sa.text("""
     update deliveries d set next_at = :now, extra_tries = d.extra_tries + 1
       from webhook_lanes l
@@ -67,7 +67,7 @@ RETRY_WAITING_NOW = sa.text("""
 
 
 class DeliveryOutcome(NamedTuple):
-    """What came of one attempt, or of one that cannot be made, and what follows."""
+    """What came of an attempt, or of a delivery that cannot be attempted."""
 
     delivery: DueDelivery | InvalidDelivery
     status: str
@@ -75,8 +75,7 @@ class DeliveryOutcome(NamedTuple):
     response_body: str = ""
     error: str | None = None
     next_at: datetime | None = None
-    backoff_seconds: int | None = None
-    """For how many seconds the receiver asked to be left alone."""
+    backoff_seconds: int | None = None  # the endpoint's Retry-After
 
     @property
     def is_delivered(self) -> bool:
@@ -92,7 +91,7 @@ class DeliveryOutcome(NamedTuple):
 
     @property
     def error_message(self) -> str | None:
-        """What is wrong, in a sentence for the subscription's owner."""
+        """A sentence for the subscription's owner."""
         if self.is_delivered or self.error or self.response_status is None:
             return self.error
         quoted = " ".join(self.response_body.split())[:MAX_QUOTED_LENGTH]
@@ -100,11 +99,11 @@ class DeliveryOutcome(NamedTuple):
 
 
 def decide_outcome(delivery: DueDelivery, response: PostResult, *, jitter: float, now: datetime) -> DeliveryOutcome:
-    """Any 2xx is a success, and 410 the end of the subscription; all else is tried again in its time."""
+    """Any 2xx is a success, and 410 disables the subscription; all else is retried on schedule."""
     is_delivered = response.status is not None and 200 <= response.status < 300
     next_at = None
     if not is_delivered and response.status != HTTPStatus.GONE:
-        # A try beside the schedule comes in addition to it: what is left of it stays.
+        # An extra attempt does not count: the rest of the schedule stays.
         failures = max(1, delivery.attempts + 1 - delivery.extra_tries)
         next_at = rules.next_attempt_at(failures, now=now, jitter=jitter, retry_after=response.retry_after)
     return DeliveryOutcome(
@@ -124,8 +123,7 @@ def fail_invalid(delivery: InvalidDelivery) -> DeliveryOutcome:
 
 class RecordedOutcomes(NamedTuple):
     recorded: list[DeliveryOutcome]
-    blocked_ids: set[int]
-    """The subscriptions that somebody else has in hand: nothing was written down, and is to be told again."""
+    blocked_ids: set[int]  # locked by others: nothing was recorded, to be repeated
 
 
 def record_outcomes(
@@ -136,11 +134,8 @@ def record_outcomes(
     *,
     now: datetime,
 ) -> RecordedOutcomes:
-    """Keep what came of attempts, and how their receivers do; which of them were news.
-
-    What another has settled already stays as it is, and so does all that is in a lane which is not this
-    pump's any more: whoever has it then sends that again.
-    """
+    """Record outcomes and health; which outcomes were recorded. Settled deliveries stay unchanged, and so do those of a
+    queue that this dispatcher no longer leases: its new holder sends them again."""
     webhook_ids = sorted({outcome.delivery.webhook_id for outcome in outcomes} | set(healths))
     leased, blocked_ids = _lock_leased(tx, dispatcher_id, webhook_ids)
     leased_outcomes = [outcome for outcome in outcomes if outcome.delivery.webhook_id in leased]
@@ -162,8 +157,8 @@ def record_outcomes(
 def _lock_leased(
     tx: Tx, dispatcher_id: UUID, webhook_ids: Sequence[int]
 ) -> tuple[dict[int, tuple[str, str]], set[int]]:
-    """The subscriptions that are in hand now, with where they lead, and those that somebody else has. Of
-    both, those whose lanes are this pump's."""
+    """The subscriptions that are locked now, with their destinations, and those that others have locked; of both, those
+    whose queues this dispatcher leases."""
     locked = {row.id: (row.verb, row.url) for row in tx.execute(LOCK_WEBHOOKS, {"hooks": webhook_ids})}
     leased_ids = tx.execute(LOCK_QUEUES, {"hooks": list(locked), "pump": dispatcher_id}).scalars()
     leased = {webhook_id: locked[webhook_id] for webhook_id in leased_ids}
@@ -190,7 +185,7 @@ def _outcome_columns(
 
 
 def _payload_to_store(outcome: DeliveryOutcome, destinations: Mapping[int, tuple[str, str]]) -> str | None:
-    """What goes out again goes to where the subscription leads now: words for elsewhere are of no use."""
+    """None where a retry goes to a new destination: its payload is built again."""
     delivery = outcome.delivery
     if isinstance(delivery, InvalidDelivery):
         return None
@@ -218,7 +213,7 @@ def _record_health(tx: Tx, dispatcher_id: UUID, healths: Mapping[int, EndpointHe
 
 
 def _update_webhooks(tx: Tx, recorded_outcomes: Sequence[DeliveryOutcome], *, now: datetime) -> None:
-    """A success counts for the subscription and heals it; after a failure for good it is failing."""
+    """A success resets a failing subscription; a final failure marks it failing."""
     delivered_counts: dict[int, int] = {}
     error_messages: dict[int, str | None] = {}
     failures: dict[int, tuple[str | None, datetime]] = {}

@@ -1,4 +1,4 @@
-"""Due deliveries, read together with the event that each of them tells."""
+"""Reads due deliveries and builds their payloads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ SAMPLE_STATUSES = {
     DELIVERED_EVENT: ("Processed for Delivery", "Delivered"),
     SCAN_EVENT: (None, "Delivered"),
 }
-"""Where an order or a piece of the sample comes from, and where it is now."""
+"""Previous and current status of the sample."""
 
 SAMPLE_RECIPIENT: dict[str, Any] = {
     "name": "Jane Doe",
@@ -50,12 +50,11 @@ SAMPLE_RECIPIENT: dict[str, Any] = {
 
 
 def sample_event_type(subscription_type: str) -> str:
-    """The event that a subscription to this type is tried with."""
     return ORDER_STATUS_EVENT if subscription_type == ALL_EVENT_TYPES else subscription_type
 
 
 def build_sample_event(event_type: str, event_id: str, *, sub_account_id: int | None, at: datetime) -> WebhookEvent:
-    """The same moment and id make the same event, however often it is put in words."""
+    """The same time and id make the same event."""
     previous, current = SAMPLE_STATUSES[event_type]
     return WebhookEvent(
         event_type=event_type,
@@ -84,20 +83,15 @@ def _build_sample_item(event_type: str, at: datetime) -> dict[str, Any]:
 
 log = structlog.get_logger(__name__)
 
-QueueCursor = tuple[datetime, int]
-"""Where in a lane: the time at which something is due there, and its id."""
+QueueCursor = tuple[datetime, int]  # due time and id
 
 QUEUE_START: QueueCursor = datetime(1970, 1, 1, tzinfo=UTC), 0
-"""Before everything that waits."""
-
-READ_OVERLAP = timedelta(seconds=5)
-"""What is written down by others is there a moment after the time it bears: so much is read again."""
-
+READ_OVERLAP = timedelta(seconds=5)  # deliveries may be committed a moment after their time, so this is read again
 _CUSTOM_COLUMNS = [f"custom{n}" for n in range(1, 11)]
 _ITEM_COLUMNS = ["failure", "delivery_date", *RECIPIENT_KEYS, *_CUSTOM_COLUMNS, "dob", "anniversary"]
 
-# Of each lane the next that are due, in the order of their times, behind the place that was come to. A later
-# event of a stream waits for the earlier: it is asked for when that one has been settled, by its stream.
+# The next due deliveries of each queue after its cursor. A later event of a stream waits for the earlier, and is read
+# by its stream when that is settled.
 READ_DUE_DELIVERIES = """
     with asked as materialized (
         select * from unnest(%(hooks)b::bigint[], %(after_at)b::timestamptz[],
@@ -127,7 +121,6 @@ READ_DUE_DELIVERIES = """
            fact_id, body, sub_account_id, is_next
       from found order by webhook_id, next_at, id
 """
-# What happened is read once for all who are told of it.
 READ_FACTS = f"""
     select f.id, f.at, f.order_id, f.order_status, f.previous, f.current, f.item_id, f.scans,
            o.metadata, o.qrcode_url, o.sender_name, o.sender_company,
@@ -141,15 +134,13 @@ READ_FACTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class QueueRead:
-    """How many more of a lane are wanted, behind which place."""
-
     lease: Lease
     after: QueueCursor
     limit: int
 
 
 class DueDelivery(NamedTuple):
-    """A delivery whose time has come. `payload` is what goes out: a POST's body, or a GET's whole URL."""
+    """`payload` is what is sent: a POST's body, or a GET's whole URL."""
 
     id: int
     created_at: datetime
@@ -166,7 +157,7 @@ class DueDelivery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InvalidDelivery:
-    """A delivery that no attempt will ever make, and why."""
+    """A delivery that can never be sent, and why."""
 
     id: int
     created_at: datetime
@@ -179,8 +170,7 @@ class InvalidDelivery:
 @dataclass(frozen=True, slots=True)
 class DeliveryBatch:
     deliveries: list[DueDelivery | InvalidDelivery]
-    cursors: dict[int, list[QueueCursor]]
-    """Of each lane, those that came next in it, without those that were asked for by their stream."""
+    cursors: dict[int, list[QueueCursor]]  # without those read by stream
 
 
 def read_batch(
@@ -191,9 +181,8 @@ def read_batch(
     unacknowledged_ids: Sequence[int] = (),
     now: datetime,
 ) -> DeliveryBatch:
-    """What may go out: each the first of its stream that waits. Of the `unacknowledged_ids`, those that lie behind the
-    place come to are not read again. `finished_streams` are lanes and streams of theirs that wait no longer for an
-    earlier one."""
+    """What may be sent: the first pending delivery of each stream. `unacknowledged_ids` after the cursor are not read
+    again. `finished_streams` are those whose earlier delivery was settled."""
     cursor = driver_connection(tx).cursor(row_factory=namedtuple_row, binary=True)
     params = {
         "hooks": [queue_read.lease.webhook_id for queue_read in reads],
@@ -228,16 +217,16 @@ def read_batch(
 
 
 class PayloadBuilder:
-    """Puts events in words; those that several are told of, in the same words, once."""
+    """Builds each event's body once for all its subscriptions."""
 
     def __init__(self, facts: Sequence[Any]) -> None:
         self._facts = {fact.id: fact for fact in facts}
         self._bodies: dict[str, str] = {}
 
     def build_delivery(self, row: Any, lease: Lease) -> DueDelivery | InvalidDelivery:
-        """One that cannot be put in words is told apart and holds up no other."""
+        """One that cannot be built holds up no other."""
         try:
-            # What was sent once is sent again to the letter, unless it was for another address or verb.
+            # The same body is sent again, unless it was for another URL or method.
             payload = row.body if _is_payload_for(row.body, lease) else self._build_payload(row, lease)
         except Exception as failure:
             log.exception("webhooks.payload_failed", delivery=row.id)
@@ -272,7 +261,7 @@ class PayloadBuilder:
         fact = self._facts[row.fact_id]
         item = None
         if fact.item_id is not None:
-            # The piece as it is, scanned as often as it was then.
+            # The item as it is now, with the scans of then.
             item_values = zip(_ITEM_COLUMNS, fact[-len(_ITEM_COLUMNS) :], strict=True)
             item = {"id": fact.item_id, "scans": fact.scans, **dict(item_values)}
         return WebhookEvent(
@@ -291,17 +280,15 @@ class PayloadBuilder:
 
 
 def _is_payload_for(payload: str | None, lease: Lease) -> bool:
-    """Whether there are words, and they are what goes out where the lane leads now."""
     return payload is not None and payload.startswith(_query_prefix(lease.url) if lease.verb == "get" else "{")
 
 
 def _query_prefix(url: str) -> str:
-    """The URL, ready for further parameters."""
     return url + ("&" if "?" in url else "?")
 
 
 def _qr_destination(fact: Any, item: dict[str, Any] | None) -> str | None:
-    """Where the piece's QR code leads, with its recipient's words filled in."""
+    """The URL behind the item's QR code, with the recipient's values filled in."""
     if fact.qrcode_url is None or item is None:
         return None
     addressee = Addressee(

@@ -1,4 +1,4 @@
-"""SQL of subscriptions, and the leases of their delivery queues."""
+"""SQL of subscriptions, and of the leases of their delivery queues (table webhook_lanes)."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from quillpost.core.database.tables.notifications import deliveries, webhooks
 from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 
-# Behind it there is no fact, so it takes a number that no fact can have. It waits for no other of its kind.
+# It has no fact, so it takes a number that no fact can have. It waits for no other.
 INSERT_SAMPLE = sa.text("""
     insert into deliveries (account_id, sub_account_id, mode, webhook_id, fact_id, event_id,
                             event_type, stream, status, next_at, created_at)
@@ -46,7 +46,6 @@ class WebhookSubscription:
 
     @property
     def is_awake(self) -> bool:
-        """Whether anything goes out to it."""
         return self.status in ("active", "failing")
 
 
@@ -70,7 +69,7 @@ def set_secret(tx: Tx, webhook_id: int, encrypted: bytes) -> None:
 
 
 def read_webhook(tx: Tx, webhook_id: int, *, locked: bool = False) -> WebhookSubscription:
-    """The subscription; `locked`, nobody else changes it before this transaction ends."""
+    """The subscription; `locked`, for the rest of the transaction."""
     query = sa.select(*_WEBHOOK_COLUMNS).where(webhooks.c.id == webhook_id)
     row = tx.execute(query.with_for_update(key_share=True) if locked else query).first()
     if row is None:
@@ -102,7 +101,6 @@ def delete_webhook(tx: Tx, webhook_id: int) -> None:
 
 
 def insert_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, now: datetime) -> int:
-    """A delivery of an event that is about nothing; its id."""
     result = tx.execute(
         INSERT_SAMPLE,
         {
@@ -117,7 +115,7 @@ def insert_sample(tx: Tx, webhook_id: int, *, event_type: str, event_id: UUID, n
 
 
 def retry_waiting_now(tx: Tx, webhook_id: int, *, now: datetime) -> None:
-    """What waits for another try is due, beside its schedule; the pumps keep the order of each stream."""
+    """Make all pending deliveries due now, as extra attempts."""
     tx.execute(
         sa.update(deliveries)
         .where(deliveries.c.webhook_id == webhook_id, deliveries.c.status == "pending", deliveries.c.next_at > now)
@@ -129,8 +127,7 @@ LOCK_ACCOUNT = sa.text("select pg_advisory_xact_lock(hashtextextended(:lock, 0))
 
 
 def require_webhook_quota(tx: Tx, account_id: int, *, limit: int) -> None:
-    """Raise where the account has as many already, of both modes and all sub accounts. Of two that want the
-    last place one gets it."""
+    """Raise where the account has reached the limit, in both modes and all sub accounts. Locks the account's quota."""
     tx.execute(LOCK_ACCOUNT, {"lock": f"webhooks:{account_id}"})
     with account_wide_access(tx):
         is_own = webhooks.c.account_id == account_id
@@ -150,13 +147,12 @@ _FORCE_INDEX_PLANS = sa.text(
 
 
 def force_index_plans(tx: Tx) -> None:
-    """For the rest of the transaction. What waits is many now and few a moment later, so what the planner
-    knows of it is never so, and it would read all of that for a handful of rows. A plan is made once: making
-    one for as many tables as there are days takes longer than the work."""
+    """For the rest of the transaction. The number of pending rows changes so fast that the planner's statistics are
+    always wrong, and planning over a partition for each day takes longer than the query."""
     tx.execute(_FORCE_INDEX_PLANS)
 
 
-# Those that failed lately come after all others.
+# Failing endpoints last.
 LEASE_QUEUES = sa.text("""
     with free as materialized (
         select webhook_id from webhook_lanes
@@ -168,10 +164,9 @@ LEASE_QUEUES = sa.text("""
     returning l.webhook_id
 """)
 
-# Whoever leaves has sent all that they saw whose time had come. What bears an earlier time than when it could
-# be seen may have escaped them: the next one looks at once. What else is due waits behind an earlier one of
-# its stream that is to be tried again later. `woken` has changed if more came since they looked; whoever has
-# the lane locked is about to change it.
+# The holder has sent all due deliveries that it saw. One committed after its time may have been missed: then the queue
+# is due at once. Others that are due wait behind an earlier one of their stream. `woken` has changed if more arrived
+# since; a locked queue is about to change.
 RELEASE_EMPTY_QUEUES = sa.text("""
     with empty as materialized (
         select l.webhook_id from webhook_lanes l
@@ -221,7 +216,7 @@ RELEASE_QUEUES = sa.text("""
 
 @dataclass(frozen=True, slots=True)
 class EndpointHealth:
-    """How a receiver has done lately: its failures in a row, and whether it is left alone for a while."""
+    """Failures in a row, since when, and until when to back off."""
 
     failures: int = 0
     troubled_since: datetime | None = None
@@ -233,7 +228,7 @@ HEALTHY_ENDPOINT = EndpointHealth()
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A lane in its holder's hand, and where it leads."""
+    """An endpoint queue leased to a dispatcher, with its destination and secrets."""
 
     webhook_id: int
     woken: int
@@ -252,22 +247,19 @@ class Lease:
 
     @property
     def destination(self) -> tuple[str, str, str]:
-        """Whatever was put in words for another address, or is not to go out any more, is read anew."""
+        """Deliveries read for another destination or status are discarded."""
         return self.status, self.verb, self.url
 
     def signing_secrets(self, now: datetime) -> tuple[bytes, ...]:
-        """What signs: while a new secret is young, the one before it too."""
+        """The current secret, and the previous one for a while after a rotation."""
         if self.previous_secret_sealed is None or self.previous_until is None or self.previous_until <= now:
             return (self.secret_sealed,)
         return self.secret_sealed, self.previous_secret_sealed
 
 
 def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool = False) -> None:
-    """Have whoever delivers look at the lane at that time. `reset_backoff`, a lane that rests because its receiver
-    failed rests no longer: whoever asks wants it tried now.
-
-    Call it last, after the subscription and its deliveries have been changed.
-    """
+    """Make the queue due at that time; `reset_backoff` also closes its circuit breaker. Call it last, after the
+    subscription and its deliveries were changed."""
     tx.execute(
         sa.text("select wake_lane(:webhook_id, :at, :afresh)"),
         {"webhook_id": webhook_id, "at": at, "afresh": reset_backoff},
@@ -275,7 +267,7 @@ def schedule_queue(tx: Tx, webhook_id: int, *, at: datetime, reset_backoff: bool
 
 
 def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, now: datetime) -> list[Lease]:
-    """Lanes in which something waits: this pump's alone until the lease ends."""
+    """Lease queues with due deliveries to this dispatcher."""
     leased_ids = (
         tx.execute(LEASE_QUEUES, {"pump": dispatcher_id, "most": limit, "until": until, "now": now}).scalars().all()
     )
@@ -283,7 +275,7 @@ def lease_queues(tx: Tx, dispatcher_id: UUID, *, limit: int, until: datetime, no
 
 
 def read_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int]) -> list[Lease]:
-    """Those of the lanes that are still this pump's, as they are now."""
+    """Those of the queues that this dispatcher still leases, as they are now."""
     rows = tx.execute(READ_LEASES, {"hooks": list(webhook_ids), "pump": dispatcher_id})
     return [Lease(row.webhook_id, row.woken, EndpointHealth(*row[:3]), *row[5:]) for row in rows]
 
@@ -293,12 +285,11 @@ def renew_leases(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, u
 
 
 def release_empty_queues(tx: Tx, dispatcher_id: UUID, woken_counts: Mapping[int, int], *, now: datetime) -> set[int]:
-    """Leave lanes in which nothing is due, each as it was `woken` before that was seen; which ones are left.
-    More has come into the others meanwhile."""
+    """Release queues without due deliveries, unless more arrived than the given counts; which ones."""
     params = {"pump": dispatcher_id, "hooks": list(woken_counts), "seen": list(woken_counts.values()), "now": now}
     return set(tx.execute(RELEASE_EMPTY_QUEUES, params).scalars())
 
 
 def release_queues(tx: Tx, dispatcher_id: UUID, webhook_ids: Collection[int], *, now: datetime) -> set[int]:
-    """Leave lanes in which something may wait still: the next one looks. Which ones are left."""
+    """Release queues in which deliveries may wait; which ones."""
     return set(tx.execute(RELEASE_QUEUES, {"hooks": list(webhook_ids), "pump": dispatcher_id, "now": now}).scalars())

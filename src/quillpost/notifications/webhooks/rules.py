@@ -1,4 +1,4 @@
-"""What an event says, exactly as the interface has it, and when a delivery is tried again."""
+"""The bodies of events, exactly as the interface has them, and the retry schedule."""
 
 import json
 from collections.abc import Mapping
@@ -30,18 +30,10 @@ RETRY_DELAYS = (
 )
 """The wait after the first, second ... failed attempt; after the last one the delivery has failed."""
 
-RETRY_JITTER = 0.2
-"""A wait is longer by up to this share of it: what failed together does not come back together."""
-
+RETRY_JITTER = 0.2  # share by which a wait is extended at random
 MAX_RETRY_TIME = sum(RETRY_DELAYS, timedelta()) * (1 + RETRY_JITTER)
-"""What waits for longer than this at a receiver that fails all the time has failed."""
-
-FAILING_NOTICE_AFTER = timedelta(hours=1)
-"""A receiver that fails for longer than this is failing, and its owner is told."""
-
-CIRCUIT_BREAKER_FAILURES = 5
-"""As many failures in a row, and the receiver is left alone for a while."""
-
+FAILING_NOTICE_AFTER = timedelta(hours=1)  # then its owner is notified
+CIRCUIT_BREAKER_FAILURES = 5  # in a row
 MIN_BACKOFF, MAX_BACKOFF = timedelta(seconds=5), timedelta(minutes=10)
 
 RECIPIENT_KEYS = (
@@ -57,7 +49,7 @@ _RECIPIENT_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class WebhookEvent:
-    """A fact together with what it is about, ready to be put in words."""
+    """A fact with the data that its payload needs."""
 
     event_type: str
     event_id: str
@@ -73,12 +65,11 @@ class WebhookEvent:
 
 
 def build_data(event: WebhookEvent) -> dict[str, Any]:
-    """The dotted keys of the interface, and no other."""
+    """The dotted keys of the interface, and no others."""
     return _build_fields(event) | {"order.metadata": _parse_metadata(event)}
 
 
 def _build_fields(event: WebhookEvent) -> dict[str, Any]:
-    """All but the metadata."""
     if event.event_type == ORDER_STATUS_EVENT:
         return {
             "order.id": event.order_id,
@@ -104,8 +95,8 @@ def _build_fields(event: WebhookEvent) -> dict[str, Any]:
 
 
 def build_body(event: WebhookEvent) -> bytes:
-    """The whole message. Its metadata is put in as text: number texts survive no ordinary writer, and the one
-    that keeps them takes its time, so it writes once for all events of an order."""
+    """The whole message. Metadata is inserted as text: its exact numbers need our own writer, which is slow, so it runs
+    once for all events of an order."""
     fields = _build_fields(event)
     metadata = "null" if event.metadata is None else _compact_metadata(event.metadata)
     head = f'{{"event_type":"{event.event_type}","event_id":"{event.event_id}","data":'
@@ -118,7 +109,7 @@ def build_body(event: WebhookEvent) -> bytes:
 
 
 def build_query(event: WebhookEvent) -> str:
-    """The same keys for a subscription that asked for GET: metadata as JSON text, null as nothing."""
+    """The same keys for a subscription by GET: metadata as JSON text, null as empty."""
     data_params = {
         key: exact_json.dump_json(value) if isinstance(value, dict) else "" if value is None else value
         for key, value in build_data(event).items()
@@ -129,8 +120,8 @@ def build_query(event: WebhookEvent) -> str:
 
 
 def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after: int | None) -> datetime | None:
-    """When to try again after this many failures, or None: give up. `jitter` is between 0 and 1;
-    `retry_after` is the receiver's own Retry-After in seconds, honored when it is later."""
+    """When to try again after this many failures, or None: give up. `jitter` is between 0 and 1; the endpoint's
+    `retry_after` in seconds is honored when it is later."""
     if attempts > len(RETRY_DELAYS):
         return None
     delay = RETRY_DELAYS[attempts - 1] * (1 + RETRY_JITTER * jitter)
@@ -138,8 +129,8 @@ def next_attempt_at(attempts: int, *, now: datetime, jitter: float, retry_after:
 
 
 def backoff_after(failures: int) -> timedelta | None:
-    """How long a receiver is left alone after so many failures in a row, if at all. Twice as long each time:
-    then one delivery is tried, and no other before it has succeeded."""
+    """The backoff after so many failures in a row, doubled each time. Then the circuit breaker is half open: one
+    delivery is tried, and no other before it has succeeded."""
     if failures < CIRCUIT_BREAKER_FAILURES:
         return None
     return min(MIN_BACKOFF * (1 << min(failures - CIRCUIT_BREAKER_FAILURES, 20)), MAX_BACKOFF)
@@ -158,7 +149,7 @@ def _parse_metadata(event: WebhookEvent) -> Any:
 
 
 def _delivery_date(event: WebhookEvent) -> str | None:
-    """A piece has a delivery date in the event that says so, not in those before it."""
+    """Only in the event that reports the delivery."""
     assert event.item is not None
     day = event.item["delivery_date"]
     return day.isoformat() if day is not None and event.current == "Delivered" else None

@@ -24,12 +24,9 @@ from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 
 PREVIOUS_SECRET_VALID_FOR = timedelta(hours=24)
-"""How long the secret before this one signs too."""
 
 
 class SampleEvent(NamedTuple):
-    """An event about nothing that is on its way."""
-
     event_id: str
     event_type: str
     delivery_id: int
@@ -49,8 +46,7 @@ def create_webhook(
     max_webhooks: int | None = None,
     now: datetime,
 ) -> tuple[queries.WebhookSubscription, str]:
-    """The subscription to events of the caller's own mode, and its secret in clear: this once. `max_webhooks` is how
-    many the account may have."""
+    """The subscription to events of the caller's mode, and its secret, which is shown only once."""
     if max_webhooks is not None:
         require_webhook_quota(tx, caller.account_id, limit=max_webhooks)
     owner_sub_account_id = sub_account_id if sub_account_id is not None else caller.sub_account_id
@@ -81,7 +77,7 @@ def create_webhook(
 def update_webhook(
     tx: Tx, caller: Caller, webhook_id: int, changes: Mapping[str, Any], *, now: datetime
 ) -> queries.WebhookSubscription:
-    """Write over what is named; the rest stays. What still waits goes out to the new address."""
+    """Change the given values. Pending deliveries go to the new URL."""
     previous = queries.read_webhook(tx, webhook_id, locked=True)
     values = {"sub_account_id": previous.sub_account_id, "mailing_list_id": previous.mailing_list_id, **changes}
     if values["sub_account_id"] is None:
@@ -97,8 +93,7 @@ def update_webhook(
 
 
 def pause_webhook(tx: Tx, webhook_id: int, *, now: datetime) -> queries.WebhookSubscription:
-    """What happens from now on waits in its lane. One that its receiver has disabled rests already, and stays
-    so."""
+    """Deliveries wait from now on. A disabled one stays disabled."""
     previous = queries.read_webhook(tx, webhook_id, locked=True)
     if previous.status not in ("active", "failing"):
         return previous
@@ -106,7 +101,7 @@ def pause_webhook(tx: Tx, webhook_id: int, *, now: datetime) -> queries.WebhookS
 
 
 def resume_webhook(tx: Tx, webhook_id: int, *, now: datetime) -> queries.WebhookSubscription:
-    """Tell it of everything again, first of what has waited. Whatever was wrong with it is forgotten."""
+    """Send everything that waited. Failures so far are forgotten."""
     webhook = queries.read_webhook(tx, webhook_id, locked=True)
     if webhook.status != "active":
         healthy = {"status": "active", "failing_since": None, "last_error": None, "updated_at": now}
@@ -117,7 +112,7 @@ def resume_webhook(tx: Tx, webhook_id: int, *, now: datetime) -> queries.Webhook
 
 
 def send_sample_event(tx: Tx, webhook_id: int, requested_type: str | None = None, *, now: datetime) -> SampleEvent:
-    """Send it an event about nothing, of the `requested_type` type, the way of all others."""
+    """Send a sample event of the requested type, the way of all others."""
     webhook = queries.read_webhook(tx, webhook_id, locked=True)
     require_active(webhook)
     if requested_type is not None and webhook.type not in (ALL_EVENT_TYPES, requested_type):
@@ -131,8 +126,7 @@ def send_sample_event(tx: Tx, webhook_id: int, requested_type: str | None = None
 def rotate_secret(
     tx: Tx, encryptor: Encryptor, webhook_id: int, *, now: datetime
 ) -> tuple[queries.WebhookSubscription, str, datetime]:
-    """The subscription, its new secret in clear, and until when the one before signs too. The one before
-    that, if it still did, signs no longer."""
+    """The subscription, its new secret, and until when the previous one signs too. An older one no longer signs."""
     queries.read_webhook(tx, webhook_id, locked=True)
     secret, encrypted = _new_secret(encryptor, webhook_id)
     until = now + PREVIOUS_SECRET_VALID_FOR
@@ -146,13 +140,12 @@ def rotate_secret(
 
 
 def require_active(webhook: queries.WebhookSubscription) -> None:
-    """Raise where nothing that is asked for now would go out."""
     if not webhook.is_awake:
         raise Refused(f"This subscription is {webhook.status}: resume it first.")
 
 
 def _new_secret(encryptor: Encryptor, webhook_id: int) -> tuple[str, bytes]:
-    """In clear and sealed."""
+    """In clear and encrypted."""
     secret = signatures.new_secret(secrets.token_bytes(32))
     return secret, encryptor.encrypt(secret.encode(), context=secret_context(webhook_id))
 
@@ -166,7 +159,7 @@ def secret_context(webhook_id: int) -> str:
 
 
 def _require_own_audience(tx: Tx, sub_account_id: int | None, mailing_list_id: int | None) -> None:
-    """Raise unless both are the caller's own, and the list one that the sub account's mail can go to."""
+    """Raise unless both are the caller's own, and fit together."""
     if sub_account_id is not None:
         require_sub_account(tx, sub_account_id)
     if mailing_list_id is not None:
@@ -217,9 +210,8 @@ READ_OWNER = sa.text("""select w.url, w.account_id, w.sub_account_id, w.mode, a.
 
 
 def mark_failing(tx: Tx, webhook_id: int, *, error: str | None, since: datetime, now: datetime) -> None:
-    """A delivery of that time has failed for good: its owner is told, once until the receiver answers again,
-    and at most once a day. Others go on; a subscription that rests keeps its status. Whoever replays the time
-    since it fails has that delivery too."""
+    """A delivery of that time has failed for good: notify the owner, once until the endpoint answers again and at most
+    once a day. A paused subscription keeps its status. A replay since `failing_since` includes that delivery."""
     params = {"webhook_id": webhook_id, "error": error, "since": since, "now": now}
     failing_since = tx.execute(MARK_FAILING, params).scalar()
     if failing_since is not None:
@@ -237,7 +229,7 @@ def mark_failing(tx: Tx, webhook_id: int, *, error: str | None, since: datetime,
 
 
 def disable_webhook(tx: Tx, webhook_id: int, *, reason: str, now: datetime) -> None:
-    """Deliver nothing more to it: what waits has failed."""
+    """Fail all pending deliveries, and accept no more."""
     disabled = tx.execute(
         sa.update(webhooks)
         .where(webhooks.c.id == webhook_id, webhooks.c.status != "disabled")
@@ -263,15 +255,15 @@ def disable_webhook(tx: Tx, webhook_id: int, *, reason: str, now: datetime) -> N
 
 
 def fail_waiting_deliveries(tx: Tx, webhook_id: int, *, reason: str, before: datetime | None = None) -> bool:
-    """What waits, since before that time if one is given, has failed; whether anything is left, as so many
-    are not written at once. The subscription is locked already."""
+    """Fail pending deliveries, those before a time if given; whether more are left. The subscription is
+    locked already."""
     force_index_plans(tx)
     params = {"webhook_id": webhook_id, "error": reason, "before": before, "most": DELIVERIES_PER_TRANSACTION}
     return tx.execute(FAIL_WAITING, params).rowcount == DELIVERIES_PER_TRANSACTION
 
 
 def fail_disabled_deliveries(tx: Tx, webhook_id: int) -> bool:
-    """What is left in the lane of a subscription that was disabled has failed; whether there is more."""
+    """Fail what is left of a disabled subscription; whether there is more."""
     lock_query = sa.select(webhooks.c.id).where(webhooks.c.id == webhook_id, webhooks.c.status == "disabled")
     if tx.execute(lock_query.with_for_update(key_share=True, skip_locked=True)).first() is None:
         return True
@@ -279,9 +271,8 @@ def fail_disabled_deliveries(tx: Tx, webhook_id: int) -> bool:
 
 
 def give_up_failing(db: Database, *, now: datetime) -> None:
-    """A job: the owners of receivers that fail hear of it, while there is time to mend them, and what has
-    waited in vain there all the time has failed. Many deliveries there were never tried, as a receiver that
-    fails is left alone."""
+    """A job: notify owners of failing endpoints while there is time to fix them, and fail deliveries that waited all
+    the retry time; many were never attempted, because of the backoff."""
     _notify_newly_failing(db, now=now)
     before = now - rules.MAX_RETRY_TIME
     with db.system_transaction() as tx:
@@ -292,7 +283,7 @@ def give_up_failing(db: Database, *, now: datetime) -> None:
 
 
 def _notify_newly_failing(db: Database, *, now: datetime) -> None:
-    """At most once a day of each. One that somebody has in hand is told of the next time."""
+    """At most once a day for each. A locked one is notified the next time."""
     before = now - rules.FAILING_NOTICE_AFTER
     with db.system_transaction() as tx:
         failing_ids = list(tx.execute(FIND_NEWLY_FAILING, {"before": before}).scalars())
