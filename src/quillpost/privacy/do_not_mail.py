@@ -1,12 +1,7 @@
-"""Readers who ask for no more mail: from the code on their piece to a suppression list of its sender.
-
-A request is a row before it is answered, and nobody looks then whether its code is known: the answer takes
-as long for one that is not. Soon after, a job puts the address of each piece on a list that the service keeps
-for the whole account, one in each mode: a piece that was never mailed bars nobody from live mail.
-
-Codes have capitals and small letters, and people mistype them. One that no piece has stands for the only
-piece whose code reads alike.
-"""
+"""Opt-out requests: from the code on an item to a suppression list of its sender. A request is stored before anything
+is looked up, so that a response takes as long for an unknown code. A job then adds the item's address to a list of the
+whole account, one for each mode. Codes are case-sensitive, and people mistype them: one that no item has stands for the
+only item whose code reads alike."""
 
 import re
 from datetime import datetime
@@ -28,8 +23,7 @@ log = structlog.get_logger(__name__)
 PROCESS_REQUESTS = "do_not_mail.process_requests"
 BATCH_SIZE = 1_000
 CODE_PATTERN = re.compile(f"[{BASE62_CHARS}]{{{SHORT_CODE_LENGTH}}}")
-SEPARATOR_PATTERN = re.compile(r"[\s\-\u2010-\u2015]+")
-"""What people put between the letters of a code, or around it."""
+SEPARATOR_PATTERN = re.compile(r"[\s\-\u2010-\u2015]+")  # what people put between or around the characters of a code
 LIST_NAMES = {"live": "Do-not-mail requests", "test": "Do-not-mail requests (testing)"}
 
 _LOCK_NEXT_REQUESTS = sa.text("select id from do_not_mail_inbox order by id limit :most for update skip locked")
@@ -39,7 +33,7 @@ _ITEM_HAS_CODE = """i.id = coalesce(
            (select min(id) from items
              where code is not null and code_as_read(code) = code_as_read(asked.code) having count(*) = 1))"""
 
-# Whoever has moved holds a piece that went to the new address: that one is barred.
+# An item of a moved recipient went to the new address, so that one is suppressed.
 _REQUESTED_ADDRESSES = f"""
     select distinct on (i.account_id, i.mode, coalesce(i.moved_key, i.address_key))
            i.account_id, i.mode, coalesce(i.moved_key, i.address_key) as address_key, i.country, i.standard,
@@ -55,7 +49,7 @@ _REQUESTED_ADDRESSES = f"""
      where asked.id = any(:ids) and i.address_key is not null
      order by i.account_id, i.mode, coalesce(i.moved_key, i.address_key), i.id
 """
-# Of pieces whose recipients are forgotten only a digest is known.
+# Of erased recipients only a digest is stored.
 _SUPPRESS_ERASED = sa.text(f"""
     insert into barred_digests (account_id, sub_account_id, kind, digest, at)
     select distinct i.account_id, cast(null as bigint), 'address', i.door_digest, cast(:now as timestamptz)
@@ -82,7 +76,7 @@ _LOCK_LISTS = sa.text(f"""
      order by id for no key update
 """)
 
-# Nobody is named: the whole address is barred, and a request about paper is none about e-mail.
+# Without a name: the whole address is suppressed, but no e-mail.
 _ADDRESS_COLUMNS = (
     "address", "address2", "city", "province", "postal_code", "country",
     "address_key", "standard", "deliverability", "reasons",
@@ -97,27 +91,22 @@ _ADD_RECIPIENTS = sa.text(f"""
 
 
 def parse_code(text: str) -> str | None:
-    """The code that somebody typed, without what is between its letters; nothing where it cannot be one.
-
-    Not whether there is such a piece: what looks like the code of a preview is told by `is_specimen`.
-    """
+    """The code that was typed, without separators; None where it cannot be one. It may be unknown, or a specimen."""
     code = SEPARATOR_PATTERN.sub("", text)
     return code if CODE_PATTERN.fullmatch(code) else None
 
 
 def is_specimen(code: str) -> bool:
-    """Whether it is the code on every preview, which no piece has."""
     return code.upper() == PREVIEW_CODE
 
 
 def record_request(tx: Tx, code: str, *, now: datetime) -> None:
-    """Keep the request, whosever the code is."""
     tx.execute(sa.insert(do_not_mail_inbox).values(code=code, at=now))
     jobs.enqueue_unique(tx, PROCESS_REQUESTS, at=now)
 
 
 def process_requests(db: Database, encryptor: Encryptor, *, clock: Clock) -> None:
-    """Bar every address whose piece has one of the codes asked for; codes of no piece are forgotten."""
+    """Suppress the address of every item with a requested code; unknown codes are dropped."""
     while (count := _process_batch(db, encryptor, clock)) == BATCH_SIZE:
         log.info("do_not_mail.backlog", requests=count)
 
@@ -130,10 +119,10 @@ def _process_batch(db: Database, encryptor: Encryptor, clock: Clock) -> int:
         params = {"ids": ids, "now": clock()}
         list_ids = list(tx.execute(_CREATE_LISTS, params).scalars())
         tx.execute(_LOCK_LISTS, {"ids": ids})
-        # One that was deleted before it was in our hands is made again, and nobody else sees that one yet.
+        # A list that was deleted before it was locked is created again.
         list_ids += tx.execute(_CREATE_LISTS, params).scalars()
         list_service.assign_keys(tx, encryptor, list_ids)
-        # Read when the lists are in our hands, as whoever puts people on a list does.
+        # Read after locking, as everywhere that recipients are added to a list.
         added_count = tx.execute(_ADD_RECIPIENTS, params | {"now": clock()}).rowcount
         added_count += tx.execute(_SUPPRESS_ERASED, params).rowcount
         tx.execute(sa.delete(do_not_mail_inbox).where(do_not_mail_inbox.c.id.in_(ids)))

@@ -1,11 +1,6 @@
-"""Erases a person: at once where that can be, and the rest when their mail is out.
-
-Counts and money stay. A piece that is not printed yet is not printed; one that a printer has keeps its
-recipient until it is in the mail. Files go afterwards, by a job, and so does whatever a call that ran beside
-this wrote.
-
-Each step may run again after a crash: what is done is not there any more.
-"""
+"""Erases a person: at once where possible, and the rest when their items are mailed. Counts and money stay. An item
+that is not printed yet is not printed; one that a printer has keeps its recipient until it is mailed. Files are deleted
+afterward, by a job, and so is what concurrent requests wrote. Each step may run again after a crash."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,22 +35,20 @@ from quillpost.recipients.lists.queries import lock_lists
 log = structlog.get_logger(__name__)
 
 FINISH_ERASURES = "privacy.finish_erasures"
-SECOND_PASS_DELAY = timedelta(minutes=10)
-"""Longer than any call, and any webhook's attempt, that has read the person before they were erased."""
-
+SECOND_PASS_DELAY = timedelta(minutes=10)  # longer than any request or delivery that has read the person
 ERASED_REASON = "The recipient was erased."
 
 COUNTED_TABLES = (
     "recipients", "items", "facts", "deliveries", "visits", "carrier_scans", "notices", "automation_due",
     "automation_sent", "stored_sends", "idempotency_keys", "imports", "received_events", "files",
 )  # fmt: skip
-"""What an answer counts, in its order."""
+"""In the order of the response."""
 
 LOCK_BATCHES = sa.text("""
     select id from batches where id in (select batch_id from prints where item_id = any(:items))
      order by id for no key update
 """)
-# Whoever was offered a batch may have it, whatever became of the answer.
+# A partner that was offered a batch may have it, even if its response was lost.
 READ_PRINT_STATES = sa.text("""
     select i.id,
            coalesce(bool_or(b.status in ('handed', 'printed')
@@ -73,7 +66,7 @@ STOP_ITEMS = MoveItemsStatement("""
            cast(null as timestamptz) as seen_at, cast(null as text) as place, false as inferred
       from unnest(cast(:stopped as bigint[])) item_id
 """)
-# Drawn, but shown to no printer yet: it is drawn again without them.
+# Drawn, but not offered yet: drawn again without them.
 RESET_BATCHES = sa.text("""
     update batches b set status = 'new', composed_at = null
      where b.status = 'composed' and b.partner is null
@@ -93,12 +86,12 @@ ANONYMIZE_AUTOMATION_SENT = sa.text(f"""
      where s.person_key = any(:keys)
        and s.automation_id in (select id from automations where {TENANT_CONDITION} and {MODE_CONDITION})
 """)
-# What a verifier said of them is the operator's, whoever asked: it is not counted, and is asked again.
+# Verifications belong to the operator: they are not counted.
 DELETE_VERIFICATIONS = sa.text(
     "delete from address_verdicts where address_key = any(:keys) or address_key = any(:emails)"
 )
 COUNT_AUTOMATION_DUE = sa.text("select count(*) from automation_due where recipient_id = any(:recipients)")
-# Pictures of drafts, and files that were imported, tell nobody whom they show: all of them go.
+# Previews and imported files do not say whom they show: all of them are deleted.
 DELETE_PREVIEWS = sa.text(
     f"delete from files where purpose = 'preview' and created_at <= :before and {TENANT_CONDITION} returning key"
 )
@@ -115,14 +108,13 @@ DELETE_IMPORTED_FILES = sa.text(f"""
 
 @dataclass(frozen=True, slots=True)
 class ErasureResult:
-    """Rows by table; and how many pieces a printer has: those keep their recipient until they are mailed."""
+    """Rows by table; and how many items a printer has, which keep their recipient until they are mailed."""
 
     erased: Mapping[str, int]
     waiting: int
 
 
 def preview_erasure(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, now: datetime) -> Mapping[str, int]:
-    """How many recipients and pieces an erasure would find."""
     matches = find_person_rows(tx, tenant, subject, before=now)
     return {"recipients": len(matches.recipient_ids), "items": len(matches.item_ids)}
 
@@ -130,11 +122,8 @@ def preview_erasure(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, now: dat
 def erase_subject(
     tx: Tx, encryptor: Encryptor, tenant: Tenant, subject: ErasureSubject, *, now: datetime
 ) -> ErasureResult:
-    """Forget whoever this is, in the tenant's mode or, without one, in both. Takes the service's transaction,
-    and a tenant who may ask it.
-
-    Nobody being found is no fault: whoever asks learns nothing, and a call under way may write them yet.
-    """
+    """Erase a person, in the tenant's mode or, without one, in both. Takes the service's transaction. Finding nobody is
+    no error: the caller learns nothing, and a concurrent request may still write them."""
     result = tx.execute(
         sa.insert(erasures)
         .values(
@@ -164,16 +153,13 @@ def erase_subject(
 def run_erasure_pass(
     tx: Tx, erasure_id: int, tenant: Tenant, subject: ErasureSubject, *, before: datetime, now: datetime
 ) -> tuple[dict[str, int], int]:
-    """One pass over what was written until `before`: how many rows of which table, and how many pieces wait
-    for the mail.
-
-    Batches before lists before orders before pieces, each in the order of their ids, as everyone takes them.
-    """
+    """One pass over what was written until `before`: rows by table, and how many items wait for the mail. Locks
+    batches, then lists, then orders, each in the order of their ids, as everywhere."""
     matches = find_person_rows(tx, tenant, subject, before=before)
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     counts = _remove_from_lists(tx, matches, now=now)
     tx.execute(LOCK_ORDERS, {"items": matches.item_ids})
-    # A batch that was made of them in between is held as well: nobody draws it meanwhile.
+    # A batch that was created in between is locked as well, so that nobody draws it.
     tx.execute(LOCK_BATCHES, {"items": matches.item_ids})
     erasable_ids, waiting_ids = _stop_items(tx, matches.item_ids, now=now)
     counts |= {table: counts.get(table, 0) + n for table, n in erase_items(tx, erasable_ids, now=now).items()}
@@ -193,7 +179,7 @@ def run_erasure_pass(
 
 
 def _remove_from_lists(tx: Tx, matches: ErasureMatches, *, now: datetime) -> dict[str, int]:
-    """Off every list; whom a suppression list barred stays barred."""
+    """Suppressed recipients stay suppressed."""
     if not matches.recipient_ids:
         return {}
     lock_lists(tx, matches.list_ids)
@@ -205,7 +191,7 @@ def _remove_from_lists(tx: Tx, matches: ErasureMatches, *, now: datetime) -> dic
 
 
 def _stop_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> tuple[list[int], list[int]]:
-    """The pieces that lose their recipient now, and those that a printer has. What can be stopped is."""
+    """The items that are erased now, and those that a printer has."""
     print_states = tx.execute(READ_PRINT_STATES, {"items": list(item_ids)}).all()
     erasable_ids = [row.id for row in print_states if not row.is_at_printers]
     stopped_ids = [row.id for row in print_states if row.can_be_stopped and not row.is_at_printers]
@@ -222,7 +208,6 @@ def _stop_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> tuple[list
 def _delete_untraceable_files(
     tx: Tx, tenant: Tenant, counts: dict[str, int], *, before: datetime, now: datetime
 ) -> int:
-    """How many files that may show anybody are to go."""
     params = {**build_scope_params(tenant), "before": before}
     previews = list(tx.execute(DELETE_PREVIEWS, params).scalars())
     imported = list(tx.execute(DELETE_IMPORTED_FILES, params).scalars())
@@ -233,10 +218,9 @@ def _delete_untraceable_files(
 
 FILE_BATCH_SIZE = 100
 ITEM_BATCH_SIZE = 1_000
-MAX_CALL_SECONDS = 60
-"""A call that began before the erasure writes until then; whoever is added later was meant to be."""
+MAX_CALL_SECONDS = 60  # a request that began before the erasure writes until then
 
-# A list that is being filled from a file may bring them back: the second look comes after that.
+# An import may bring them back: the second pass comes after it.
 LOCK_NEXT_ERASURE = sa.text("""
     select e.id, e.account_id, e.sub_account_id, e.mode, e.whom_sealed,
            greatest(e.asked_at + make_interval(secs => :slowest),
@@ -263,7 +247,7 @@ HAS_WAITING_ITEMS = sa.text("select exists (select from erasing_pieces where era
 
 
 def finish_erasures(db: Database, encryptor: Encryptor, store: FileStore, *, now: datetime) -> None:
-    """A job: all that can be done by now."""
+    """A job."""
     while erase_mailed_items(db, now=now):
         pass
     run_second_passes(db, encryptor, now=now)
@@ -272,7 +256,6 @@ def finish_erasures(db: Database, encryptor: Encryptor, store: FileStore, *, now
 
 
 def erase_mailed_items(db: Database, *, now: datetime) -> int:
-    """Pieces that are in the mail by now lose their recipients; how many."""
     with db.system_transaction() as tx:
         item_ids = list(tx.execute(TAKE_MAILED_ITEMS, {"most": ITEM_BATCH_SIZE}).scalars())
         if item_ids:
@@ -281,7 +264,7 @@ def erase_mailed_items(db: Database, *, now: datetime) -> int:
 
 
 def run_second_passes(db: Database, encryptor: Encryptor, *, now: datetime) -> None:
-    """The second pass of every erasure whose time has come, each in a transaction of its own."""
+    """The second pass of every due erasure, each in a transaction of its own."""
     after: int | None = 0
     while after is not None:
         with db.system_transaction() as tx:
@@ -307,7 +290,7 @@ def _run_second_pass(tx: Tx, encryptor: Encryptor, *, after: int, now: datetime)
 
 
 def delete_queued_files(db: Database, store: FileStore) -> int:
-    """Remove some files from the store, then what remembers them; how many. One that is gone is no fault."""
+    """Delete some files from the store, then their rows; how many."""
     with db.system_transaction() as tx:
         query = sa.select(erasing_files.c.key).order_by(erasing_files.c.since, erasing_files.c.key)
         keys = list(tx.execute(query.limit(FILE_BATCH_SIZE)).scalars())
@@ -320,5 +303,4 @@ def delete_queued_files(db: Database, store: FileStore) -> int:
 
 
 def _list_personal_files(store: FileStore, folder: str) -> list[str]:
-    """Of a print job all that shows anybody."""
     return [key for key in store.keys(folder) if key.removeprefix(folder) not in STATUS_FILES]

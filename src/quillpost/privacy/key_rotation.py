@@ -1,8 +1,5 @@
-"""Every encrypted column and file, encrypted again under the current key.
-
-Rows are read and sealed without a lock. A value is written only where the old bytes are still there, so that
-one that was changed meanwhile is left alone, and two that do this at once do each other no harm. What is done
-is seen by its key's name: whoever is interrupted starts again, and skips it.
+"""Encrypts every encrypted column and file again under the current key. Rows are read without a lock, and written only
+where the old bytes are unchanged. What is done is recognized by its key id, so that an interrupted run can start again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,24 +57,21 @@ PRINT_FILES: Final = "print files"
 ENCRYPTED_TABLES: Final[Sequence[sa.Table]] = tuple(
     dict.fromkeys([*(column.table for column in ENCRYPTED_COLUMNS), batch_files])
 )
-"""Whoever seals something writes to one of these."""
 
 RotationProgress = tuple[str, RotationCount]
-"""Where something was sealed anew, and how much."""
 
 
 def count_all_by_key(db: Database, batch_store: BatchFileStorage) -> Mapping[str, Mapping[str, int]]:
-    """By where they lie, and by the id of their key, how many sealed values there are."""
+    """How many encrypted values there are, by location and key id."""
     with db.system_transaction() as tx:
         counts = {str(column): count_by_key(tx, column) for column in ENCRYPTED_COLUMNS}
         secret_files = list_all_secret_files(tx)
-    # The store may be far away: no transaction waits for it.
+    # Outside the transaction: the store may be slow.
     counts[PRINT_FILES] = count_files_by_key(batch_store, secret_files)
     return {location: count for location, count in counts.items() if count}
 
 
 def count_files_by_key(batch_store: BatchFileStorage, secret_files: Iterable[tuple[int, str]]) -> Mapping[str, int]:
-    """Of these files of batches, how many there are by the id of their key."""
     counts: dict[str, int] = {}
     for batch_id, name in secret_files:
         try:
@@ -89,7 +83,7 @@ def count_files_by_key(batch_store: BatchFileStorage, secret_files: Iterable[tup
 
 
 def reencrypt_all(db: Database, batch_store: BatchFileStorage, *, now: datetime) -> Iterator[RotationProgress]:
-    """Seal everything anew that is under another key than the current one."""
+    """Encrypt everything again that is under another key than the current one."""
     for column in ENCRYPTED_COLUMNS:
         has_locked_rows = False
         for count in reencrypt(db, batch_store.encryptor, column):
@@ -120,7 +114,7 @@ def _reencrypt_files(db: Database, batch_store: BatchFileStorage, *, now: dateti
 
 
 def _delete_if_expired(db: Database, batch_id: int, name: str, *, now: datetime) -> None:
-    """A file whose time has come while it was sealed was removed, and then put back by us."""
+    """A file that expired while it was encrypted was deleted, and then put back by us."""
     with db.system_transaction() as tx:
         conditions = batch_files.c.batch_id == batch_id, batch_files.c.name == name
         if tx.execute(sa.select(batch_files.c.name).where(*conditions)).first() is None:

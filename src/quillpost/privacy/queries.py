@@ -1,4 +1,4 @@
-"""Finds the rows of a person in one account."""
+"""Finds a person in one account. These statements run as the service, so each names its tenant."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,20 +30,20 @@ ZIP_DIGITS = 5
 
 @dataclass(frozen=True, slots=True)
 class ErasureSubject:
-    """Whoever matches one of the keys, or has the e-mail (in small letters)."""
+    """Matches one of the address keys, or the e-mail in lower case."""
 
     keys: tuple[str, ...]
     email: str | None
 
     def matches(self, person: Person) -> bool:
-        """The same as the statements in `finding` ask of rows."""
+        """The same condition as in the statements below."""
         return person.address_key in self.keys or (
             self.email is not None and (person.email or "").lower() == self.email
         )
 
 
 def parse_subject(fields: SubjectFields) -> ErasureSubject:
-    """An address in parts, or whole on one line, and an e-mail: one of both at least."""
+    """An address in parts, or on one line, an e-mail, or both."""
     address, email = ((fields.get(name) or "").strip() for name in ("address", "email"))
     errors: dict[str, list[str]] = {}
     if email and not EMAIL_PATTERN.fullmatch(email):
@@ -66,7 +66,7 @@ def parse_subject(fields: SubjectFields) -> ErasureSubject:
 
 
 def encrypt_subject(encryptor: Encryptor, erasure_id: int, subject: ErasureSubject) -> bytes:
-    """Whom a request is about, for the second pass: nobody who reads the database learns it."""
+    """For the second pass."""
     plaintext = json.dumps({"keys": subject.keys, "email": subject.email}).encode()
     return encryptor.encrypt(plaintext, context=subject_encryption_context(erasure_id))
 
@@ -81,8 +81,6 @@ def subject_encryption_context(erasure_id: int) -> str:
 
 
 TENANT_CONDITION = "account_id = :account and (cast(:sub_account as bigint) is null or sub_account_id = :sub_account)"
-"""Of the caller. With a sub account, of that one alone."""
-
 MODE_CONDITION = "mode = any(:modes)"
 
 MAX_TEXTS = 500
@@ -119,25 +117,22 @@ SELECT_ITEMS = sa.text(f"""
 
 @dataclass(frozen=True, slots=True)
 class ErasureMatches:
-    """Someone's rows, and by which keys and words they are known elsewhere."""
+    """The person's rows, and the keys and texts by which they are known elsewhere."""
 
     recipient_ids: list[int] = field(default_factory=list)
     list_ids: set[int] = field(default_factory=set)
     item_ids: list[int] = field(default_factory=list)
-    person_keys: set[str] = field(default_factory=set)
-    """As automations know people: the address's key, or the e-mail."""
-    identifying_texts: list[str] = field(default_factory=list)
-    """What would tell of them in a text: names, streets, e-mails, doubts."""
+    person_keys: set[str] = field(default_factory=set)  # of automations: an address key, or an e-mail
+    identifying_texts: list[str] = field(default_factory=list)  # names, streets, e-mails, doubts
 
 
 def build_scope_params(tenant: Tenant) -> dict[str, Any]:
-    """What `TENANT_CONDITION` and `MODE_CONDITION` ask for. Who is testing erases nothing of what was really mailed."""
+    """The parameters of both conditions. In testing mode nothing that was really mailed is erased."""
     modes = [mode for mode in ("test", "live") if tenant.mode in (None, mode)]
     return {"account": tenant.account_id, "sub_account": tenant.sub_account_id, "modes": modes}
 
 
 def find_person_rows(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, before: datetime) -> ErasureMatches:
-    """What was written of them until then."""
     params = {**build_scope_params(tenant), "before": before, "keys": list(subject.keys), "email": subject.email}
     recipient_rows = tx.execute(SELECT_RECIPIENTS, params).all()
     item_rows = tx.execute(SELECT_ITEMS, params).all()
@@ -157,7 +152,7 @@ def find_person_rows(tx: Tx, tenant: Tenant, subject: ErasureSubject, *, before:
 
 
 def _list_identifying_texts(row: sa.Row[Any]) -> list[str | None]:
-    """The reason of a doubt names what is doubted, and senders are told of it."""
+    """The reason of a doubt quotes the address, and senders read it."""
     return [row.name, row.address, *(row.reasons[:1] if row.deliverability == DOUBTFUL else ())]
 
 
@@ -166,17 +161,15 @@ def _select_texts(texts: Sequence[str | None]) -> list[str]:
     return list(unique_texts)[:MAX_TEXTS]
 
 
-BODY_BATCH_SIZE = 20
-"""Bodies that are in memory together: one may be as large as a request."""
-
+BODY_BATCH_SIZE = 20  # a body may be as large as a request
 SELECT_STORED_SENDS = sa.text(
     f"select id from stored_sends where {TENANT_CONDITION} and {MODE_CONDITION} and body <> '' order by id"
 )
 LOCK_STORED_BODIES = sa.select(stored_sends.c.id, stored_sends.c.body).order_by(stored_sends.c.id).with_for_update()
 
 ERASED_RESPONSE = b'{"message":"This call was carried out. What it answered told of somebody who was erased since."}'
-# The call is not carried out again: only what it was answered is forgotten. Answers with a recipient are
-# sealed; which of them tells of whom cannot be seen, and they are kept for ten minutes.
+# The request stays done: only its response is erased. Encrypted responses with recipients cannot be searched, and are
+# stored for ten minutes only.
 ERASE_RESPONSES = sa.text("""
     update idempotency_keys k
        set answer_body = :erased, answer_type = 'application/json', sealed = false,
@@ -191,7 +184,7 @@ ERASE_RESPONSES = sa.text("""
 
 
 def erase_from_stored_sends(tx: Tx, tenant: Tenant, subject: ErasureSubject) -> int:
-    """Take the person out of the sends that wait; one that nobody else is in goes. How many they were."""
+    """Remove the person from stored sends; one without other recipients is deleted. How many were changed."""
     ids = list(tx.execute(SELECT_STORED_SENDS, build_scope_params(tenant)).scalars())
     changed_count = 0
     for start in range(0, len(ids), BODY_BATCH_SIZE):
@@ -232,7 +225,6 @@ def _is_subject(recipient: Any, subject: ErasureSubject) -> bool:
 
 
 def erase_responses(tx: Tx, tenant: Tenant, matches: ErasureMatches) -> int:
-    """How many answers tell nothing any more."""
     sub_account = None if tenant.sub_account_id is None else str(tenant.sub_account_id)
     params = {
         **build_scope_params(tenant),

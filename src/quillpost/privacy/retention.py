@@ -1,8 +1,5 @@
-"""How long each table's rows are retained, and the task that deletes what is older.
-
-Each rule is a step that forgets some rows at a time, so that nobody waits for it. What only another part can
-forget (a day's table of deliveries, say) names that part's job.
-"""
+"""How long each table's rows are retained, and the job that deletes older ones, a few at a time. What only another job
+can delete names that job."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +11,12 @@ import structlog
 from quillpost.core.database import Database, Tx
 from quillpost.privacy import service
 
-RetentionDays = Mapping[str, int | None]
-"""By the name of a setting, so many; None: for ever."""
+RetentionDays = Mapping[str, int | None]  # by setting; None: forever
 
 
 @dataclass(slots=True, kw_only=True)
 class RetentionStep:
-    """Some rows from before a time, so many at most, at this moment; one for all steps of a run. In tables
-    where what is old lies in the order of its ids, a run goes from one id to another."""
+    """One run of a rule. `after` and `until` are ids, for tables whose old rows have the lowest ids."""
 
     before: datetime
     limit: int
@@ -31,17 +26,14 @@ class RetentionStep:
 
 
 DeleteRows = Callable[[Tx, RetentionStep], int]
-"""Forgets some rows; how many they were."""
-
 ORDER_ENDED = "status in ('fulfilled', 'cancelled', 'error')"
 ITEM_ENDED = "(i.is_over or i.status in ('Delivered', 'Returned to Sender', 'Failed'))"
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionRule:
-    """`counted_from` says from when on the days count; `count_overdue` finds the ids of rows that are kept too long,
-    those
-    before `:before`; `delete_rows` is what is done about them, or `job` the name of whose it is."""
+    """The days count from `counted_from`. `overdue_query` finds ids of rows before `:before`; `delete_rows` deletes
+    them, or another `job` does."""
 
     table: str
     description: str
@@ -64,8 +56,8 @@ def _delete_by_column(table: str, column: str, overdue_query: str) -> DeleteRows
 
 
 def _delete_by_cursor(table: str, alias: str, time: str, overdue_query: str) -> DeleteRows:
-    """The same by a cursor: what stays, and what has just gone, is not looked through again by each step. The
-    last id that may be old is found by the index over times, which says roughly where rows lie."""
+    """With a cursor, so that rows that stay are not scanned by each step. The index over times finds the last id that
+    may be old."""
     newest_id_query = sa.text(f"select coalesce(max(id), 0) from {table} where {time} < :before")
     statement = sa.text(f"""
         with gone as (
@@ -88,7 +80,6 @@ def _delete_by_cursor(table: str, alias: str, time: str, overdue_query: str) -> 
 
 
 def _apply_to_ids(overdue_query: str, action: Callable[..., object]) -> DeleteRows:
-    """What Python does about rows that are found by their ids."""
     statement = sa.text(f"select * from ({overdue_query}) old limit :most")
 
     def delete_rows(tx: Tx, step: RetentionStep) -> int:
@@ -101,15 +92,13 @@ def _apply_to_ids(overdue_query: str, action: Callable[..., object]) -> DeleteRo
 
 
 def _delete_claims(tx: Tx, step: RetentionStep) -> int:
-    """Claims that nobody can print any more. Their digests stay: whoever has the piece claims its card.
-
-    Who has one printed again holds its card meanwhile: the second look sees that, and passes it by.
-    """
+    """Claims that cannot be printed any more; their digests stay, so that the cards can be claimed. A reprint locks the
+    card: the second query then skips it."""
     item_ids = tx.execute(LOCK_CLAIMS, {"before": step.before, "most": step.limit}).scalars().all()
     return tx.execute(DELETE_CLAIMS, {"before": step.before, "items": list(item_ids)}).rowcount
 
 
-# A piece in a batch that is not mailed may have to be drawn again, to the same bytes.
+# An item in a batch that is not mailed may have to be drawn again, to the same bytes.
 OVERDUE_PEOPLE = f"""
     select i.id from items i
      where i.person_gone_at is null and {ITEM_ENDED} and i.updated_at < :before
@@ -117,7 +106,7 @@ OVERDUE_PEOPLE = f"""
                         where p.item_id = i.id and b.status <> 'mailed')
      order by i.updated_at
 """
-# Whoever is yet to be told of something, or waits for a piece's next step, needs what happened.
+# Pending deliveries and automations still need the facts.
 OVERDUE_FACTS = f"""
     select f.id from facts f join orders o on o.id = f.order_id
      where f.at < :before and o.{ORDER_ENDED}
@@ -142,8 +131,7 @@ OVERDUE_GIFTCARD_PRINTS = """
     select distinct b.id from batches b join batch_files f on f.batch_id = b.id and f.is_secret
      where b.status = 'mailed' and b.mailed_at < :before
 """
-# A claim is kept to be printed again, as long as one of the batches that it is on may have to be; one that
-# ended before it reached paper, as long after.
+# A claim is stored as long as one of its batches may have to be printed again; that of a void card as long after.
 OVERDUE_CLAIMS = """
     select g.item_id from giftcards g
      where g.claim_sealed is not null
@@ -209,7 +197,6 @@ RETENTION_RULES = (
     RetentionRule("procrastinate_jobs", "jobs that are done", "keep_jobs_days", "their end", OVERDUE_JOBS,
          job="jobs.delete_finished"),
 )  # fmt: skip
-"""What is kept for as long as a setting says."""
 
 TABLES_WITHOUT_SETTING: Mapping[str, str] = {
     "accounts": "an account's own, until it is closed",
@@ -274,32 +261,29 @@ TABLES_WITHOUT_SETTING: Mapping[str, str] = {
     "rate_windows": "an hour; attempts to sign in a day",
     "received_events": "the newest 500, of a first run's receiver page",
 }
-"""Every other table, and why no setting is about it."""
+"""Every other table, and why it has no setting."""
 
 
 def count_overdue(tx: Tx, rule: RetentionRule, *, before: datetime, limit: int) -> int:
-    """How many rows are kept too long; looked through no further than that many."""
+    """At most `limit`."""
     query = sa.text(f"select count(*) from (select * from ({rule.overdue_query}) old limit :most) counted")
     return int(tx.execute(query, {"before": before, "most": limit}).scalar_one())
 
 
 def read_retention_days(settings: object) -> RetentionDays:
-    """What the settings say, each by its name."""
     return {rule.setting: getattr(settings, rule.setting) for rule in RETENTION_RULES}
 
 
 log = structlog.get_logger(__name__)
 
 BATCH_SIZE = 2_000
-"""Rows of one transaction: nobody waits long for it."""
-MAX_STEPS = 500
-"""Of one rule in one run; what is left waits for the next."""
+MAX_STEPS = 500  # of one rule in one run
 MAX_COUNTED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionStatus:
-    """How long something is kept, and how much of it is overdue by now, at most `MAX_COUNTED`."""
+    """`overdue` is at most `MAX_COUNTED`."""
 
     rule: RetentionRule
     days: int | None
@@ -309,7 +293,7 @@ class RetentionStatus:
 def delete_overdue(
     db: Database, days: RetentionDays, *, now: datetime, rules: Sequence[RetentionRule] = RETENTION_RULES
 ) -> None:
-    """A job: every rule that has a time, until nothing is left of it or its steps are used up."""
+    """A job: apply every rule with a time, until nothing is left or its steps are used up."""
     for rule in rules:
         retention_days = days.get(rule.setting)
         if retention_days is None or rule.delete_rows is None:
@@ -326,7 +310,6 @@ def delete_overdue(
 
 
 def list_retention(db: Database, days: RetentionDays, *, now: datetime) -> list[RetentionStatus]:
-    """Each rule as it is set."""
     statuses = []
     for rule in RETENTION_RULES:
         retention_days = days.get(rule.setting)

@@ -36,7 +36,7 @@ CLEAR_ITEM_FILES = sa.text("""
     update items set front_file_id = null, background_file_id = null
      where order_id = any(:orders) and (front_file_id is not null or background_file_id is not null)
 """)
-# A picture that came with a template, or that another order carries, is one file.
+# A file of a template, or of another order, is shared.
 DELETE_UNUSED_FILES = sa.text("""
     with gone as (
         delete from files f
@@ -57,17 +57,16 @@ DELETE_UNUSED_FILES = sa.text("""
 
 
 def list_item_files(tx: Tx, item_ids: Sequence[int]) -> list[Any]:
-    """The pictures that pieces have of their own."""
     return list(tx.execute(SELECT_ITEM_FILES, {"items": list(item_ids)}).scalars())
 
 
 def delete_unused_files(tx: Tx, file_ids: Sequence[Any], *, now: datetime) -> int:
-    """How many of the files nobody uses any more: they go."""
+    """Delete those of the files that are not used any more; how many."""
     return tx.execute(DELETE_UNUSED_FILES, {"files": list(file_ids), "now": now}).rowcount if file_ids else 0
 
 
 def delete_images(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> int:
-    """The orders' pictures and PDFs. From here on they cannot be sent again as they were."""
+    """Delete images and PDFs of the orders, which can no longer be replayed."""
     params = {"orders": list(order_ids), "now": now}
     file_ids = list(tx.execute(SELECT_ORDER_FILES, params).scalars())
     tx.execute(CLEAR_ORDER_FILES, params)
@@ -75,13 +74,11 @@ def delete_images(tx: Tx, order_ids: Sequence[int], *, now: datetime) -> int:
     return delete_unused_files(tx, file_ids, now=now)
 
 
-PRINT_JOBS_FOLDER = "print-jobs"
-"""Where our own printers keep their jobs in the store, a folder for each mode."""
-
+PRINT_JOBS_FOLDER = "print-jobs"  # of our own printers, with a folder for each mode
 STATUS_FILES = frozenset({"ticket.json", "acknowledged.json", "printed.json", "mailed.json", "leaving.json"})
-"""What stays of a print job: that there was one, and how far it came."""
+"""What stays of a print job."""
 
-# The mailing statement counts pieces and names nobody; the post may ask for it.
+# The mailing statement names nobody; the postal service may ask for it.
 DELETE_BATCH_FILES = sa.text("""
     with mailed as (
         select b.id, b.mode from batches b where b.id = any(:batches) and b.status = 'mailed'),
@@ -103,12 +100,11 @@ QUEUE_FILES = sa.text("""
 
 
 def delete_item_print_files(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> int:
-    """How many files of the batches that these pieces were mailed in are to go."""
     return delete_print_files(tx, list(tx.execute(SELECT_ITEM_BATCHES, {"items": list(item_ids)}).scalars()), now=now)
 
 
 def delete_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
-    """How many files of these batches are to go; those that are not in the mail keep theirs."""
+    """How many files are deleted; batches that are not mailed keep theirs."""
     if not batch_ids:
         return 0
     rows = tx.execute(DELETE_BATCH_FILES, {"batches": list(batch_ids), "statement": STATEMENT_FILE}).all()
@@ -119,7 +115,7 @@ def delete_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> in
 
 
 def delete_secret_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime) -> int:
-    """The same for those alone that hold the claims of gift cards."""
+    """Only those with gift card claims."""
     rows = tx.execute(DELETE_SECRET_FILES, {"batches": list(batch_ids)}).all()
     keys = [batch_file_key(row.batch_id, row.name) for row in rows]
     job_keys = {
@@ -132,7 +128,7 @@ def delete_secret_print_files(tx: Tx, batch_ids: Sequence[int], *, now: datetime
 
 
 def queue_file_deletion(tx: Tx, keys: Sequence[str], *, now: datetime) -> None:
-    """Have these files removed once this transaction has committed."""
+    """Delete these files after this transaction commits."""
     if keys:
         tx.execute(QUEUE_FILES, {"keys": list(keys), "now": now})
 
@@ -142,7 +138,7 @@ PERSONAL_COLUMNS = (
     "surname",
     "moved_key", "deliverability", "standard", "reasons", "front_file_id", "background_file_id",
 )  # fmt: skip
-"""What a piece knows of its recipient. The country stays: it decides how far a piece is followed."""
+"""The country stays: it decides how far an item is tracked."""
 
 REDACTED_DOUBT = DOUBT_WARNING_TEXT.rstrip(": ") + "."
 
@@ -155,12 +151,12 @@ _ADDRESS_KEY = sa.func.coalesce(items.c.moved_key, items.c.address_key)
 _CAN_STILL_OPT_OUT = sa.and_(
     items.c.mode == "live", sa.exists().where(prints.c.item_id == items.c.id), sa.not_(sa.func.bars_email(_ADDRESS_KEY))
 )
-"""Whoever holds the piece may ask for no more mail yet: what it takes to bar the address is kept."""
+"""The item may still be used to opt out: a digest of the address is kept."""
 
 _ITEM_FACTS = "array(select id from facts where item_id = any(:items))"
 
 RELATED_STATEMENTS = {
-    # What waits is put in words again when it is sent, from a piece that names nobody.
+    # Pending deliveries are built again when they are sent.
     "deliveries": f"""
         update deliveries set body = null, response_body = null, error = null
          where fact_id = any({_ITEM_FACTS})
@@ -175,7 +171,7 @@ RELATED_STATEMENTS = {
     "carrier_scans": """
         update carrier_scans set raw = '{}', place = null where item_id = any(:items) and raw <> '{}'
     """,
-    # Notices name whoever scanned an order's pieces. What is yet to be sent says less.
+    # Notifications name who scanned an item.
     "notices": """
         update notices n
            set subject = 'Scans of order ' || o.id,
@@ -185,7 +181,7 @@ RELATED_STATEMENTS = {
          where n.kind = 'scans' and split_part(n.key, ':', 2) = o.id::text and n.words not in (
                '', 'Pieces of order ' || o.id || ' were scanned.')
     """,
-    # What is doubtful of an address is said to the sender, and names the city.
+    # Warnings about a doubtful address quote it.
     "orders": f"""
         update orders o
            set warnings = array(select regexp_replace(w, '{DOUBT_WARNING_TEXT}.*$', '{REDACTED_DOUBT}')
@@ -193,7 +189,7 @@ RELATED_STATEMENTS = {
          where o.id in (select order_id from items where id = any(:items))
            and exists (select from unnest(o.warnings) w where strpos(w, '{DOUBT_WARNING_TEXT}') > 0)
     """,
-    # Why a card was taken back may tell of whoever it was for. A good one stays: who has the piece claims it.
+    # The reason may name the recipient. A valid card stays claimable.
     "giftcards": f"""
         with turn as materialized (
             select item_id from giftcards where item_id = any(:items) and void_reason <> '{ITEM_FAILED}'
@@ -206,14 +202,13 @@ RELATED_STATEMENTS = {
          where event_id in (select unnest(array[event_id::text, md5(event_id::text)::uuid::text])
                               from facts where item_id = any(:items))
     """,
-}
-"""By table, what is done about all that tells of these pieces' recipients."""
+}  # by table, what erases these items' recipients elsewhere
 
 _STATEMENTS = {table: sa.text(statement) for table, statement in RELATED_STATEMENTS.items()}
 
 
 def erase_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, int]:
-    """How many rows of which table it was. Done again, it finds what was written since."""
+    """Rows by table. Run again, it finds what was written since."""
     params: dict[str, Any] = {"items": list(item_ids), "now": now}
     file_ids = list_item_files(tx, item_ids)
     counts = {table: tx.execute(statement, params).rowcount for table, statement in _STATEMENTS.items()}
@@ -228,12 +223,12 @@ def erase_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> dict[str, 
     )
     counts["items"] = tx.execute(update).rowcount
     counts["files"] = delete_item_print_files(tx, item_ids, now=now)
-    # A picture that only these pieces carried may show their recipient.
+    # An image that only these items used may show their recipient.
     counts["files"] += delete_unused_files(tx, file_ids, now=now)
     return counts
 
 
 def erase_ended_items(tx: Tx, item_ids: Sequence[int], *, now: datetime) -> None:
-    """The same for pieces that were only looked up: their orders are taken first, as everyone does."""
+    """The same for items that are not locked yet."""
     tx.execute(LOCK_ORDERS, {"items": list(item_ids)})
     erase_items(tx, item_ids, now=now)

@@ -1,8 +1,5 @@
-"""A verifier of addresses over HTTP, as `docs/verify.md` says.
-
-`POST {base}/verify` and `POST {base}/append` carry a list of questions, each with an `id`, and are answered
-with a list of answers. The same body may be sent again, and has the same `Idempotency-Key` then.
-"""
+"""An address verifier over HTTP, see `docs/verify.md`. `POST {base}/verify` and `POST {base}/append` carry a list of
+questions with ids. A repeated body has the same `Idempotency-Key`."""
 
 import asyncio
 import hashlib
@@ -39,7 +36,7 @@ ResponseItem = TypeVar("ResponseItem")
 def read_responses(
     body: bytes, count: int, read_item: Callable[[Mapping[str, Any]], ResponseItem], missing: ResponseItem
 ) -> Sequence[ResponseItem]:
-    """One for each question, by its `id`; what is missing, or cannot be understood, is no answer."""
+    """By `id`; one that is missing or cannot be parsed is no response."""
     try:
         payload = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -70,7 +67,7 @@ def read_found_address(item: Mapping[str, Any]) -> PostalParts | None:
 
 
 def read_address(value: object) -> PostalParts | None:
-    """A whole address at home, or nothing: half of one is printed nowhere."""
+    """A complete domestic address, or None."""
     if not isinstance(value, dict):
         return None
     street, second_line, city, state, code = (
@@ -91,7 +88,7 @@ def _read_move(value: object) -> ChangeOfAddress | None:
 
 
 def _read_date(value: object) -> date | None:
-    """NCOA knows the month of a move; some services tell the day."""
+    """NCOA has the month of a move; some services have the day."""
     if not isinstance(value, str):
         return None
     try:
@@ -112,7 +109,7 @@ NO_VERIFICATION = AddressVerification()
 
 
 class HttpVerifier:
-    """For worker threads: each call runs a short event loop of its own in the calling thread."""
+    """For worker threads: each call runs a short event loop in the calling thread."""
 
     def __init__(
         self,
@@ -128,7 +125,7 @@ class HttpVerifier:
         self._can_append = can_append
         self._seconds = seconds
         self._tls = tls
-        # The address is the operator's own setting, not a caller's: it may well be on a private network.
+        # The URL is the operator's own setting: it may be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
     @property
@@ -171,7 +168,7 @@ class HttpVerifier:
 
 
 def build_http_verifier(url: str, *, key: str | None, can_append: bool) -> HttpVerifier:
-    """The verifier, or `NotReady` with a sentence on what does not fit together. Nobody is called yet."""
+    """The verifier, or `NotReady`. No request is made yet."""
     try:
         parsed = urlsplit(url)
         is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
@@ -192,7 +189,7 @@ def _address_to_json(parts: PostalParts) -> dict[str, str | None]:
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """No more than one byte too many."""
+    """At most one byte more than allowed."""
     body = bytearray()
     while len(body) <= MAX_RESPONSE_BYTES and (chunk := await response.content.read(64 * 1024)):
         body += chunk
@@ -200,7 +197,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _check_response(response: aiohttp.ClientResponse, body: bytes) -> None:
-    """What it says when it refuses is not shown: it may repeat whom it was asked about."""
+    """The text of a refusal is not shown: it may quote a recipient."""
     host, status = response.url.host, response.status
     if 300 <= status < 400:
         raise VerifierDown(f"{host} redirects to another address: give the final one in {SETTING}.")

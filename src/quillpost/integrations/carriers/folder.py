@@ -1,7 +1,5 @@
-"""Carrier feeds that are files: a watched folder, pushed files, several feeds as one.
-
-What was read moves to `done/`, what could not be read to `refused/` with the reason beside it.
-"""
+"""Carrier feeds that are files: a watched folder, pushed files, several feeds as one. Read files move to `done/`,
+refused ones to `refused/` with the reason beside them."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,16 +32,12 @@ UNFINISHED_SUFFIXES = (".partial", ".tmp")
 DONE_FOLDER, REFUSED_FOLDER, REASON_SUFFIX = "done", "refused", ".reason.txt"
 MAX_REASON_BYTES = 2_000
 MAX_FILES_CHECKED = 500
-MAX_NAME_LENGTH = 150
-"""Leaves room for what is put before and behind it."""
+MAX_NAME_LENGTH = 150  # leaves room for a prefix and a suffix
 
 
 class DropFolder:
-    """A file is taken once its size is what it was at the poll before: it may still be being written.
-
-    That memory, and which files may not be read, is all it keeps, and losing it only delays a file until the
-    next poll.
-    """
+    """A file is read once its size is the same as at the previous poll: it may still be being written. Losing that
+    memory only delays a file until the next poll."""
 
     def __init__(self, folder: RemoteFolder) -> None:
         self._folder = folder
@@ -55,7 +49,7 @@ class DropFolder:
             sizes = _read_sizes(folder)
         ready = [name for name, size in sizes.items() if self._sizes.get(name) == size]
         self._sizes = sizes
-        # However many may not be read, they are not in the way of the others.
+        # Unreadable files do not keep others from being read.
         self._unreadable &= sizes.keys()
         ready.sort(key=self._unreadable.__contains__)
         return CarrierReport(ready[:MAX_FILES_PER_POLL], expects_more=len(sizes) > min(len(ready), MAX_FILES_PER_POLL))
@@ -104,14 +98,13 @@ class DropFolder:
 
 
 def _read_sizes(folder: OpenFolder) -> dict[str, int]:
-    """Of the files that may be whole; folders have none."""
     names = (name for name in folder.names("") if name[0] != "." and len(name) <= MAX_NAME_LENGTH)
     sizes = {name: folder.size(name) for name in names if not name.endswith(UNFINISHED_SUFFIXES)}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _move_file(folder: OpenFolder, name: str, target_folder: str) -> str | None:
-    """Its new name, which may be numbered: a carrier may use the same one again. None if it has gone."""
+    """Its new name, numbered where it exists; None if the file is gone."""
     number = 0
     try:
         while True:
@@ -133,7 +126,7 @@ def _read_reason(folder: OpenFolder, name: str) -> str:
 
 
 def _find_unreadable(folder: OpenFolder) -> Iterator[RefusedScanFile]:
-    """Files that wait and may not be read: a look at the first byte tells."""
+    """Waiting files that may not be read, judged by the first byte."""
     for name in islice(_read_sizes(folder), MAX_FILES_CHECKED):
         try:
             folder.get(name, max_bytes=0)
@@ -143,14 +136,10 @@ def _find_unreadable(folder: OpenFolder) -> Iterator[RefusedScanFile]:
             yield RefusedScanFile(name, f"{unreadable} Let the service read it.")
 
 
-"""Files of one poll. Others wait for the next, which comes soon."""
-
 INBOX_REASON_SUFFIX = ".reason.txt"
 
 
 class StoredInbox:
-    """`inbox/` holds what is to be read, `refused/` what could not be, each with a text that says why."""
-
     def __init__(self, store: FileStore, folder: str = "tracking") -> None:
         self._store = store
         self._inbox_prefix, self._refused_prefix = f"{folder}/inbox/", f"{folder}/refused/"
@@ -169,7 +158,7 @@ class StoredInbox:
         self._store.delete(self._inbox_prefix + name)
 
     def refuse(self, name: str, reason: str) -> None:
-        """The reason first: a file without one would be a riddle."""
+        """The reason first, so that no refused file is without one."""
         try:
             data = self._store.get(self._inbox_prefix + name)
         except FileMissing:

@@ -1,10 +1,5 @@
-"""The carrier of testing mode: the same seed and barcode always travel alike.
-
-A carrier knows a piece only by what is on it: the barcode, the name and the address.
-
-All that will be seen of a job is written down when it is mailed, a file for each report. So a poll looks at
-names alone, and takes the files that are due: a million pieces cost it no more than one.
-"""
+"""The carrier of testing mode: the same seed and barcode always give the same scans. They are written when a job is
+mailed, a file for each report, so that a poll only lists names."""
 
 import json
 import random
@@ -19,17 +14,12 @@ from quillpost.fulfillment.ports import CarrierReport, RefusedScanFile
 
 PRINTER_FAILURE_NAME = "test printer failure"
 
-MAX_PACE = 1.05
-"""The slowest piece takes so much longer than the journey it is given."""
-
+MAX_PACE = 1.05  # of the slowest item
 REPORTS_PER_JOURNEY = 10
-"""Reports of one journey: what is seen in between is told with the next."""
 
 
 @dataclass(frozen=True, slots=True)
 class JourneyLeg:
-    """Where a piece is seen, how far into its journey, and what the carrier calls that."""
-
     share: float
     phase: str
     description: str = ""
@@ -57,7 +47,7 @@ JOURNEYS_BY_NAME: Mapping[str, Sequence[JourneyLeg]] = {
     "test lost": DESTROYED_JOURNEY,
 }
 
-# Of a hundred pieces that may go wrong, how many go wrong how.
+# How many of a hundred failing items fail how.
 FAILED_JOURNEYS: Sequence[tuple[float, Sequence[JourneyLeg]]] = (
     (0.05, RETURNED_JOURNEY),
     (0.05, REROUTED_JOURNEY),
@@ -68,9 +58,7 @@ SPOILED_SHARE = 0.03
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedScan:
-    """A leg as it is told: in which report, and at what share of the journey it was seen."""
-
+class SimulatedScan:  # a leg with its report, and its share of the journey
     journey_leg: JourneyLeg
     share: float
     slot: int
@@ -78,20 +66,18 @@ class SimulatedScan:
 
 @dataclass(frozen=True, slots=True)
 class MailSimulation:
-    """`loss_rate` is the share of scans that is missed, and of those that come twice or late; of the pieces a
-    few in a hundred of that share go wrong."""
+    """`loss_rate` is the share of scans that are missed, repeated or late; a few percent of that share of
+    items fail."""
 
     seed: int = 1
     loss_rate: float = 0.0
 
     def is_spoiled(self, item: Mapping[str, object]) -> bool:
-        """Whether the printer spoils it."""
         if str(item["name"]).lower() in JOURNEYS_BY_NAME:
             return False
         return self._build_random("print", item).random() < self.loss_rate * SPOILED_SHARE
 
     def simulate_scans(self, item: Mapping[str, object]) -> Iterator[SimulatedScan]:
-        """All that the carrier will tell of a piece."""
         randomness = self._build_random("mail", item)
         pace = 0.9 + randomness.random() * (MAX_PACE - 0.9)
         legs = JOURNEYS_BY_NAME.get(str(item["name"]).lower())
@@ -121,19 +107,17 @@ class MailSimulation:
 
 
 def _report_slot(share: float) -> int:
-    """The report with which it is told: the next one, the last at the latest."""
     return min(int(share / MAX_PACE * REPORTS_PER_JOURNEY) + 1, REPORTS_PER_JOURNEY)
 
 
 def get_report_delay(slot: int, journey: timedelta) -> timedelta:
-    """How long after the mailing a report is made."""
     return journey * (MAX_PACE * slot / REPORTS_PER_JOURNEY)
 
 
 def build_scan_event(
     item: Mapping[str, object], scan: SimulatedScan, *, mailed_at: datetime, journey: timedelta
 ) -> dict[str, str]:
-    """The sighting in the postal service's own words."""
+    """In the postal service's format."""
     journey_leg = scan.journey_leg
     city = str(item.get("city") or "") if journey_leg.is_local else "Sandbox"
     return {
@@ -155,15 +139,13 @@ REPORT_NAME = re.compile(r"(\d{8}T\d{6}\.\d{6})-.+\.json")
 
 
 class SandboxMailbox:
-    """Where the sandbox printer drops its jobs."""
-
     def __init__(self, store: FileStore, simulation: MailSimulation, *, journey: timedelta) -> None:
         self._store = store
         self._simulation = simulation
         self._journey = journey
 
     def mail_items(self, reference: str, items: Iterable[Mapping[str, object]], *, mailed_at: datetime) -> None:
-        """Mail the pieces. Done again with the same moment, it writes the same files."""
+        """Idempotent for the same time."""
         reports: dict[int, list[dict[str, str]]] = defaultdict(list)
         for item in items:
             if item["tracking"]:
@@ -194,7 +176,7 @@ class SandboxCarrier:
         self._store.delete(MAILBOX_PREFIX + name)
 
     def refuse(self, name: str, reason: str) -> None:  # noqa: ARG002
-        """It wrote the file itself: a person could do nothing with it."""
+        """Our own file: an operator could do nothing about it."""
         self._store.delete(MAILBOX_PREFIX + name)
 
     def set_aside(self) -> Sequence[RefusedScanFile]:

@@ -1,4 +1,4 @@
-"""Which mail server and which text message service the settings ask for."""
+"""Parses the settings of the mail server and the text message service."""
 
 from email.utils import parseaddr
 from pathlib import Path
@@ -24,7 +24,7 @@ SMTP_SCHEMES: dict[str, tuple[Literal["tls", "starttls", "plain"], int]] = {
 
 
 def parse_mail_server(url: str, *, password: str | None, ca_file: Path | None) -> MailServer:
-    """The server, or `NotReady` with a sentence on what does not fit together. Nobody is called yet."""
+    """The server, or `NotReady`. No connection is made yet."""
     parsed = _split_url(url, SMTP_SETTING)
     if parsed.scheme not in SMTP_SCHEMES or not parsed.hostname or parsed.path.strip("/") or parsed.query:
         raise NotReady(f"{SMTP_SETTING} must be smtp://user@host:587, smtps://user@host:465 or smtp+plain://host:25.")
@@ -44,7 +44,6 @@ def parse_mail_server(url: str, *, password: str | None, ca_file: Path | None) -
 
 
 def parse_mail_from(sender: str | None) -> tuple[str, str]:
-    """The name and the address that mail comes from."""
     name, address = parseaddr(sender or "")
     try:
         normalize_address(address)

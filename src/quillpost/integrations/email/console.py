@@ -1,4 +1,4 @@
-"""Messages written to the standard output: what a service shows that has no mail server yet."""
+"""Writes messages to standard output, for a service without a mail server."""
 
 import sys
 from contextlib import suppress
@@ -10,8 +10,6 @@ WIDTH = 72
 
 
 class ConsoleNotifier:
-    """Takes every message, also when nobody reads what it writes."""
-
     def __init__(self, kind: str, setting: str, *, out: TextIO | None = None) -> None:
         self._kind = kind
         self._setting = setting

@@ -31,20 +31,19 @@ MAX_REASON_LENGTH = 300
 
 
 def to_one_line(text: str) -> str:
-    """One short line. What no database stores and no console shows is marked: a server that does not speak
-    UTF-8 leaves half characters, and JSON may spell a zero."""
+    """One short line, without characters that cannot be stored or shown."""
     shortened = " ".join(text.split())[:MAX_REASON_LENGTH]
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in shortened)
 
 
-# At this width no encoded word is longer than the 75 letters that it may have.
+# At this width no encoded word exceeds 75 characters.
 EMAIL_POLICY = SMTP.clone(max_line_length=76)
 MAX_LOCAL_PART_LENGTH, MAX_ADDRESS_LENGTH = 64, 254
 FORBIDDEN_ADDRESS_CHARACTERS = frozenset('<>()[],;:\\" \t')
 
 
 def normalize_address(address: str) -> str:
-    """The address as it goes over the wire, its domain in ASCII; `ValueError` when it is none."""
+    """The address with its domain in ASCII; `ValueError` when it is invalid."""
     local, at, domain = address.rpartition("@")
     if not (at and 0 < len(local) <= MAX_LOCAL_PART_LENGTH) or not address.isprintable():
         raise ValueError("This is not an e-mail address.")
@@ -57,8 +56,7 @@ def normalize_address(address: str) -> str:
 
 
 def build_mail(message: OutgoingMessage, *, sender_name: str, sender: str) -> bytes:
-    """The whole mail, from an address that is `normalize_address`; `ValueError` where the one that it is for is none,
-    or somebody has put a line end into a header."""
+    """The whole mail, from a normalized sender; `ValueError` for an invalid address or a line end in a header."""
     to = normalize_address(message.to)
     unfolded_headers = {"To": to, "Message-ID": f"<{build_message_id(message.key)}@{sender.rpartition('@')[2]}>"}
     if message.unsubscribe_url is not None:
@@ -76,8 +74,7 @@ def build_mail(message: OutgoingMessage, *, sender_name: str, sender: str) -> by
 
 
 def _format_unfolded_headers(headers: Mapping[str, str]) -> bytes:
-    """Headers of one word each, which must not be broken over lines or encoded: a mail program would not find
-    the link in it."""
+    """Headers that must not be folded or encoded: a mail program would not find the link."""
     if not all(value.isprintable() and " " not in value for value in headers.values()):
         raise ValueError("This does not fit into a header.")
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode()
@@ -90,8 +87,7 @@ UTF8_OPTION = "smtputf8"
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """Where it is and how it is spoken to. `ca_file` is a file of certificates to believe instead of the
-    system's own."""
+    """`ca_file` replaces the system's certificates."""
 
     host: str
     port: int
@@ -102,7 +98,7 @@ class MailServer:
 
 
 class SmtpNotifier:
-    """`seconds` is the time that the server has for each step."""
+    """`seconds` is the timeout of each step."""
 
     def __init__(
         self,
@@ -134,7 +130,6 @@ class SmtpNotifier:
                 raise self._to_notifier_error(failure) from None
 
     async def check_connection(self) -> None:
-        """See that the server is there and lets us in; else `NotifierDown`."""
         async with self._open_client():
             pass
 
@@ -161,7 +156,7 @@ class SmtpNotifier:
                 raise NotifierDown(self._describe_failure(failure)) from None
             transport = cast(asyncio.WriteTransport | None, client.transport)
             yield client
-            # Whether it says goodbye changes nothing: it has taken the mail, or not.
+            # Its response to QUIT does not matter.
             with suppress(aiosmtplib.SMTPException, OSError):
                 await client.quit(timeout=QUIT_TIMEOUT_SECONDS)
         finally:
@@ -177,7 +172,7 @@ class SmtpNotifier:
             await client.login(self._server.user, self._server.password)
 
     async def _open_socket(self) -> socket.socket:
-        """Names are looked up on threads of their own: a name server that is silent holds up no job."""
+        """Names are resolved on threads of their own: a silent name server holds up no job."""
         async with asyncio.timeout(self._seconds):
             addresses = await self._resolver.resolve(self._server.host, self._server.port, socket.AF_UNSPEC)
             for address in addresses[:-1]:
@@ -186,13 +181,12 @@ class SmtpNotifier:
             return await _connect_socket(addresses[-1]["family"], addresses[-1]["host"], addresses[-1]["port"])
 
     def _to_notifier_error(self, failure: Exception) -> Exception:
-        """Which of the three it is that the server has said, or done."""
         reason = self._describe_failure(failure)
         match failure:
             case aiosmtplib.SMTPRecipientsRefused(recipients=[first, *_]):
                 return MessageRejected(reason) if first.code >= PERMANENT_FAILURE_CODE else MessageDeferred(reason)
             case aiosmtplib.SMTPSenderRefused() if failure.code >= PERMANENT_FAILURE_CODE:
-                # It would say so of every mail: the operator has to look, and nothing is lost meanwhile.
+                # It would refuse every mail: the operator has to look, and nothing is lost meanwhile.
                 return NotifierDown(reason)
             case aiosmtplib.SMTPResponseException():
                 return MessageRejected(reason) if failure.code >= PERMANENT_FAILURE_CODE else MessageDeferred(reason)
@@ -243,8 +237,7 @@ async def _connect_socket(family: int, host: str, port: int) -> socket.socket:
 
 
 async def _let_loop_close() -> None:
-    """What was closed, or broke off in its greeting, is gone after the loop's next turns: whoever stops the
-    loop at once would leave it half open."""
+    """Let the closed connection disappear, or the loop may be stopped while it is half open."""
     for _ in range(3):
         await asyncio.sleep(0)
 

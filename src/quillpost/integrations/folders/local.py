@@ -23,7 +23,7 @@ from quillpost.integrations.folders.models import (
     is_usable_name,
 )
 
-# Never through a link, and never waiting for whoever writes to a pipe: others put files here.
+# Never through a link, and never blocking on a pipe: others put files here.
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 NAME_TAKEN_ERRORS = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR}
@@ -130,7 +130,7 @@ class LocalFolder:
         return self._root / check_path(name) if name else self._root
 
     def _make_folder(self, folder: Path, *, mode: int = 0o777) -> None:
-        """Below the root, which nobody makes but the operator."""
+        """Below the root, which only the operator creates."""
         for step in reversed([folder, *folder.parents][: len(folder.relative_to(self._root).parts)]):
             if not step.is_dir():
                 step.mkdir(mode, exist_ok=True)
@@ -145,8 +145,7 @@ class LocalFolder:
 
 
 class StorageFolder:
-    """Its writes are whole by themselves. A folder there is no more than the start of a key: what moves one
-    moves file after file."""
+    """A folder is only a key prefix: moving one moves file by file."""
 
     def __init__(self, store: FileStore, folder: str) -> None:
         self._store = store
@@ -194,7 +193,7 @@ class StorageFolder:
 
     def delete(self, name: str) -> None:
         key = self._key(name)
-        # A folder of this machine cannot be removed as if it were a file.
+        # A local folder cannot be deleted like a file.
         for file_key in list(self._store.keys(f"{key}/")) or [key]:
             self._store.delete(file_key)
 
@@ -206,7 +205,7 @@ DEFAULT_SSH_PORT = 22
 
 
 def build_folder(url: str, *, credentials: SftpCredentials, setting: str) -> RemoteFolder:
-    """The place, or `NotReady` with a sentence that names the setting. Nobody is called yet."""
+    """The folder, or `NotReady` with a sentence that names the setting. No connection is made yet."""
     try:
         parsed = urlsplit(url)
         port = parsed.port
@@ -234,10 +233,10 @@ def _build_sftp_folder(parsed: SplitResult, port: int, credentials: SftpCredenti
         raise NotReady(f"{setting} must not hold a password: set QUILLPOST_SFTP_PASSWORD.")
     if not (parsed.hostname and parsed.username):
         raise NotReady(f"{setting} must name a user and a machine: sftp://user@host:port/path.")
-    # Here and nowhere else: Paramiko is for whoever has such a place, and every other start goes without it.
+    # Imported here so that only services with such a folder load Paramiko.
     from quillpost.integrations.folders.sftp import SftpFolder  # noqa: PLC0415
 
-    # As curl has it: /~/jobs is in the user's home.
+    # As in curl: /~/jobs is in the user's home.
     folder = unquote(parsed.path).removeprefix("/~/") or "/"
     sftp_folder = SftpFolder(
         parsed.hostname, user=unquote(parsed.username), folder=folder, credentials=credentials, port=port

@@ -1,4 +1,4 @@
-"""What the print partners and the carrier's folder ask of a place for files."""
+"""What print partners and carriers need of a folder."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ MAX_NAME_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class SftpCredentials:
-    """How we prove who we are, and whom we believe. With a key file, the password is its passphrase."""
+    """With a key file, the password is its passphrase."""
 
     key: Path | None = None
     password: str | None = field(default=None, repr=False)
@@ -18,7 +18,7 @@ class SftpCredentials:
 
 
 class FolderDown(Exception):
-    """Why the place cannot be reached or used now, as a sentence for an operator."""
+    """Why the folder cannot be used now, as a sentence for an operator."""
 
 
 class UnreadableFile(FolderDown):
@@ -30,65 +30,55 @@ class FolderFileTooLarge(Exception):
 
 
 class OpenFolder(Protocol):
-    """One visit. Names are relative, with slashes. Whatever goes wrong on the way is `FolderDown`."""
+    """One connection. Names are relative, with slashes. Any failure is `FolderDown`."""
 
     def put(self, name: str, data: bytes, *, is_secret: bool = False) -> None:
-        """Write a file, whole or not at all, over one that is there. Folders are made.
-
-        The folders that are made for one that is secret are for our own user and the group alone, where a
-        place knows of such; so nobody else there reads it.
-        """
+        """Write a file atomically, over an existing one; creates folders. Those of a secret file are for our own user
+        and group only, where that is supported."""
         ...
 
     def get(self, name: str, *, max_bytes: int | None = None) -> bytes:
         """The bytes, or `FileMissing`, or `FolderFileTooLarge`, or `UnreadableFile`."""
         ...
 
-    def exists(self, name: str) -> bool:
-        """Whether there is a file or a folder."""
-        ...
+    def exists(self, name: str) -> bool: ...
 
     def size(self, name: str) -> int | None:
-        """Of a file; None where there is none."""
+        """Of a file; None where it does not exist."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """What is in the folder, sorted; `""` is the whole place, and a folder that is not there is empty.
-
-        Others put files there: a name that we could not write down is left out.
-        """
+        """What is in the folder, sorted; `""` is the root, and a missing folder is empty. Names that are not usable are
+        left out."""
         ...
 
     def rename(self, old: str, new: str) -> bool:
-        """Move a file or a folder; False, and nothing moved, where `new` is there already.
-
-        Of two that give folders the same name at once, one wins. `FileMissing` where there is no `old`.
-        """
+        """Move a file or a folder; False where `new` exists. Of two concurrent calls, one wins. `FileMissing` without
+        `old`."""
         ...
 
     def delete(self, name: str) -> None:
-        """Remove a file, or a folder and all that is in it; what is not there is no fault."""
+        """Delete a file, or a folder with its content. Idempotent."""
         ...
 
 
 class RemoteFolder(Protocol):
-    """Where a folder is and how to get in. It keeps nothing between visits."""
+    """Where a folder is and how to connect. Stateless between connections."""
 
     @property
     def label(self) -> str:
-        """How a person calls it; without secrets."""
+        """For people; without secrets."""
         ...
 
     def open(self) -> AbstractContextManager[OpenFolder]: ...
 
 
 def is_usable_name(name: str) -> bool:
-    """Whether the name is one step of a path that every system spells alike."""
     return 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable() and not {"/", "\\"} & {*name} and name != ".."
 
 
 def check_path(name: str) -> str:
-    """Names are ours, or came from `names`: a wrong one is a fault in the program."""
+    """Names are ours, or came from `names`: a wrong one is a bug."""
     if not all(is_usable_name(step) and step != "." for step in name.split("/")):
         raise ValueError(f"{name!r} is not the name of a file.")
     return name

@@ -1,4 +1,4 @@
-"""A folder on another machine, over SFTP. The machine proves who it is by a key in a known_hosts file."""
+"""A folder on another machine, over SFTP. The machine is identified by a known_hosts file."""
 
 import errno
 import io
@@ -70,7 +70,7 @@ def load_private_key(credentials: SftpCredentials) -> paramiko.PKey | None:
 
 
 def _convert_private_key(data: bytes, passphrase: str | None) -> paramiko.PKey:
-    """Paramiko reads but some forms of keys, and of some only every other one: it is given a plain one."""
+    """Paramiko reads only some key formats: it is given a plain one."""
     try:
         key = _parse_private_key(data, passphrase)
     except TypeError:  # the key needs no passphrase
@@ -96,7 +96,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class SftpFolder:
-    """`folder` is as the other machine spells it; without a leading slash it is in the user's home."""
+    """Without a leading slash, `folder` is in the user's home."""
 
     def __init__(
         self, host: str, *, user: str, folder: str, credentials: SftpCredentials, port: int = 22, seconds: float = 30.0
@@ -111,7 +111,7 @@ class SftpFolder:
         return f"{self._folder} on {self._host}"
 
     def check(self) -> None:
-        """Look at the files of this machine that it takes to get in, or `NotReady`."""
+        """Check the local files that it needs, or `NotReady`."""
         try:
             check_known_hosts(self._credentials)
             load_private_key(self._credentials)
@@ -136,7 +136,7 @@ class SftpFolder:
                     banner_timeout=self._seconds,
                     auth_timeout=self._seconds,
                     channel_timeout=self._seconds,
-                    # The service's own settings alone say who it is.
+                    # Only the service's own settings identify it.
                     allow_agent=False,
                     look_for_keys=False,
                 )
@@ -170,7 +170,7 @@ class _SftpVisit:
         draft_path = str(PurePosixPath(path).with_name(f".{secrets.token_hex(8)}.tmp"))
         with self._folder.translate_errors():
             self._make_folders(name, mode=0o750 if is_secret else 0o777)
-            # It asks for the size that has arrived, and complains of another.
+            # It would check the size that arrived, and fail on another.
             self._sftp.putfo(io.BytesIO(data), draft_path, file_size=len(data))
             if self._stat(path) is None:
                 self._sftp.rename(draft_path, path)
@@ -212,7 +212,7 @@ class _SftpVisit:
                 raise FileMissing(old)
             self._make_folders(new)
             try:
-                # This form refuses a name that is taken; the other, posix_rename, does not.
+                # This form fails if the name exists; `posix_rename` does not.
                 self._sftp.rename(self._path(old), self._path(new))
             except OSError:
                 if self._stat(self._path(new)) is None:
@@ -236,7 +236,6 @@ class _SftpVisit:
         self._sftp.rmdir(path)
 
     def _make_folders(self, name: str, *, mode: int = 0o777) -> None:
-        """Above the file, below the root."""
         for parent in reversed(PurePosixPath(check_path(name)).parents[:-1]):
             path = str(self._root / parent)
             if not self._is_folder(path):
@@ -291,13 +290,13 @@ def _translate_errors(host: str, user: str, seconds: float) -> Iterator[None]:
 
 
 def _describe_error(error: OSError) -> str:
-    """On one line, not endless: some of them are the other side's own."""
+    """On one short line: some are the other side's own text."""
     text = " ".join((error.strerror or str(error) or type(error).__name__).split())
     return text[:200].rstrip(".")
 
 
 def _read_bounded(file: paramiko.SFTPFile, max_bytes: int | None) -> bytes:
-    """No more than one byte too many."""
+    """At most one byte more than allowed."""
     max_read = max_bytes + 1 if max_bytes is not None else None
     data = bytearray()
     while chunk := file.read(CHUNK_BYTES if max_read is None else min(CHUNK_BYTES, max_read - len(data))):

@@ -1,7 +1,5 @@
-"""Requests to a house that issues gift cards: a few at once, bounded in time and size, never redirected.
-
-What it answers may hold a card, and what it is asked holds our key: no exception and no log line has either.
-"""
+"""Requests to gift card issuers: a few at once, bounded in time and size, never redirected. Responses may hold a card,
+and requests hold our key: neither appears in exceptions or logs."""
 
 import asyncio
 import ssl
@@ -29,11 +27,8 @@ log = structlog.get_logger(__name__)
 SETTING = "QUILLPOST_GIFTCARDS"
 MAX_RESPONSE_BYTES = 200_000
 MAX_SECRET_LENGTH, MAX_LINK_LENGTH = 200, 2_048
-MAX_FAILURES = 3
-"""So many in a row, and the others are left for another time: it is down, and not at odds with one card."""
-MAX_ATTEMPTS, MAX_WAIT_SECONDS, DEFAULT_WAIT_SECONDS = 5, 30.0, 1.0
-"""How often, and for how many seconds, one call waits where it is told that there were too many."""
-
+MAX_FAILURES = 3  # in a row: the issuer is down, so the others wait
+MAX_ATTEMPTS, MAX_WAIT_SECONDS, DEFAULT_WAIT_SECONDS = 5, 30.0, 1.0  # after a 429
 NO_FUNDS_STATUS = 402
 NOT_FOUND_STATUS = 404
 CONFLICT_STATUS = 409
@@ -48,7 +43,7 @@ CardOutcome = CardSecret | CardNotIssued
 
 @dataclass(frozen=True, slots=True)
 class IssuerResponse:
-    """What was said to one request. Of a refusal there is the status alone."""
+    """Of a refusal only the status is set."""
 
     status: int
     payload: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -59,7 +54,7 @@ class IssuerResponse:
 
 
 class IssuerConnection:
-    """An open line to the house: its requests share connections, and end with it."""
+    """An open session with the issuer."""
 
     def __init__(self, session: aiohttp.ClientSession, client: "IssuerClient") -> None:
         self._session, self._client = session, client
@@ -73,8 +68,8 @@ class IssuerConnection:
         query: Mapping[str, str] | None = None,
         allow_missing: bool = False,
     ) -> IssuerResponse:
-        """The answer, or that it has no money for us or refuses (`Answer.status`); else `IssuerDown`. So is
-        what is not found, unless it `allow_missing`: our address of them is wrong."""
+        """The response, or its status where it has no money for us or refuses; else `IssuerDown`, also for a 404 unless
+        `allow_missing`: then our URL is wrong."""
         for _ in range(MAX_ATTEMPTS):
             status, wait_seconds, response_body = await self._send(method, path, body, query)
             if allow_missing and status == NOT_FOUND_STATUS:
@@ -118,12 +113,11 @@ class IssuerConnection:
         return IssuerResponse(status, payload)
 
     def build_invalid_response_error(self) -> IssuerDown:
-        """Their answer is something else than what their documentation says."""
         return IssuerDown(f"{self._client.host} gave an answer that cannot be read.")
 
 
 class IssuerClient:
-    """For worker threads: each call runs a short event loop of its own in the calling thread."""
+    """For worker threads: each call runs a short event loop in the calling thread."""
 
     def __init__(
         self,
@@ -139,12 +133,12 @@ class IssuerClient:
         self.host = urlsplit(base_url).hostname or base_url
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
         self._concurrency, self._tls = concurrency, tls
-        # The address is the operator's own setting, not a caller's: it may well be on a private network.
+        # The URL is the operator's own setting: it may be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
     def explain_no_card(self, card: CardRequest, response: IssuerResponse) -> CardNotIssued:
-        """What a refusal means of which no order is found there. The catalog is the operator's, who can
-        mend it, so nobody's piece fails for it."""
+        """What a refusal means where no order is found. The catalog is the operator's, who can fix it, so no item fails
+        for it."""
         if response.status == NO_FUNDS_STATUS:
             return CardNotIssued(
                 f"The funds at {self.host} do not cover {card.brand} over {format_dollars(card.cents)}."
@@ -170,7 +164,7 @@ class IssuerClient:
         card_requests: Sequence[CardRequest],
         issue_one: Callable[[IssuerConnection, CardRequest], Awaitable[CardOutcome]],
     ) -> Mapping[str, CardOutcome]:
-        """What became of each, by its reference. One that fails is left out; all of them: `IssuerDown`."""
+        """Results by reference. One that fails is left out; all of them: `IssuerDown`."""
 
         async def issue_all(connection: IssuerConnection) -> Mapping[str, CardOutcome]:
             card_queue = _CardQueue(card_requests)
@@ -181,7 +175,7 @@ class IssuerClient:
 
 
 class _CardQueue:
-    """Cards to be asked for, which several serve at once until it is plain that nobody is there."""
+    """Cards to be requested by several tasks, until the issuer is known to be down."""
 
     def __init__(self, card_requests: Sequence[CardRequest]) -> None:
         self._waiting = deque({card.reference: card for card in card_requests}.values())
@@ -210,7 +204,7 @@ class _CardQueue:
 
 
 def check_url(url: str) -> str:
-    """The house's address without a slash at its end, or `NotReady` with what is wrong with it."""
+    """The issuer's URL without a slash at its end, or `NotReady`."""
     try:
         parsed = urlsplit(url)
         is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
@@ -226,7 +220,7 @@ def check_url(url: str) -> str:
 
 
 def clean_text(value: object, *, max_length: int = MAX_SECRET_LENGTH) -> str | None:
-    """What can be shown to whoever claims the card; anything else is as good as nothing."""
+    """Text that can be shown with the card, or None."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.isprintable() or len(value) > max_length:
@@ -235,7 +229,6 @@ def clean_text(value: object, *, max_length: int = MAX_SECRET_LENGTH) -> str | N
 
 
 def clean_link(value: object) -> str | None:
-    """A page that a browser may be sent to."""
     url = clean_text(value, max_length=MAX_LINK_LENGTH)
     return url if url and url.startswith("https://") and " " not in url else None
 
@@ -249,19 +242,18 @@ def parse_date(value: object) -> date | None:
 
 
 def matches_amount(value: object, cents: int) -> bool:
-    """Whether it is the amount that was asked for; what is not said is believed."""
+    """A missing amount is accepted."""
     if value is None:
         return True
     return isinstance(value, (int, float)) and not isinstance(value, bool) and round(value * 100) == cents
 
 
 def list_objects(value: object) -> list[Mapping[str, Any]]:
-    """The objects of a list, where it is one."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _is_about_money(body: bytes) -> bool:
-    """Houses refuse with several statuses what they are not paid for; that is mended, a wrong card is not."""
+    """Issuers refuse with several statuses what is not paid for; that can be fixed, a wrong card cannot."""
     return any(word in body.lower() for word in MONEY_WORDS)
 
 
@@ -274,7 +266,7 @@ def _parse_object(body: bytes) -> Mapping[str, Any] | None:
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """No more than one byte too many."""
+    """At most one byte more than allowed."""
     body = bytearray()
     while len(body) <= MAX_RESPONSE_BYTES and (
         chunk := await response.content.read(MAX_RESPONSE_BYTES + 1 - len(body))
@@ -284,7 +276,7 @@ async def _read_body(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> float:
-    """What `Retry-After` says in seconds, within reason; dates are not read."""
+    """`Retry-After` in seconds, limited; dates are ignored."""
     retry_after = headers.get("Retry-After", "").strip()
     return (
         min(float(retry_after), MAX_WAIT_SECONDS)

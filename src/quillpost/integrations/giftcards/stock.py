@@ -1,4 +1,4 @@
-"""The cards that an operator has loaded, and those that testing mode makes up as it needs them."""
+"""Cards that an operator has loaded, and sandbox cards."""
 
 import secrets
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSec
 from quillpost.orders.giftcards.rules import CLAIM_ALPHABET
 from quillpost.orders.giftcards.stock import MIN_VALIDITY, reserve_stock_ids
 
-# Two that ask for the same card would each take another one: they take turns. So a card that is free stays
-# so, and one that is locked (it is sealed anew, say) is waited for, in the order of the ids.
+# Two requests for the same card would each take another one, so they take a lock. A locked card (being encrypted again,
+# say) is waited for, in the order of ids.
 _LOCK_STOCK = sa.text("select pg_advisory_xact_lock(hashtextextended('giftcard stock', 0))")
 
 _TAKE_FREE_CARDS = sa.text("""
@@ -76,8 +76,7 @@ SANDBOX_LIFETIME = timedelta(days=365)
 
 
 class StockCards:
-    """An operator's own cards: each is given once, those that expire first before the others. When they run
-    out, pieces wait for more."""
+    """Each card is given once, those that expire first before others. When they run out, items wait."""
 
     name = "stock"
 
@@ -106,7 +105,6 @@ class StockCards:
             return int(tx.execute(_COUNT_FREE_CARDS, stock_key | {"good_on": good_on}).scalar_one())
 
     def return_card(self, reference: str, *, now: datetime) -> bool:
-        """The next piece may have it."""
         del now
         with self._db.system_transaction() as tx:
             tx.execute(_RETURN_CARD, {"reference": reference})
@@ -128,7 +126,7 @@ class StockCards:
 
 
 class SandboxCards(StockCards):
-    """Testing mode: as many cards as are wanted, that no shop takes."""
+    """Testing mode: any number of cards, which no shop accepts."""
 
     name = "sandbox"
 

@@ -1,8 +1,6 @@
-"""Cards from Tango, or whoever speaks as its RaaS API v2 does: each has a code, perhaps a PIN, or a link.
-
-An order carries our reference as `externalRefID`: said again, it is answered with the order that there is, or
-refused; then it is looked up. What is bought there is not taken back.
-"""
+"""Cards from Tango, or another service with its RaaS API v2: each has a code, perhaps a PIN, or a link. An order
+carries our reference as `externalRefID`: repeated, it returns the same order, or is refused; then it is looked up.
+Cards cannot be returned."""
 
 import asyncio
 import base64
@@ -28,9 +26,7 @@ from quillpost.integrations.giftcards.http import (
 )
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 
-MAX_CONCURRENT = 1
-"""They take one request in a second."""
-
+MAX_CONCURRENT = 1  # they accept one request a second
 PIN_LABELS = ("pin", "security", "cvv", "access", "challenge")
 LINK_LABELS = ("link", "url")
 
@@ -48,7 +44,7 @@ class TangoCards:
         sleep: Sleep = asyncio.sleep,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """The key is the platform's name and key, `NAME:KEY`; the account `CUSTOMER/ACCOUNT`."""
+        """The key is `NAME:KEY` of the platform, the account `CUSTOMER/ACCOUNT`."""
         if ":" not in key:
             raise NotReady(f"{SETTING}_KEY must be the platform's name and its key, as NAME:KEY.")
         self._customer, separator, self._account = (account or "").partition("/")
@@ -77,7 +73,6 @@ class TangoCards:
         return False
 
     def check_connection(self) -> str:
-        """Who answers, in words; `IssuerDown`, or `NotReady` where it does not know the account."""
         return self._client.run_with_connection(self._check_account)
 
     async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
@@ -99,7 +94,7 @@ class TangoCards:
         }
 
     async def _find_order(self, connection: IssuerConnection, card: CardRequest) -> Mapping[str, Any] | None:
-        """The order of one that was asked for before, whose answer was lost; it is paid for."""
+        """The order of an earlier request whose response was lost; it is paid for."""
         response = await connection.request("GET", "orders", query={"externalRefID": card.reference})
         if not response.is_success:
             raise connection.build_invalid_response_error()
@@ -109,7 +104,7 @@ class TangoCards:
     async def _read_card(
         self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
     ) -> CardOutcome:
-        """Lists of orders leave out what a card is redeemed with: it is asked for by the order's own id."""
+        """Lists of orders omit credentials: they are read by order id."""
         gift_card = self._read_order_credentials(connection, order, card)
         if gift_card is None:
             order_id = clean_text(order.get("referenceOrderID")) or ""
@@ -138,7 +133,7 @@ class TangoCards:
 
 
 def read_credentials(reward: Mapping[str, Any]) -> CardSecret | None:
-    """What a card is redeemed with, by what they call each part: the names differ from brand to brand."""
+    """Credentials by the issuer's labels, which differ from brand to brand."""
     credentials = [
         (credential.get("label"), credential.get("value")) for credential in list_objects(reward.get("credentialList"))
     ]

@@ -1,7 +1,5 @@
-"""Cards from Tremendous, or whoever speaks as its API v2 does: each is a link, which is redeemed there.
-
-An order carries our reference as `external_id`: said again, it is answered with the order that there is.
-"""
+"""Cards from Tremendous, or another service with its API v2: each is a link. An order carries our reference as
+`external_id`: repeated, it returns the same order."""
 
 import asyncio
 import ssl
@@ -23,12 +21,9 @@ from quillpost.integrations.giftcards.http import (
 )
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret
 
-MAX_CONCURRENT = 4
-"""They take ten requests in a second."""
+MAX_CONCURRENT = 4  # they accept ten requests a second
 BALANCE_SOURCE = "BALANCE"
-RECIPIENT_NAME = "Gift card recipient"
-"""Whom a piece is for is not told: the link is ours to deliver."""
-
+RECIPIENT_NAME = "Gift card recipient"  # the recipient is not disclosed
 ENDED_STATUSES = {"FAILED", "CANCELED"}
 
 
@@ -64,12 +59,11 @@ class TremendousCards:
         return None
 
     def return_card(self, reference: str, *, now: datetime) -> bool:
-        """Their documentation lets only a reward be cancelled whose delivery failed: most are not."""
+        """Only rewards whose delivery failed can be canceled."""
         del now
         return self._client.run_with_connection(lambda connection: self._cancel_reward(connection, reference))
 
     def check_connection(self) -> str:
-        """Who answers, in words; `IssuerDown`, or `NotReady` where it does not know what we pay with."""
         return self._client.run_with_connection(self._check_funding_source)
 
     async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
@@ -118,7 +112,7 @@ class TremendousCards:
         return clean_link(_read_object(response.payload, "reward").get("link"))
 
     async def _find_order(self, connection: IssuerConnection, reference: str) -> Mapping[str, Any] | None:
-        """The order of one that was asked for before, whose answer may have been lost; it is paid for."""
+        """The order of an earlier request whose response may have been lost; it is paid for."""
         response = await connection.request("GET", "orders", query={"external_id": reference})
         if not response.is_success:
             raise connection.build_invalid_response_error()
@@ -157,7 +151,6 @@ def _read_object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _read_reward_id(connection: IssuerConnection, reward: Mapping[str, Any]) -> str:
-    """Theirs, as a part of an address."""
     reward_id = clean_text(reward.get("id")) or ""
     if not reward_id.isalnum() or not reward_id.isascii():
         raise connection.build_invalid_response_error()

@@ -15,12 +15,12 @@ from quillpost.core.ports import FetchedDocument, FetchFailed
 from quillpost.integrations.http.guard import AddressRefused, OutboundGuard
 from quillpost.notifications.ports import PostResult
 
-# Every way that a request through the guarded session can fail because of the other side.
+# Every way that a request can fail because of the other side.
 REQUEST_FAILURES = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
 
 
 def describe_failure(failure: Exception, url: str, *, seconds: float) -> str:
-    """Names the server and what happened, never an address that a name led to."""
+    """Names the server and what happened, never a resolved address."""
     host = _get_host(url)
     match failure:
         case aiohttp.ClientConnectorError(os_error=AddressRefused()):
@@ -56,7 +56,7 @@ CHUNK_BYTES = 64 * 1024
 
 
 class GuardedFetcher:
-    """For worker threads: each fetch runs a short event loop of its own in the calling thread."""
+    """For worker threads: each fetch runs a short event loop in the calling thread."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ def _check_status(response: aiohttp.ClientResponse) -> None:
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """The body after decoding: a small answer that unpacks to a large one is too large as well."""
+    """After decoding: a small response that unpacks to a large one is too large as well."""
     too_large = FetchFailed(f"The file is larger than {_format_size(max_bytes)}.")
     if (response.content_length or 0) > max_bytes:
         raise too_large
@@ -136,11 +136,11 @@ class WebhookPoster:
         self._resolver = resolver
         self._tls = tls
         self._session: aiohttp.ClientSession | None = None
-        # An address is told of thousands of events; where it leads is judged at each connection.
+        # A URL gets thousands of events; its address is checked at each connection.
         self._check_destination = lru_cache(maxsize=1_000)(guard.check_destination)
 
     async def post(self, url: str, *, method: str, headers: Mapping[str, str], body: bytes) -> PostResult:
-        """Deliver once. Whatever the other side does is an outcome, never an exception."""
+        """Any response or failure is a result, never an exception."""
         error = self._check_destination(url) if method == "POST" else self._guard.check_destination(url)
         if error is not None:
             return PostResult(status=None, error=error)
@@ -168,7 +168,7 @@ class WebhookPoster:
 
 
 async def _read_body_start(response: aiohttp.ClientResponse) -> str:
-    """As much as the delivery log shows. The status has been given: a body that fails is cut."""
+    """As much as the delivery log shows; a body that fails is cut."""
     body = bytearray()
     try:
         while len(body) < MAX_BODY_BYTES and (chunk := await response.content.read(MAX_BODY_BYTES)):
@@ -180,7 +180,7 @@ async def _read_body_start(response: aiohttp.ClientResponse) -> str:
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> int | None:
-    """Seconds to wait; a date is read against the other side's own clock, its `Date`."""
+    """In seconds; a date is read against the other side's own clock, its `Date`."""
     value = headers.get("Retry-After", "").strip()
     if not value:
         return None

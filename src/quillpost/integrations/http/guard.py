@@ -1,12 +1,6 @@
-"""Which servers ours may speak to when a caller names them.
-
-Written out instead of asking `ipaddress.is_global`, whose answer changes with Python's version.
-Sources: the IANA special-purpose registries for IPv4 and IPv6.
-
-A URL from a caller could point into the operator's network. The address is judged when the
-connection is made, after every name has been resolved, so that a name whose answer changes
-between a check and a connection (DNS rebinding) gains nothing.
-"""
+"""Which servers may be contacted when a caller names them: a URL could point into the operator's network. The address
+is checked when the connection is made, after resolution, so that DNS rebinding gains nothing. Networks are listed (from
+the IANA special-purpose registries), as `ipaddress.is_global` changes with Python's version."""
 
 import asyncio
 import socket
@@ -44,7 +38,7 @@ NOT_PUBLIC_IPV4 = tuple(
     )
 )
 
-# Everything outside of it is loopback, link-local, unique local, mapped IPv4, multicast, reserved.
+# Everything else is loopback, link-local, unique local, mapped IPv4, multicast or reserved.
 GLOBAL_UNICAST = IPv6Network("2000::/3")
 NOT_PUBLIC_IPV6 = tuple(
     IPv6Network(network)
@@ -56,7 +50,7 @@ NOT_PUBLIC_IPV6 = tuple(
     )
 )
 
-# How an IPv6-only network reaches the IPv4 internet: the IPv4 address is in the last four bytes.
+# How an IPv6-only network reaches IPv4: the address is in the last four bytes.
 NAT64 = IPv6Network("64:ff9b::/96")
 
 
@@ -109,7 +103,7 @@ _destination: ContextVar[tuple[str, int] | None] = ContextVar("destination", def
 
 
 class AddressRefused(OSError):
-    """The name leads to an address that we do not speak to. The address itself stays untold."""
+    """The name resolves to an address that is not allowed, which is not disclosed."""
 
     def __init__(self) -> None:
         super().__init__("the address is not public")
@@ -117,23 +111,20 @@ class AddressRefused(OSError):
 
 @dataclass(frozen=True, slots=True)
 class OutboundGuard:
-    """`allow_private` opens everything (development); `allow` opens single (host, port) pairs.
-
-    A pair is matched against the URL's own host in lower case, a name or an address, so that an
-    allowed name does not open its address to other names.
-    """
+    """`allow_private` opens everything (development); `allow` opens single (host, port) pairs. A pair is matched
+    against the URL's own host in lower case, so that an allowed name does not open its address to other names."""
 
     allow_private: bool = False
     allow: frozenset[tuple[str, int]] = field(default_factory=frozenset)
 
     def check_url(self, url: str) -> str | None:
-        """What is wrong with the URL, as a sentence, or None. Where it leads is judged later."""
+        """What is wrong with the URL, as a sentence, or None. Its address is checked later."""
         if len(url) > MAX_URL_LENGTH:
             return f"The URL is longer than {MAX_URL_LENGTH} characters."
         return self.check_destination(url)
 
     def check_destination(self, url: str) -> str | None:
-        """The same for a URL of any length: one of ours, which carries an event in its query."""
+        """The same for a URL of any length: one with an event in its query."""
         if not url.isprintable() or " " in url:
             return "The URL must not contain spaces or control characters."
         try:
@@ -156,11 +147,8 @@ class OutboundGuard:
     def session(
         self, *, seconds: float, resolver: AbstractResolver | None = None, tls: ssl.SSLContext | None = None
     ) -> aiohttp.ClientSession:
-        """A session that only reaches allowed addresses and carries nothing from call to call.
-
-        Redirects are refused per request (`allow_redirects=False`): aiohttp has no setting for
-        the session. Compressed answers are not asked for.
-        """
+        """A session that only reaches allowed addresses, without state between calls. Redirects are refused by request
+        (`allow_redirects=False`): aiohttp has no setting for the session."""
         return aiohttp.ClientSession(
             connector=_GuardedConnector(self, resolver, tls),
             timeout=aiohttp.ClientTimeout(total=seconds),
@@ -170,7 +158,6 @@ class OutboundGuard:
         )
 
     def open_socket(self, address: "AddrInfoType") -> socket.socket:
-        """A socket for this resolved address, or `AddressRefused`."""
         family, kind, protocol, _, target = address
         if not (is_public(ip_address(target[0])) or self._is_exempt(_destination.get())):
             raise AddressRefused
@@ -181,7 +168,7 @@ class OutboundGuard:
 
 
 class _GuardedConnector(aiohttp.TCPConnector):
-    """Remembers the destination's name for the socket factory, which sees only its address."""
+    """Passes the destination's name to the socket factory, which sees only its address."""
 
     def __init__(self, guard: OutboundGuard, resolver: AbstractResolver | None, tls: ssl.SSLContext | None) -> None:
         super().__init__(
@@ -204,7 +191,7 @@ class _GuardedConnector(aiohttp.TCPConnector):
 
 
 def _is_evidently_private(host: str) -> bool:
-    """Whether the text alone shows it, so that the caller hears of it early."""
+    """Whether the text shows it, so that the caller gets an early error."""
     name = host.removesuffix(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True

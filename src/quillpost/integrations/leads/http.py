@@ -1,9 +1,6 @@
-"""A commercial source of addresses that is spoken to over HTTP; the protocol is in docs/leads.md.
-
-`POST {base}/search` finds the nearest records, `POST {base}/purchases` says which of them were bought. Every
-request is signed after the Standard Webhooks convention. A purchase carries its reference as
-`Idempotency-Key` too: said again after a crash, it is the same purchase.
-"""
+"""A commercial source of leads over HTTP; the protocol is in docs/leads.md. `POST {base}/search` finds the nearest
+records, `POST {base}/purchases` says which were bought. Requests are signed as Standard Webhooks. A purchase has its
+reference as `Idempotency-Key`."""
 
 import asyncio
 import ssl
@@ -25,19 +22,16 @@ from quillpost.recipients.leads.ports import Lead, LeadProviderDown, LeadQuery, 
 
 SETTING = "QUILLPOST_LEADS"
 
-MAX_BYTES_PER_RECORD, BASE_RESPONSE_BYTES = 2_000, 100_000
-"""What an answer may hold."""
+MAX_BYTES_PER_RECORD, BASE_RESPONSE_BYTES = 2_000, 100_000  # limits of a response
 MAX_ID_LENGTH = 200
 MAX_TEXT_LENGTH = 300
-MAX_RECORDS = 20_000
-"""That are asked for at once."""
-
+MAX_RECORDS = 20_000  # of one request
 _RESIDENT_FIELDS = ("name", "company", "address", "address2", "city", "province", "postal_code", "country")
 assert set(_RESIDENT_FIELDS) <= {field.name for field in fields(Resident)}
 
 
 class HttpLeadProvider:
-    """For worker threads: each call runs a short event loop of its own in the calling thread."""
+    """For worker threads: each call runs a short event loop in the calling thread."""
 
     needs_purchase_reports = True
 
@@ -54,7 +48,7 @@ class HttpLeadProvider:
         self._secrets, self._clock, self._seconds, self._tls = list(secrets), clock, seconds, tls
         if not self._secrets:
             raise NotReady(f"{SETTING} is set: {SETTING}_SECRET must be set too, to sign with.")
-        # The address is the operator's own setting, not a caller's: it may well be on a private network.
+        # The URL is the operator's own setting: it may be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
     def search(self, query: LeadQuery) -> Sequence[Lead]:
@@ -99,7 +93,7 @@ class HttpLeadProvider:
 
 
 def check_url(url: str) -> str:
-    """The address, or `NotReady` with what is wrong with it."""
+    """The URL, or `NotReady`."""
     try:
         parsed = urlsplit(url)
         is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
@@ -113,7 +107,7 @@ def check_url(url: str) -> str:
 
 
 def _read_records(response_body: bytes, source: str, count: int) -> list[Lead]:
-    """Those of the answer that can be read, or `LeadsDown` where it is something else altogether."""
+    """The readable records, or `LeadsDown` where the response is something else."""
     try:
         payload = exact_json.parse_json(response_body)
     except exact_json.InvalidJson as failure:
@@ -138,7 +132,7 @@ def _read_lead(record: Any, source: str) -> Lead:
 
 
 def _read_coordinates(record: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Where it is, if the source says so, for a map alone: nothing hangs on it."""
+    """Only for maps."""
     values = [record.get(name) for name in ("latitude", "longitude")]
     numbers = [float(value) for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
     if len(numbers) < len(values) or not (abs(numbers[0]) <= 90 and abs(numbers[1]) <= 180):
@@ -152,7 +146,7 @@ def _read_resident(record: Mapping[str, Any]) -> Resident:
 
 
 def _clean_text(value: object) -> str | None:
-    """What is no text, or none that can be printed, is as good as nothing."""
+    """None where it is no printable text."""
     if not isinstance(value, str) or not value.isprintable():
         return None
     return value.strip()[:MAX_TEXT_LENGTH] or None

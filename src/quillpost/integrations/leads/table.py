@@ -16,8 +16,6 @@ from quillpost.recipients.leads.rules import MAX_MILES, METERS_PER_MILE
 from quillpost.recipients.leads.sample import ensure_sample
 
 DENSITY_LIFETIME = timedelta(minutes=5)
-"""How long a count of who lives where is good enough to guess from."""
-
 RESIDENT_COLUMNS = (
     "name", "company", "address", "address2", "city", "province", "postal_code", "country", "address_key",
     "standard", "deliverability", "reasons",
@@ -54,7 +52,7 @@ class TableLeadProvider:
             )
             ids = nearest_leads.ids.tolist()
             rows = {row.id: row for row in tx.execute(_SELECT_LEADS.where(leads.c.id == sa.any_(sa.literal(ids))))}
-        # A row that an import has replaced just now is found by the next search.
+        # A row that an import has just replaced is found by the next search.
         return [_build_lead(rows[id_]) for id_ in ids if id_ in rows]
 
     def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:

@@ -1,15 +1,8 @@
-"""Print partners that work off a folder: the embedded one, and a hot folder.
-
-A secret file would lie there in clear, for whoever reads the store or a backup of it. In its place is a note
-on how to get it.
-
-A job appears there at once, whole, under its reference; and it appears once, even where the printer moves it
-away at once. So each attempt builds the job out of sight, under `.quillpost/`, then **claims** the reference:
-it renames a folder that holds the attempt's own name, which of several attempts one can do. The job of the
-attempt that has the claim, and no other, is renamed to its place. After a crash at any point the next call
-goes on from what it finds: no claim, so nothing was shown yet; a claim and its job beside it, so the last
-step is missing; a claim alone, so the job was shown, wherever it is now.
-"""
+"""Print partners with a folder: the embedded one, and a hot folder. A job appears at once, whole, under its reference,
+and only once, even where the printer moves it away. So each attempt builds the job hidden under `.quillpost/`, then
+claims the reference by renaming a folder that holds the attempt's name, which only one attempt can do. The job with the
+claim is renamed to its place. After a crash the next call goes on: without a claim nothing was published; with a claim
+and its job, the last step is missing; with only a claim, the job was published."""
 
 import hashlib
 import json
@@ -30,7 +23,7 @@ class FolderPartner(JobFolders):
         super().__init__(StorageFolder(store, folder))
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
-        """Lay the job out. A job that has its ticket is there already."""
+        """A job that has its ticket is complete."""
         with self.open_folder() as folder:
             if folder.exists(f"{job.reference}/{TICKET_FILE}"):
                 return
@@ -63,14 +56,14 @@ class HotFolder(JobFolders):
             claim = f"{WORK_FOLDER}/{job.reference}.claim"
             if not folder.exists(claim):
                 attempt = _write_attempt(folder, job, now=now)
-                # Another attempt may have been faster: then ours is cleaned away below, or was by it.
+                # Another attempt may have been faster: then ours is deleted below, or was by it.
                 with suppress(FileMissing):
                     folder.rename(f"{WORK_FOLDER}/{attempt}/claim", claim)
             self._publish_job(folder, job, claim)
             _delete_attempts(folder, job.reference)
 
     def _publish_job(self, folder: OpenFolder, job: PrintJob, claim: str) -> None:
-        """Give the claimed job its name, unless it has it, or had it."""
+        """Give the claimed job its name, unless that was done."""
         try:
             claim_data = folder.get(f"{claim}/{CLAIM_FILE}", max_bytes=MAX_CLAIM_BYTES)
         except FileMissing:
@@ -104,7 +97,6 @@ def _write_attempt(folder: OpenFolder, job: PrintJob, *, now: datetime) -> str:
 
 
 def _delete_attempts(folder: OpenFolder, reference: str) -> None:
-    """Remove what attempts have left: the one that was shown, and those that died."""
     for name in folder.names(WORK_FOLDER):
         if name.startswith(f"{reference}.") and name != f"{reference}.claim":
             folder.delete(f"{WORK_FOLDER}/{name}")

@@ -32,18 +32,14 @@ from quillpost.integrations.printing.models import (
     to_one_line,
 )
 
-MIN_BYTES_PER_SECOND = 100_000
-"""Bytes a second that a partner takes at least; a large file has that much more time."""
-
+MIN_BYTES_PER_SECOND = 100_000  # of a partner; a large file has more time
 MAX_ERROR_BYTES = 2_000
-RETRY_STATUSES = {408, 429}
-"""Of the answers that refuse, those that say: not now."""
-
+RETRY_STATUSES = {408, 429}  # retried
 JSON_TYPE, BINARY_TYPE = "application/json", "application/octet-stream"
 
 
 class HttpPartner:
-    """For worker threads: each call runs a short event loop of its own in the calling thread."""
+    """For worker threads: each call runs a short event loop in the calling thread."""
 
     def __init__(
         self,
@@ -59,7 +55,7 @@ class HttpPartner:
         self._seconds = seconds
         self._tls = tls
         self._monotonic = monotonic
-        # The address is the operator's own setting, not a caller's: it may well be on a private network.
+        # The URL is the operator's own setting: it may be on a private network.
         self._guard = OutboundGuard(allow_private=True)
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
@@ -72,7 +68,6 @@ class HttpPartner:
 
     @property
     def _is_private(self) -> bool:
-        """Whether nobody on the way reads along."""
         url = urlsplit(self._base_url)
         return url.scheme == "https" or is_loopback_host(url.hostname or "")
 
@@ -93,7 +88,7 @@ class HttpPartner:
         ]
         async with self._session() as session:
             for path, content_type, data in [*files, (job.reference, JSON_TYPE, orjson.dumps(job.ticket))]:
-                # A signature is good for minutes; all the files of a job may take longer.
+                # A signature is valid for minutes; all the files of a job may take longer.
                 signed_at = now + timedelta(seconds=self._monotonic() - started)
                 await self._put(session, path, content_type, data, signed_at)
 
@@ -117,7 +112,7 @@ class HttpPartner:
         data: bytes,
         signed_at: datetime,
     ) -> bytes:
-        """The answer's body, or `PartnerDown` in the partner's own words."""
+        """The response's body, or `PartnerDown` in the partner's own words."""
         url = f"{self._base_url}/jobs/{path}"
         message_id = f"{method.lower()}:{path}"
         signature_headers = signatures.sign(self._secrets, message_id=message_id, at=signed_at, body=data)
@@ -144,7 +139,7 @@ class HttpPartner:
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """No more than one byte too many."""
+    """At most one byte more than allowed."""
     max_bytes = MAX_MARK_BYTES if response.ok else MAX_ERROR_BYTES
     body = bytearray()
     while len(body) <= max_bytes and (chunk := await response.content.read(max_bytes + 1 - len(body))):
@@ -172,7 +167,7 @@ EMBEDDED_PARTNER = "folder"
 def build_partner(
     address: str, *, store: FileStore, folder: str, secrets: Sequence[str], credentials: SftpCredentials
 ) -> PrintPartner:
-    """The partner, or `NotReady` with a sentence on what does not fit together. Nobody is called yet."""
+    """The partner, or `NotReady`. No connection is made yet."""
     if address == EMBEDDED_PARTNER:
         return FolderPartner(store, folder)
     scheme = address.partition(":")[0].lower()

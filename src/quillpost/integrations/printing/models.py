@@ -1,9 +1,6 @@
-"""A print job as files in a folder, and what a printer reports of it.
-
-All files of a job lie under its reference, `ticket.json` last, so a folder with a ticket is whole. Whoever
-prints it says how far it is by marks beside them: `acknowledged.json`, `printed.json`, which may name spoiled
-pieces, and `mailed.json`. A mark that cannot be read is trouble that the print room sees; the job waits.
-"""
+"""A print job as files in a folder: `ticket.json` is written last, so a folder with a ticket is complete. The printer
+reports by marks beside it: `acknowledged.json`, `printed.json` with spoiled items, `mailed.json`. A mark that cannot be
+read is an error in the print room; the job waits."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -17,12 +14,8 @@ from quillpost.core.tokens import hide_secrets
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintProgress
 from quillpost.integrations.folders.models import FolderDown, FolderFileTooLarge, OpenFolder, RemoteFolder
 
-MAX_MARK_BYTES = 2_000_000
-"""Bytes: a whole batch spoiled, with a long reason for each piece."""
-
-MAX_CLOCK_SKEW = timedelta(days=1)
-"""Clocks differ, and people write local times; what lies further ahead is a slip."""
-
+MAX_MARK_BYTES = 2_000_000  # a whole batch spoiled, with a long reason for each item
+MAX_CLOCK_SKEW = timedelta(days=1)  # clocks differ, and people write local times
 MAX_ID = 2**63 - 1
 MAX_REASON_LENGTH = 200
 EXAMPLE_MARK = '{"at": "2026-05-04T12:00:00Z"}'
@@ -85,7 +78,7 @@ def _read_item_id(value: object) -> int:
 
 
 def to_one_line(text: str, *, max_length: int = MAX_REASON_LENGTH) -> str:
-    """Others' words as we keep and show them: they may quote a file that they were given."""
+    """A partner's text as it is stored and shown, without secrets that it may quote."""
     printable = "".join(char if char.isprintable() else " " for char in text[: 10 * max_length])
     return hide_secrets(" ".join(printable.split()))[:max_length]
 
@@ -99,8 +92,6 @@ ACKNOWLEDGED_FILE, PRINTED_FILE, MAILED_FILE = "acknowledged.json", "printed.jso
 
 
 class JobFolders:
-    """The jobs in one place, as every partner that works off folders sees them."""
-
     def __init__(self, folder: RemoteFolder) -> None:
         self._folder = folder
 
@@ -135,7 +126,6 @@ class JobFolders:
             return self._read_mark(folder, reference, TICKET_FILE)
 
     def read_manifest(self, reference: str) -> list[dict[str, object]]:
-        """The rows of the manifest, which is our own."""
         with self.open_folder() as folder:
             try:
                 data = folder.get(f"{reference}/manifest.json")
@@ -175,6 +165,6 @@ class JobFolders:
 
 
 def build_job_files(job: PrintJob, *, now: datetime) -> dict[str, bytes]:
-    """Every file of the job in the order in which it is written."""
+    """In the order in which they are written."""
     ticket = json.dumps({**job.ticket, "submitted_at": now.isoformat()}, ensure_ascii=False, indent=1)
     return {name: data for name, data in job.files.items() if name != TICKET_FILE} | {TICKET_FILE: ticket.encode()}

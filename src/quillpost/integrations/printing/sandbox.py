@@ -1,4 +1,4 @@
-"""The printer of testing mode: a job folder like the real one, worked off by itself after a moment."""
+"""The printer of testing mode: a job folder like the real one, processed after a moment."""
 
 import json
 from collections.abc import Mapping
@@ -9,13 +9,10 @@ from quillpost.fulfillment.ports import PrintJob, PrintProgress
 from quillpost.integrations.carriers.sandbox import PRINTER_FAILURE_NAME, MailSimulation, SandboxMailbox
 from quillpost.integrations.printing.folder import FolderPartner
 
-PRINTED_AFTER_SHARE, MAILED_AFTER_SHARE = 0.1, 0.125
-"""Shares of the journey."""
+PRINTED_AFTER_SHARE, MAILED_AFTER_SHARE = 0.1, 0.125  # of the journey
 
 
 class SandboxPrinter:
-    """Prints after a tenth of the journey and mails after an eighth."""
-
     def __init__(
         self, store: FileStore, folder: str, *, journey: timedelta, simulation: MailSimulation | None = None
     ) -> None:
@@ -42,7 +39,7 @@ class SandboxPrinter:
         return self._jobs.progress(reference, now=now)
 
     def _mail_job(self, reference: str, *, now: datetime) -> None:
-        """Into the mailbox, then the mark. After a crash in between they leave again at the same moment."""
+        """Into the mailbox, then the mark. After a crash in between they are mailed again with the same time."""
         mailed_at = self._get_mailing_time(reference, now=now)
         spoiled = self._jobs.progress(reference, now=now).spoiled or {}
         items = [item for item in self._jobs.read_manifest(reference) if int(str(item["item_id"])) not in spoiled]

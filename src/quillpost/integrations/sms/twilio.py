@@ -1,9 +1,5 @@
-"""Text messages through a service that speaks as Twilio does: `POST {base}/2010-04-01/Accounts/{id}/
-Messages.json` with a form, and the account's id and token as Basic. A few other services take the same.
-
-Twilio itself knows no repeats: a message whose answer was lost is sent again. Those that know them read the
-`Idempotency-Key`.
-"""
+"""Text messages through Twilio, or another service with its API: `POST {base}/2010-04-01/Accounts/{id}/Messages.json`.
+Twilio knows no repeats: a message whose response was lost is sent again. Others read the `Idempotency-Key`."""
 
 import json
 from base64 import b64encode
@@ -20,13 +16,9 @@ from quillpost.notifications.ports import (
     WebhookClient,
 )
 
-MESSAGING_SERVICE_PREFIX = "MG"
-"""How the id of a messaging service begins, which picks the number that a message comes from."""
-
+MESSAGING_SERVICE_PREFIX = "MG"  # of a messaging service's id
 WRONG_TOKEN_STATUS = 401
-ACCOUNT_ERROR_STATUSES = {402, 403, 404, 405, 407}
-"""An account that has no money or may not send, or an address that is not the service's."""
-
+ACCOUNT_ERROR_STATUSES = {402, 403, 404, 405, 407}  # no money, no permission, or a wrong URL
 RETRY_STATUSES = {408, 425, 429}
 
 ACCOUNT_ERROR_CODES = {"10001", "20003", "20005", "20006", "20008", "20404", "30404", "90010"}
@@ -35,14 +27,14 @@ SENDER_ERROR_CODES = {
     "21701", "21703", "21704", "21705", "30127",
 }  # fmt: skip
 OPERATOR_ERROR_CODES = ACCOUNT_ERROR_CODES | SENDER_ERROR_CODES
-"""Codes of Twilio's for what only the operator can mend. A few of the sender's also mean that it does not
-reach this one country: that message then waits, and those to others go on between."""
+"""Twilio's codes for what only the operator can fix. Some also mean that the sender does not reach one country: that
+message waits, while others go on."""
 
 MESSAGE_ERROR_CODES = {
     "21211", "21265", "21266", "21408", "21421", "21602", "21604", "21608", "21610", "21612", "21614",
     "21617", "21635",
 }  # fmt: skip
-"""Codes for this message or whom it is for, with whatever status they come: the next may be taken."""
+"""Codes about this message or recipient, with any status: the next may be accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +86,7 @@ def _check_outcome(outcome: PostResult) -> None:
         return
     code, sentence = _read_error(outcome.body)
     reason = to_one_line(f"{status} {sentence}")
-    # It would say so of every message: the operator has to look, and nothing is lost meanwhile.
+    # It would refuse every message: the operator has to look, and nothing is lost meanwhile.
     if (
         status == WRONG_TOKEN_STATUS
         or status < 400
@@ -109,7 +101,6 @@ def _check_outcome(outcome: PostResult) -> None:
 
 
 def _read_error(body: str) -> tuple[str, str]:
-    """The service's code for what is wrong, where it gave one, and its own sentence."""
     try:
         payload = json.loads(body)
         return str(payload.get("code")), str(payload["message"])

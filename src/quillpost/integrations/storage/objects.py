@@ -24,8 +24,8 @@ if TYPE_CHECKING:  # obstore has these types for checkers alone
     from obstore import ReadableFile
     from obstore.store import S3Config
 
-# Names that every store and every file system spells alike. No name starts with a dot, which
-# rules out `.` and `..`; none holds a `#`, which marks a draft.
+# Names that every store and file system spells alike. None starts with a dot, which rules out `.` and `..`; none holds
+# a `#`, which marks a draft.
 KEY_SEGMENT = r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}"
 KEY_PATTERN = re.compile(rf"{KEY_SEGMENT}(?:/{KEY_SEGMENT})*")
 PREFIX_PATTERN = re.compile(rf"(?:{KEY_SEGMENT}/)*(?:{KEY_SEGMENT})?")
@@ -37,11 +37,10 @@ TRANSFER_TIMEOUT = timedelta(minutes=2)
 
 READ_AHEAD_BYTES = 1_000_000
 UPLOAD_CONCURRENCY = 2
-"""Parts of a long file that are on their way into a bucket."""
 
 
 def build_folder_store(path: Path) -> FileStore:
-    """Files in a folder of this machine, which is made for this user alone."""
+    """Files in a folder of this machine, created for this user only."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -59,11 +58,8 @@ def build_s3_store(
     path_style: bool = False,
     allow_http: bool = False,
 ) -> FileStore:
-    """Files in a bucket, which must exist. Without keys, the machine's own role speaks for us.
-
-    `endpoint` and `path_style` are for S3 from another house than Amazon, `allow_http` for one
-    that has no TLS.
-    """
+    """Files in an existing bucket. Without keys, the machine's role is used. `endpoint` and `path_style` are for S3
+    from others than Amazon, `allow_http` for one without TLS."""
     config: S3Config = {"region": region, "virtual_hosted_style_request": not path_style}
     if endpoint is not None:
         config["endpoint"] = endpoint
@@ -80,10 +76,8 @@ def build_s3_store(
 
 
 class _ObjectStore:
-    """Files in any store whose writes are whole and lasting by themselves, as those of S3 are.
-
-    `is_gone` tells whether it is the whole storage that is missing, not one file.
-    """
+    """For stores whose writes are atomic and durable, such as S3. `is_gone` says whether the whole storage is missing,
+    not one file."""
 
     def __init__(self, store: LocalStore | S3Store, *, is_storage_missing: Callable[[FileNotFoundError], bool]) -> None:
         self._store = store
@@ -149,15 +143,13 @@ class _ObjectStore:
         return iter(sorted(key for key in keys if key.startswith(prefix)))
 
     def delete_unfinished(self, *, before: datetime) -> int:  # noqa: ARG002
-        """Here a write that was not finished leaves nothing."""
+        """Nothing is left of an unfinished write."""
         return 0
 
 
 class _FolderStore(_ObjectStore):
-    """Reads, lists and deletes with obstore, and writes by itself.
-
-    obstore renames a finished draft to its key, but does not flush it first: after a power cut
-    the key could name an empty file. Drafts have the form (`name#digits`) that obstore hides.
+    """Reads, lists and deletes with obstore, and writes by itself: obstore does not flush a draft before renaming it,
+    so that after a power cut the key could name an empty file. Drafts have the form (`name#digits`) that obstore hides.
     """
 
     def __init__(self, root: Path) -> None:
@@ -203,7 +195,7 @@ class _FolderStore(_ObjectStore):
         deleted_count = 0
         with _translate_errors():
             for path in self._root.rglob("*#*"):
-                # A writer may finish, or fail, while we look.
+                # A writer may finish, or fail, meanwhile.
                 with suppress(FileNotFoundError):
                     if DRAFT_PATTERN.fullmatch(path.name) and path.stat().st_mtime < before.timestamp():
                         path.unlink()
@@ -211,7 +203,7 @@ class _FolderStore(_ObjectStore):
         return deleted_count
 
     def _check_root(self) -> None:
-        """A folder that went away must not look like an empty one, nor be replaced by one."""
+        """A folder that is gone must not look like an empty one, nor be replaced by one."""
         if not self._root.is_dir():
             raise FileNotFoundError(self._root)
 
@@ -225,13 +217,13 @@ def _translate_errors() -> Iterator[None]:
 
 
 def _check_key(pattern: re.Pattern[str], key: str) -> None:
-    """Keys are ours, never a caller's: a wrong one is a fault in the program."""
+    """Keys are ours, never a caller's: a wrong one is a bug."""
     if len(key) > MAX_KEY_LENGTH or not pattern.fullmatch(key):
         raise ValueError(f"{key!r} is not a file key.")
 
 
 class _RemoteReader(io.RawIOBase):
-    """A file of a bucket as Python reads one; a line that breaks is the storage's trouble."""
+    """A file of a bucket as a Python file; a broken connection is `Unavailable`."""
 
     def __init__(self, source: "ReadableFile") -> None:
         self._source = source
@@ -254,10 +246,8 @@ def _write_file(path: Path, source: IO[bytes]) -> None:
 
 
 class FaceFolder:
-    """Files by recipe. One that is there is whole: it gets its name when it has been written.
-
-    A folder that cannot be used costs time and nothing else: faces are then made again when needed.
-    """
+    """Prepared font faces, each made once for all processes. A file is complete, as it is renamed when written. Without
+    the folder, faces are made again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
