@@ -1,21 +1,17 @@
 """An address verifier over HTTP, see `docs/verify.md`. `POST {base}/verify` and `POST {base}/append` carry a list of
 questions with ids. A repeated body has the same `Idempotency-Key`."""
 
-import asyncio
 import hashlib
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
-import aiohttp
 import orjson
 
 from quillpost.core.errors import NotReady
-from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
-from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.integrations.http.client import ServiceClient, ServiceResponse, parse_service_url
 from quillpost.recipients.addresses.cities import STATE_CODES
 from quillpost.recipients.verification.ports import (
     AddressQuery,
@@ -109,8 +105,6 @@ NO_VERIFICATION = AddressVerification()
 
 
 class HttpVerifier:
-    """For worker threads: each call runs a short event loop in the calling thread."""
-
     def __init__(
         self,
         base_url: str,
@@ -120,24 +114,16 @@ class HttpVerifier:
         seconds: float = 30.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._base_url = base_url.rstrip("/")
+        self._client = ServiceClient(base_url, error=VerifierDown, seconds=seconds, tls=tls)
         self._key = key
-        self._can_append = can_append
-        self._seconds = seconds
-        self._tls = tls
-        # The URL is the operator's own setting: it may be on a private network.
-        self._guard = OutboundGuard(allow_private=True)
-
-    @property
-    def can_append(self) -> bool:
-        return self._can_append
+        self.can_append = can_append
 
     def verify(self, addresses: Sequence[AddressQuery]) -> Sequence[AddressVerification]:
         questions = [
             {"id": index, "name": address.name, "company": address.company, **_address_to_json(address.parts)}
             for index, address in enumerate(addresses)
         ]
-        body = asyncio.run(self._post("verify", {"addresses": questions}))
+        body = self._post("verify", {"addresses": questions})
         return read_responses(body, len(addresses), read_verification, NO_VERIFICATION)
 
     def append(self, people: Sequence[PersonQuery]) -> Sequence[PostalParts | None]:
@@ -145,39 +131,24 @@ class HttpVerifier:
             {"id": index, "name": person.name, "company": person.company, "email": person.email}
             for index, person in enumerate(people)
         ]
-        body = asyncio.run(self._post("append", {"people": questions}))
+        body = self._post("append", {"people": questions})
         return read_responses(body, len(people), read_found_address, None)
 
-    async def _post(self, path: str, questions: Mapping[str, object]) -> bytes:
-        url, data = f"{self._base_url}/{path}", orjson.dumps(questions)
+    def _post(self, path: str, questions: Mapping[str, object]) -> bytes:
+        data = orjson.dumps(questions)
         headers = {
             "Authorization": f"Bearer {self._key}",
             "Content-Type": "application/json",
             "Idempotency-Key": hashlib.sha256(data).hexdigest(),
         }
-        try:
-            async with (
-                self._guard.session(seconds=self._seconds, tls=self._tls) as session,
-                session.post(url, data=data, headers=headers, allow_redirects=False) as response,
-            ):
-                body = await _read_body(response)
-        except REQUEST_FAILURES as failure:
-            raise VerifierDown(describe_failure(failure, url, seconds=self._seconds)) from failure
-        _check_response(response, body)
-        return body
+        response = self._client.post(path, headers=headers, body=data, max_bytes=MAX_RESPONSE_BYTES)
+        _check_response(response)
+        return response.body
 
 
 def build_http_verifier(url: str, *, key: str | None, can_append: bool) -> HttpVerifier:
     """The verifier, or `NotReady`. No request is made yet."""
-    try:
-        parsed = urlsplit(url)
-        is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
-    except ValueError:
-        raise NotReady(f"{SETTING} is not an address that we can read.") from None
-    if parsed.scheme not in ("http", "https") or not is_plain or " " in url or not url.isprintable():
-        raise NotReady(f"{SETTING} must be an address such as https://host/path.")
-    if parsed.username is not None or parsed.password is not None:
-        raise NotReady(f"{SETTING} must not hold a user or a password: set {SETTING}_KEY instead.")
+    parse_service_url(url, SETTING, hint=f"set {SETTING}_KEY instead.")
     if not key:
         raise NotReady(f"{SETTING} is set: {SETTING}_KEY must be set too, to be let in with.")
     return HttpVerifier(url, key=key, can_append=can_append)
@@ -188,22 +159,14 @@ def _address_to_json(parts: PostalParts) -> dict[str, str | None]:
     return {"address": street, "address2": second_line, "city": city, "state": state, "zip": code}
 
 
-async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """At most one byte more than allowed."""
-    body = bytearray()
-    while len(body) <= MAX_RESPONSE_BYTES and (chunk := await response.content.read(64 * 1024)):
-        body += chunk
-    return bytes(body)
-
-
-def _check_response(response: aiohttp.ClientResponse, body: bytes) -> None:
+def _check_response(response: ServiceResponse) -> None:
     """The text of a refusal is not shown: it may quote a recipient."""
-    host, status = response.url.host, response.status
+    host, status = response.host, response.status
     if 300 <= status < 400:
         raise VerifierDown(f"{host} redirects to another address: give the final one in {SETTING}.")
     if status in (401, 403):
         raise VerifierDown(f"{host} does not let us in, it answered with status {status}: see {SETTING}_KEY.")
     if not 200 <= status < 300:
         raise VerifierDown(f"{host} answered with status {status}.")
-    if len(body) > MAX_RESPONSE_BYTES:
+    if len(response.body) > MAX_RESPONSE_BYTES:
         raise VerifierDown(f"{host} answered with more than {MAX_RESPONSE_BYTES:,} bytes.")

@@ -17,6 +17,7 @@ import aiosmtplib
 import idna
 from aiohttp.abc import AbstractResolver
 
+from quillpost.integrations.http.client import describe_connection_failure
 from quillpost.integrations.http.guard import PooledResolver
 from quillpost.notifications.ports import MessageDeferred, MessageRejected, NotifierDown, OutgoingMessage
 
@@ -199,6 +200,8 @@ class SmtpNotifier:
         host = self._server.host
         if isinstance(failure, aiosmtplib.SMTPConnectError) and isinstance(failure.__cause__, Exception):
             failure = failure.__cause__
+        if reason := describe_connection_failure(failure, host, seconds=self._seconds):
+            return reason
         match failure:
             case aiosmtplib.SMTPRecipientsRefused(recipients=[first, *_]):
                 return f"{host} does not take mail for this address: {_describe_response(first)}"
@@ -210,16 +213,6 @@ class SmtpNotifier:
                 return f"{host} refused: {_describe_response(failure)}"
             case aiosmtplib.SMTPNotSupported():
                 return f"{host} cannot do what is needed: {to_one_line(failure.message)}"
-            case ssl.SSLCertVerificationError():
-                return f"The certificate of {host} could not be verified."
-            case ssl.SSLError():
-                return f"No secure connection to {host} could be made."
-            case TimeoutError():
-                return f"{host} did not answer within {self._seconds:g} seconds."
-            case socket.gaierror():
-                return f"The server {host} could not be found."
-            case ConnectionRefusedError():
-                return f"{host} could not be reached."
             case ValueError():
                 return "This is not an address that mail can be sent to."
         return f"{host} broke off the connection."

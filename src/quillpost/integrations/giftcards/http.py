@@ -3,11 +3,12 @@ and requests hold our key: neither appears in exceptions or logs."""
 
 import asyncio
 import ssl
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Any, TypeVar
+from datetime import date, datetime
+from typing import Any, ClassVar, TypedDict, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -18,8 +19,13 @@ from quillpost.accounts.billing.rules import format_dollars
 from quillpost.core import exact_json
 from quillpost.core.errors import NotReady
 from quillpost.core.text import is_loopback_host
-from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
-from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.integrations.http.client import (
+    REQUEST_FAILURES,
+    ServiceClient,
+    describe_failure,
+    parse_service_url,
+    read_bounded,
+)
 from quillpost.orders.giftcards.ports import CardNotIssued, CardRequest, CardSecret, IssuerDown
 
 log = structlog.get_logger(__name__)
@@ -88,7 +94,11 @@ class IssuerConnection:
             async with self._session.request(
                 method, url, data=data, params=query, headers=self._client.headers, allow_redirects=False
             ) as response:
-                return response.status, _read_retry_after(response.headers), await _read_body(response)
+                return (
+                    response.status,
+                    _read_retry_after(response.headers),
+                    await read_bounded(response, MAX_RESPONSE_BYTES),
+                )
         except REQUEST_FAILURES as failure:
             reason = describe_failure(failure, url, seconds=self._client.seconds)
         raise IssuerDown(reason)  # out here: the failure knows the request, and with it the key
@@ -116,8 +126,17 @@ class IssuerConnection:
         return IssuerDown(f"{self._client.host} gave an answer that cannot be read.")
 
 
-class IssuerClient:
-    """For worker threads: each call runs a short event loop in the calling thread."""
+class ClientOptions(TypedDict, total=False):
+    seconds: float
+    sleep: Sleep
+    tls: ssl.SSLContext | None
+
+
+class IssuerClient(ABC):
+    """An issuer over HTTP. For worker threads: each call runs a short event loop in the calling thread."""
+
+    reference_field: ClassVar[str]
+    """The name of our reference in the issuer's orders."""
 
     def __init__(
         self,
@@ -132,11 +151,69 @@ class IssuerClient:
         self.base_url, self.seconds, self.sleep = base_url, seconds, sleep
         self.host = urlsplit(base_url).hostname or base_url
         self.headers = {"Content-Type": "application/json", "Accept": "application/json", **headers}
-        self._concurrency, self._tls = concurrency, tls
-        # The URL is the operator's own setting: it may be on a private network.
-        self._guard = OutboundGuard(allow_private=True)
+        self._concurrency = concurrency
+        self._service = ServiceClient(base_url, error=IssuerDown, seconds=seconds, tls=tls)
 
-    def explain_no_card(self, card: CardRequest, response: IssuerResponse) -> CardNotIssued:
+    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardOutcome]:
+        """Results by reference. One that fails is left out; all of them: `IssuerDown`."""
+        del now
+
+        async def issue_all(connection: IssuerConnection) -> Mapping[str, CardOutcome]:
+            card_queue = _CardQueue(card_requests)
+            tasks = (card_queue.issue_waiting(connection, self._issue_card) for _ in range(self._concurrency))
+            await asyncio.gather(*tasks)
+            return card_queue.get_outcomes()
+
+        return self._run_with_connection(issue_all)
+
+    def in_stock(self, brand: str, product: str, cents: int) -> int | None:
+        del brand, product, cents
+        return None
+
+    def return_card(self, reference: str, *, now: datetime) -> bool:
+        del reference, now
+        return False
+
+    def check_connection(self) -> str:
+        async def check(connection: IssuerConnection) -> str:
+            await self._check_account(connection)
+            return f"{self.host} lets us in"
+
+        return self._run_with_connection(check)
+
+    @abstractmethod
+    async def _check_account(self, connection: IssuerConnection) -> None: ...
+
+    @abstractmethod
+    def _build_order(self, card: CardRequest) -> Mapping[str, Any]: ...
+
+    @abstractmethod
+    async def _read_card(
+        self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
+    ) -> CardOutcome: ...
+
+    def _unwrap_order(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        return payload
+
+    async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
+        response = await connection.request("POST", "orders", self._build_order(card))
+        if response.is_success:
+            order: Mapping[str, Any] | None = self._unwrap_order(response.payload)
+        else:
+            order = await self._find_order(connection, card.reference)
+        return (
+            self._explain_no_card(card, response) if order is None else await self._read_card(connection, order, card)
+        )
+
+    async def _find_order(self, connection: IssuerConnection, reference: str) -> Mapping[str, Any] | None:
+        """The order of an earlier request whose response may have been lost; it is paid for."""
+        response = await connection.request("GET", "orders", query={self.reference_field: reference})
+        if not response.is_success:
+            raise connection.build_invalid_response_error()
+        orders = list_objects(response.payload.get("orders"))
+        return next((order for order in orders if order.get(self.reference_field) == reference), None)
+
+    def _explain_no_card(self, card: CardRequest, response: IssuerResponse) -> CardNotIssued:
         """What a refusal means where no order is found. The catalog is the operator's, who can fix it, so no item fails
         for it."""
         if response.status == NO_FUNDS_STATUS:
@@ -152,26 +229,12 @@ class IssuerClient:
             return CardNotIssued(f"{refusal}: it has the order, and does not find it.", "ordered")
         return CardNotIssued(f"{refusal}: see the brand's issuer code and amounts, `quillpost giftcards brands`.")
 
-    def run_with_connection(self, conversation: Callable[[IssuerConnection], Coroutine[Any, Any, T]]) -> T:
+    def _run_with_connection(self, conversation: Callable[[IssuerConnection], Coroutine[Any, Any, T]]) -> T:
         async def run_conversation() -> T:
-            async with self._guard.session(seconds=self.seconds, tls=self._tls) as session:
+            async with self._service.open_session() as session:
                 return await conversation(IssuerConnection(session, self))
 
         return asyncio.run(run_conversation())
-
-    def issue_cards(
-        self,
-        card_requests: Sequence[CardRequest],
-        issue_one: Callable[[IssuerConnection, CardRequest], Awaitable[CardOutcome]],
-    ) -> Mapping[str, CardOutcome]:
-        """Results by reference. One that fails is left out; all of them: `IssuerDown`."""
-
-        async def issue_all(connection: IssuerConnection) -> Mapping[str, CardOutcome]:
-            card_queue = _CardQueue(card_requests)
-            await asyncio.gather(*(card_queue.issue_waiting(connection, issue_one) for _ in range(self._concurrency)))
-            return card_queue.get_outcomes()
-
-        return self.run_with_connection(issue_all)
 
 
 class _CardQueue:
@@ -205,15 +268,9 @@ class _CardQueue:
 
 def check_url(url: str) -> str:
     """The issuer's URL without a slash at its end, or `NotReady`."""
-    try:
-        parsed = urlsplit(url)
-        is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
-    except ValueError:
-        is_plain = False
-    if not is_plain or parsed.scheme not in ("http", "https") or not url.isprintable() or " " in url:
-        raise NotReady(f"{SETTING} must name an address such as https://host.")
-    if parsed.username is not None or parsed.password is not None:
-        raise NotReady(f"{SETTING} must not hold a user or a password: set {SETTING}_KEY instead.")
+    expected = "must name an address such as https://host."
+    hint = f"set {SETTING}_KEY instead."
+    parsed = parse_service_url(url, SETTING, hint=hint, expected=expected, unreadable=expected)
     if parsed.scheme == "http" and not is_loopback_host(parsed.hostname or ""):
         raise NotReady(f"{SETTING} must begin with https: our key and the cards go over that line.")
     return url.rstrip("/")
@@ -263,16 +320,6 @@ def _parse_object(body: bytes) -> Mapping[str, Any] | None:
     except exact_json.InvalidJson:
         return None
     return payload if isinstance(payload, dict) else None
-
-
-async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """At most one byte more than allowed."""
-    body = bytearray()
-    while len(body) <= MAX_RESPONSE_BYTES and (
-        chunk := await response.content.read(MAX_RESPONSE_BYTES + 1 - len(body))
-    ):
-        body += chunk
-    return bytes(body)
 
 
 def _read_retry_after(headers: Mapping[str, str]) -> float:

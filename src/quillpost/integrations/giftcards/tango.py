@@ -2,21 +2,18 @@
 carries our reference as `externalRefID`: repeated, it returns the same order, or is refused; then it is looked up.
 Cards cannot be returned."""
 
-import asyncio
 import base64
-import ssl
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Unpack
 from urllib.parse import quote
 
 from quillpost.core.errors import NotReady
 from quillpost.integrations.giftcards.http import (
     SETTING,
     CardOutcome,
+    ClientOptions,
     IssuerClient,
     IssuerConnection,
-    Sleep,
     check_url,
     clean_link,
     clean_text,
@@ -31,19 +28,11 @@ PIN_LABELS = ("pin", "security", "cvv", "access", "challenge")
 LINK_LABELS = ("link", "url")
 
 
-class TangoCards:
+class TangoCards(IssuerClient):
     name = "tango"
+    reference_field = "externalRefID"
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        key: str,
-        account: str | None,
-        seconds: float = 30.0,
-        sleep: Sleep = asyncio.sleep,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
+    def __init__(self, base_url: str, *, key: str, account: str | None, **options: Unpack[ClientOptions]) -> None:
         """The key is `NAME:KEY` of the platform, the account `CUSTOMER/ACCOUNT`."""
         if ":" not in key:
             raise NotReady(f"{SETTING}_KEY must be the platform's name and its key, as NAME:KEY.")
@@ -51,36 +40,8 @@ class TangoCards:
         if not (self._customer and separator and self._account) or "/" in self._account:
             raise NotReady(f"{SETTING}_ACCOUNT must be the customer and the account, as CUSTOMER/ACCOUNT.")
         credentials = base64.b64encode(key.encode()).decode()
-        self._client = IssuerClient(
-            f"{check_url(base_url)}/raas/v2",
-            headers={"Authorization": f"Basic {credentials}"},
-            concurrency=MAX_CONCURRENT,
-            seconds=seconds,
-            sleep=sleep,
-            tls=tls,
-        )
-
-    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardOutcome]:
-        del now
-        return self._client.issue_cards(card_requests, self._issue_card)
-
-    def in_stock(self, brand: str, product: str, cents: int) -> int | None:
-        del brand, product, cents
-        return None
-
-    def return_card(self, reference: str, *, now: datetime) -> bool:
-        del reference, now
-        return False
-
-    def check_connection(self) -> str:
-        return self._client.run_with_connection(self._check_account)
-
-    async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
-        response = await connection.request("POST", "orders", self._build_order(card))
-        order = response.payload if response.is_success else await self._find_order(connection, card)
-        if order is None:
-            return self._client.explain_no_card(card, response)
-        return await self._read_card(connection, order, card)
+        headers = {"Authorization": f"Basic {credentials}"}
+        super().__init__(f"{check_url(base_url)}/raas/v2", headers=headers, concurrency=MAX_CONCURRENT, **options)
 
     def _build_order(self, card: CardRequest) -> Mapping[str, Any]:
         return {
@@ -93,14 +54,6 @@ class TangoCards:
             "deliveryMethod": "NONE",
         }
 
-    async def _find_order(self, connection: IssuerConnection, card: CardRequest) -> Mapping[str, Any] | None:
-        """The order of an earlier request whose response was lost; it is paid for."""
-        response = await connection.request("GET", "orders", query={"externalRefID": card.reference})
-        if not response.is_success:
-            raise connection.build_invalid_response_error()
-        orders = list_objects(response.payload.get("orders"))
-        return next((order for order in orders if order.get("externalRefID") == card.reference), None)
-
     async def _read_card(
         self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
     ) -> CardOutcome:
@@ -112,7 +65,7 @@ class TangoCards:
                 raise connection.build_invalid_response_error()
             response = await connection.request("GET", f"orders/{order_id}")
             gift_card = self._read_order_credentials(connection, response.payload, card)
-        return gift_card or CardNotIssued(f"{self._client.host} has not made the card yet.", "ordered")
+        return gift_card or CardNotIssued(f"{self.host} has not made the card yet.", "ordered")
 
     def _read_order_credentials(
         self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
@@ -125,11 +78,10 @@ class TangoCards:
             raise connection.build_invalid_response_error()
         return read_credentials(reward) if isinstance(reward, dict) else None
 
-    async def _check_account(self, connection: IssuerConnection) -> str:
+    async def _check_account(self, connection: IssuerConnection) -> None:
         path = f"accounts/{quote(self._account, safe='')}"
         if not (await connection.request("GET", path, allow_missing=True)).is_success:
-            raise NotReady(f"{self._client.host} knows no account {self._account}.")
-        return f"{self._client.host} lets us in"
+            raise NotReady(f"{self.host} knows no account {self._account}.")
 
 
 def read_credentials(reward: Mapping[str, Any]) -> CardSecret | None:

@@ -1,18 +1,16 @@
 """Cards from Tremendous, or another service with its API v2: each is a link. An order carries our reference as
 `external_id`: repeated, it returns the same order."""
 
-import asyncio
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from quillpost.core.errors import NotReady
 from quillpost.integrations.giftcards.http import (
     CardOutcome,
+    ClientOptions,
     IssuerClient,
     IssuerConnection,
-    Sleep,
     check_url,
     clean_link,
     clean_text,
@@ -27,56 +25,21 @@ RECIPIENT_NAME = "Gift card recipient"  # the recipient is not disclosed
 ENDED_STATUSES = {"FAILED", "CANCELED"}
 
 
-class TremendousCards:
+class TremendousCards(IssuerClient):
     name = "tremendous"
+    reference_field = "external_id"
 
     def __init__(
-        self,
-        base_url: str,
-        *,
-        key: str,
-        funding_source: str | None = None,
-        seconds: float = 30.0,
-        sleep: Sleep = asyncio.sleep,
-        tls: ssl.SSLContext | None = None,
+        self, base_url: str, *, key: str, funding_source: str | None = None, **options: Unpack[ClientOptions]
     ) -> None:
         self._funding_source = funding_source or BALANCE_SOURCE
-        self._client = IssuerClient(
-            f"{check_url(base_url)}/api/v2",
-            headers={"Authorization": f"Bearer {key}"},
-            concurrency=MAX_CONCURRENT,
-            seconds=seconds,
-            sleep=sleep,
-            tls=tls,
-        )
-
-    def issue(self, card_requests: Sequence[CardRequest], *, now: datetime) -> Mapping[str, CardOutcome]:
-        del now
-        return self._client.issue_cards(card_requests, self._issue_card)
-
-    def in_stock(self, brand: str, product: str, cents: int) -> int | None:
-        del brand, product, cents
-        return None
+        headers = {"Authorization": f"Bearer {key}"}
+        super().__init__(f"{check_url(base_url)}/api/v2", headers=headers, concurrency=MAX_CONCURRENT, **options)
 
     def return_card(self, reference: str, *, now: datetime) -> bool:
         """Only rewards whose delivery failed can be canceled."""
         del now
-        return self._client.run_with_connection(lambda connection: self._cancel_reward(connection, reference))
-
-    def check_connection(self) -> str:
-        return self._client.run_with_connection(self._check_funding_source)
-
-    async def _issue_card(self, connection: IssuerConnection, card: CardRequest) -> CardOutcome:
-        response = await connection.request("POST", "orders", self._build_order(card))
-        if response.is_success:
-            order = _read_object(response.payload, "order")
-        elif (existing_order := await self._find_order(connection, card.reference)) is not None:
-            order = existing_order
-        else:
-            return self._client.explain_no_card(card, response)
-        if order.get("external_id") != card.reference:
-            raise connection.build_invalid_response_error()
-        return await self._read_card(connection, order, card)
+        return self._run_with_connection(lambda connection: self._cancel_reward(connection, reference))
 
     def _build_order(self, card: CardRequest) -> Mapping[str, Any]:
         return {
@@ -93,11 +56,13 @@ class TremendousCards:
     async def _read_card(
         self, connection: IssuerConnection, order: Mapping[str, Any], card: CardRequest
     ) -> CardOutcome:
+        if order.get(self.reference_field) != card.reference:
+            raise connection.build_invalid_response_error()
         status = _read_status(order)
         if status in ENDED_STATUSES:
-            return CardNotIssued(f"{self._client.host} says that its order is {status.lower()}.", "never")
+            return CardNotIssued(f"{self.host} says that its order is {status.lower()}.", "never")
         if status != "EXECUTED":
-            return CardNotIssued(f"The order at {self._client.host} waits to be approved there.", "ordered")
+            return CardNotIssued(f"The order at {self.host} waits to be approved there.", "ordered")
         rewards = list_objects(order.get("rewards"))
         if len(rewards) != 1 or not matches_amount(_read_object(rewards[0], "value").get("denomination"), card.cents):
             raise connection.build_invalid_response_error()
@@ -111,13 +76,8 @@ class TremendousCards:
         response = await connection.request("POST", f"rewards/{_read_reward_id(connection, reward)}/generate_link", {})
         return clean_link(_read_object(response.payload, "reward").get("link"))
 
-    async def _find_order(self, connection: IssuerConnection, reference: str) -> Mapping[str, Any] | None:
-        """The order of an earlier request whose response may have been lost; it is paid for."""
-        response = await connection.request("GET", "orders", query={"external_id": reference})
-        if not response.is_success:
-            raise connection.build_invalid_response_error()
-        orders = list_objects(response.payload.get("orders"))
-        return next((order for order in orders if order.get("external_id") == reference), None)
+    def _unwrap_order(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _read_object(payload, "order")
 
     async def _cancel_reward(self, connection: IssuerConnection, reference: str) -> bool:
         order = await self._find_order(connection, reference)
@@ -130,15 +90,14 @@ class TremendousCards:
             await connection.request("POST", f"rewards/{_read_reward_id(connection, rewards[0])}/cancel", {})
         ).is_success
 
-    async def _check_funding_source(self, connection: IssuerConnection) -> str:
+    async def _check_account(self, connection: IssuerConnection) -> None:
         response = await connection.request("GET", "funding_sources")
         if not response.is_success:
             raise connection.build_invalid_response_error()
         sources = list_objects(response.payload.get("funding_sources"))
         source_ids = {str(source.get("id")) for source in sources} | {BALANCE_SOURCE}
         if self._funding_source.upper() not in {source.upper() for source in source_ids}:
-            raise NotReady(f"{self._client.host} knows no funding source {self._funding_source}.")
-        return f"{self._client.host} lets us in"
+            raise NotReady(f"{self.host} knows no funding source {self._funding_source}.")
 
 
 def _read_status(order: Mapping[str, Any]) -> str:

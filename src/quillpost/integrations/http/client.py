@@ -1,16 +1,20 @@
-"""Fetches what callers name by URL, and posts webhooks."""
+"""Fetches what callers name by URL, posts webhooks, and requests to services that the operator has chosen."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from http import HTTPStatus
+from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from quillpost.core.errors import NotReady
 from quillpost.core.ports import FetchedDocument, FetchFailed
 from quillpost.integrations.http.guard import AddressRefused, OutboundGuard
 from quillpost.notifications.ports import PostResult
@@ -22,19 +26,9 @@ REQUEST_FAILURES = (aiohttp.ClientError, TimeoutError, ValueError, OSError)
 def describe_failure(failure: Exception, url: str, *, seconds: float) -> str:
     """Names the server and what happened, never a resolved address."""
     host = _get_host(url)
+    if reason := describe_connection_failure(failure, host, seconds=seconds):
+        return reason
     match failure:
-        case aiohttp.ClientConnectorError(os_error=AddressRefused()):
-            return f"{host} is not a public address."
-        case aiohttp.ClientConnectorDNSError():
-            return f"The server {host} could not be found."
-        case aiohttp.ClientConnectorCertificateError():
-            return f"The certificate of {host} could not be verified."
-        case aiohttp.ClientSSLError():
-            return f"No secure connection to {host} could be made."
-        case TimeoutError():
-            return f"{host} did not answer within {seconds:g} seconds."
-        case aiohttp.ClientConnectorError():
-            return f"{host} could not be reached."
         case aiohttp.ClientPayloadError():
             return f"{host} broke off in the middle of its answer."
         case aiohttp.ServerDisconnectedError() | OSError():
@@ -45,6 +39,24 @@ def describe_failure(failure: Exception, url: str, *, seconds: float) -> str:
             return f"{host} could not be asked: the request is not valid."
 
 
+def describe_connection_failure(failure: Exception, host: str, *, seconds: float) -> str | None:
+    """What went wrong before any response, of HTTP or SMTP; None for all else."""
+    match failure:
+        case aiohttp.ClientConnectorError(os_error=AddressRefused()):
+            return f"{host} is not a public address."
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return f"The server {host} could not be found."
+        case aiohttp.ClientConnectorCertificateError() | ssl.SSLCertVerificationError():
+            return f"The certificate of {host} could not be verified."
+        case aiohttp.ClientSSLError() | ssl.SSLError():
+            return f"No secure connection to {host} could be made."
+        case TimeoutError():
+            return f"{host} did not answer within {seconds:g} seconds."
+        case aiohttp.ClientConnectorError() | ConnectionRefusedError():
+            return f"{host} could not be reached."
+    return None
+
+
 def _get_host(url: str) -> str:
     try:
         return URL(url).host or "The server"
@@ -53,6 +65,71 @@ def _get_host(url: str) -> str:
 
 
 CHUNK_BYTES = 64 * 1024
+
+
+def parse_service_url(
+    url: str,
+    setting: str,
+    *,
+    hint: str,
+    expected: str = "must be an address such as https://host/path.",
+    unreadable: str = "is not an address that we can read.",
+) -> SplitResult:
+    """The URL of a service that a setting names, or `NotReady` with a sentence that names the setting."""
+    try:
+        parsed = urlsplit(url)
+        is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
+    except ValueError:
+        raise NotReady(f"{setting} {unreadable}") from None
+    if parsed.scheme not in ("http", "https") or not is_plain or " " in url or not url.isprintable():
+        raise NotReady(f"{setting} {expected}")
+    if parsed.username is not None or parsed.password is not None:
+        raise NotReady(f"{setting} must not hold a user or a password: {hint}")
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceResponse:
+    host: str
+    status: int
+    body: bytes
+
+
+class ServiceClient:
+    """For worker threads: each request runs a short event loop in the calling thread. Failures are raised as `error`.
+    The URL is the operator's own setting: it may be on a private network."""
+
+    def __init__(
+        self, base_url: str, *, error: type[Exception], seconds: float = 30.0, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self.base_url = base_url.rstrip("/")
+        self._error, self._seconds, self._tls = error, seconds, tls
+        self._guard = OutboundGuard(allow_private=True)
+
+    def open_session(self) -> aiohttp.ClientSession:
+        return self._guard.session(seconds=self._seconds, tls=self._tls)
+
+    def post(self, path: str, *, headers: Mapping[str, str], body: bytes, max_bytes: int) -> ServiceResponse:
+        url = f"{self.base_url}/{path}"
+        try:
+            return asyncio.run(self._post(url, headers, body, max_bytes))
+        except REQUEST_FAILURES as failure:
+            raise self._error(describe_failure(failure, url, seconds=self._seconds)) from failure
+
+    async def _post(self, url: str, headers: Mapping[str, str], body: bytes, max_bytes: int) -> ServiceResponse:
+        async with (
+            self.open_session() as session,
+            session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+        ):
+            return ServiceResponse(response.url.host or url, response.status, await read_bounded(response, max_bytes))
+
+
+async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    """At most one byte more than allowed."""
+    body = bytearray()
+    while len(body) <= max_bytes and (chunk := await response.content.read(max_bytes + 1 - len(body))):
+        body += chunk
+    return bytes(body)
 
 
 class GuardedFetcher:

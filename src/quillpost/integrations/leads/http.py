@@ -2,13 +2,11 @@
 records, `POST {base}/purchases` says which were bought. Requests are signed as Standard Webhooks. A purchase has its
 reference as `Idempotency-Key`."""
 
-import asyncio
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import orjson
@@ -16,8 +14,7 @@ import orjson
 from quillpost.client import signatures
 from quillpost.core import exact_json
 from quillpost.core.errors import NotReady
-from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
-from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.integrations.http.client import ServiceClient, parse_service_url
 from quillpost.recipients.leads.ports import Lead, LeadProviderDown, LeadQuery, Resident
 
 SETTING = "QUILLPOST_LEADS"
@@ -31,8 +28,6 @@ assert set(_RESIDENT_FIELDS) <= {field.name for field in fields(Resident)}
 
 
 class HttpLeadProvider:
-    """For worker threads: each call runs a short event loop in the calling thread."""
-
     needs_purchase_reports = True
 
     def __init__(
@@ -44,19 +39,20 @@ class HttpLeadProvider:
         seconds: float = 30.0,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._base_url = check_url(base_url).rstrip("/")
-        self._secrets, self._clock, self._seconds, self._tls = list(secrets), clock, seconds, tls
+        expected = "must be an address such as https://host/path."
+        hint = "requests are signed instead."
+        parse_service_url(base_url, SETTING, hint=hint, expected=expected, unreadable=expected)
+        self._client = ServiceClient(base_url, error=LeadProviderDown, seconds=seconds, tls=tls)
+        self._secrets, self._clock = list(secrets), clock
         if not self._secrets:
             raise NotReady(f"{SETTING} is set: {SETTING}_SECRET must be set too, to sign with.")
-        # The URL is the operator's own setting: it may be on a private network.
-        self._guard = OutboundGuard(allow_private=True)
 
     def search(self, query: LeadQuery) -> Sequence[Lead]:
         count = min(query.count, MAX_RECORDS)
         body = orjson.dumps(asdict(query) | {"count": count, "record_types": list(query.record_types)})
         max_bytes = BASE_RESPONSE_BYTES + count * MAX_BYTES_PER_RECORD
         response_body = self._call("search", f"search:{uuid4()}", body, {}, max_bytes=max_bytes, now=self._clock())
-        return _read_records(response_body, f"The answer of {self._base_url}/search", count)
+        return _read_records(response_body, f"The answer of {self._client.base_url}/search", count)
 
     def confirm_purchase(self, reference: str, ids: Sequence[str], *, now: datetime) -> None:
         body = orjson.dumps({"reference": reference, "ids": list(ids)})
@@ -67,47 +63,17 @@ class HttpLeadProvider:
         self, path: str, message_id: str, body: bytes, headers: Mapping[str, str], *, max_bytes: int, now: datetime
     ) -> bytes:
         signature_headers = signatures.sign(self._secrets, message_id=message_id, at=now, body=body)
-        url = f"{self._base_url}/{path}"
         all_headers = {"Content-Type": "application/json", **headers, **signature_headers}
-        try:
-            return asyncio.run(self._post(url, all_headers, body, max_bytes))
-        except REQUEST_FAILURES as failure:
-            raise LeadProviderDown(describe_failure(failure, url, seconds=self._seconds)) from failure
-
-    async def _post(self, url: str, headers: Mapping[str, str], body: bytes, max_bytes: int) -> bytes:
-        async with (
-            self._guard.session(seconds=self._seconds, tls=self._tls) as session,
-            session.post(url, data=body, headers=headers, allow_redirects=False) as response,
-        ):
-            host = response.url.host
-            if not 200 <= response.status < 300:
-                raise LeadProviderDown(f"{host} answered with status {response.status}.")
-            response_body = bytearray()
-            while len(response_body) <= max_bytes and (
-                chunk := await response.content.read(max_bytes + 1 - len(response_body))
-            ):
-                response_body += chunk
-            if len(response_body) > max_bytes:
-                raise LeadProviderDown(f"{host} answered with more than {max_bytes:,} bytes.")
-            return bytes(response_body)
-
-
-def check_url(url: str) -> str:
-    """The URL, or `NotReady`."""
-    try:
-        parsed = urlsplit(url)
-        is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
-    except ValueError:
-        is_plain = False
-    if not is_plain or parsed.scheme not in ("http", "https") or not url.isprintable() or " " in url:
-        raise NotReady(f"{SETTING} must be an address such as https://host/path.")
-    if parsed.username is not None or parsed.password is not None:
-        raise NotReady(f"{SETTING} must not hold a user or a password: requests are signed instead.")
-    return url
+        response = self._client.post(path, headers=all_headers, body=body, max_bytes=max_bytes)
+        if not 200 <= response.status < 300:
+            raise LeadProviderDown(f"{response.host} answered with status {response.status}.")
+        if len(response.body) > max_bytes:
+            raise LeadProviderDown(f"{response.host} answered with more than {max_bytes:,} bytes.")
+        return response.body
 
 
 def _read_records(response_body: bytes, source: str, count: int) -> list[Lead]:
-    """The readable records, or `LeadsDown` where the response is something else."""
+    """The readable records, or `LeadProviderDown` where the response is something else."""
     try:
         payload = exact_json.parse_json(response_body)
     except exact_json.InvalidJson as failure:

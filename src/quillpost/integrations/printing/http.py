@@ -20,8 +20,13 @@ from quillpost.core.text import is_loopback_host
 from quillpost.fulfillment.ports import PartnerDown, PrintJob, PrintPartner, PrintProgress
 from quillpost.integrations.folders.local import build_folder
 from quillpost.integrations.folders.models import SftpCredentials
-from quillpost.integrations.http.client import REQUEST_FAILURES, describe_failure
-from quillpost.integrations.http.guard import OutboundGuard
+from quillpost.integrations.http.client import (
+    REQUEST_FAILURES,
+    ServiceClient,
+    describe_failure,
+    parse_service_url,
+    read_bounded,
+)
 from quillpost.integrations.printing.folder import FolderPartner, HotFolder
 from quillpost.integrations.printing.models import (
     MAX_MARK_BYTES,
@@ -39,8 +44,6 @@ JSON_TYPE, BINARY_TYPE = "application/json", "application/octet-stream"
 
 
 class HttpPartner:
-    """For worker threads: each call runs a short event loop in the calling thread."""
-
     def __init__(
         self,
         base_url: str,
@@ -50,13 +53,8 @@ class HttpPartner:
         tls: ssl.SSLContext | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._base_url = base_url.rstrip("/")
-        self._secrets = list(secrets)
-        self._seconds = seconds
-        self._tls = tls
-        self._monotonic = monotonic
-        # The URL is the operator's own setting: it may be on a private network.
-        self._guard = OutboundGuard(allow_private=True)
+        self._client = ServiceClient(base_url, error=PartnerDown, seconds=seconds, tls=tls)
+        self._secrets, self._seconds, self._monotonic = list(secrets), seconds, monotonic
 
     def submit(self, job: PrintJob, *, now: datetime) -> None:
         if job.secret_names and not self._is_private:
@@ -68,12 +66,12 @@ class HttpPartner:
 
     @property
     def _is_private(self) -> bool:
-        url = urlsplit(self._base_url)
+        url = urlsplit(self._client.base_url)
         return url.scheme == "https" or is_loopback_host(url.hostname or "")
 
     def progress(self, reference: str, *, now: datetime) -> PrintProgress:
         response_body = asyncio.run(self._fetch_progress(reference, now))
-        source = f"The answer of {self._base_url}/jobs/{reference}"
+        source = f"The answer of {self._client.base_url}/jobs/{reference}"
         payload = read_object(response_body, source=source)
         times = {
             name: None if payload.get(name) is None else read_time(payload[name], now=now, source=source)
@@ -86,14 +84,14 @@ class HttpPartner:
         files = [
             (f"{job.reference}/{name}", BINARY_TYPE, data) for name, data in job.files.items() if name != TICKET_FILE
         ]
-        async with self._session() as session:
+        async with self._client.open_session() as session:
             for path, content_type, data in [*files, (job.reference, JSON_TYPE, orjson.dumps(job.ticket))]:
                 # A signature is valid for minutes; all the files of a job may take longer.
                 signed_at = now + timedelta(seconds=self._monotonic() - started)
                 await self._put(session, path, content_type, data, signed_at)
 
     async def _fetch_progress(self, reference: str, now: datetime) -> bytes:
-        async with self._session() as session:
+        async with self._client.open_session() as session:
             return await self._call(session, "GET", reference, {}, b"", now)
 
     async def _put(
@@ -113,7 +111,7 @@ class HttpPartner:
         signed_at: datetime,
     ) -> bytes:
         """The response's body, or `PartnerDown` in the partner's own words."""
-        url = f"{self._base_url}/jobs/{path}"
+        url = f"{self._client.base_url}/jobs/{path}"
         message_id = f"{method.lower()}:{path}"
         signature_headers = signatures.sign(self._secrets, message_id=message_id, at=signed_at, body=data)
         seconds = self._seconds + len(data) / MIN_BYTES_PER_SECOND
@@ -126,25 +124,13 @@ class HttpPartner:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=self._seconds),
             ) as response:
-                body = await _read_body(response)
+                body = await read_bounded(response, MAX_MARK_BYTES if response.ok else MAX_ERROR_BYTES)
         except REQUEST_FAILURES as failure:
             raise PartnerDown(describe_failure(failure, url, seconds=seconds)) from failure
         _check_response(response, path, body)
         if len(body) > MAX_MARK_BYTES:
             raise PartnerDown(f"{response.url.host} answered with more than {MAX_MARK_BYTES:,} bytes.")
         return body
-
-    def _session(self) -> aiohttp.ClientSession:
-        return self._guard.session(seconds=self._seconds, tls=self._tls)
-
-
-async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """At most one byte more than allowed."""
-    max_bytes = MAX_MARK_BYTES if response.ok else MAX_ERROR_BYTES
-    body = bytearray()
-    while len(body) <= max_bytes and (chunk := await response.content.read(max_bytes + 1 - len(body))):
-        body += chunk
-    return bytes(body)
 
 
 def _check_response(response: aiohttp.ClientResponse, path: str, body: bytes) -> None:
@@ -174,24 +160,8 @@ def build_partner(
     if scheme in ("file", "sftp"):
         return HotFolder(build_folder(address, credentials=credentials, setting=SETTING))
     if scheme in ("http", "https"):
-        return HttpPartner(_check_url(address), secrets=_require_secrets(secrets))
+        parse_service_url(address, SETTING, hint="requests are signed instead.")
+        if not secrets:
+            raise NotReady(f"{SETTING} is an address on the web: QUILLPOST_PRINT_SECRET must be set, to sign with.")
+        return HttpPartner(address, secrets=secrets)
     raise NotReady(f"{SETTING} must be folder, file:///path, sftp://user@host:port/path or https://host/path.")
-
-
-def _check_url(url: str) -> str:
-    try:
-        parsed = urlsplit(url)
-        is_plain = bool(parsed.hostname) and parsed.port != 0 and not (parsed.query or parsed.fragment)
-    except ValueError:
-        raise NotReady(f"{SETTING} is not an address that we can read.") from None
-    if parsed.username is not None or parsed.password is not None:
-        raise NotReady(f"{SETTING} must not hold a user or a password: requests are signed instead.")
-    if not is_plain or not url.isprintable() or " " in url:
-        raise NotReady(f"{SETTING} must be an address such as https://host/path.")
-    return url
-
-
-def _require_secrets(secrets: Sequence[str]) -> Sequence[str]:
-    if not secrets:
-        raise NotReady(f"{SETTING} is an address on the web: QUILLPOST_PRINT_SECRET must be set, to sign with.")
-    return secrets
