@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from quillpost.recipients.addresses.cities import ZipArea, find_zip_area, list_zip_codes
-from quillpost.recipients.addresses.tables import NUMBERED_UNITS, STREET_SUFFIXES, UNNUMBERED_UNITS
+from quillpost.recipients.addresses.text import NUMBERED_UNITS, STREET_SUFFIXES, UNNUMBERED_UNITS
 
 
 class Row(NamedTuple):

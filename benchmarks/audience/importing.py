@@ -34,7 +34,7 @@ from quillpost.app.runtime import upgrade_database
 from quillpost.core.database.embedded.server import EmbeddedPostgres
 from quillpost.core.settings import Settings
 from quillpost.recipients.addresses.parser import split_address_line
-from quillpost.recipients.addresses.service import HOME_COUNTRY, standardize
+from quillpost.recipients.addresses.rules import HOME_COUNTRY, standardize
 from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.lists import service as list_service

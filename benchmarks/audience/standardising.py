@@ -17,8 +17,8 @@ from scourgify.exceptions import AddressNormalizationError
 
 from benchmarks.audience.addresses import Row, sample
 from quillpost.recipients.addresses.cities import build_city_key
-from quillpost.recipients.addresses.service import HOME_COUNTRY, standardize
-from quillpost.recipients.addresses.tables import STREET_SUFFIXES, UNITS
+from quillpost.recipients.addresses.rules import HOME_COUNTRY, standardize
+from quillpost.recipients.addresses.text import STREET_SUFFIXES, UNITS
 
 Parts = dict[str, str | None]
 Answer = tuple[str, str, str, str]

@@ -19,7 +19,7 @@ from direct import TestClient
 from makers import Account, Build, Clock, carry_on, make_account, make_operator, make_sub_account, make_teammate, person
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import ACTION_LABELS, AuditEntry, list_audit_entries
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import audit_log
@@ -131,7 +131,7 @@ def test_every_act_of_the_api_is_done_here() -> None:
     """Others are done by the tests that `noted_acts` names."""
     assert CALLS.keys() | OPERATORS == BY_CALLS
     assert ACTION_LABELS.keys() > BY_CALLS | BY_COMMANDS
-    assert BY_COMMANDS - {"credit.moved"} <= named_in(TESTS / "cli")
+    assert BY_COMMANDS - {"moved"} <= named_in(TESTS / "cli")
 
 
 @pytest.mark.parametrize("act", CALLS)
@@ -229,9 +229,9 @@ def test_who_signs_out_is_noted_in_their_account(owner: Account, container: Cont
 def test_credit_that_is_moved_at_the_command_line_is_noted(owner: Account, container: Container) -> None:
     with container.db.system_transaction() as tx:
         for _ in range(2):
-            credit.deposit(tx, owner.id, cents=2_500, key="cheque 7", note=None, now=container.clock())
+            billing_service.deposit(tx, owner.id, cents=2_500, key="cheque 7", note=None, now=container.clock())
     assert [describe_entry(line) for line in lines(container, owner.id)] == ["the command line moved credit: $25.00"]
-    assert acts(container, owner.id) == ["credit.moved"]
+    assert acts(container, owner.id) == ["moved"]
 
 
 class TestOperators:

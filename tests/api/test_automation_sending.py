@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from direct import TestClient
 from makers import Account, Build, Clock, count_rows, do_due_jobs, make_account, make_live, people, person
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
 from quillpost.core.database.tables.notifications import automation_due, automations, notices
@@ -54,7 +54,7 @@ def paying(build: Build, clock: Clock) -> Iterator[Automator]:
 def pay_in(flow: Automator, cents: int) -> None:
     with flow.container.db.system_transaction() as tx:
         key = secrets.token_hex(8)
-        credit.deposit(tx, flow.who.id, cents=cents, key=key, note=None, now=flow.clock.now())
+        billing_service.deposit(tx, flow.who.id, cents=cents, key=key, note=None, now=flow.clock.now())
 
 
 def told(container: Container) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ from traces import traces
 
 from direct import TestClient
 from makers import Account, make_account, make_sub_account, make_teammate, postcard
-from quillpost.accounts.models import SCOPES
+from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import tokens
 from quillpost.core.tokens import mint_secret

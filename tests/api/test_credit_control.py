@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from traces import traces
 
 from makers import GIFT, Account, Build, but_readiness, make_live, make_sub_account, make_teammate, people, person
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders, prices
 from quillpost.orders.items.service import StatusChange, change_item_statuses
@@ -30,7 +30,7 @@ def live(container: Container, owner: Account) -> Account:
 
 def pay_in(container: Container, who: Account, cents: int) -> None:
     with container.db.system_transaction() as tx:
-        credit.deposit(tx, who.id, cents=cents, key=secrets.token_hex(8), note=None, now=container.clock())
+        billing_service.deposit(tx, who.id, cents=cents, key=secrets.token_hex(8), note=None, now=container.clock())
 
 
 def test_a_send_that_is_not_covered_is_402_and_leaves_nothing(live: Account, container: Container) -> None:

@@ -11,7 +11,7 @@ from shared_lists import shared_lists
 from makers import person
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres
-from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, NO_ADDRESS
+from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS
 
 # A ZIP code of Texas, a city of Maine.
 ELSEWHERE = {"city": "Portland", "province": "TX", "postal_code": "78701"}

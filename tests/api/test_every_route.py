@@ -18,8 +18,9 @@ from starlette.routing import Route as Served
 
 from direct import TestClient
 from makers import Account, make_account, make_operator, make_sub_account, make_teammate
-from quillpost.accounts.models import SCOPES, Role
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.models import Role
+from quillpost.accounts.queries import insert_token
+from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME, create_session
 from quillpost.app.container import Container
 from quillpost.core.database.embedded.server import EmbeddedPostgres

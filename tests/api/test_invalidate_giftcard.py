@@ -26,7 +26,7 @@ from makers import (
 )
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.service import mint_token
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import ledger_moves, orders
@@ -336,7 +336,7 @@ class TestCredit:
     def pay_in(self, container: Container, who: Account, cents: int) -> None:
         with container.db.system_transaction() as tx:
             key = secrets.token_hex(8)
-            credit.deposit(tx, who.id, cents=cents, key=key, note=None, now=container.clock())
+            billing_service.deposit(tx, who.id, cents=cents, key=key, note=None, now=container.clock())
 
     def test_what_comes_back_pays_for_another(self, live: Account, container: Container) -> None:
         self.pay_in(container, live, VALUE + 2 * PIECE - 1)

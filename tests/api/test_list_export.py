@@ -9,7 +9,7 @@ from list_keeper import Lister
 from makers import Account, make_sub_account, make_teammate
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.recipients.lists import export
+from quillpost.recipients.lists import queries as list_queries
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def test_a_line_of_names_and_a_line_for_each(lists: Lister) -> None:
     first = lists.add(list_id, name='Jane "JD" Doe, Dr.', custom3="one\ntwo", dob="02/29/1980", company="Größe").json()
     lists.add_email(list_id, "jane@example.com")
     found = rows(lists, list_id)
-    assert list(found[0]) == list(export.EXPORT_COLUMNS)
-    names = [name for name in export.EXPORT_COLUMNS if name in first]
-    assert names == list(export.EXPORT_COLUMNS)
+    assert list(found[0]) == list(list_queries.EXPORT_COLUMNS)
+    names = [name for name in list_queries.EXPORT_COLUMNS if name in first]
+    assert names == list(list_queries.EXPORT_COLUMNS)
     assert found[0] == {name: "" if first[name] is None else str(first[name]) for name in names}
     assert (found[1]["address"], found[1]["email"]) == ("", "jane@example.com")
 
 
 def test_an_empty_list_is_a_line_of_names(lists: Lister) -> None:
     answer = lists.who.get(f"/mailing-lists/{lists.make()}/export")
-    assert answer.text == ",".join(export.EXPORT_COLUMNS) + "\n"
+    assert answer.text == ",".join(list_queries.EXPORT_COLUMNS) + "\n"
 
 
 @pytest.mark.parametrize("formula", ["=1+1", "+1 512 555 0100", "-1", "@SUM(A1)"])
@@ -63,10 +63,10 @@ def test_a_long_list_comes_in_pieces_and_whole(lists: Lister, container: Contain
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
     with container.db.transaction(Tenant(lists.who.id)) as tx:
-        file = export.write_csv_file(tx, list_id)
-    pieces = list(export.read_chunks(file))
+        file = list_queries.write_csv_file(tx, list_id)
+    pieces = list(list_queries.read_chunks(file))
     assert len(pieces) > 1
-    assert max(map(len, pieces)) <= export.CHUNK_BYTES
+    assert max(map(len, pieces)) <= list_queries.CHUNK_BYTES
     assert b"".join(pieces).count(b"\n") == 1_501
 
 
@@ -74,8 +74,8 @@ def test_the_file_of_whoever_stops_reading_is_gone(lists: Lister, container: Con
     list_id = lists.make()
     lists.fill(list_id, *(f"{n} Main St" for n in range(1_500)))
     with container.db.transaction(Tenant(lists.who.id)) as tx:
-        file = export.write_csv_file(tx, list_id)
-    reading = export.read_chunks(file)
+        file = list_queries.write_csv_file(tx, list_id)
+    reading = list_queries.read_chunks(file)
     next(reading)
     reading.close()
     assert file.closed

@@ -9,7 +9,7 @@ from neighbourhood import CENTRE, around, house, settle
 
 from direct import TestClient
 from makers import Account, Build, Clock, carry_on, count_rows, do_due_jobs, make_account, make_live, person, postcard
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, ledger_moves, recipients
 from quillpost.core.database.tables.recipients import lead_purchases
@@ -396,11 +396,11 @@ def test_where_credit_is_controlled_records_come_with_their_fee_or_not_at_all(bu
         assert live.post("/send/postcard", card).status_code == 402
         assert count_rows(container) == before
         with container.db.system_transaction() as tx:
-            credit.deposit(tx, live.id, cents=2 * PRICE + 10, key="one", note=None, now=clock.now())
+            billing_service.deposit(tx, live.id, cents=2 * PRICE + 10, key="one", note=None, now=clock.now())
         assert live.post("/send/postcard", card).status_code == 200
         assert live.post(BUY, around(1)).status_code == 402
         with container.db.system_transaction() as tx:
-            assert credit.read_account_credit(tx, live.id, "live") == 0
+            assert billing_service.read_account_credit(tx, live.id, "live") == 0
             assert not any(tx.execute(sa.select(recipients.c.is_sample)).scalars())
 
 

@@ -12,9 +12,12 @@ from signed_in import make_person
 from direct import TestClient
 from makers import Account, Build, Clock, make_account, make_sub_account
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.oauth import apps, clients
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth import service as apps
 from quillpost.accounts.tokens import service as token_service
-from quillpost.accounts.users import members, password_resets, sessions
+from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users import service as members
+from quillpost.accounts.users import sessions
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.accounts import memberships, oauth_grants, people

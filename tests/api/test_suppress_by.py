@@ -11,8 +11,7 @@ from traces import traces
 from makers import Account, make_sub_account, make_teammate, person, postcard
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import barred_digests, items
-from quillpost.recipients.rules import SAME_ADDRESS, SUPPRESSED
-from quillpost.recipients.suppression import EMAIL_REQUIRED
+from quillpost.recipients.rules import EMAIL_REQUIRED, SAME_ADDRESS, SUPPRESSED
 
 JANE = person(name="Jane Doe", email="jane@example.com")
 PEOPLE = {

@@ -8,8 +8,7 @@ from makers import Account, Clock, carry_on, make_sub_account, make_teammate, pe
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
-from quillpost.recipients.rules import SUPPRESSED, check_recipient
-from quillpost.recipients.suppression import INEFFECTIVE_ENTRY
+from quillpost.recipients.rules import INEFFECTIVE_ENTRY, SUPPRESSED, check_recipient
 
 JOE = "joe@example.com"
 

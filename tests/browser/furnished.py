@@ -17,7 +17,7 @@ from direct import TestClient
 from makers import Account, Clock, carry_on, do_due_jobs, make_operator, person
 from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users import invitations
 from quillpost.accounts.users.sessions import create_session
 from quillpost.app import bootstrap

@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from furnished import Furnished, made
 
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.users import invitations, password_resets
+from quillpost.accounts.users import invitations, passwords
 from quillpost.core.database.tables.base import accounts, items
 
 SITE = "https://product.example.com"
@@ -23,7 +23,7 @@ def open_pages(house: Furnished) -> dict[str, tuple[str, int]]:
             actor=Actor("dana@example.com", person_id=house.person_id), base_url="", now=now, send_email=False,
         )  # fmt: skip
         piece = tx.scalar(sa.select(items.c.code).where(items.c.id == house.ids["item_id"]))
-        reset = password_resets.create_reset_link(tx, house.person_id, base_url="", now=now)
+        reset = passwords.create_reset_link(tx, house.person_id, base_url="", now=now)
     frame = str(made(house, "/embeds", {"origin": SITE, "piece": "postcard-4x6", "message": "Hello!"})["url"])
     return {
         "open-front": ("/", 200),

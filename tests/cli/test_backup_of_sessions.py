@@ -9,8 +9,8 @@ from signed_in import browser_of, make_person
 
 from direct import TestClient
 from makers import Account
-from quillpost.accounts.tokens.queries import insert_token
-from quillpost.accounts.users import password_resets as resets
+from quillpost.accounts.queries import insert_token
+from quillpost.accounts.users import passwords as resets
 from quillpost.app import bootstrap
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import password_resets, people, sessions

@@ -13,7 +13,7 @@ from signed_in import browser_of, make_person
 from makers import Account, make_sub_account
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users import second_factor
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import people, sessions

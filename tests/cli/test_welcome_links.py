@@ -8,7 +8,7 @@ from signed_in import browser_of
 from direct import TestClient
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.users import invitations
-from quillpost.accounts.users.members import list_members
+from quillpost.accounts.users.service import list_members
 from quillpost.app.container import Container
 from quillpost.cli.welcome import ACCOUNT_EMAIL, Welcome, prepare_welcome
 from quillpost.core.database import Tx

@@ -11,7 +11,7 @@ from signed_in import Browser
 
 from direct import TestClient
 from makers import Build
-from quillpost.accounts.billing.credit import deposit
+from quillpost.accounts.billing.service import deposit
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import sessions
 from quillpost.core.database.tables.base import accounts, orders

@@ -15,7 +15,7 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.base import accounts, items, orders
 from quillpost.core.paging import PageRequest
 from quillpost.fulfillment.review.service import list_paused_orders
-from quillpost.recipients.addresses.service import NO_ADDRESS
+from quillpost.recipients.addresses.rules import NO_ADDRESS
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED
 
 HOME = {

@@ -99,7 +99,7 @@ def test_people_are_found_by_any_part_on_a_short_list_and_by_beginnings_on_a_lon
     for sought in ("hara", "zoë", "example.com", "7 north-gate rd, austin, tx 78701", "7 north gate"):
         assert found(sought) == {"Zoë O"}, sought
     assert (found("1 MAIN"), found("%")) == ({"Person 1"}, set())
-    monkeypatch.setattr("quillpost.recipients.search.SHORT_LIST_LENGTH", 1)
+    monkeypatch.setattr("quillpost.recipients.queries.SHORT_LIST_LENGTH", 1)
     for sought in ("ZOË o", "zoe@example.COM", "7 North-Gate Rd, Austin, TX 78701", "7 north"):
         assert found(sought) == {"Zoë O"}, sought
     assert (found("1 Main"), found("person")) == ({"Person 1"}, {"Person 1", "Person 2"})

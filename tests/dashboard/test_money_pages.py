@@ -12,8 +12,8 @@ from settings_house import House
 
 from direct import TestClient
 from makers import Clock, carry_on, make_live
-from quillpost.accounts.billing import credit
 from quillpost.accounts.billing import queries as billing_queries
+from quillpost.accounts.billing import service as billing_service
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import ledger_moves, prices
@@ -37,7 +37,7 @@ def house(container: Container, http: TestClient) -> House:
 def deposit(house: House, cents: int, note: str | None = None) -> None:
     with house.parts.db.system_transaction() as tx:
         key = f"{cents} {note}"
-        credit.deposit(tx, house.account.id, cents=cents, key=key, note=note, now=house.parts.clock())
+        billing_service.deposit(tx, house.account.id, cents=cents, key=key, note=note, now=house.parts.clock())
 
 
 def look_live(house: House) -> None:

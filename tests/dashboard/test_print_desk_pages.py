@@ -9,7 +9,7 @@ from operators_house import PrintHouse, said_on
 
 from direct import TestClient
 from makers import Clock, carry_on
-from quillpost.accounts.billing.prices import read_tariff
+from quillpost.accounts.billing.queries import read_tariff
 from quillpost.app.container import Container
 from quillpost.core import jobs
 from quillpost.core.database.tables.base import ledger_moves, prices

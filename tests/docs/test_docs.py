@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from quillpost.accounts.models import SCOPES
+from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.app import tasks as app_tasks
 from quillpost.app.container import Container
 from quillpost.cli import build_full_app

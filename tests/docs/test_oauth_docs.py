@@ -22,11 +22,10 @@ from signed_in import Browser, browser_of, make_person
 from direct import TestClient
 from makers import Account
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth import clients as redirect_addresses
 from quillpost.accounts.oauth import tokens as app_tokens
-from quillpost.accounts.tokens.rules import SCOPE_LABELS
+from quillpost.accounts.tokens.rules import SCOPE_LABELS, SCOPES
 from quillpost.app.container import Container
 from quillpost.core import tokens
 from quillpost.core.database import Tenant

@@ -9,10 +9,13 @@ import pytest
 
 from direct import TestClient
 from quillpost.accounts.audit.service import ACTION_LABELS
-from quillpost.accounts.models import OWNER_ONLY_SCOPES, Role
-from quillpost.accounts.users import invitations, password_resets, passwords, second_factor, sessions, sign_in
-from quillpost.accounts.users import queries as user_queries
-from quillpost.accounts.users.rate_limits import get_email_buckets, get_network_buckets
+from quillpost.accounts.models import Role
+from quillpost.accounts.rate_limits import get_email_buckets, get_network_buckets
+from quillpost.accounts.tokens.rules import OWNER_ONLY_SCOPES
+from quillpost.accounts.users import invitations, second_factor, sessions, sign_in
+from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users.rules import MAX_PASSWORD_LENGTH, MIN_PASSWORD_LENGTH
+from quillpost.accounts.users.sign_in import BROWSER_TOKEN_LIFETIME
 from quillpost.core.tokens import SecretKind
 from quillpost.web.dashboard.settings import users
 from quillpost.web.security import KNOWN_BROWSER, SESSION, VISITOR
@@ -83,13 +86,13 @@ def test_every_page_is_documented(http: TestClient) -> None:
         (PEOPLE, f"a token of {spelled(sessions.PAGE_TOKEN_LIFETIME)} that ends with the session"),
         (PEOPLE, f"the last {spelled(sessions.CONFIRMATION_LIFETIME)}"),
         (PEOPLE, f"{second_factor.RECOVERY_CODE_COUNT} recovery codes"),
-        (PEOPLE, f"{passwords.MIN_PASSWORD_LENGTH} to {passwords.MAX_PASSWORD_LENGTH:,} characters"),
+        (PEOPLE, f"{MIN_PASSWORD_LENGTH} to {MAX_PASSWORD_LENGTH:,} characters"),
         (PEOPLE, "Five wrong codes" if sign_in.MAX_WRONG_CODES == 5 else "another number"),
         (PEOPLE, f"{get_email_buckets('x')[0].limit} in 15 minutes and {get_email_buckets('x')[1].limit} a day"),
         (PEOPLE, f"{get_network_buckets('192.0.2.1')[0].limit} failed ones an hour"),
         (OPERATE, f"| `{SESSION}` | {spelled(sessions.SESSION_LIFETIME)} |"),
         (OPERATE, f"| `{VISITOR}` | until the browser is closed |"),
-        (OPERATE, f"| `{KNOWN_BROWSER}` | {spelled(user_queries.BROWSER_TOKEN_LIFETIME)} |"),
+        (OPERATE, f"| `{KNOWN_BROWSER}` | {spelled(BROWSER_TOKEN_LIFETIME)} |"),
     ],
 )
 def test_every_number_is_the_real_one(page: str, fact: str) -> None:

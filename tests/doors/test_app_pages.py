@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from settings_house import LIMITED, MEMBER, OWNER, STRANGER, House
 
 from makers import Account, Clock
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.tokens.rules import ALL_SCOPES_LABEL, SCOPE_LABELS
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants

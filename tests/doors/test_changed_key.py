@@ -8,7 +8,7 @@ from signed_in import PASSWORD, browser_of, make_person
 
 from direct import TestClient
 from makers import Account, Build
-from quillpost.accounts.users import queries as user_queries
+from quillpost.accounts.users.sign_in import create_browser_token, identify_browser
 from quillpost.app.container import Container
 from quillpost.core.encryption import KeyFile, key_fingerprint
 from quillpost.notifications import service as refusals
@@ -31,13 +31,13 @@ def test_all_that_is_out_there_is_good_until_the_former_key_is_forgotten(
     link = container.storage.signed_path("proof-1", expires_at=now + timedelta(days=1)).rpartition("/")[2]
     unsubscribe = f"/unsubscribe/{refusals.encode_token(container.encryptor, NotificationReader(owner.id, DANA))}"
     receiver = f"/receiver/{container.receiver_key}"
-    known = user_queries.create_browser_token(container.encryptor, person, DANA, password_changed_at=None, now=now)
+    known = create_browser_token(container.encryptor, person, DANA, password_changed_at=None, now=now)
     browser = browser_of(http)
     browser.get("/sign-in")
     word = browser.csrf()
 
     def are_good() -> list[bool]:
-        who = user_queries.identify_browser(container.encryptor, known, person, DANA, password_changed_at=None, now=now)
+        who = identify_browser(container.encryptor, known, person, DANA, password_changed_at=None, now=now)
         signed_in = browser.post("/sign-in", email=DANA, password="wrong " + PASSWORD, csrf=word)
         return [
             container.storage.verify_token(link, now=now) == "proof-1",

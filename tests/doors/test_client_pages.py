@@ -12,7 +12,7 @@ from settings_house import House
 from makers import Clock
 from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.apps import AppGrant
+from quillpost.accounts.oauth.service import AppGrant
 from quillpost.accounts.tokens.rules import SCOPE_LABELS
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant

@@ -14,7 +14,7 @@ from waiting import wait_until
 from makers import Account, Clock, person
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.recipients.suppression import INEFFECTIVE_ENTRY
+from quillpost.recipients.rules import INEFFECTIVE_ENTRY
 
 EMAIL = {"email": "jane@example.com"}
 DOOR = {"address": "12 Main St", "city": "Austin", "province": "TX", "postal_code": "78701"}

@@ -15,7 +15,8 @@ from signed_in import PASSWORD, Browser, browser_of
 from direct import TestClient
 from makers import Account, Clock
 from quillpost.accounts.audit.service import ACTION_LABELS, COMMAND_LINE_ACTOR, list_audit_entries
-from quillpost.accounts.users import invitations, password_resets
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users import passwords as password_resets
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import invitations as invited
 from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people

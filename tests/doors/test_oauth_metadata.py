@@ -8,7 +8,7 @@ from oauth_app import STATE, VERIFIER, WITH_PKCE, connect, query_of
 
 from direct import TestClient
 from makers import Account, Build, make_account
-from quillpost.accounts.models import SCOPES
+from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.app.container import Container
 from quillpost.core.telemetry import configure_logging
 from quillpost.web.application import create_app

@@ -6,7 +6,7 @@ from signed_in import PASSWORD, Browser, browser_of, let_mails_out, make_person
 
 from direct import TestClient
 from makers import Account, Clock, count_rows
-from quillpost.accounts.users import password_resets
+from quillpost.accounts.users import passwords
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import people
 from quillpost.core.tokens import mint_secret
@@ -24,7 +24,7 @@ def browser(container: Container, http: TestClient, owner: Account) -> Browser:
 def link(container: Container, email: str = "dana@example.com") -> str:
     with container.db.system_transaction() as tx:
         person_id = tx.execute(sa.select(people.c.id).where(people.c.email == email)).scalar_one()
-        whole = password_resets.create_reset_link(tx, person_id, base_url=container.base_url, now=container.clock())
+        whole = passwords.create_reset_link(tx, person_id, base_url=container.base_url, now=container.clock())
     return whole.removeprefix(container.base_url)
 
 

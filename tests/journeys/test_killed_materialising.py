@@ -26,8 +26,8 @@ MATERIALISING = "quillpost.orders.tasks"
 STEPS = [
     # The order is taken, and nothing made; the items are there, uncounted; all but committed; committed.
     CrashPoint(f"{MATERIALISING}:_claim_order", "after"),
-    CrashPoint("quillpost.accounts.billing.ledger:set_order_hold", "before"),
-    CrashPoint("quillpost.accounts.billing.ledger:set_order_hold", "after"),
+    CrashPoint("quillpost.accounts.billing.service:set_order_hold", "before"),
+    CrashPoint("quillpost.accounts.billing.service:set_order_hold", "after"),
     CrashPoint("quillpost.core.jobs:enqueue_unique", "before"),
     CrashPoint("quillpost.app.tasks:materialize_order", "after"),
 ]

@@ -8,8 +8,9 @@ from page_reader import Pages
 from test_furniture import BACK, COVER, FACE, box_of, text_of
 
 from quillpost.orders import designs
-from quillpost.recipients.addresses.foreign import standardize_foreign
-from quillpost.recipients.rules import Person, validate_recipient
+from quillpost.recipients.addresses.rules import standardize_foreign
+from quillpost.recipients.models import Person
+from quillpost.recipients.rules import validate_recipient
 from quillpost.rendering.layout import furniture
 from quillpost.rendering.models import Addressee, SenderName
 from quillpost.rendering.text.characters import to_mixed_case

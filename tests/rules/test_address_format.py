@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.recipients.addresses.foreign import standardize_foreign
+from quillpost.recipients.addresses.rules import standardize_foreign
 from quillpost.rendering.text.addresses import COUNTRY_CODES, format_address_lines, normalize_country_code
 from quillpost.web.dashboard.orders import labels as order_labels
 from quillpost.web.rendering import format_town

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from makers import person
 from quillpost.core.errors import Invalid
 from quillpost.recipients.addresses.cities import STATE_CODES, STATE_CODES_BY_NAME, find_state_code
+from quillpost.recipients.models import CUSTOM_FIELDS, Person
 from quillpost.recipients.rules import (
-    CUSTOM_FIELDS,
     MAX_FIELD_LENGTH,
-    Person,
     apply_changes,
     check_recipient,
     person_to_fields,

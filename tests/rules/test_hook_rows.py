@@ -16,7 +16,8 @@ from quillpost.recipients.field_names import (
     find_field_meaning,
     normalize_name,
 )
-from quillpost.recipients.rules import CUSTOM_FIELDS, TEXT_FIELDS, check_recipient
+from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS
+from quillpost.recipients.rules import check_recipient
 from quillpost.recipients.webhooks.rules import (
     MAX_IGNORED_NAMES,
     NOT_AN_OBJECT,

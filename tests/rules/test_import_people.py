@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from quillpost.recipients.imports.examiner import _format_array, examine_rows
-from quillpost.recipients.imports.rows import RowPlan, RowReader
-from quillpost.recipients.lists.export import escape_formula
-from quillpost.recipients.rules import BY_ADDRESS, Person, check_recipient
-from quillpost.recipients.suppression import INEFFECTIVE_ENTRY
+from quillpost.recipients.imports.rows import RowPlan, RowReader, _format_array, examine_rows
+from quillpost.recipients.lists.queries import escape_formula
+from quillpost.recipients.models import BY_ADDRESS, Person
+from quillpost.recipients.rules import INEFFECTIVE_ENTRY, check_recipient
 
 
 def person(suppress_by: str | None = None, **cells: str) -> Person | str:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from quillpost.core.errors import Invalid
 from quillpost.recipients.imports import rows as reading
-from quillpost.recipients.imports.columns import MAX_CELL_LENGTH, MAX_COLUMNS, choose_columns, require_address_or_email
 from quillpost.recipients.imports.rows import FileRecord, read_records
+from quillpost.recipients.imports.rules import MAX_CELL_LENGTH, MAX_COLUMNS, choose_columns, require_address_or_email
 from quillpost.recipients.imports.sniffer import SniffedFile, sniff
 
 HEAD = "Name,Street,City,State,Zip\n"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quillpost.accounts.users.passwords import check_password, normalize_password
-from quillpost.accounts.users.rules import find_email_error, normalize_email
+from quillpost.accounts.users.rules import check_password, find_email_error, normalize_email, normalize_password
 
 COMMON = "among the first that others would try"
 OWN = "your name or e-mail"

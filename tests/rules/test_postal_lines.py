@@ -4,7 +4,7 @@ import pytest
 from benchmarks.audience.addresses import Row, sample
 
 from quillpost.recipients.addresses.parser import split_address_line
-from quillpost.recipients.addresses.service import standardize
+from quillpost.recipients.addresses.rules import standardize
 
 
 @pytest.mark.parametrize(

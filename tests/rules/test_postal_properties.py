@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from quillpost.recipients.addresses.keys import extract_surname
 from quillpost.recipients.addresses.parser import parse_with_library, split_address_line
-from quillpost.recipients.addresses.segments import split_segments
-from quillpost.recipients.addresses.service import ADDRESS_PARTS, DELIVERABILITIES, StandardizedAddress, standardize
+from quillpost.recipients.addresses.rules import ADDRESS_PARTS, DELIVERABILITIES, StandardizedAddress, standardize
 from quillpost.recipients.addresses.streets import read_delivery_point
-from quillpost.recipients.addresses.tables import (
+from quillpost.recipients.addresses.text import (
     BOX_KINDS,
     DIRECTIONS,
     HIGHWAY_KINDS,
@@ -19,6 +18,7 @@ from quillpost.recipients.addresses.tables import (
     ROUTE_KINDS,
     STREET_SUFFIXES,
     UNITS,
+    split_segments,
 )
 
 WORDS = sorted(

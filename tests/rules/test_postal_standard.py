@@ -2,7 +2,7 @@
 
 import pytest
 
-from quillpost.recipients.addresses.service import StandardizedAddress, standardize
+from quillpost.recipients.addresses.rules import StandardizedAddress, standardize
 
 
 def judged(address: str, address2: str | None = None, **other: str) -> StandardizedAddress:

@@ -4,13 +4,7 @@ from typing import Any
 
 import pytest
 
-from quillpost.recipients.addresses.service import (
-    DELIVERABLE,
-    DOUBTFUL,
-    UNDELIVERABLE,
-    StandardizedAddress,
-    standardize,
-)
+from quillpost.recipients.addresses.rules import DELIVERABLE, DOUBTFUL, UNDELIVERABLE, StandardizedAddress, standardize
 from quillpost.recipients.rules import check_recipient, validate_recipient
 
 HOUSE = {"address": "12 Main St", "address2": None, "city": "Austin", "province": "TX", "postal_code": "78701"}

@@ -1,7 +1,13 @@
 """Every scope in words that people understand before they allow it."""
 
-from quillpost.accounts.models import SCOPES
-from quillpost.accounts.tokens.rules import ALL_SCOPES_LABEL, SCOPE_LABELS, describe_scopes, format_scopes, sort_scopes
+from quillpost.accounts.tokens.rules import (
+    ALL_SCOPES_LABEL,
+    SCOPE_LABELS,
+    SCOPES,
+    describe_scopes,
+    format_scopes,
+    sort_scopes,
+)
 
 
 def test_every_scope_has_a_sentence_of_its_own() -> None:

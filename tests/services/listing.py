@@ -7,7 +7,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import ledger
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
@@ -17,7 +17,8 @@ from quillpost.core.database.engine import insert_rows
 from quillpost.core.database.tables.base import items, ledger_moves, mailing_lists, orders, recipients, sub_accounts
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.rules import MATERIALIZE_TASK
-from quillpost.recipients.rules import DERIVED_COLUMNS, validate_recipient
+from quillpost.recipients.models import DERIVED_COLUMNS
+from quillpost.recipients.rules import validate_recipient
 
 CREATIVE = UUID("5a6f1c52-9d0e-4c57-8f6f-3f6a35b8a001")
 REVIEW = timedelta(seconds=10)
@@ -135,7 +136,7 @@ def make_order(
         order_id = int(made.scalar_one())
         for row in inline:
             insert_piece(tx, order_id, row, now=now)
-        ledger.set_order_hold(tx, order_id, cents=authorised, reason="creation", now=now)
+        billing_service.set_order_hold(tx, order_id, cents=authorised, reason="creation", now=now)
         events.record_order_status_change(tx, [order_id], previous=None, now=now)
         jobs.enqueue(tx, MATERIALIZE_TASK, order_id=order_id)
     return order_id

@@ -14,10 +14,11 @@ from makers import Account, Clock, make_sub_account
 from quillpost.accounts import service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import list_audit_entries
-from quillpost.accounts.oauth import apps, clients
+from quillpost.accounts.oauth import clients
+from quillpost.accounts.oauth import service as apps
 from quillpost.accounts.oauth import tokens as app_tokens
-from quillpost.accounts.oauth.apps import AppGrant
 from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
+from quillpost.accounts.oauth.service import AppGrant
 from quillpost.accounts.oauth.tokens import AuthorizationCode, TokenFamily, TokenPair, TokenReuse
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant

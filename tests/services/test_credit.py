@@ -10,7 +10,7 @@ from listing import add_people, make_branch, make_list, make_order
 from placing import CENTS, balances, open_account, order_row, place
 
 from makers import count_rows, people, person
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
@@ -31,12 +31,12 @@ def owner(container: Container) -> Caller:
 
 def pay_in(container: Container, caller: Caller, cents: int, key: str = "first") -> int:
     with container.db.system_transaction() as tx:
-        return credit.deposit(tx, caller.account_id, cents=cents, key=key, note=None, now=container.clock())
+        return billing_service.deposit(tx, caller.account_id, cents=cents, key=key, note=None, now=container.clock())
 
 
 def has(container: Container, caller: Caller) -> int:
     with container.db.system_transaction() as tx:
-        return credit.read_account_credit(tx, caller.account_id, caller.mode)
+        return billing_service.read_account_credit(tx, caller.account_id, caller.mode)
 
 
 def in_the_ledger(container: Container, caller: Caller) -> int:
@@ -77,7 +77,9 @@ def test_no_more_is_taken_out_than_there_is(container: Container, owner: Caller)
 
     def take_out(cents: int, key: str) -> int:
         with container.db.system_transaction() as tx:
-            return credit.withdraw(tx, owner.account_id, cents=cents, key=key, note="closed", now=container.clock())
+            return billing_service.withdraw(
+                tx, owner.account_id, cents=cents, key=key, note="closed", now=container.clock()
+            )
 
     with pytest.raises(Refused, match=r"credit of \$10\.00 does not cover a withdrawal of \$10\.01"):
         take_out(1_001, "a")

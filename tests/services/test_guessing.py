@@ -8,7 +8,7 @@ from front_door import DANA, HOME, acts_of, come, hashes_counted
 from placing import open_account
 from signed_in import make_person
 
-from quillpost.accounts.users.rate_limits import FullBucketCache, RateLimitBucket
+from quillpost.accounts.rate_limits import FullBucketCache, RateLimitBucket
 from quillpost.accounts.users.sign_in import SignInVisitor, sign_in
 from quillpost.app.container import Container
 

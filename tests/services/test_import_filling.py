@@ -16,12 +16,12 @@ from quillpost.core import jobs
 from quillpost.core.database.tables.notifications import automation_due, automations
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.recipients.imports import queries as import_queries
-from quillpost.recipients.imports import retention
-from quillpost.recipients.imports import service as import_service
 from quillpost.recipients.imports import tasks as import_tasks
-from quillpost.recipients.imports.process_pool import MAX_PROCESSES, ExaminerDied, ExaminerPool, RowChunk
-from quillpost.recipients.imports.rows import RowPlan
-from quillpost.recipients.imports.tasks import SAME_ADDRESS, UNDELIVERABLE_ON_LIST, StagedRowsLost
+from quillpost.recipients.imports import tasks as retention
+from quillpost.recipients.imports.process_pool import MAX_PROCESSES, ExaminerDied, ExaminerPool
+from quillpost.recipients.imports.queries import SAME_ADDRESS, UNDELIVERABLE_ON_LIST, StagedRowsLost
+from quillpost.recipients.imports.rows import RowChunk, RowPlan
+from quillpost.recipients.imports.tasks import IMPORTS_FOLDER
 from quillpost.recipients.service import ALREADY_ON_LIST
 
 ROWS = 40
@@ -259,7 +259,7 @@ def test_what_a_deleted_list_and_a_failed_call_left_is_removed(importer: Importe
     list_id = importer.lists.make()
     importer.run(list_id, HEAD + JANE)
     importer.lists.delete(f"/mailing-lists/{list_id}")
-    importer.container.storage.store.put(f"{import_service.IMPORTS_FOLDER}/{clock.now():%Y-%m-%d}/stray", b"x")
+    importer.container.storage.store.put(f"{IMPORTS_FOLDER}/{clock.now():%Y-%m-%d}/stray", b"x")
     keep = timedelta(days=30)
     retention.delete_expired_imports(means(importer.container), retention=keep, now=clock.now())
     assert len(importer.files) == 2
@@ -270,7 +270,7 @@ def test_what_a_deleted_list_and_a_failed_call_left_is_removed(importer: Importe
 
 def test_a_file_whose_call_is_not_done_yet_outlasts_midnight(importer: Importer, clock: Clock) -> None:
     last_minute = clock.now().replace(hour=23, minute=59)
-    importer.container.storage.store.put(f"{import_service.IMPORTS_FOLDER}/{last_minute:%Y-%m-%d}/late", b"x")
+    importer.container.storage.store.put(f"{IMPORTS_FOLDER}/{last_minute:%Y-%m-%d}/late", b"x")
     for later, left in ((timedelta(minutes=2), 1), (timedelta(days=1, minutes=2), 0)):
         retention.delete_expired_imports(
             means(importer.container), retention=timedelta(days=30), now=last_minute + later

@@ -15,7 +15,7 @@ from sealed_files import sealed_file
 from signed_in import make_person
 
 from makers import Account, guests
-from quillpost.accounts.users import password_resets
+from quillpost.accounts.users import passwords
 from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database import Tenant, encrypted_columns
@@ -82,7 +82,7 @@ def everything(container: Container, owner: Account) -> None:
     assert owner.post("/mailing-lists", {"name": "Neighbours"}).status_code in (200, 201)
     person = make_person(container, owner.id, DANA)
     enrolled(container, person)
-    password_resets.request_reset(
+    passwords.request_reset(
         container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
     )
     whom = parse_subject({"email": "jane@example.com", "address": None})
@@ -329,7 +329,7 @@ def test_a_letter_that_is_tried_again_does_not_bring_an_old_seal_back(
     container: Container, owner: Account, key_file: KeyFile
 ) -> None:
     make_person(container, owner.id, DANA)
-    password_resets.request_reset(
+    passwords.request_reset(
         container.sign_in_context, DANA, base_url=container.base_url, address="192.0.2.1", now=container.clock()
     )
     now = container.clock()

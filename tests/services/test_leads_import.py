@@ -12,9 +12,8 @@ from quillpost.app.container import Container
 from quillpost.core.database.tables.recipients import lead_density, lead_files, lead_sources, leads
 from quillpost.recipients.leads import files as reading
 from quillpost.recipients.leads import imports
-from quillpost.recipients.leads.files import MAX_LINE_LENGTH, NotLeadFile
+from quillpost.recipients.leads.files import MAX_LINE_LENGTH, BadLeadRow, NotLeadFile
 from quillpost.recipients.leads.imports import LeadImportReport, delete_source, import_files
-from quillpost.recipients.leads.rows import BadLeadRow
 from quillpost.recipients.leads.rules import BUSINESS_TAG, CONDO_TAG, RECORD_TYPE_TAGS
 
 HEADER = "LON,LAT,NUMBER,STREET,UNIT,CITY,DISTRICT,REGION,POSTCODE,ID,HASH"

@@ -12,7 +12,7 @@ from quillpost.accounts import service
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.labels import describe_entry
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, refresh_tokens

@@ -24,7 +24,8 @@ from quillpost.orders.audience import AudienceCount, AudienceCriteria
 from quillpost.orders.designs import longest_on_lists
 from quillpost.orders.models import Handwriting, ResolvedRequest
 from quillpost.orders.products import GIFTCARD, POSTCARD, Product
-from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, Person, validate_recipients
+from quillpost.recipients.models import Person
+from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED, validate_recipients
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 
 NO_ADDRESS = {"name": "Nobody", "email": "nobody@example.com"}

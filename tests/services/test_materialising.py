@@ -22,7 +22,7 @@ from quillpost.fulfillment.review import service as review_service
 from quillpost.orders import changes
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order
-from quillpost.recipients.addresses.service import NO_ADDRESS
+from quillpost.recipients.addresses.rules import NO_ADDRESS
 from quillpost.recipients.lists.queries import lock_lists
 from quillpost.recipients.rules import RECENTLY_MAILED, SAME_ADDRESS, SUPPRESSED
 

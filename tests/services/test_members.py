@@ -12,8 +12,9 @@ from signed_in import make_person
 from direct import TestClient
 from makers import Account, Clock, make_account, make_operator, make_sub_account
 from quillpost.accounts import service
-from quillpost.accounts.tokens.queries import insert_token
-from quillpost.accounts.users import invitations, members
+from quillpost.accounts.queries import insert_token
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users import service as members
 from quillpost.accounts.users.sessions import create_page_token, switch_account
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, oauth_clients, oauth_grants, people, sessions

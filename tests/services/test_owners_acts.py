@@ -20,7 +20,8 @@ from quillpost.accounts.oauth import clients
 from quillpost.accounts.oauth.clients import ClientRegistration
 from quillpost.accounts.sub_accounts import lock_sub_account, remove_sub_account
 from quillpost.accounts.tokens import service as token_service
-from quillpost.accounts.users import invitations, members
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users import service as members
 from quillpost.accounts.users.sessions import create_page_token
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant, Tx

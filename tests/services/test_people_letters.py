@@ -9,7 +9,7 @@ from mail_house import Mail, MailHouse
 from newsroom import by_mail, courier, told, work_off
 
 from makers import Clock
-from quillpost.accounts.users import emails, invitations, password_resets
+from quillpost.accounts.users import emails, invitations, passwords
 from quillpost.app.container import Container
 from quillpost.core import outbox
 from quillpost.core.database.tables.notifications import notices
@@ -22,9 +22,7 @@ RESET = re.compile(rf"{re.escape(BASE)}/reset/qp_reset_[0-9A-Za-z]+")
 
 
 def ask(container: Container) -> None:
-    password_resets.request_reset(
-        container.sign_in_context, DANA, base_url=BASE, address="192.0.2.7", now=container.clock()
-    )
+    passwords.request_reset(container.sign_in_context, DANA, base_url=BASE, address="192.0.2.7", now=container.clock())
 
 
 def sent(container: Container) -> Mail:
@@ -45,7 +43,7 @@ def test_the_link_is_in_the_mail_and_then_nowhere(container: Container, dana: in
     assert f'<a href="{found[0]}">' in mail.part("html")
     assert "{link}" not in mail.part("plain") + mail.part("html")
     with container.db.system_transaction() as tx:
-        assert password_resets.find_reset_email(tx, found[0].rpartition("/")[2], now=container.clock()) == DANA
+        assert passwords.find_reset_email(tx, found[0].rpartition("/")[2], now=container.clock()) == DANA
     row = told(container)[0]
     assert (row.status, row.secret_sealed) == ("sent", None)
     assert "qp_reset_" not in row.words

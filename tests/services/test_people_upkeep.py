@@ -9,7 +9,7 @@ from front_door import come
 from signed_in import make_person
 
 from makers import Clock
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users import tasks as user_tasks
 from quillpost.app.container import Container
 from quillpost.app.tasks import build_tasks

@@ -11,9 +11,9 @@ from makers import Account, Clock, make_sub_account
 from quillpost.accounts import service
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.tokens import service as personal
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.app.container import Container
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tenant

@@ -23,7 +23,7 @@ from signed_in import PASSWORD, make_person
 
 from makers import Clock
 from quillpost.accounts.users import emails
-from quillpost.accounts.users import password_resets as resets
+from quillpost.accounts.users import passwords as resets
 from quillpost.accounts.users import queries as user_queries
 from quillpost.app.container import Container
 from quillpost.core.database.tables.accounts import memberships, password_resets

@@ -10,7 +10,7 @@ from newsroom import told
 from signed_in import make_person
 
 from makers import Clock
-from quillpost.accounts.users import password_resets, second_factor
+from quillpost.accounts.users import passwords, second_factor
 from quillpost.accounts.users.sessions import find_person_awaiting_code, list_sessions
 from quillpost.accounts.users.sign_in import SignInResult, submit_code
 from quillpost.app.container import Container
@@ -241,15 +241,13 @@ def test_with_another_password_it_is_set_up_anew(container: Container, dana: int
     first = begun(container, dana)
     if how == "changed":
         who = actor_of(dana)
-        password_resets.change_password(
+        passwords.change_password(
             container.sign_in_context, dana, "seven plums in rain", who, session_id=0, now=container.clock()
         )
     else:
         with container.db.system_transaction() as tx:
-            link = password_resets.create_reset_link(tx, dana, base_url="", now=container.clock()).removeprefix(
-                "/reset/"
-            )
-        assert password_resets.reset_password(
+            link = passwords.create_reset_link(tx, dana, base_url="", now=container.clock()).removeprefix("/reset/")
+        assert passwords.reset_password(
             container.sign_in_context, link, "seven plums in rain", address="::1", now=container.clock()
         )
     assert begun(container, dana) != first
@@ -257,7 +255,7 @@ def test_with_another_password_it_is_set_up_anew(container: Container, dana: int
 
 def test_another_password_leaves_one_that_is_on(container: Container, clock: Clock, dana: int) -> None:
     secret, _ = enrolled(container, dana)
-    password_resets.change_password(
+    passwords.change_password(
         container.sign_in_context, dana, "seven plums in rain", actor_of(dana), session_id=0, now=container.clock()
     )
     clock.advance(minutes=5)

@@ -11,8 +11,8 @@ from signed_in import make_person
 from direct import TestClient
 from makers import Account, Clock, make_account, make_operator, make_sub_account
 from quillpost.accounts import service
-from quillpost.accounts.models import SCOPES
-from quillpost.accounts.users import members
+from quillpost.accounts.tokens.rules import SCOPES
+from quillpost.accounts.users import service as members
 from quillpost.accounts.users.sessions import (
     SignedInUser,
     confirm_session,

@@ -20,8 +20,8 @@ from placing import open_account
 from signed_in import PASSWORD, make_person
 
 from makers import Clock
-from quillpost.accounts import service
-from quillpost.accounts.users import password_resets, passwords
+from quillpost.accounts.rate_limits import delete_expired_rate_limits
+from quillpost.accounts.users import passwords
 from quillpost.accounts.users.passwords import Hasher
 from quillpost.accounts.users.sign_in import SignInResult, confirm_password, sign_in
 from quillpost.app.container import Container
@@ -137,10 +137,10 @@ def test_the_counts_of_a_day_outlive_the_hourly_clearing(container: Container, d
             come(container, DANA, WRONG)
         let_pass(container, minutes=15)
     let_pass(container, hours=2)
-    service.delete_expired_rate_limits(container.db)
+    delete_expired_rate_limits(container.db)
     assert come(container).outcome == "throttled"
     let_pass(container, hours=22)
-    service.delete_expired_rate_limits(container.db)
+    delete_expired_rate_limits(container.db)
     assert come(container).outcome == "in"
 
 
@@ -227,7 +227,7 @@ def test_nor_with_another_password(container: Container, dana: int) -> None:
     who = reader(container, came.cookie)
     assert who is not None
     other = "seven plums in autumn rain"
-    password_resets.change_password(
+    passwords.change_password(
         container.sign_in_context, dana, other, who.actor, session_id=who.session_id, now=container.clock()
     )
     shut_out_strangers(container)

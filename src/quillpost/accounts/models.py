@@ -1,6 +1,5 @@
 """Who may act, and how often."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Literal
@@ -65,30 +64,3 @@ def get_network(address: str) -> str:
         # Whoever listens for both at once sees IPv4 as a part of IPv6, all of it in one such network.
         ip = ip.ipv4_mapped or ip
     return str(ip) if ip.version == 4 else str(ip_network((ip, 64), strict=False))
-
-
-SCOPES = tuple(
-    f"{resource}:{access}"
-    for resource in ("send", "orders", "lists", "templates", "webhooks", "account")
-    for access in ("read", "write")
-)
-
-OWNER_ONLY_SCOPES = frozenset({"account:write"})
-"""What only an owner may do, and whatever acts for one."""
-
-
-def get_role_scopes(role: Role) -> frozenset[str] | None:
-    """The most that somebody in this role may do, or lend to an app; None: everything."""
-    return None if role == "owner" else frozenset(SCOPES) - OWNER_ONLY_SCOPES
-
-
-def intersect_scopes(*scope_sets: frozenset[str] | None) -> frozenset[str] | None:
-    """What all of these allow; None among them allows everything."""
-    limits = [scopes for scopes in scope_sets if scopes is not None]
-    return frozenset.intersection(*limits) if limits else None
-
-
-def find_scope_error(scopes: Iterable[str] | None) -> str | None:
-    """What is wrong with these scopes, in a sentence."""
-    unknown = next((scope for scope in scopes or () if scope not in SCOPES), None)
-    return None if unknown is None else f"Unknown scope {unknown}. Known scopes: {', '.join(SCOPES)}."

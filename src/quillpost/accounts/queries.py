@@ -1,22 +1,22 @@
-"""Accounts as operators and owners read them: usage, credit, profile."""
+"""SQL that reads accounts: usage, credit, profile; and inserts tokens."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.audit.service import Actor
 from quillpost.accounts.models import Caller
-from quillpost.accounts.service import lock_account_row, require_owner
-from quillpost.core import tokens
+from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
+from quillpost.core.database.engine import account_wide_access
 from quillpost.core.database.tables.accounts import memberships
-from quillpost.core.database.tables.base import accounts, ledger_moves
+from quillpost.core.database.tables.base import accounts, ledger_moves, tokens
+from quillpost.core.database.tables.notifications import automations
 from quillpost.core.database.tables.orders import account_credit, account_spending, order_counts
-from quillpost.core.errors import Invalid, NotFound
+from quillpost.core.errors import NotFound, Refused
 from quillpost.core.paging import Page, PageRequest, read_page
 
 
@@ -175,11 +175,6 @@ def read_account_usage(tx: Tx, caller: Caller, *, now: datetime) -> AccountUsage
     )
 
 
-MAX_FIELD_LENGTH = 300
-FIELD_LABELS = {"name": "the name", "company": "the company"}
-RETURN_ADDRESS_LABEL = "the return address"
-
-
 @dataclass(frozen=True, slots=True)
 class AccountProfile:
     name: str
@@ -204,31 +199,58 @@ def read_account_profile(tx: Tx, account_id: int) -> AccountProfile:
     return AccountProfile(*tx.execute(sa.select(*_COLUMNS).where(accounts.c.id == account_id)).one())
 
 
-def update_account_profile(tx: Tx, account_id: int, profile: AccountProfile, actor: Actor, *, now: datetime) -> None:
-    """All of them at once; noted if anything is another. `Invalid` by field; `Forbidden` for a person who is
-    no owner. Orders that are placed already keep the sender that they had."""
-    lock_account_row(tx, account_id)
-    require_owner(tx, account_id, actor)
-    if errors := _find_errors(profile):
-        raise Invalid(errors)
-    before = asdict(read_account_profile(tx, account_id))
-    changes = {name: value for name, value in asdict(profile).items() if value != before[name]}
-    if not changes:
-        return
-    tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**changes, updated_at=now))
-    labels = list(dict.fromkeys(FIELD_LABELS.get(name, RETURN_ADDRESS_LABEL) for name in changes))
-    audit_service.record_audit_entry(tx, account_id, "account.changed", actor, about={"changed": labels}, now=now)
+def refuse_if_used_by_automation(tx: Tx, *conditions: sa.ColumnElement[bool], kind: str) -> None:
+    """`Refused` while an automation of the account for which all this is true is switched on.
+
+    In either mode and of any sub account: it may be one that the caller does not see.
+    """
+    with account_wide_access(tx):
+        automation = tx.execute(
+            sa.select(automations.c.id, automations.c.name)
+            .where(automations.c.enabled, *conditions)
+            .order_by(automations.c.id)
+            .limit(1)
+        ).first()
+    if automation is not None:
+        raise Refused(f'Automation {automation.id} ("{automation.name}") uses this {kind}: switch it off first.')
 
 
-def _find_errors(profile: AccountProfile) -> Mapping[str, list[str]]:
-    errors = {}
-    for name, value in asdict(profile).items():
-        if len(value or "") > MAX_FIELD_LENGTH:
-            errors[name] = [f"At most {MAX_FIELD_LENGTH} characters, please."]
-        elif not (value or "").isprintable():
-            errors[name] = ["This is one line of plain text."]
-        elif tokens.hide_secrets(value or "") != (value or ""):  # it is printed, and shown to others
-            errors[name] = ["This holds a token: write something else, and revoke that token."]
-    if not profile.name:
-        errors["name"] = ["Give the account a name: a person's or a company's."]
-    return errors
+TOKEN_BYTES = 24
+
+
+def insert_token(
+    tx: Tx,
+    account_id: int,
+    *,
+    name: str,
+    mode: str,
+    scopes: Iterable[str] | None,
+    sub_account_id: int | None = None,
+    person_id: int | None = None,
+    grant_id: int | None = None,
+    session_id: int | None = None,
+    expires_at: datetime | None = None,
+    now: datetime,
+) -> tuple[int, str]:
+    """A new token's id and the token itself, readable here and never again: only its digest is kept, and the
+    last letters by which its owner tells it. Everything is taken as good: whoever calls has looked at it."""
+    token = token_format.mint_secret("live" if mode == "live" else "test", secrets.token_bytes(TOKEN_BYTES))
+    result = tx.execute(
+        sa.insert(tokens)
+        .values(
+            account_id=account_id,
+            sub_account_id=sub_account_id,
+            name=name,
+            mode=mode,
+            digest=token_format.hash_token(token),
+            hint=token_format.secret_hint(token),
+            scopes=None if scopes is None else list(scopes),
+            person_id=person_id,
+            grant_id=grant_id,
+            session_id=session_id,
+            created_at=now,
+            expires_at=expires_at,
+        )
+        .returning(tokens.c.id)
+    )
+    return int(result.scalar_one()), token

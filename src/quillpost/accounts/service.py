@@ -1,31 +1,25 @@
 """Opens accounts, finds who a token belongs to, counts their calls."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import Caller, RateLimitStatus, find_scope_error, get_network
+from quillpost.accounts.models import Caller, RateLimitStatus
+from quillpost.accounts.queries import AccountProfile, insert_token, read_account_profile
+from quillpost.accounts.rate_limits import WINDOW_SECONDS
 from quillpost.accounts.sub_accounts import read_sub_account
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.tokens.rules import find_scope_error
 from quillpost.core import tokens
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.accounts import memberships
 from quillpost.core.database.tables.base import accounts, idempotency_keys
 from quillpost.core.errors import Forbidden, Invalid, Refused, Unauthenticated
 
-WINDOW_SECONDS = 60
-
 AUTHENTICATE = sa.text("select * from authenticate(:digest, :seconds, :now)")
-COUNT_CALL = sa.text("select * from count_call(:key, :seconds)")
-DELETE_EXPIRED_WINDOWS = sa.text(
-    """
-    delete from rate_windows
-     where started_at < now() - case when key like 'day:%' then interval '1 day' else interval '1 hour' end
-    """
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,48 +60,6 @@ def authenticate(db: Database, token: str, *, limit: int, now: datetime) -> tupl
         is_operator=row.is_operator,
     )
     return caller, RateLimitStatus(limit, row.used, row.resets_in)
-
-
-def count_anonymous_call(db: Database, address: str, *, limit: int) -> RateLimitStatus:
-    """One more call from a network address that shows no good token."""
-    return _count_call(db, f"address:{get_network(address)}", limit)
-
-
-def count_list_call(db: Database, list_id: int, *, limit: int) -> RateLimitStatus:
-    """One more call by the key of this mailing list, whichever key that is now."""
-    return _count_call(db, f"list:{list_id}", limit)
-
-
-def count_embed_call(db: Database, token_id: int, *, limit: int) -> RateLimitStatus:
-    """One more request of a composer within another product's page, by the token that has opened it."""
-    return _count_call(db, f"embed:{token_id}", limit)
-
-
-def count_embed_guest_call(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
-    """The same by the pass that opens it: of one guest among those of a token."""
-    return _count_call(db, f"guest:{tokens.hash_token(embed_token).hex()}", limit)
-
-
-def count_stored_send(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
-    """One more send that a guest has stored, in the hour that a pass is good for."""
-    return _count_call(db, f"guest-kept:{tokens.hash_token(embed_token).hex()}", limit, seconds=3_600)
-
-
-def count_public_call(db: Database, endpoint: str, address: str | None, *, limit: int) -> RateLimitStatus:
-    """One more call at a door that is open to everyone: from this network address, or from all of them."""
-    return _count_call(db, f"{endpoint}:{'all' if address is None else get_network(address)}", limit)
-
-
-def _count_call(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SECONDS) -> RateLimitStatus:
-    with db.anonymous_transaction() as tx:
-        row = tx.execute(COUNT_CALL, {"key": key, "seconds": seconds}).one()
-    return RateLimitStatus(limit, row.used, row.resets_in)
-
-
-def delete_expired_rate_limits(db: Database) -> None:
-    """Remove the counts of windows long gone: of an hour at most, or of a day, which their keys say."""
-    with db.system_transaction() as tx:
-        tx.execute(DELETE_EXPIRED_WINDOWS)
 
 
 def create_account(tx: Tx, *, email: str, name: str, is_operator: bool = False, now: datetime) -> int:
@@ -207,3 +159,40 @@ def response_encryption_context(account_id: int, path: str, key: str) -> str:
 def delete_expired_idempotency_keys(db: Database, *, now: datetime) -> None:
     with db.system_transaction() as tx:
         tx.execute(sa.delete(idempotency_keys).where(idempotency_keys.c.expires_at < now))
+
+
+MAX_FIELD_LENGTH = 300
+
+FIELD_LABELS = {"name": "the name", "company": "the company"}
+
+RETURN_ADDRESS_LABEL = "the return address"
+
+
+def update_account_profile(tx: Tx, account_id: int, profile: AccountProfile, actor: Actor, *, now: datetime) -> None:
+    """All of them at once; noted if anything is another. `Invalid` by field; `Forbidden` for a person who is
+    no owner. Orders that are placed already keep the sender that they had."""
+    lock_account_row(tx, account_id)
+    require_owner(tx, account_id, actor)
+    if errors := _find_errors(profile):
+        raise Invalid(errors)
+    before = asdict(read_account_profile(tx, account_id))
+    changes = {name: value for name, value in asdict(profile).items() if value != before[name]}
+    if not changes:
+        return
+    tx.execute(sa.update(accounts).where(accounts.c.id == account_id).values(**changes, updated_at=now))
+    labels = list(dict.fromkeys(FIELD_LABELS.get(name, RETURN_ADDRESS_LABEL) for name in changes))
+    audit_service.record_audit_entry(tx, account_id, "account.changed", actor, about={"changed": labels}, now=now)
+
+
+def _find_errors(profile: AccountProfile) -> Mapping[str, list[str]]:
+    errors = {}
+    for name, value in asdict(profile).items():
+        if len(value or "") > MAX_FIELD_LENGTH:
+            errors[name] = [f"At most {MAX_FIELD_LENGTH} characters, please."]
+        elif not (value or "").isprintable():
+            errors[name] = ["This is one line of plain text."]
+        elif tokens.hide_secrets(value or "") != (value or ""):  # it is printed, and shown to others
+            errors[name] = ["This holds a token: write something else, and revoke that token."]
+    if not profile.name:
+        errors["name"] = ["Give the account a name: a person's or a company's."]
+    return errors

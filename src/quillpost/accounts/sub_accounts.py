@@ -8,9 +8,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.automation_locks import refuse_if_used_by_automation
 from quillpost.accounts.models import Caller
-from quillpost.accounts.oauth.apps import end_sub_account_grants
+from quillpost.accounts.oauth.service import end_sub_account_grants
+from quillpost.accounts.queries import refuse_if_used_by_automation
 from quillpost.core.database import Tx
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.accounts import invitations, memberships

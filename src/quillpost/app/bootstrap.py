@@ -9,8 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from quillpost.accounts.users.passwords import Hasher
-from quillpost.accounts.users.sign_in import SignInContext
+from quillpost.accounts.users.passwords import Hasher, SignInContext
 from quillpost.app import runtime
 from quillpost.app.container import Container, Limits
 from quillpost.app.environments import (

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from quillpost.accounts.users.sign_in import SignInContext
+from quillpost.accounts.users.passwords import SignInContext
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.encryption import Encryptor

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 import structlog
 from pydantic import ValidationError
 
-from quillpost.accounts.billing.prices import load_default_prices
+from quillpost.accounts.billing.service import load_default_prices
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
 from quillpost.core.database.embedded.server import EmbeddedPostgres

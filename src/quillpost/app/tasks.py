@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import cache, partial
 
 from quillpost.accounts import service as account_service
+from quillpost.accounts.rate_limits import delete_expired_rate_limits
 from quillpost.accounts.users.tasks import delete_expired_access
 from quillpost.app.container import Container, Limits
 from quillpost.core.database import search
@@ -29,7 +30,7 @@ from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK
 from quillpost.orders.tasks import enqueue_missing_materializations, materialize_order, verify_addresses
 from quillpost.privacy import do_not_mail, erasure, retention
 from quillpost.privacy.erasure import FINISH_ERASURES
-from quillpost.recipients.imports import retention as import_retention
+from quillpost.recipients.imports import tasks as import_retention
 from quillpost.recipients.imports import tasks as import_tasks
 from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.verification.service import delete_expired_results as delete_expired_verifications
@@ -162,11 +163,7 @@ def build_tasks(container: Container) -> list[Task]:
             cron="53 * * * *",
         ),
         Task("users.delete_expired_access", with_current_time(delete_expired_access, db), cron="19 * * * *"),
-        Task(
-            "accounts.delete_expired_rate_limits",
-            partial(account_service.delete_expired_rate_limits, db),
-            cron="31 * * * *",
-        ),
+        Task("accounts.delete_expired_rate_limits", partial(delete_expired_rate_limits, db), cron="31 * * * *"),
     ]
 
 

@@ -14,14 +14,16 @@ from quillpost.accounts import service
 from quillpost.accounts.audit import labels as audit_labels
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
-from quillpost.accounts.users import invitations, members, password_resets, second_factor
+from quillpost.accounts.users import invitations, second_factor
+from quillpost.accounts.users import passwords as password_resets
 from quillpost.accounts.users import queries as user_queries
 from quillpost.accounts.users import rules as user_rules
+from quillpost.accounts.users import service as members
 from quillpost.accounts.users.invitations import Invitation
-from quillpost.accounts.users.members import Member
 from quillpost.accounts.users.queries import record_person_entry
+from quillpost.accounts.users.service import Member
 from quillpost.app.runtime import CoreServices, open_core_services, read_base_url
 from quillpost.cli.print_files import JsonOption, fit_in_column, format_day, print_json
 from quillpost.core.clock import format_iso
@@ -66,7 +68,7 @@ def add_credit(
 ) -> None:
     """Add to an account's credit for live mail; prints what it has then."""
     cents = _parse_cents(amount)
-    change_credit = credit.withdraw if withdraw else credit.deposit
+    change_credit = billing_service.withdraw if withdraw else billing_service.deposit
     with open_core_services() as runtime, runtime.db.system_transaction() as tx:
         account_id = service.find_account(tx, email)
         balance = change_credit(

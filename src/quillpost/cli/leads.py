@@ -15,16 +15,16 @@ from quillpost.app.runtime import open_core_services
 from quillpost.cli.console import ProgressBar
 from quillpost.core.database.tables.recipients import lead_files, lead_sources
 from quillpost.core.errors import NotReady
+from quillpost.recipients.leads.files import BadLeadRow
 from quillpost.recipients.leads.imports import (
     ImportedLeadFile,
     ReadProgressCallback,
     delete_source,
     import_files,
+    load_sample,
     vacuum_leads,
 )
-from quillpost.recipients.leads.rows import BadLeadRow
-from quillpost.recipients.leads.sample import load_sample
-from quillpost.recipients.lists.export import escape_formula
+from quillpost.recipients.lists.queries import escape_formula
 from quillpost.rendering.text.addresses import COUNTRY_CODES
 
 REJECTED_FIELDS = ("lon", "lat", "number", "street", "unit", "city", "region", "postcode", "record_types")

@@ -17,14 +17,13 @@ from quillpost.app.runtime import CoreServices, open_core_services
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Invalid, NotFound, NotReady
 from quillpost.recipients.imports import queries as import_queries
-from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service
+from quillpost.recipients.imports import service as report
 from quillpost.recipients.imports import tasks as import_tasks
-from quillpost.recipients.imports.columns import build_warnings, require_address_or_email
-from quillpost.recipients.imports.queries import Import
+from quillpost.recipients.imports.queries import Import, StagedRowsLost
+from quillpost.recipients.imports.rules import build_warnings, require_address_or_email
 from quillpost.recipients.imports.service import InspectedImport
-from quillpost.recipients.imports.tasks import StagedRowsLost
-from quillpost.recipients.lists import export as list_export
+from quillpost.recipients.lists import queries as list_export
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import read_list
 

@@ -14,7 +14,7 @@ from quillpost.accounts import service
 from quillpost.accounts.audit.service import COMMAND_LINE_ACTOR
 from quillpost.accounts.tokens import service as token_service
 from quillpost.accounts.tokens.service import PersonalToken
-from quillpost.accounts.users.queries import revoke_and_report_leaked
+from quillpost.accounts.users.service import revoke_and_report_leaked
 from quillpost.app.runtime import open_core_services
 from quillpost.cli.print_files import JsonOption, fit_in_column, format_count, format_day, print_json
 from quillpost.core import tokens as token_format

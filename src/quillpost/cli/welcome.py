@@ -12,7 +12,7 @@ from rich.console import Console
 
 from quillpost.accounts import service as account_service
 from quillpost.accounts.audit import service as audit_service
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.users import invitations
 from quillpost.app import bootstrap
 from quillpost.app.container import Container

@@ -12,19 +12,10 @@ from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Tariff
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
 from quillpost.orders.models import Order, ResolvedRequest
-from quillpost.recipients.addresses.service import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
+from quillpost.recipients.addresses.rules import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
+from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIELDS, Person
 from quillpost.recipients.queries import get_derived_fields
-from quillpost.recipients.rules import (
-    CUSTOM_FIELDS,
-    DERIVED_COLUMNS,
-    NO_PRICE,
-    RECENTLY_MAILED,
-    SAME_ADDRESS,
-    SAMPLE_ADDRESS,
-    SUPPRESSED,
-    TEXT_FIELDS,
-    Person,
-)
+from quillpost.recipients.rules import NO_PRICE, RECENTLY_MAILED, SAME_ADDRESS, SAMPLE_ADDRESS, SUPPRESSED
 
 MAX_DOUBT_REASONS = 3
 """Reasons, of the many that there may be, that a warning names."""

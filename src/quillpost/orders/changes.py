@@ -7,8 +7,9 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import credit, ledger
-from quillpost.accounts.billing.prices import read_tariff
+from quillpost.accounts.billing import service as credit
+from quillpost.accounts.billing import service as ledger
+from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tenant, Tx
@@ -26,7 +27,7 @@ from quillpost.orders.models import Order
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
 from quillpost.orders.validation import HARD_TO_READ_WARNING
-from quillpost.recipients.rules import Person
+from quillpost.recipients.models import Person
 from quillpost.rendering.models import Addressee
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template, has_variables

@@ -11,7 +11,8 @@ from uuid import UUID
 import psycopg
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import credit, ledger
+from quillpost.accounts.billing import service as credit
+from quillpost.accounts.billing import service as ledger
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import events, jobs
@@ -32,8 +33,7 @@ from quillpost.orders.pricing import Audience, find_audience, find_repeats
 from quillpost.orders.resolution import read_usable_lists
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.recipients.leads import service as lead_service
-from quillpost.recipients.lists.queries import MailingList
-from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS, Person
+from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList, Person
 
 ITEM_COLUMNS = (
     "account_id", "sub_account_id", "mode", "order_id", "status", "failure", "scans", "price_cents",

@@ -13,8 +13,8 @@ from quillpost.orders.giftcards.rules import SPECIMEN_CLAIM, format_claim
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import GiftcardChoice, Order, OrderBranding, ResolvedRequest
 from quillpost.orders.rules import ItemStatus
-from quillpost.recipients.addresses.service import HOME_COUNTRY
-from quillpost.recipients.rules import CUSTOM_FIELDS, Person
+from quillpost.recipients.addresses.rules import HOME_COUNTRY
+from quillpost.recipients.models import CUSTOM_FIELDS, Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.text.variables import fill_url
 

@@ -19,7 +19,7 @@ from quillpost.orders.models import ContentSource, ResolvedRequest
 from quillpost.orders.resolution import ResolvedOrder
 from quillpost.orders.validation import InkContrast, check_ink_contrast
 from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.recipients.rules import Person
+from quillpost.recipients.models import Person
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.images.models import MIN_SHARP_DPI, printed_whole_dpi, resolution_note
 from quillpost.rendering.layout.paragraphs import FIXED_SIZES

@@ -25,7 +25,7 @@ from quillpost.orders.templates.images import (
     load_picture,
 )
 from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
-from quillpost.recipients.rules import Person
+from quillpost.recipients.models import Person
 from quillpost.rendering.models import SenderName
 from quillpost.rendering.text.variables import fill_url, has_variables
 

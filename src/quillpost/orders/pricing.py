@@ -11,9 +11,9 @@ from quillpost.orders import audience
 from quillpost.orders.audience import REPEAT_ADVICE, AudienceCount, AudienceCriteria
 from quillpost.orders.drafts import OrderDraft
 from quillpost.recipients import rules as recipient_rules
-from quillpost.recipients.addresses.service import DOUBTFUL
+from quillpost.recipients.addresses.rules import DOUBTFUL
 from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult
-from quillpost.recipients.rules import Person
+from quillpost.recipients.models import Person
 
 EMPTY_AUDIENCE_COUNT = AudienceCount(mailed_items=0, cents=0, undeliverable=0, duplicates=0, suppressed=0)
 

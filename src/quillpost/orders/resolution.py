@@ -8,7 +8,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.accounts import service as account_service
-from quillpost.accounts.billing.prices import read_tariff
+from quillpost.accounts.billing.queries import read_tariff
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import SubAccount, read_sub_account, require_sub_account
@@ -56,8 +56,8 @@ from quillpost.orders.templates.service import (
     find_message_template,
 )
 from quillpost.orders.validation import choose_giftcard, landing_page_source
-from quillpost.recipients.lists.queries import MailingList, read_lists
-from quillpost.recipients.rules import CUSTOM_FIELDS, TEXT_FIELDS, Person
+from quillpost.recipients.lists.queries import read_lists
+from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Person
 from quillpost.rendering.text.variables import compile_template, has_variables
 
 EMPTY_TEMPLATE = MessageTemplateValues(type="", name="")

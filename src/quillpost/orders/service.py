@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.clock import Clock
@@ -30,7 +30,7 @@ from quillpost.orders.templates.rules import CheckUrl
 from quillpost.orders.validation import validate_request
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.search import FindExcluded, LeadSearchResult, search_leads
-from quillpost.recipients.rules import Person
+from quillpost.recipients.models import Person
 from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.rendering.models import Copy, Design
 from quillpost.rendering.service import PreviewImages, Renderer
@@ -252,8 +252,8 @@ def list_credit_warnings(context: OrderContext, caller: Caller, cents: int) -> l
     if not context.environments[caller.mode].needs_credit:
         return []
     with context.db.transaction(build_tenant(caller)) as tx:
-        available = credit.read_credit(tx, caller.mode)
-    return [credit.format_insufficient_credit(available, cents)] if 0 < cents > available else []
+        available = billing_service.read_credit(tx, caller.mode)
+    return [billing_service.format_insufficient_credit(available, cents)] if 0 < cents > available else []
 
 
 def list_stock_warnings(draft: OrderDraft, audience: Audience) -> list[str]:

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from quillpost.accounts.billing import credit, ledger
-from quillpost.accounts.billing.prices import read_tariff
+from quillpost.accounts.billing import service as billing_service
+from quillpost.accounts.billing.queries import read_tariff
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tx, search
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, items, orders
@@ -16,7 +16,7 @@ from quillpost.orders import audience
 from quillpost.orders.audience import PERSON_COLUMNS, AudienceCriteria
 from quillpost.orders.items import queries as item_queries
 from quillpost.orders.rules import MATERIALIZE_TASK, SWEEP_TASK, ItemStatus, OrderStatus
-from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.recipients.verification.ports import AddressQuery, VerifierDown
 from quillpost.recipients.verification.service import (
     APPLY_RESULT_ASSIGNMENTS,
@@ -81,7 +81,7 @@ def materialize_order(db: Database, order_id: int, *, needs_credit: Collection[s
         if order.mode in needs_credit:
             _pause_unless_covered(tx, order, cost.total_cents, now=now)
         # Held even so: what is owed for it can be seen, and nothing else is sent on it.
-        ledger.set_order_hold(tx, order_id, cents=cost.total_cents, reason="audience", now=now)
+        billing_service.set_order_hold(tx, order_id, cents=cost.total_cents, reason="audience", now=now)
         jobs.enqueue_unique(tx, SWEEP_TASK, at=max(order.due_at, now))
         jobs.enqueue_unique(tx, search.INDEX_TASK, at=now)
     log.info("orders.materialized", order=order_id, items=inserted.rowcount)
@@ -111,15 +111,16 @@ def _claim_order(tx: Tx, order_id: int, *, now: datetime) -> sa.Row[Any] | None:
 
 def _pause_unless_covered(tx: Tx, order: sa.Row[Any], total: int, *, now: datetime) -> None:
     """Pause the order where its account's credit does not cover what it costs beyond what is held for it."""
-    extra_cents = total - ledger.read_held_cents(tx, order.id)
+    extra_cents = total - billing_service.read_held_cents(tx, order.id)
     if extra_cents <= 0:
         return
-    credit.lock_credit(tx, order.account_id, order.mode)
-    available_credit = credit.read_credit(tx, order.mode)
+    billing_service.lock_credit(tx, order.account_id, order.mode)
+    available_credit = billing_service.read_credit(tx, order.mode)
     if available_credit >= extra_cents:
         return
     reason = sa.cast(
-        [credit.format_insufficient_credit_for_growth(available_credit, extra_cents)], orders.c.hold_reasons.type
+        [billing_service.format_insufficient_credit_for_growth(available_credit, extra_cents)],
+        orders.c.hold_reasons.type,
     )
     tx.execute(
         sa.update(orders)

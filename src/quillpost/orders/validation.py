@@ -28,7 +28,8 @@ from quillpost.orders.templates.rules import (
     variables_error,
 )
 from quillpost.orders.templates.service import MessageTemplate
-from quillpost.recipients.rules import Person, validate_recipients
+from quillpost.recipients.models import Person
+from quillpost.recipients.rules import validate_recipients
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.images.models import PictureTones
 from quillpost.rendering.layout.models import ProductLayout, Side

@@ -15,7 +15,7 @@ from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import do_not_mail_inbox
 from quillpost.core.encryption import Encryptor
 from quillpost.core.tokens import BASE62_CHARS, PREVIEW_CODE, SHORT_CODE_LENGTH
-from quillpost.recipients.addresses.service import ADDRESS_PARTS, DELIVERABLE
+from quillpost.recipients.addresses.rules import ADDRESS_PARTS, DELIVERABLE
 from quillpost.recipients.lists import service as list_service
 
 log = structlog.get_logger(__name__)

@@ -1,27 +1,37 @@
 """From what a caller wrote to recipients that can be mailed, with every error found at once."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from operator import itemgetter
-from typing import Any
 
 from quillpost.core.errors import Invalid
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code, format_zip, restore_zip
-from quillpost.recipients.addresses.foreign import CANADA, is_canadian, split_canadian_address
 from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX, extract_surname, get_street, get_unit
 from quillpost.recipients.addresses.parser import split_address_line
-from quillpost.recipients.addresses.service import DELIVERABLE, HOME_COUNTRY, UNDELIVERABLE, StandardParts, standardize
+from quillpost.recipients.addresses.rules import (
+    CANADA,
+    HOME_COUNTRY,
+    UNDELIVERABLE,
+    is_canadian,
+    split_canadian_address,
+    standardize,
+)
+from quillpost.recipients.models import (
+    ADDRESS_FIELDS,
+    BY_EMAIL,
+    CUSTOM_FIELDS,
+    TEXT_FIELDS,
+    PartialAddress,
+    Person,
+    RecipientErrors,
+    RecipientFields,
+)
 from quillpost.recipients.webhooks.rules import InboundPerson
 from quillpost.rendering.text.addresses import COUNTRY_CODES, country_code_by_name
 
-CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
-TEXT_FIELDS = (
-    "name", "company", "address", "address2", "city", "province", "postal_code", "country",
-    "email", "phone", *CUSTOM_FIELDS,
-)  # fmt: skip
 MAX_FIELD_LENGTH = 300
 SINGLE_LINE_FIELDS = frozenset({"name", "company", "city"})
 """Texts that a line end or a tab within is a space of."""
@@ -32,13 +42,6 @@ EMAIL_PATTERN = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 CITY_REQUIRED_ABROAD = "Outside the US and Canada give city and postal_code apart."
 CITY_REQUIRED_IN_CANADA = "An address needs a city, or write it whole on one line: 123 Main St, Toronto, ON M5V 2T6."
 
-ADDRESS_FIELDS = ("address", "address2", "city", "province", "postal_code", "country")
-
-BY_ADDRESS, BY_HOUSEHOLD, BY_EMAIL = SUPPRESS_BY = ("address", "household", "email")
-"""Whom an entry of a suppression list bars: everyone at its address, its family there, or its e-mail."""
-
-DERIVED_COLUMNS = ("surname", "address_key", "standard", "deliverability", "reasons")
-"""What we find out about a person, as columns."""
 
 NO_PRICE = "There is no price for this piece to {}."
 SAMPLE_ADDRESS = "This address is made up, a sample for testing mode: it is not mailed to."
@@ -47,65 +50,6 @@ SAME_ADDRESS = "Another recipient of this order has the same address."
 RECENTLY_MAILED = "The same piece went to this address less than 36 hours ago."
 """Why someone gets no piece whose address is deliverable, in the order in which it is asked; the braces stand
 for a country."""
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """One recipient, ready to be an item. `refusal` says why no piece will be made; `absentee_address` is the
-    house that an owner is written to about, who lives elsewhere."""
-
-    name: str | None = None
-    company: str | None = None
-    address: str | None = None
-    address2: str | None = None
-    city: str | None = None
-    province: str | None = None
-    postal_code: str | None = None
-    country: str = HOME_COUNTRY
-    email: str | None = None
-    phone: str | None = None
-    dob: date | None = None
-    anniversary: date | None = None
-    custom: tuple[str | None, ...] = field(default=(None,) * 10)
-    surname: str | None = None
-    address_key: str | None = None
-    standard: StandardParts | None = None
-    deliverability: str = DELIVERABLE
-    reasons: tuple[str, ...] = ()
-    absentee_address: str | None = None
-    refusal: str | None = None
-
-    @property
-    def derived_values(self) -> tuple[Any, ...]:
-        """The values of the columns `DERIVED_COLUMNS`."""
-        standard = None if self.standard is None else list(self.standard)
-        return self.surname, self.address_key, standard, self.deliverability, list(self.reasons)
-
-    @property
-    def can_be_suppressed(self) -> bool:
-        """Whether there is a door, or at least an e-mail, that a suppression list can bar."""
-        has_full_key = self.address_key is not None and not self.address_key.endswith(AMBIGUOUS_KEY_SUFFIX)
-        return has_full_key or self.email is not None
-
-    @property
-    def can_be_mailed(self) -> bool:
-        """Whether there is a whole address."""
-        required_values = [self.address, self.city]
-        if self.country == HOME_COUNTRY:
-            required_values += [self.province, self.postal_code]
-        return None not in required_values
-
-
-def get_distinguishing_key(suppress_by: str, person: Person) -> str:
-    """What tells people of one address on one list apart, as the function of the schema says it."""
-    keys_by_rule = {BY_HOUSEHOLD: person.surname, BY_EMAIL: person.email and person.email.lower()}
-    return keys_by_rule.get(suppress_by) or ""
-
-
-RecipientFields = Mapping[str, str | None]
-"""What a caller wrote of one person, by our field names."""
-RecipientErrors = dict[str, list[str]]
-"""What is wrong, by the dotted path of the field."""
 
 
 def validate_recipients(rows: Sequence[RecipientFields]) -> list[Person]:
@@ -181,24 +125,6 @@ def person_to_fields(person: Person) -> dict[str, str | None]:
         "phone": person.phone,
         **dict(zip(CUSTOM_FIELDS, person.custom, strict=True)),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class PartialAddress:
-    """As much of an address as someone remembers, spelled as addresses are kept."""
-
-    street: str
-    unit: str
-    """Empty where none is named."""
-    address_key: str | None
-    """The whole of it, where the ZIP or postal code is known."""
-    parts: Mapping[str, str]
-    """What else is known: city, province, country."""
-
-    @property
-    def key_prefix(self) -> str:
-        """How the keys of such addresses begin."""
-        return f"{self.street}|{self.unit}" if self.unit else self.street
 
 
 def parse_partial_address(row: RecipientFields) -> PartialAddress:
@@ -395,3 +321,21 @@ def merge_person(existing: Person, inbound: InboundPerson, person: Person) -> tu
     if existing.postal_code and existing.postal_code.startswith(f"{new_fields.get('postal_code')}-"):
         del new_fields["postal_code"]  # the four further digits of a ZIP+4 are known already
     return check_recipient({**person_to_fields(existing), **new_fields}, allow_incomplete=True)
+
+
+INEFFECTIVE_ENTRY = (
+    "On a suppression list an address needs its ZIP code (abroad its city) and a house number or a box: or"
+    " give an email."
+)
+
+EMAIL_REQUIRED = "This suppression list bars by e-mail: give an email, or use a list that bars by address."
+
+
+def find_suppression_error(suppress_by: str | None, person: Person) -> tuple[str, str] | None:
+    """The field, and what to do about it, of someone who would be on a list that bars so in vain; a list
+    that bars nobody is none."""
+    if suppress_by is None:
+        return None
+    if suppress_by == BY_EMAIL:
+        return ("email", EMAIL_REQUIRED) if person.email is None else None
+    return None if person.can_be_suppressed else ("address", INEFFECTIVE_ENTRY)

@@ -1,8 +1,4 @@
-"""Puts recipients on mailing lists and takes them off.
-
-The clock is read when the list is in our hands: a change that waited for another is then dated after it, and
-whoever follows a list by the dates of its changes misses none.
-"""
+"""Recipients on mailing lists: add, change, remove; and whether somebody is suppressed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,23 +7,33 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from quillpost.accounts.models import Caller
 from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
 from quillpost.core.database.engine import insert_rows
-from quillpost.core.database.tables.base import recipients
+from quillpost.core.database.tables.base import barred_digests, mailing_lists, recipients
 from quillpost.core.errors import Conflict, Invalid, NotFound, Refused
 from quillpost.recipients import rules
-from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, UNKNOWN_LIST, MailingList, lock_lists
-from quillpost.recipients.queries import (
+from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, UNKNOWN_LIST, find_lists, lock_lists
+from quillpost.recipients.models import (
+    BY_EMAIL,
+    BY_HOUSEHOLD,
+    CUSTOM_FIELDS,
+    DERIVED_COLUMNS,
+    MailingList,
+    Person,
     Recipient,
+    RecipientFields,
+    get_distinguishing_key,
+)
+from quillpost.recipients.queries import (
     build_recipient_columns,
     delete_recipient,
     find_matching_recipients,
     read_recipient,
     update_recipient,
 )
-from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS, Person, RecipientFields, get_distinguishing_key
-from quillpost.recipients.suppression import find_suppression_error
+from quillpost.recipients.rules import find_suppression_error, validate_recipient
 
 ALREADY_ON_LIST = "This address is already on this mailing list."
 
@@ -260,3 +266,69 @@ def _ambiguity_errors(
     if not distinguishing_fields:
         return {searched_field: ["Several on this list match, and nothing tells them apart but their ids."]}
     return {name: ["Several on this list match: this would tell them apart."] for name in distinguishing_fields}
+
+
+# The rule itself is the schema's, and the one by which pieces are held back.
+_IS_SUPPRESSED = sa.text(
+    """
+    select exists (select from suppressed_places(cast(:home as bigint), :mode, array[cast(:key as text)],
+                                                 array[cast(:surname as text)], array[cast(:email as text)]))
+    """
+)
+MAX_LISTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressionCheck:
+    """Whether mail to this person is held back, and by which lists, as far as the caller sees them."""
+
+    person: Person
+    is_suppressed: bool
+    lists: list[MailingList]
+
+
+def check_suppression(tx: Tx, caller: Caller, fields: RecipientFields) -> SuppressionCheck:
+    """For somebody of whom an address is known, an e-mail, or both; in the caller's mode."""
+    person = validate_recipient(fields)
+    bind_values = {
+        "home": caller.sub_account_id,
+        "mode": caller.mode,
+        "key": person.address_key,
+        "surname": person.surname,
+        "email": person.email,
+    }
+    is_suppressed = bool(tx.execute(_IS_SUPPRESSED, bind_values).scalar_one())
+    return SuppressionCheck(person, is_suppressed, _find_suppression_lists(tx, caller, person) if is_suppressed else [])
+
+
+def count_erased_suppressions(tx: Tx, *, limit: int) -> int:
+    """How many stay barred though nobody knows any more who they are; counted up to `limit`."""
+    digests = sa.select(barred_digests.c.id).limit(limit).subquery()
+    return int(tx.execute(sa.select(sa.func.count()).select_from(digests)).scalar_one())
+
+
+def _find_suppression_lists(tx: Tx, caller: Caller, person: Person) -> list[MailingList]:
+    """Suppression lists that this person is on, whatever they bar by."""
+    recipient_columns, list_columns = recipients.c, mailing_lists.c
+    by_address = sa.and_(recipient_columns.address_key == person.address_key, list_columns.suppress_by != BY_EMAIL)
+    if person.surname is not None:
+        is_family = sa.or_(recipient_columns.surname.is_(None), recipient_columns.surname == person.surname)
+        by_address = sa.and_(by_address, sa.or_(list_columns.suppress_by != BY_HOUSEHOLD, is_family))
+    suppresses_emails = sa.or_(list_columns.suppress_by == BY_EMAIL, sa.func.bars_email(recipient_columns.address_key))
+    by_email = sa.and_(recipient_columns.email_key == sa.func.lower(person.email), suppresses_emails)
+    list_ids: set[int] = set()
+    for condition in (by_address, by_email):
+        rows = tx.execute(
+            sa.select(recipient_columns.mailing_list_id)
+            .join(mailing_lists, list_columns.id == recipient_columns.mailing_list_id)
+            .where(
+                recipient_columns.account_id == caller.account_id,
+                list_columns.is_suppression_list,
+                sa.or_(list_columns.kept_for.is_(None), list_columns.kept_for == caller.mode),
+                condition,
+            )
+            .distinct()
+            .limit(MAX_LISTS)
+        )
+        list_ids |= set(rows.scalars())
+    return [mailing_list for _, mailing_list in sorted(find_lists(tx, list_ids).items())]

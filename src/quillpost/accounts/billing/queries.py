@@ -10,10 +10,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing.ledger import CREDIT
+from quillpost.accounts.billing.rules import (
+    CREDIT,
+    PriceHistory,
+    PriceKey,
+    Tariff,
+    UnitPrice,
+    _build_history,
+    _build_key,
+    build_tariff,
+)
 from quillpost.core.database import Tenant, Tx
-from quillpost.core.database.tables.base import ledger_moves
+from quillpost.core.database.tables.base import ledger_moves, prices
 from quillpost.core.database.tables.orders import account_credit, account_spending
+from quillpost.core.errors import Conflict, NotFound
 from quillpost.core.paging import tenant_conditions
 
 MOVE_KINDS = ("deposit", "withdrawal", "authorise", "capture", "release", "refund", "issue", "return")
@@ -191,3 +201,38 @@ def _filter_conditions(tenant: Tenant, filters: LedgerFilter) -> list[sa.ColumnE
 
 def _sum(tx: Tx, column: sa.ColumnElement[Any], conditions: Sequence[sa.ColumnElement[bool]]) -> int:
     return int(tx.execute(sa.select(sa.func.coalesce(sa.func.sum(column), 0)).where(*conditions)).scalar_one())
+
+
+def read_price_list(tx: Tx, *, on: date) -> list[PriceHistory]:
+    """Everything that has, had or will have a price, in the order in which it was first priced."""
+    by_key = dict[PriceKey, list[tuple[int, UnitPrice]]]()
+    for row in tx.execute(sa.select(prices).order_by(prices.c.id)):
+        price = UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from)
+        by_key.setdefault(_build_key(price), []).append((row.id, price))
+    return [_build_history(key, rows, on=on) for key, rows in by_key.items()]
+
+
+def find_future_price(tx: Tx, price_id: int, *, on: date) -> UnitPrice:
+    """A price that is not in force yet. `Conflict` for one that is."""
+    row = tx.execute(sa.select(prices).where(prices.c.id == price_id)).first()
+    if row is None:
+        raise NotFound
+    if row.valid_from <= on:
+        raise Conflict("This price is in force already, and stays on the list. Set another from a later day.")
+    return UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from)
+
+
+def list_prices(tx: Tx) -> list[UnitPrice]:
+    """Every price that there is, was or will be, in the order in which it came into the table."""
+    rows = tx.execute(sa.select(prices).order_by(prices.c.id))
+    return [UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from) for row in rows]
+
+
+def read_tariff(tx: Tx, *, type: str, size: str | None, mail_class: str, on: date) -> Tariff:  # noqa: A002
+    """What this piece costs that day."""
+    rows = tx.execute(
+        sa.select(prices).where(prices.c.type == type, prices.c.size == (size or ""), prices.c.mail_class == mail_class)
+    )
+    return build_tariff(
+        [UnitPrice(row.type, row.size, row.mail_class, row.country, row.unit_cents, row.valid_from) for row in rows], on
+    )

@@ -2,7 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
+
+from quillpost.core.errors import Invalid
+from quillpost.rendering.text.addresses import COUNTRY_CODES
 
 EVERYWHERE_ELSE = "*"
 LEAD_CENTS = 5
@@ -45,3 +48,91 @@ def build_tariff(prices: Sequence[UnitPrice], on: date) -> Tariff:
 def format_dollars(cents: int) -> str:
     """An amount as a person reads it: $1,234.50, or -$0.05."""
     return f"{'-' if cents < 0 else ''}${abs(cents) // 100:,}.{abs(cents) % 100:02d}"
+
+
+CREDIT, HELD, EARNED = "credit", "held", "earned"
+
+
+HOME_COUNTRY = "US"
+
+DOMESTIC_ONLY_CLASS = "standard"
+
+MAX_UNIT_CENTS = 100_000
+
+MAX_ADVANCE = timedelta(days=2 * 366)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceKey:
+    """What is priced by itself: a piece, a class of mail, and where it goes."""
+
+    type: str
+    size: str
+    mail_class: str
+    country: str
+
+
+@dataclass(frozen=True, slots=True)
+class PriceHistory:
+    """One kind with its price today, what is to come, the next first, and what was, the last first."""
+
+    kind: PriceKey
+    now: UnitPrice | None
+    coming: Sequence[tuple[int, UnitPrice]]
+    past: Sequence[UnitPrice]
+
+
+@dataclass(frozen=True, slots=True)
+class PriceChange:
+    """What a new price does: from when on it replaces which, until when it holds if another is to come."""
+
+    price: UnitPrice
+    before: int | None
+    until: date | None
+
+
+def _validate_price(price: UnitPrice, price_keys: Sequence[PriceKey], *, on: date) -> None:
+    errors = dict[str, list[str]]()
+    if (price.type, price.size) not in {(kind.type, kind.size) for kind in price_keys}:
+        errors["piece"] = ["Choose one of the pieces on the list."]
+    if price.mail_class not in {kind.mail_class for kind in price_keys}:
+        errors["mail_class"] = ["Choose one of the classes on the list."]
+    if price.country not in COUNTRY_CODES and price.country != EVERYWHERE_ELSE:
+        errors["country"] = ["Write a country's two letters, such as CA, or * for everywhere else."]
+    elif price.mail_class == DOMESTIC_ONLY_CLASS and price.country != HOME_COUNTRY:
+        errors["country"] = ["Standard mail goes within the US alone: choose first class for other places."]
+    if not 0 < price.unit_cents <= MAX_UNIT_CENTS:
+        errors["price"] = [f"A piece costs more than nothing, and {format_dollars(MAX_UNIT_CENTS)} at most."]
+    if price.valid_from <= on:
+        errors["valid_from"] = ["Choose tomorrow or later: what was priced until today stays as it is."]
+    elif price.valid_from > on + MAX_ADVANCE:
+        errors["valid_from"] = ["Choose a day within the next two years."]
+    if errors:
+        raise Invalid(errors)
+
+
+def _find_fallback_cents(histories: Sequence[PriceHistory], price: UnitPrice) -> int | None:
+    """What is paid there while the country has no price of its own."""
+    fallback_key = PriceKey(price.type, price.size, price.mail_class, EVERYWHERE_ELSE)
+    fallback = next((history.now for history in histories if history.kind == fallback_key), None)
+    return None if fallback is None or price.country == EVERYWHERE_ELSE else fallback.unit_cents
+
+
+def _build_history(key: PriceKey, rows: Sequence[tuple[int, UnitPrice]], *, on: date) -> PriceHistory:
+    rows_by_date = sorted(rows, key=lambda row: row[1].valid_from)
+    started_prices = [price for _, price in rows_by_date if price.valid_from <= on]
+    future_rows = [row for row in rows_by_date if row[1].valid_from > on]
+    return PriceHistory(key, started_prices[-1] if started_prices else None, future_rows, started_prices[-2::-1])
+
+
+def _list_future_prices(history: PriceHistory) -> list[UnitPrice]:
+    return [price for _, price in history.coming]
+
+
+def _build_key(price: UnitPrice) -> PriceKey:
+    return PriceKey(price.type, price.size, price.mail_class, price.country)
+
+
+def _describe_price(price: UnitPrice) -> dict[str, str]:
+    name = " ".join(filter(None, (price.type, price.size, price.mail_class, price.country)))
+    return {"name": name, "amount": format_dollars(price.unit_cents), "from": price.valid_from.isoformat()}

@@ -18,9 +18,9 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES, find_scope_error
-from quillpost.accounts.oauth.apps import is_connected
+from quillpost.accounts.oauth.service import is_connected
 from quillpost.accounts.service import lock_account_row, require_owner
+from quillpost.accounts.tokens.rules import SCOPES, find_scope_error
 from quillpost.core import tokens
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants

@@ -16,10 +16,10 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES, get_role_scopes, intersect_scopes
-from quillpost.accounts.oauth.apps import AppGrant, GrantEndReason, end_grants
 from quillpost.accounts.oauth.clients import OAuthClient
-from quillpost.accounts.tokens.queries import insert_token
+from quillpost.accounts.oauth.service import AppGrant, GrantEndReason, end_grants
+from quillpost.accounts.queries import insert_token
+from quillpost.accounts.tokens.rules import SCOPES, get_role_scopes, intersect_scopes
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import memberships, oauth_codes, oauth_grants, refresh_tokens

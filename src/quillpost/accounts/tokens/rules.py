@@ -1,9 +1,9 @@
 """What a scope lets a token or an app do, in words for whoever is about to allow it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from quillpost.accounts.models import SCOPES
+from quillpost.accounts.models import Role
 
 SCOPE_LABELS: Final[Mapping[str, str]] = {
     "send:read": "See your automations and what they would send",
@@ -37,3 +37,30 @@ def sort_scopes(scopes: Collection[str]) -> list[str]:
 def format_scopes(scopes: Sequence[str] | None) -> str:
     """For a narrow column: the scopes themselves."""
     return "everything" if scopes is None else ", ".join(sort_scopes(scopes))
+
+
+SCOPES = tuple(
+    f"{resource}:{access}"
+    for resource in ("send", "orders", "lists", "templates", "webhooks", "account")
+    for access in ("read", "write")
+)
+
+OWNER_ONLY_SCOPES = frozenset({"account:write"})
+"""What only an owner may do, and whatever acts for one."""
+
+
+def get_role_scopes(role: Role) -> frozenset[str] | None:
+    """The most that somebody in this role may do, or lend to an app; None: everything."""
+    return None if role == "owner" else frozenset(SCOPES) - OWNER_ONLY_SCOPES
+
+
+def intersect_scopes(*scope_sets: frozenset[str] | None) -> frozenset[str] | None:
+    """What all of these allow; None among them allows everything."""
+    limits = [scopes for scopes in scope_sets if scopes is not None]
+    return frozenset.intersection(*limits) if limits else None
+
+
+def find_scope_error(scopes: Iterable[str] | None) -> str | None:
+    """What is wrong with these scopes, in a sentence."""
+    unknown = next((scope for scope in scopes or () if scope not in SCOPES), None)
+    return None if unknown is None else f"Unknown scope {unknown}. Known scopes: {', '.join(SCOPES)}."

@@ -8,12 +8,11 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import find_scope_error
-from quillpost.accounts.oauth.apps import end_grants
+from quillpost.accounts.oauth.service import end_grants
+from quillpost.accounts.queries import insert_token
 from quillpost.accounts.service import lock_account_row, require_owner
 from quillpost.accounts.sub_accounts import share_lock_sub_account
-from quillpost.accounts.tokens.queries import insert_token
-from quillpost.accounts.tokens.rules import sort_scopes
+from quillpost.accounts.tokens.rules import find_scope_error, sort_scopes
 from quillpost.core import tokens as token_format
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people, refresh_tokens

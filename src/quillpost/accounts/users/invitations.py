@@ -8,17 +8,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 
+from quillpost.accounts import rate_limits
 from quillpost.accounts.audit.service import Actor, record_audit_entry
 from quillpost.accounts.models import Role
+from quillpost.accounts.rate_limits import RateLimitBucket
 from quillpost.accounts.service import require_owner
 from quillpost.accounts.sub_accounts import share_lock_sub_account
 from quillpost.accounts.users import emails as user_emails
-from quillpost.accounts.users import rate_limits, rules
-from quillpost.accounts.users.memberships import lock_account, validate_membership
-from quillpost.accounts.users.passwords import check_password
-from quillpost.accounts.users.rate_limits import RateLimitBucket
+from quillpost.accounts.users import rules
+from quillpost.accounts.users.passwords import SignInContext
+from quillpost.accounts.users.queries import lock_account, validate_membership
+from quillpost.accounts.users.rules import check_password
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.accounts.users.sign_in import SignInContext
 from quillpost.core import outbox, tokens
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import invitations, memberships, people

@@ -1,24 +1,37 @@
-"""Passwords: argon2id, a few at a time, never on the event loop."""
+"""Passwords: argon2id hashes, and how a person sets another password."""
 
 import secrets
-import unicodedata
 from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from threading import BoundedSemaphore
 from typing import TypeVar
 
+import sqlalchemy as sa
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 from argon2.profiles import RFC_9106_LOW_MEMORY
 
-from quillpost.accounts.users import rules
-from quillpost.core.errors import Throttled
+from quillpost.accounts import rate_limits
+from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.models import get_network
+from quillpost.accounts.rate_limits import FullBucketCache, RateLimitBucket
+from quillpost.accounts.users import emails as user_emails
+from quillpost.accounts.users import rules, second_factor
+from quillpost.accounts.users.queries import record_person_entry
+from quillpost.accounts.users.rules import check_password, normalize_password
+from quillpost.accounts.users.sessions import end_sessions, renew_session
+from quillpost.core import outbox, tokens
+from quillpost.core.database import Database, Tx
+from quillpost.core.database.tables.accounts import password_resets, people
+from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Invalid, Throttled
 
 ARGON2_PARAMETERS = RFC_9106_LOW_MEMORY
 """3 passes over 64 MiB in 4 lanes."""
 
-MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 1_000
 RETRY_SECONDS = 5
 
 T = TypeVar("T")
@@ -65,27 +78,6 @@ class Hasher:
             self._slots.release()
 
 
-def check_password(password: str, *, email: str, name: str = "") -> list[str]:
-    """What is wrong with a new password, in sentences; empty: it will do. (Length 10 to 1,000 characters,
-    not in the shipped list of common ones, not the e-mail or name.)"""
-    normalized = normalize_password(password)
-    if len(normalized) < MIN_PASSWORD_LENGTH:
-        return [f"A password has at least {MIN_PASSWORD_LENGTH} characters."]
-    if len(normalized) > MAX_PASSWORD_LENGTH:
-        return [f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."]
-    if rules.is_common_password(normalized):
-        return ["This password is among the first that others would try. Choose another."]
-    if rules.is_personal_password(normalized, email=email, name=name):
-        return ["This password is your name or e-mail, or nearly. Choose another."]
-    return []
-
-
-def normalize_password(password: str) -> str:
-    """The same letters, however a keyboard puts them together (NFKC, as NIST SP 800-63B recommends): one
-    device sends é as one character, another as two, and both mean the same password."""
-    return unicodedata.normalize("NFKC", password)
-
-
 def _encode_password(password: str) -> bytes:
     return normalize_password(password).encode("utf-8", "surrogatepass")
 
@@ -95,3 +87,168 @@ def _build_dummy_hash(argon2: PasswordHasher) -> str:
     salt, digest = (b64encode(secrets.token_bytes(n)).rstrip(b"=").decode() for n in (argon2.salt_len, argon2.hash_len))
     cost = f"m={argon2.memory_cost},t={argon2.time_cost},p={argon2.parallelism}"
     return f"$argon2id$v=19${cost}${salt}${digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class SignInContext:
+    """All that signing in takes."""
+
+    db: Database
+    hasher: Hasher
+    encryptor: Encryptor
+    full_buckets: FullBucketCache = field(default_factory=FullBucketCache)
+
+
+LINK_LIFETIME = timedelta(hours=1)
+SAME_PASSWORD_ERROR = "That is your present password. Choose another."
+
+FIND_PERSON = sa.text(
+    """
+    select p.id from people p
+     where lower(p.email) = :email and exists (select from memberships m where m.person_id = p.id)
+    """
+)
+# Without somebody it writes nothing, and takes as long.
+INSERT_RESET = sa.text(
+    """
+    insert into password_resets (digest, person_id, created_at, expires_at)
+    select :digest, p.id, :now, :expires_at from people p where p.id = :person_id
+    """
+)
+
+
+def request_reset(context: SignInContext, email: str, *, base_url: str, address: str, now: datetime) -> None:
+    """Have a link sent, if somebody has this e-mail; said and done alike if nobody has. At most 3 an hour
+    for an e-mail, and 20 from a network; beyond that nothing is sent."""
+    normalized_email = rules.normalize_email(email)[: rules.MAX_EMAIL_LENGTH]
+    buckets = [
+        RateLimitBucket(f"reset:{rate_limits.get_email_buckets(normalized_email)[0].key}", 3, rate_limits.HOUR),
+        RateLimitBucket(f"reset:network:{get_network(address)}", 20, rate_limits.HOUR),
+    ]
+    with context.db.system_transaction() as tx:
+        if rate_limits.count_attempt(tx, buckets).wait_seconds:
+            return
+        person_id = tx.scalar(FIND_PERSON, {"email": normalized_email})
+        link = _create_link(tx, person_id, base_url=base_url, now=now)
+        actor = Actor(normalized_email, person_id=person_id, address=address)
+        record_person_entry(tx, "password.reset_asked", actor, now=now)
+        key = f"people:reset:{secrets.token_hex(8)}"
+        user_emails.queue_email(
+            tx,
+            person_id,
+            key=key,
+            subject="Set another password",
+            text=user_emails.format_reset_text(duration="an hour"),
+            secret_sealed=context.encryptor.encrypt(link.encode(), context=outbox.encryption_context(key)),
+            ends_at=now + LINK_LIFETIME,
+            now=now,
+        )
+
+
+def create_reset_link(tx: Tx, person_id: int, *, base_url: str, now: datetime) -> str:
+    """A link, for the command line, which notes it. Earlier ones end."""
+    _end_links(tx, person_id, now)
+    return _create_link(tx, person_id, base_url=base_url, now=now)
+
+
+def find_reset_email(tx: Tx, token: str, *, now: datetime) -> str | None:
+    """The e-mail of whoever may set another password with it; nobody's if it is used, old or unknown."""
+    person = _find_person(tx, token, now)
+    return None if person is None else person.email
+
+
+def reset_password(context: SignInContext, token: str, password: str, *, address: str, now: datetime) -> bool:
+    """Set it, once: all of the person's sessions end, and they are told by e-mail. `Invalid` (password)
+    for one that will not do; False where the link is not good any more. The second factor stays."""
+    with context.db.system_transaction() as tx:
+        person = _find_person(tx, token, now)
+    if person is None:
+        return False
+    password_hash = _hash_password(context, password, email=person.email, name=person.name)
+    with context.db.system_transaction() as tx:
+        c = password_resets.c
+        result = tx.execute(
+            sa.update(password_resets)
+            .where(c.digest == tokens.hash_token(token), c.used_at.is_(None), c.expires_at > now)
+            .values(used_at=now)
+        )
+        if not result.rowcount:
+            return False
+        _set_password(tx, person.id, password_hash, now)
+        end_sessions(tx, person.id)
+        rate_limits.reset_attempts(tx, rate_limits.get_email_buckets(rules.normalize_email(person.email)))
+        context.full_buckets.clear()
+        record_person_entry(tx, "password.reset", Actor(person.email, person_id=person.id, address=address), now=now)
+        user_emails.notify_password_changed(tx, person.id, by_link=True, now=now)
+    return True
+
+
+def change_password(
+    context: SignInContext, person_id: int, password: str, actor: Actor, *, session_id: int, now: datetime
+) -> str:
+    """Of somebody who is signed in and has just confirmed: all other sessions end, this one has the cookie
+    that is returned. Told by e-mail. `Invalid` (password) for one that will not do, or is the present one."""
+    c = people.c
+    with context.db.system_transaction() as tx:
+        person = tx.execute(sa.select(c.email, c.name, c.password_hash).where(c.id == person_id)).one()
+    if context.hasher.matches(person.password_hash, password):
+        raise Invalid({"password": [SAME_PASSWORD_ERROR]})
+    password_hash = _hash_password(context, password, email=person.email, name=person.name)
+    with context.db.system_transaction() as tx:
+        _set_password(tx, person_id, password_hash, now)
+        end_sessions(tx, person_id, except_id=session_id)
+        cookie = renew_session(tx, session_id)
+        record_person_entry(tx, "password.changed", actor, now=now)
+        user_emails.notify_password_changed(tx, person_id, by_link=False, now=now)
+    return cookie
+
+
+def _create_link(tx: Tx, person_id: int | None, *, base_url: str, now: datetime) -> str:
+    token = tokens.mint_secret("reset", secrets.token_bytes(32))
+    tx.execute(
+        INSERT_RESET,
+        {"digest": tokens.hash_token(token), "person_id": person_id, "now": now, "expires_at": now + LINK_LIFETIME},
+    )
+    return f"{base_url}/reset/{token}"
+
+
+@dataclass(frozen=True, slots=True)
+class _ResetPerson:
+    id: int
+    email: str
+    name: str
+
+
+def _find_person(tx: Tx, token: str, now: datetime) -> _ResetPerson | None:
+    if not tokens.is_of_kind(token, "reset"):
+        return None
+    c = password_resets.c
+    row = tx.execute(
+        sa.select(people.c.id, people.c.email, people.c.name)
+        .join(password_resets, c.person_id == people.c.id)
+        .where(c.digest == tokens.hash_token(token), c.used_at.is_(None), c.expires_at > now)
+    ).first()
+    return None if row is None else _ResetPerson(*row)
+
+
+def _hash_password(context: SignInContext, password: str, *, email: str, name: str) -> str:
+    if errors := check_password(password, email=email, name=name):
+        raise Invalid({"password": errors})
+    return context.hasher.hash(password)
+
+
+def _set_password(tx: Tx, person_id: int, password_hash: str, now: datetime) -> None:
+    """With another password no link that was sent before is good any more, and whoever was about to set up a
+    second factor for this person begins anew: they may have been somebody else."""
+    tx.execute(
+        sa.update(people)
+        .where(people.c.id == person_id)
+        .values(password_hash=password_hash, password_changed_at=now, updated_at=now)
+    )
+    second_factor.cancel_enrollment(tx, person_id)
+    _end_links(tx, person_id, now)
+
+
+def _end_links(tx: Tx, person_id: int, now: datetime) -> None:
+    c = password_resets.c
+    tx.execute(sa.update(password_resets).where(c.person_id == person_id, c.used_at.is_(None)).values(used_at=now))

@@ -1,16 +1,12 @@
 """What an e-mail address, a name and a password may be."""
 
 import re
+import unicodedata
 from collections.abc import Iterator
-from datetime import datetime
 from functools import cache
 from pathlib import Path
 
-import sqlalchemy as sa
-
-from quillpost.core.database import Tx
-from quillpost.core.database.tables.accounts import people
-from quillpost.core.errors import Invalid
+from quillpost.accounts.users import rules
 from quillpost.core.text import to_one_line
 
 MAX_EMAIL_LENGTH = 320
@@ -57,14 +53,6 @@ def find_name_error(name: str) -> str | None:
     if len(name) > MAX_NAME_LENGTH:
         return f"A name has at most {MAX_NAME_LENGTH} characters."
     return None
-
-
-def rename_person(tx: Tx, person_id: int, name: str, *, now: datetime) -> None:
-    """`Invalid` (name) for none, or one that is too long. Takes the worker's transaction."""
-    normalized_name = normalize_name(name)
-    if error := find_name_error(normalized_name):
-        raise Invalid({"name": [error]})
-    tx.execute(sa.update(people).where(people.c.id == person_id).values(name=normalized_name, updated_at=now))
 
 
 COMMON_WORDS_FILE = Path(__file__).with_name("common_words.txt")
@@ -174,3 +162,27 @@ def _list_runs() -> tuple[str, ...]:
 @cache
 def _load_common_words() -> frozenset[str]:
     return frozenset(COMMON_WORDS_FILE.read_text(encoding="ascii").split())
+
+
+MIN_PASSWORD_LENGTH, MAX_PASSWORD_LENGTH = 10, 1_000
+
+
+def check_password(password: str, *, email: str, name: str = "") -> list[str]:
+    """What is wrong with a new password, in sentences; empty: it will do. (Length 10 to 1,000 characters,
+    not in the shipped list of common ones, not the e-mail or name.)"""
+    normalized = normalize_password(password)
+    if len(normalized) < MIN_PASSWORD_LENGTH:
+        return [f"A password has at least {MIN_PASSWORD_LENGTH} characters."]
+    if len(normalized) > MAX_PASSWORD_LENGTH:
+        return [f"A password has at most {MAX_PASSWORD_LENGTH:,} characters."]
+    if rules.is_common_password(normalized):
+        return ["This password is among the first that others would try. Choose another."]
+    if rules.is_personal_password(normalized, email=email, name=name):
+        return ["This password is your name or e-mail, or nearly. Choose another."]
+    return []
+
+
+def normalize_password(password: str) -> str:
+    """The same letters, however a keyboard puts them together (NFKC, as NIST SP 800-63B recommends): one
+    device sends é as one character, another as two, and both mean the same password."""
+    return unicodedata.normalize("NFKC", password)

@@ -1,20 +1,23 @@
 """Signing in: the password, then the second factor where there is one, each guessed at only so often."""
 
-from dataclasses import dataclass, field
-from datetime import datetime
+import hmac
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Literal
 
 import sqlalchemy as sa
 
+from quillpost.accounts import rate_limits
 from quillpost.accounts.audit.service import Actor
+from quillpost.accounts.rate_limits import RateLimitBucket
 from quillpost.accounts.users import emails as user_emails
-from quillpost.accounts.users import queries, rate_limits, rules, second_factor
-from quillpost.accounts.users.passwords import Hasher
+from quillpost.accounts.users import rules, second_factor
+from quillpost.accounts.users.passwords import Hasher, SignInContext
 from quillpost.accounts.users.queries import record_person_entry, record_throttled_entry
-from quillpost.accounts.users.rate_limits import FullBucketCache, RateLimitBucket
 from quillpost.accounts.users.sessions import create_session
 from quillpost.core import tokens
-from quillpost.core.database import Database, Tx
+from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import people, sessions
 from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Throttled
@@ -70,16 +73,6 @@ class SignInVisitor:
 
 
 @dataclass(frozen=True, slots=True)
-class SignInContext:
-    """All that signing in takes."""
-
-    db: Database
-    hasher: Hasher
-    encryptor: Encryptor
-    full_buckets: FullBucketCache = field(default_factory=FullBucketCache)
-
-
-@dataclass(frozen=True, slots=True)
 class _SignInPerson:
     """Whom an e-mail stands for: nobody, perhaps, who is treated alike."""
 
@@ -94,7 +87,7 @@ class _SignInPerson:
 
     def get_buckets(self, context: "SignInContext", visitor: "SignInVisitor", now: datetime) -> list[RateLimitBucket]:
         """Where this attempt counts: a browser that is known for them counts by itself alone."""
-        browser = self.id and queries.identify_browser(
+        browser = self.id and identify_browser(
             context.encryptor,
             visitor.browser_token,
             self.id,
@@ -106,7 +99,7 @@ class _SignInPerson:
 
     def create_browser_token(self, context: "SignInContext", now: datetime) -> str:
         assert self.id is not None
-        return queries.create_browser_token(
+        return create_browser_token(
             context.encryptor, self.id, self.email, password_changed_at=self.password_changed_at, now=now
         )
 
@@ -268,3 +261,54 @@ def _rehash_if_outdated(hasher: Hasher, person: _SignInPerson, password: str) ->
 def _record_refusal(tx: Tx, person: _SignInPerson, visitor: SignInVisitor, *, reason: str, now: datetime) -> None:
     key = f"refused:{rate_limits.get_email_buckets(person.email)[0].key}"
     record_throttled_entry(tx, "sign_in.refused", person.build_actor(visitor), key, about={"why": reason}, now=now)
+
+
+BROWSER_TOKEN_LIFETIME = timedelta(days=365)
+
+NONCE_BYTES = 12
+
+ID_BYTES, DAY_BYTES, MAC_BYTES = 8, 4, 32
+
+HEADER_BYTES = ID_BYTES + DAY_BYTES + NONCE_BYTES
+
+
+def create_browser_token(
+    encryptor: Encryptor, person_id: int, email: str, *, password_changed_at: datetime | None, now: datetime
+) -> str:
+    """What the browser keeps from now on."""
+    day = (now + BROWSER_TOKEN_LIFETIME).date().toordinal()
+    header = person_id.to_bytes(ID_BYTES) + day.to_bytes(DAY_BYTES) + secrets.token_bytes(NONCE_BYTES)
+    return tokens.mint_secret("known", header + _compute_macs(encryptor, header, email, password_changed_at)[0])
+
+
+def identify_browser(
+    encryptor: Encryptor,
+    browser_token: str | None,
+    person_id: int,
+    email: str,
+    *,
+    password_changed_at: datetime | None,
+    now: datetime,
+) -> str | None:
+    """Which of the person's known browsers it is; none of them, if it was not made for them, or is over."""
+    if browser_token is None or not tokens.is_of_kind(browser_token, "known"):
+        return None
+    payload = tokens.decode_randomness(browser_token, HEADER_BYTES + MAC_BYTES)
+    if payload is None:
+        return None
+    header, mac = payload[:HEADER_BYTES], payload[HEADER_BYTES:]
+    is_authentic = any(
+        hmac.compare_digest(mac, expected_mac)
+        for expected_mac in _compute_macs(encryptor, header, email, password_changed_at)
+    )
+    day = int.from_bytes(header[ID_BYTES : ID_BYTES + DAY_BYTES])
+    if not is_authentic or int.from_bytes(header[:ID_BYTES]) != person_id or day < now.date().toordinal():
+        return None
+    return header[-NONCE_BYTES:].hex()
+
+
+def _compute_macs(encryptor: Encryptor, header: bytes, email: str, password_changed_at: datetime | None) -> list[bytes]:
+    """By the current key, and by the former ones: a browser stays known when the key is changed."""
+    changed_at = "" if password_changed_at is None else f"{password_changed_at.timestamp():.6f}"
+    message = header + f"{changed_at}|{email}".encode()
+    return [hmac.digest(key, message, "sha256") for key in encryptor.derive_keys("known browsers")]

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing.prices import read_tariff
+from quillpost.accounts.billing.queries import read_tariff
 from quillpost.app import runtime
 from quillpost.app.environments import read_partner_name
 from quillpost.cli.doctor.installation import is_service_running

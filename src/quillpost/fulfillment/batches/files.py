@@ -28,7 +28,7 @@ from quillpost.orders.items.service import StatusChange, change_item_statuses
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.templates.images import file_reader
-from quillpost.recipients.addresses.service import ADDRESS_PARTS
+from quillpost.recipients.addresses.rules import ADDRESS_PARTS
 from quillpost.rendering.images.rules import UnprintableArt
 from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.paragraphs import DoesNotFit

@@ -19,7 +19,7 @@ from quillpost.orders.designs import DesignKey
 from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
 from quillpost.orders.rules import FINAL_STATUSES
-from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, UNDELIVERABLE
+from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, UNDELIVERABLE
 
 # Live orders wait for address verification, as long as its timeout lasts.
 AWAITS_VERIFICATION = """

@@ -13,7 +13,7 @@ from quillpost.orders import designs
 from quillpost.orders.designs import DATE_VARIABLE_FIELDS, VARIABLE_FIELDS, longest_in_order
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
-from quillpost.recipients.addresses import service as address_service
+from quillpost.recipients.addresses import rules as address_service
 from quillpost.recipients.rules import NO_PRICE
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import compile_template

@@ -10,10 +10,10 @@ from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import leads
 from quillpost.recipients.leads import rules as lead_rules
+from quillpost.recipients.leads.imports import ensure_sample
 from quillpost.recipients.leads.ports import Lead, LeadQuery, Resident
 from quillpost.recipients.leads.queries import LeadDensity, TagFilters, find_nearest, read_density
 from quillpost.recipients.leads.rules import MAX_MILES, METERS_PER_MILE
-from quillpost.recipients.leads.sample import ensure_sample
 
 DENSITY_LIFETIME = timedelta(minutes=5)
 RESIDENT_COLUMNS = (

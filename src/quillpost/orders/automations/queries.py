@@ -18,8 +18,9 @@ from quillpost.core.errors import NotFound
 from quillpost.core.paging import Page, PageRequest
 from quillpost.orders.audience import PERSON_COLUMNS, lacks_address_parts_sql, read_person
 from quillpost.orders.automations import rules
-from quillpost.recipients.addresses.service import HOME_COUNTRY
-from quillpost.recipients.rules import SAMPLE_ADDRESS, Person
+from quillpost.recipients.addresses.rules import HOME_COUNTRY
+from quillpost.recipients.models import Person
+from quillpost.recipients.rules import SAMPLE_ADDRESS
 
 COUNT_DUE = sa.text("select * from automations_waiting(:automations)")
 DELETE_DUE = sa.text("select forget_automation_due(:automation)")

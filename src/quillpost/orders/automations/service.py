@@ -19,8 +19,9 @@ from quillpost.orders.resolution import ResolvedOrder, read_usable_lists, resolv
 from quillpost.orders.service import OrderContext
 from quillpost.orders.templates.service import find_image_template, find_message_template
 from quillpost.orders.validation import validate_request
-from quillpost.recipients.addresses.service import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
-from quillpost.recipients.rules import NO_PRICE, Person
+from quillpost.recipients.addresses.rules import INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
+from quillpost.recipients.models import Person
+from quillpost.recipients.rules import NO_PRICE
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables

@@ -11,7 +11,7 @@ from quillpost.core.database import Tx
 from quillpost.orders.giftcards import tasks as giftcard_tasks
 from quillpost.orders.queries import change_status, lock_orders_of_items
 from quillpost.orders.rules import FINAL_STATUSES, NEXT_STATUSES, ItemStatus, OrderStatus
-from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.addresses.rules import HOME_COUNTRY
 
 # What failed before the carrier had it will not be mailed, and holds nothing back.
 MARK_MAILED = sa.text(

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from quillpost.accounts.automation_locks import refuse_if_used_by_automation
 from quillpost.accounts.models import Caller
+from quillpost.accounts.queries import refuse_if_used_by_automation
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.search import matches_words

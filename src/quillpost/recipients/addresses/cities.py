@@ -12,8 +12,7 @@ from functools import lru_cache
 from importlib import import_module
 
 from quillpost.recipients.addresses.keys import normalize_for_key
-from quillpost.recipients.addresses.segments import standardize_text
-from quillpost.recipients.addresses.tables import DIRECTIONS, STANDARD_SPELLINGS, STREET_SUFFIXES
+from quillpost.recipients.addresses.text import DIRECTIONS, STANDARD_SPELLINGS, STREET_SUFFIXES, standardize_text
 
 ZIP_PATTERN = re.compile(r"([0-9]{5})(?:-?([0-9]{4}))?")
 ZIP_CACHE_SIZE = 4096

@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from quillpost.recipients.addresses.keys import build_second_line_key, build_street_key, normalize_for_key
 from quillpost.recipients.addresses.parser import parse_with_library
-from quillpost.recipients.addresses.segments import split_segments
 from quillpost.recipients.addresses.streets import (
     GENERAL_DELIVERY,
     DeliveryPoint,
@@ -12,7 +11,7 @@ from quillpost.recipients.addresses.streets import (
     read_box,
     read_delivery_point,
 )
-from quillpost.recipients.addresses.tables import (
+from quillpost.recipients.addresses.text import (
     DIRECTIONS,
     MEANINGLESS_PHRASES,
     PUERTO_RICO_NEIGHBORHOODS,
@@ -21,6 +20,7 @@ from quillpost.recipients.addresses.tables import (
     STREET_SUFFIXES,
     UNITS,
     UNNUMBERED_UNITS,
+    split_segments,
 )
 from quillpost.recipients.addresses.units import (
     UNKNOWN_DESIGNATOR,

@@ -5,10 +5,11 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from quillpost.recipients.addresses.tables import (
+from quillpost.recipients.addresses.text import (
     BUILDING_WORDS,
     COMPANY_WORDS,
     DIRECTION_CODES,
+    INVISIBLE_MARKS,
     NOTE_WORDS,
     REQUEST_WORDS,
     SPELLED_ORDINALS,
@@ -39,8 +40,6 @@ OPTIONAL_VOWEL_MARKS = range(10, 37)
 """The combining classes of Hebrew and Arabic vowel points: most people leave them out."""
 _DIGITS = "0123456789"
 _ASCII_PUNCTUATION = {code: " " for code in range(128) if not chr(code).isalnum()}
-INVISIBLE_MARKS = re.compile("[\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]")
-"""Marks that nobody sees, or that only choose another form of the letter before them."""
 
 
 KnownDetails = tuple[str | None, ...]

@@ -14,9 +14,8 @@ from importlib import import_module
 from types import ModuleType
 
 from quillpost.recipients.addresses.cities import STATE_NAME_ENDINGS, find_standard_city, find_state_code, find_zip_area
-from quillpost.recipients.addresses.segments import split_segments
 from quillpost.recipients.addresses.streets import DeliveryPoint, read_delivery_point, to_ordinal
-from quillpost.recipients.addresses.tables import DIRECTIONS, STREET_SUFFIXES, UNITS
+from quillpost.recipients.addresses.text import DIRECTIONS, STREET_SUFFIXES, UNITS, split_segments
 from quillpost.recipients.addresses.units import AddressUnit, has_digit, read_units, read_unlabeled_unit
 
 NUMBER_LABELS = ("AddressNumberPrefix", "AddressNumber", "AddressNumberSuffix")

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from quillpost.recipients.addresses.tables import (
+from quillpost.recipients.addresses.text import (
     BOX_KINDS,
     BOX_STARTS,
     DIRECTIONS,

@@ -1,6 +1,6 @@
 """Units of a building: apartment, suite, floor, as they follow a street."""
 
-from quillpost.recipients.addresses.tables import (
+from quillpost.recipients.addresses.text import (
     AMBIGUOUS_UNITS,
     DIRECTIONS,
     INTERCHANGEABLE_UNITS,

@@ -1,22 +1,31 @@
-"""Processes that examine rows on several processors: what they are given comes back in the same order."""
+"""Processes that examine rows on several processors, in the order of the file."""
 
+import gc
 import marshal
 import os
+import resource
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Self
 
-from quillpost.recipients.imports.examiner import FRAME_HEADER, RESPONSE_HEADER
-from quillpost.recipients.imports.rows import RowPlan
+from quillpost.recipients.imports.rows import ExaminedChunk, RowChunk, RowPlan, RowReader, examine_rows
+
+FRAME_HEADER = struct.Struct("<Q")
+RESPONSE_HEADER = struct.Struct("<QQQQ")
+"""People, rejected rows, and the bytes of each."""
+
+MAX_MEMORY_BYTES = 1_500_000_000
+"""Bytes of address space: a chunk of rows takes a hundredth of it."""
+
 
 # They get no more of our surroundings than they need to start: no secret is among them.
 _ENVIRONMENT_NAMES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "HOME", "PYTHONPYCACHEPREFIX")
@@ -26,33 +35,6 @@ CHUNKS_PER_PROCESS = 2
 MAX_PROCESSES = 4
 """Processes, however many processors there are: two examine rows faster than the database puts them on their
 list, and each takes some 25 MB with the chunks that wait for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RowChunk:
-    """Rows that follow each other in a file, the place of the first and the lines where they begin."""
-
-    first_row: int
-    lines: list[int]
-    rows: list[list[str]]
-    errors: dict[int, str]
-    """Of rows that could not be read at all, why, by their place in the chunk."""
-    bytes_read: int
-
-    @property
-    def row_count(self) -> int:
-        return len(self.rows)
-
-
-@dataclass(frozen=True, slots=True)
-class ExaminedChunk:
-    """What became of a chunk, as the database copies it."""
-
-    chunk: RowChunk
-    accepted_data: bytes
-    rejected_data: bytes
-    accepted_count: int
-    rejected_count: int
 
 
 class ExaminerDied(Exception):
@@ -134,7 +116,7 @@ def _start_processes(sockets: Sequence[socket.socket]) -> subprocess.Popen[bytes
     descriptors = [worker_socket.fileno() for worker_socket in sockets]
     try:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "quillpost.recipients.imports.examiner", *map(str, descriptors)],
+            [sys.executable, "-P", "-m", "quillpost.recipients.imports.process_pool", *map(str, descriptors)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=descriptors,
@@ -156,3 +138,68 @@ def _read_exactly(source: IO[bytes], size: int) -> bytes:
     if len(data) < size:
         raise OSError("The answer breaks off.")
     return data
+
+
+def main() -> None:
+    """Load all that it takes, then divide: those who work share what was loaded."""
+    for resource_kind, limit in ((resource.RLIMIT_AS, MAX_MEMORY_BYTES), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(resource_kind, (limit, limit))
+    sockets = [socket.socket(fileno=int(number)) for number in sys.argv[1:]]
+    warm_up()
+    gc.collect()
+    gc.freeze()
+    workers = [_fork_worker(worker_socket, sockets) for worker_socket in sockets]
+    for worker_socket in sockets:
+        worker_socket.close()
+    for worker in workers:
+        os.waitpid(worker, 0)
+
+
+def warm_up() -> None:
+    """The tables of addresses are read at the first question."""
+    for line in ("12 N Main St Apt 4, Austin, TX 78701", "The Old Mill, 3 1/2 River Road, Salem, MA 01970"):
+        RowReader(RowPlan([(0, "address")], 1)).read_person([line])
+
+
+def _fork_worker(own_socket: socket.socket, sockets: Sequence[socket.socket]) -> int:
+    worker_pid = os.fork()
+    if worker_pid:
+        return worker_pid
+    for worker_socket in sockets:
+        if worker_socket is not own_socket:
+            worker_socket.close()
+    try:
+        with suppress(OSError):  # nobody is left to ask
+            _serve(own_socket)
+    finally:
+        os._exit(0)
+
+
+def _serve(worker_socket: socket.socket) -> None:
+    source = worker_socket.makefile("rb")
+    plan_values = _read_frame(source)
+    if plan_values is None:
+        return
+    reader = RowReader(RowPlan(*plan_values))
+    gc.disable()  # rows make no circles: it is enough to look for some after each chunk
+    while (chunk := _read_frame(source)) is not None:
+        people, rejects = examine_rows(reader, *chunk)
+        accepted_data, rejected_data = "".join(people).encode(), "".join(rejects).encode()
+        worker_socket.sendall(
+            RESPONSE_HEADER.pack(len(people), len(rejects), len(accepted_data), len(rejected_data))
+            + accepted_data
+            + rejected_data
+        )
+        gc.collect()
+
+
+def _read_frame(source: IO[bytes]) -> Any:
+    header = source.read(FRAME_HEADER.size)
+    if len(header) < FRAME_HEADER.size:
+        return None
+    (size,) = FRAME_HEADER.unpack(header)
+    return marshal.loads(source.read(size))  # noqa: S302 (our own parent wrote it)
+
+
+if __name__ == "__main__":
+    main()

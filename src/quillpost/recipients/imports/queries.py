@@ -8,11 +8,16 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg import sql
 
+from quillpost.core.clock import Clock
 from quillpost.core.database import Tx, driver_connection
 from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.errors import NotFound
-from quillpost.recipients.imports.columns import FileLayout, MappedColumn
-from quillpost.recipients.imports.process_pool import ExaminedChunk
+from quillpost.recipients.addresses.rules import UNDELIVERABLE
+from quillpost.recipients.imports.rows import ExaminedChunk
+from quillpost.recipients.imports.rules import FileLayout, MappedColumn
+from quillpost.recipients.lists.queries import update_list
+from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, MailingList
+from quillpost.recipients.service import ALREADY_ON_LIST
 
 UNFINISHED = ("waiting", "running")
 
@@ -189,3 +194,132 @@ def has_ended(tx: Tx, import_id: int) -> bool:
     """Whether it is done, failed, cancelled or gone altogether."""
     unfinished = sa.select(imports.c.id).where(imports.c.id == import_id, imports.c.status.in_(UNFINISHED))
     return tx.execute(unfinished).first() is None
+
+
+SAME_ADDRESS = "address: Line %s of the file has the same address."
+
+SAME_EMAIL = "email: Line %s of the file has the same e-mail."
+
+UNDELIVERABLE_ON_LIST = (
+    "address: This address is on this mailing list already, as one that nothing can be delivered to: correct"
+    " or delete recipient %s, and import this row again."
+)
+
+EMAIL_ON_LIST = "email: This e-mail is already on this mailing list."
+
+_PERSON_COLUMNS = (
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country", "email",
+    "phone", "dob", "anniversary", *CUSTOM_FIELDS, *DERIVED_COLUMNS, "told_apart",
+)  # fmt: skip
+
+# Runs of rows that lie in order cost a sort next to nothing, and are compared in memory where there is some.
+_SESSION_SETTINGS = ("set local work_mem = '64MB'", "set local jit = off")
+
+_REJECT_FILE_DUPLICATES = """
+    insert into import_rejects (import_id, place, line, reason)
+    select :id, s.place, s.line, format(:told, d.line)
+      from {staging} s
+      join (select {key} as key, told_apart,
+                   coalesce(min(place) filter (where deliverability <> :undeliverable), min(place)) as place,
+                   coalesce(min(line) filter (where deliverability <> :undeliverable), min(line)) as line
+              from {staging} where {among} group by 1, 2 having count(*) > 1) d
+        on {qualified} = d.key and s.told_apart = d.told_apart
+     where {among} and s.place <> d.place
+"""
+
+_REJECT_ADDRESSES_ON_LIST = """
+    insert into import_rejects (import_id, place, line, reason)
+    select :id, s.place, s.line,
+           case when r.deliverability = :undeliverable and s.deliverability <> :undeliverable
+                then format(:told_undeliverable, r.id) else :told end
+      from {staging} s
+      join recipients r on r.mailing_list_id = :list and r.address_key = s.address_key
+                       and r.told_apart = s.told_apart
+    on conflict do nothing
+"""
+
+_REJECT_EMAILS_ON_LIST = """
+    insert into import_rejects (import_id, place, line, reason)
+    select :id, s.place, s.line, :told from {staging} s
+     where s.address_key is null
+       and exists (select from recipients r
+                    where r.account_id = :account and r.email_key = lower(s.email)
+                      and r.mailing_list_id = :list and r.address_key is null)
+    on conflict do nothing
+"""
+
+_DELETE_REJECTED = """
+    delete from {staging} s using import_rejects x where x.import_id = :id and x.place = s.place
+"""
+
+# In the order of the file. They lie nearly so: a chunk may fill pages that one before it has left free.
+_INSERT_STAGED = f"""
+    insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(_PERSON_COLUMNS)},
+                            created_at, updated_at)
+    select :account, cast(:sub_account as bigint), :list, {", ".join(_PERSON_COLUMNS)}, :now, :now from {{staging}}
+     order by place
+"""
+
+
+class StagedRowsLost(Exception):
+    """Not all who were staged are there: the database has crashed since, and they must be read anew."""
+
+
+def add_staged_recipients(tx: Tx, import_record: Import, mailing_list: MailingList, *, clock: Clock) -> None:
+    """`mailing_list` is in this transaction's hands: nobody else writes its people. Undo it on `StagedRowsLost`."""
+    for setting in _SESSION_SETTINGS:
+        tx.execute(sa.text(setting))
+    now = clock()
+    bind_values: dict[str, object] = {
+        "id": import_record.id,
+        "list": mailing_list.id,
+        "account": mailing_list.account_id,
+        "undeliverable": UNDELIVERABLE,
+        "told_undeliverable": UNDELIVERABLE_ON_LIST,
+    }
+    duplicates = _reject_duplicates(tx, import_record, bind_values, is_empty=mailing_list.total_recipients == 0)
+    if duplicates:
+        _run_staging_query(tx, import_record, _DELETE_REJECTED, bind_values)
+    added_count = _run_staging_query(
+        tx, import_record, _INSERT_STAGED, bind_values | {"sub_account": mailing_list.sub_account_id, "now": now}
+    )
+    if added_count + duplicates != import_record.staged_count:
+        raise StagedRowsLost(f"Of {import_record.staged_count} people {added_count + duplicates} are staged.")
+    is_first_fill = mailing_list.type == "manual" and mailing_list.total_recipients == 0 and added_count > 0
+    update_list(
+        tx, mailing_list.id, {"processed": True, "updated_at": now} | ({"type": "csv"} if is_first_fill else {})
+    )
+    finish_import(
+        tx,
+        import_record.id,
+        "done",
+        now=clock(),
+        rows_total=import_record.rows_read,
+        rows_imported=added_count,
+        rows_rejected=import_record.rows_rejected + duplicates,
+        duplicates=duplicates,
+        bytes_read=import_record.file_bytes,
+    )
+    drop_staging(tx, import_record.id)
+
+
+def _reject_duplicates(tx: Tx, import_record: Import, bind_values: dict[str, object], *, is_empty: bool) -> int:
+    by_address = {"key": "address_key", "qualified": "s.address_key", "among": "address_key is not null"}
+    by_email = {"key": "lower(email)", "qualified": "lower(s.email)", "among": "address_key is null"}
+    duplicates = 0
+    for names, message in ((by_address, SAME_ADDRESS), (by_email, SAME_EMAIL)):
+        duplicates += _run_staging_query(
+            tx, import_record, _REJECT_FILE_DUPLICATES, bind_values | {"told": message}, **names
+        )
+    if not is_empty:
+        for query, message in (
+            (_REJECT_ADDRESSES_ON_LIST, f"address: {ALREADY_ON_LIST}"),
+            (_REJECT_EMAILS_ON_LIST, EMAIL_ON_LIST),
+        ):
+            duplicates += _run_staging_query(tx, import_record, query, bind_values | {"told": message})
+    return duplicates
+
+
+def _run_staging_query(tx: Tx, import_record: Import, query: str, values: Mapping[str, object], **names: str) -> int:
+    text = query.format(staging=get_staging_name(import_record.id), **names)
+    return tx.execute(sa.text(text), values).rowcount

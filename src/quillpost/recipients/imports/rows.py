@@ -7,17 +7,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from quillpost.recipients import rules as recipient_rules
-from quillpost.recipients.imports.columns import (
+from quillpost.recipients.field_names import combine_street, normalize_date
+from quillpost.recipients.imports.rules import (
     INTERNAL_FIELD_NAMES,
     MAX_CELL_LENGTH,
     MAX_COLUMNS,
     SINGLE_COLUMN_DELIMITER,
     FileLayout,
 )
-from quillpost.recipients.rules import Person, check_recipient
-from quillpost.recipients.suppression import find_suppression_error
-from quillpost.recipients.webhooks.values import combine_street, normalize_date
+from quillpost.recipients.models import Person, get_distinguishing_key
+from quillpost.recipients.rules import check_recipient, find_suppression_error
 from quillpost.rendering.text.addresses import country_code_by_name
 
 BROKEN_CHARACTER = "{} holds a broken character: save the file as UTF-8 and import this row again."
@@ -88,7 +87,7 @@ class RowReader:
 
     def get_distinguishing_key(self, person: Person) -> str:
         """What tells those of one address on the list apart."""
-        return recipient_rules.get_distinguishing_key(self._plan.suppress_by or "", person)
+        return get_distinguishing_key(self._plan.suppress_by or "", person)
 
     def _complete_fields(self, fields: dict[str, str]) -> None:
         """By our names alone, as people of hooks are."""
@@ -197,3 +196,99 @@ def parse_records(text: io.TextIOWrapper, delimiter: str, *, is_workbook: bool =
             # Only within quotes does the reader ask for a line beyond the last.
             error = UNCLOSED_QUOTE if lines.has_ended else None
             yield FileRecord(row_number if is_workbook else line_number, cells, error)
+
+
+@dataclass(frozen=True, slots=True)
+class RowChunk:
+    """Rows that follow each other in a file, the place of the first and the lines where they begin."""
+
+    first_row: int
+    lines: list[int]
+    rows: list[list[str]]
+    errors: dict[int, str]
+    """Of rows that could not be read at all, why, by their place in the chunk."""
+    bytes_read: int
+
+    @property
+    def row_count(self) -> int:
+        return len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedChunk:
+    """What became of a chunk, as the database copies it."""
+
+    chunk: RowChunk
+    accepted_data: bytes
+    rejected_data: bytes
+    accepted_count: int
+    rejected_count: int
+
+
+NULL = "\\N"
+
+_NULL_PLACEHOLDER = "\x1f"
+
+_QUOTED_NULL_PLACEHOLDER = f'"{_NULL_PLACEHOLDER}"'
+
+_COPY_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+_ARRAY_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"'})
+
+
+def examine_rows(
+    reader: RowReader,
+    import_id: int,
+    first_row: int,
+    lines: Sequence[int],
+    rows: Sequence[Sequence[str]],
+    errors: dict[int, str],
+) -> tuple[list[str], list[str]]:
+    """Lines for the staging table, and for the table of rejected rows."""
+    people, rejects = [], []
+    for index, cells in enumerate(rows):
+        row_number, line = first_row + index, lines[index]
+        person_or_reason = errors[index] if index in errors else reader.read_person(cells)
+        if isinstance(person_or_reason, str):
+            rejects.append(f"{import_id}\t{row_number}\t{line}\t{_escape_copy_value(person_or_reason)}\n")
+        else:
+            people.append(
+                _format_copy_line(row_number, line, person_or_reason, reader.get_distinguishing_key(person_or_reason))
+            )
+    return people, rejects
+
+
+def _format_copy_line(row_number: int, line: int, person: Person, distinguishing_key: str) -> str:
+    """In the order of the staging table's columns."""
+    values = (
+        str(row_number), str(line),
+        person.name, person.company, person.address, person.address2, person.city, person.province,
+        person.postal_code, person.country, person.email, person.phone,
+        str(person.dob) if person.dob else None, str(person.anniversary) if person.anniversary else None,
+        *person.custom, person.surname, person.address_key, _format_array(person.standard),
+        person.deliverability, _format_array(person.reasons), distinguishing_key,
+    )  # fmt: skip
+    # Nearly every line is plain: one look at the whole tells, and one pass writes what is null.
+    line_text = "\t".join([_NULL_PLACEHOLDER if value is None else value for value in values])
+    is_plain = line_text.count("\t") == len(values) - 1 and line_text.count(_NULL_PLACEHOLDER) == values.count(None)
+    if is_plain and not ("\\" in line_text or "\n" in line_text or "\r" in line_text):
+        return line_text.replace(_NULL_PLACEHOLDER, NULL) + "\n"
+    return "\t".join(map(_escape_copy_value, values)) + "\n"
+
+
+def _escape_copy_value(text: str | None) -> str:
+    """A value as COPY reads it."""
+    return NULL if text is None else text.translate(_COPY_ESCAPES)
+
+
+def _format_array(texts: Sequence[str | None] | None) -> str | None:
+    """As PostgreSQL writes an array."""
+    if texts is None:
+        return None
+    if not texts:
+        return "{}"
+    inner = '","'.join([_NULL_PLACEHOLDER if text is None else text for text in texts])
+    if "\\" not in inner and inner.count('"') == 2 * len(texts) - 2:
+        return f'{{"{inner}"}}'.replace(_QUOTED_NULL_PLACEHOLDER, "NULL")
+    quoted = ["NULL" if text is None else f'"{text.translate(_ARRAY_ESCAPES)}"' for text in texts]
+    return f"{{{','.join(quoted)}}}"

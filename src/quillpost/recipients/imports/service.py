@@ -1,30 +1,37 @@
-"""A file as it is handed in: looked at, kept in the file store, and noted as an import of its list."""
+"""Imports as callers use them: inspect a file, create an import, cancel it, report what was rejected."""
 
+import csv
+import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import count
 from typing import IO, Any
 from uuid import uuid4
 
+import sqlalchemy as sa
+
 from quillpost.core import jobs
 from quillpost.core.clock import Clock
-from quillpost.core.database import Tx
+from quillpost.core.database import Database, Tx
+from quillpost.core.database.tables.recipients import import_rejects
 from quillpost.core.errors import Conflict, NotFound, Refused
-from quillpost.core.ports import FileStore
+from quillpost.core.ports import FileMissing, FileStore
 from quillpost.recipients.imports import queries
-from quillpost.recipients.imports.columns import FileLayout, MappedColumn, choose_columns, require_address_or_email
 from quillpost.recipients.imports.queries import Import
+from quillpost.recipients.imports.rows import read_records
+from quillpost.recipients.imports.rules import FileLayout, MappedColumn, choose_columns, require_address_or_email
 from quillpost.recipients.imports.sniffer import sniff
-from quillpost.recipients.imports.tasks import IMPORT_QUEUE, IMPORT_TASK, end_import
+from quillpost.recipients.imports.tasks import FILE_GONE, IMPORT_QUEUE, IMPORT_TASK, IMPORTS_FOLDER, end_import
 from quillpost.recipients.imports.workbooks import convert_to_csv, is_workbook
-from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, MailingList, lock_lists, update_list
+from quillpost.recipients.lists.queries import OPT_OUT_LIST_REFUSED, escape_formula, lock_lists, update_list
+from quillpost.recipients.models import MailingList
 
 LIST_BUSY = "This list is being filled already: wait until its `processed` is true, or cancel the import."
 SCAN_LIST_REFUSED = "The service keeps whoever scanned a code on this list: import into a list of your own."
 ALREADY_FINISHED = "This import is {} already."
 MAX_FILE_NAME_LENGTH = 200
-IMPORTS_FOLDER = "imports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +125,55 @@ def _clean_file_name(name: str) -> str:
     """A file's name may be as long and as odd as its sender likes; what is kept of it may not."""
     printable = "".join(char if char.isprintable() else " " for char in name)
     return printable.replace("\\", "/").rpartition("/")[2].strip()[-MAX_FILE_NAME_LENGTH:] or "import"
+
+
+ROWS_PER_QUERY = 5_000
+CHUNK_BYTES = 64 * 1024
+
+
+def stream_rejected_rows(db: Database, files: FileStore, import_record: Import) -> Iterator[bytes]:
+    """What was in them is read from the file once more. A failure comes before the first piece does."""
+    if import_record.file_key is None:
+        raise Refused(
+            "The file of this import was removed, and this report with it: after its time, or because"
+            " somebody was erased."
+        )
+    try:
+        source = files.open(import_record.file_key)
+    except FileMissing:
+        raise Refused(FILE_GONE) from None
+    return _stream_report(db, source, import_record)
+
+
+def _stream_report(db: Database, source: IO[bytes], import_record: Import) -> Iterator[bytes]:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["line", "reason", *map(escape_formula, import_record.layout.names)])
+    with source:
+        rows = zip(count(), read_records(source, import_record.layout), strict=False)
+        for position, line, reason in _read_rejects(db, import_record.id):
+            cells = next((row.cells for row_number, row in rows if row_number == position), [])
+            writer.writerow([line, escape_formula(reason), *map(escape_formula, cells)])
+            if text.tell() >= CHUNK_BYTES:
+                yield text.getvalue().encode(errors="replace")
+                text.seek(0)
+                text.truncate()
+    yield text.getvalue().encode(errors="replace")
+
+
+def _read_rejects(db: Database, import_id: int) -> Iterator[tuple[int, int, str]]:
+    """In the order of the file, a few thousand at a time: a slow reader holds no connection."""
+    last_position = -1
+    columns = import_rejects.c
+    while True:
+        with db.system_transaction() as tx:
+            rows = tx.execute(
+                sa.select(columns.place, columns.line, columns.reason)
+                .where(columns.import_id == import_id, columns.place > last_position)
+                .order_by(columns.place)
+                .limit(ROWS_PER_QUERY)
+            ).all()
+        yield from map(tuple, rows)
+        if len(rows) < ROWS_PER_QUERY:
+            return
+        last_position = rows[-1].place

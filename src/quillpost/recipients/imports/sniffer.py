@@ -11,8 +11,8 @@ from typing import IO
 
 from quillpost.core.errors import Invalid
 from quillpost.recipients.field_names import find_field_meaning, normalize_name
-from quillpost.recipients.imports.columns import MAX_COLUMNS, MAX_LINE_BYTES, FileLayout, build_column_names
 from quillpost.recipients.imports.rows import FileRecord, parse_records
+from quillpost.recipients.imports.rules import MAX_COLUMNS, MAX_LINE_BYTES, FileLayout, build_column_names
 
 CHUNK_BYTES = 1_000_000
 HEAD_BYTES = 64 * 1024

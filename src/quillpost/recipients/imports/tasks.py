@@ -1,17 +1,10 @@
-"""The job that brings a file's recipients onto their list: staged, then stored in one transaction.
-
-Before it nobody of the file is on the list, after it all are who may be. Whoever is there already, and
-whoever comes twice in the file, is a rejected row: the first stays as it is. Of several in the file that is
-the first to whom mail can come.
-
-Whoever goes on after a crash begins where the last chunk was staged. A database that crashed has lost what
-was staged, and the file is read anew: by whoever goes on, or by the job's next try if it crashed meanwhile.
-"""
+"""Jobs that import files into lists, and delete expired imports."""
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import IO, Any
 
@@ -22,138 +15,22 @@ import structlog
 from quillpost.core import jobs
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx, search
+from quillpost.core.database.tables.recipients import import_rejects, imports
 from quillpost.core.ports import FileMissing, FileStore
-from quillpost.recipients.addresses.service import UNDELIVERABLE
 from quillpost.recipients.imports import queries
-from quillpost.recipients.imports.examiner import examine_rows
-from quillpost.recipients.imports.process_pool import ExaminedChunk, ExaminerPool, RowChunk
-from quillpost.recipients.imports.queries import Import
-from quillpost.recipients.imports.rows import FileRecord, RowPlan, RowReader, read_records
-from quillpost.recipients.lists.queries import MailingList, lock_lists, update_list
-from quillpost.recipients.rules import CUSTOM_FIELDS, DERIVED_COLUMNS
-from quillpost.recipients.service import ALREADY_ON_LIST
-
-SAME_ADDRESS = "address: Line %s of the file has the same address."
-SAME_EMAIL = "email: Line %s of the file has the same e-mail."
-UNDELIVERABLE_ON_LIST = (
-    "address: This address is on this mailing list already, as one that nothing can be delivered to: correct"
-    " or delete recipient %s, and import this row again."
+from quillpost.recipients.imports.process_pool import ExaminerPool
+from quillpost.recipients.imports.queries import Import, add_staged_recipients
+from quillpost.recipients.imports.rows import (
+    ExaminedChunk,
+    FileRecord,
+    RowChunk,
+    RowPlan,
+    RowReader,
+    examine_rows,
+    read_records,
 )
-EMAIL_ON_LIST = "email: This e-mail is already on this mailing list."
-
-_PERSON_COLUMNS = (
-    "name", "company", "address", "address2", "city", "province", "postal_code", "country", "email",
-    "phone", "dob", "anniversary", *CUSTOM_FIELDS, *DERIVED_COLUMNS, "told_apart",
-)  # fmt: skip
-
-# Runs of rows that lie in order cost a sort next to nothing, and are compared in memory where there is some.
-_SESSION_SETTINGS = ("set local work_mem = '64MB'", "set local jit = off")
-
-_REJECT_FILE_DUPLICATES = """
-    insert into import_rejects (import_id, place, line, reason)
-    select :id, s.place, s.line, format(:told, d.line)
-      from {staging} s
-      join (select {key} as key, told_apart,
-                   coalesce(min(place) filter (where deliverability <> :undeliverable), min(place)) as place,
-                   coalesce(min(line) filter (where deliverability <> :undeliverable), min(line)) as line
-              from {staging} where {among} group by 1, 2 having count(*) > 1) d
-        on {qualified} = d.key and s.told_apart = d.told_apart
-     where {among} and s.place <> d.place
-"""
-_REJECT_ADDRESSES_ON_LIST = """
-    insert into import_rejects (import_id, place, line, reason)
-    select :id, s.place, s.line,
-           case when r.deliverability = :undeliverable and s.deliverability <> :undeliverable
-                then format(:told_undeliverable, r.id) else :told end
-      from {staging} s
-      join recipients r on r.mailing_list_id = :list and r.address_key = s.address_key
-                       and r.told_apart = s.told_apart
-    on conflict do nothing
-"""
-_REJECT_EMAILS_ON_LIST = """
-    insert into import_rejects (import_id, place, line, reason)
-    select :id, s.place, s.line, :told from {staging} s
-     where s.address_key is null
-       and exists (select from recipients r
-                    where r.account_id = :account and r.email_key = lower(s.email)
-                      and r.mailing_list_id = :list and r.address_key is null)
-    on conflict do nothing
-"""
-_DELETE_REJECTED = """
-    delete from {staging} s using import_rejects x where x.import_id = :id and x.place = s.place
-"""
-# In the order of the file. They lie nearly so: a chunk may fill pages that one before it has left free.
-_INSERT_STAGED = f"""
-    insert into recipients (account_id, sub_account_id, mailing_list_id, {", ".join(_PERSON_COLUMNS)},
-                            created_at, updated_at)
-    select :account, cast(:sub_account as bigint), :list, {", ".join(_PERSON_COLUMNS)}, :now, :now from {{staging}}
-     order by place
-"""
-
-
-class StagedRowsLost(Exception):
-    """Not all who were staged are there: the database has crashed since, and they must be read anew."""
-
-
-def add_staged_recipients(tx: Tx, import_record: Import, mailing_list: MailingList, *, clock: Clock) -> None:
-    """`mailing_list` is in this transaction's hands: nobody else writes its people. Undo it on `StagedRowsLost`."""
-    for setting in _SESSION_SETTINGS:
-        tx.execute(sa.text(setting))
-    now = clock()
-    bind_values: dict[str, object] = {
-        "id": import_record.id,
-        "list": mailing_list.id,
-        "account": mailing_list.account_id,
-        "undeliverable": UNDELIVERABLE,
-        "told_undeliverable": UNDELIVERABLE_ON_LIST,
-    }
-    duplicates = _reject_duplicates(tx, import_record, bind_values, is_empty=mailing_list.total_recipients == 0)
-    if duplicates:
-        _run_staging_query(tx, import_record, _DELETE_REJECTED, bind_values)
-    added_count = _run_staging_query(
-        tx, import_record, _INSERT_STAGED, bind_values | {"sub_account": mailing_list.sub_account_id, "now": now}
-    )
-    if added_count + duplicates != import_record.staged_count:
-        raise StagedRowsLost(f"Of {import_record.staged_count} people {added_count + duplicates} are staged.")
-    is_first_fill = mailing_list.type == "manual" and mailing_list.total_recipients == 0 and added_count > 0
-    update_list(
-        tx, mailing_list.id, {"processed": True, "updated_at": now} | ({"type": "csv"} if is_first_fill else {})
-    )
-    queries.finish_import(
-        tx,
-        import_record.id,
-        "done",
-        now=clock(),
-        rows_total=import_record.rows_read,
-        rows_imported=added_count,
-        rows_rejected=import_record.rows_rejected + duplicates,
-        duplicates=duplicates,
-        bytes_read=import_record.file_bytes,
-    )
-    queries.drop_staging(tx, import_record.id)
-
-
-def _reject_duplicates(tx: Tx, import_record: Import, bind_values: dict[str, object], *, is_empty: bool) -> int:
-    by_address = {"key": "address_key", "qualified": "s.address_key", "among": "address_key is not null"}
-    by_email = {"key": "lower(email)", "qualified": "lower(s.email)", "among": "address_key is null"}
-    duplicates = 0
-    for names, message in ((by_address, SAME_ADDRESS), (by_email, SAME_EMAIL)):
-        duplicates += _run_staging_query(
-            tx, import_record, _REJECT_FILE_DUPLICATES, bind_values | {"told": message}, **names
-        )
-    if not is_empty:
-        for query, message in (
-            (_REJECT_ADDRESSES_ON_LIST, f"address: {ALREADY_ON_LIST}"),
-            (_REJECT_EMAILS_ON_LIST, EMAIL_ON_LIST),
-        ):
-            duplicates += _run_staging_query(tx, import_record, query, bind_values | {"told": message})
-    return duplicates
-
-
-def _run_staging_query(tx: Tx, import_record: Import, query: str, values: Mapping[str, object], **names: str) -> int:
-    text = query.format(staging=queries.get_staging_name(import_record.id), **names)
-    return tx.execute(sa.text(text), values).rowcount
-
+from quillpost.recipients.lists.queries import lock_lists, update_list
+from quillpost.recipients.models import MailingList
 
 log = structlog.get_logger(__name__)
 
@@ -359,3 +236,72 @@ def _drop_finished_staging(db: Database, import_id: int) -> bool:
         if has_ended:
             queries.drop_staging(tx, import_id)
     return has_ended
+
+
+IMPORTS_FOLDER = "imports"
+
+
+MAX_IMPORTS_PER_RUN = 1_000
+MAX_UNRECORDED_AGE = timedelta(days=1)
+"""A file may lie so long in the store before its import is noted."""
+
+_SELECT_STAGING_IDS = sa.text(
+    r"select cast(substring(tablename from '\d+$') as bigint) from pg_tables"
+    r" where schemaname = 'public' and tablename ~ '^import_staging_\d+$'"
+)
+
+
+def resume_imports(context: ImportContext) -> None:
+    """Book the job for every import that waits and has none; one whose job was given up has failed."""
+    with context.db.system_transaction() as tx:
+        unfinished_ids = tx.execute(
+            sa.select(imports.c.id)
+            .where(imports.c.status.in_(queries.UNFINISHED))
+            .order_by(imports.c.id)
+            .limit(MAX_IMPORTS_PER_RUN)
+        )
+        abandoned_ids = []
+        for import_id in unfinished_ids.scalars():
+            if jobs.is_waiting(tx, IMPORT_TASK, import_id=import_id) or jobs.is_running(
+                tx, IMPORT_TASK, import_id=import_id
+            ):
+                continue
+            if jobs.is_unfinished(tx, IMPORT_TASK, import_id=import_id):
+                abandoned_ids.append(import_id)
+            else:
+                jobs.enqueue(tx, IMPORT_TASK, queue=IMPORT_QUEUE, import_id=import_id)
+    for import_id in abandoned_ids:
+        fail_import(context, import_id, IMPORT_ABANDONED)
+
+
+def delete_expired_imports(context: ImportContext, *, retention: timedelta, now: datetime) -> None:
+    """Remove the files and reports of imports past their time, and whatever nobody speaks of any more."""
+    with context.db.system_transaction() as tx:
+        is_expired = sa.and_(
+            imports.c.created_at < now - retention,
+            imports.c.file_key.is_not(None),
+            imports.c.status.not_in(queries.UNFINISHED),
+        )
+        ids = list(tx.execute(sa.select(imports.c.id).where(is_expired).limit(MAX_IMPORTS_PER_RUN)).scalars())
+        tx.execute(sa.update(imports).where(imports.c.id.in_(ids)).values(file_key=None, columns=[]))
+        tx.execute(sa.delete(import_rejects).where(import_rejects.c.import_id.in_(ids)))
+        for import_id in tx.execute(_SELECT_STAGING_IDS).scalars().all():
+            if queries.has_ended(tx, import_id):
+                queries.drop_staging(tx, import_id)
+    _delete_orphaned_files(context, now=now)
+
+
+def _delete_orphaned_files(context: ImportContext, *, now: datetime) -> None:
+    """Files without an import: their time is over, their list is gone, or their call failed."""
+    first_retained_folder = f"{IMPORTS_FOLDER}/{now - MAX_UNRECORDED_AGE:%Y-%m-%d}"
+    old_keys = [
+        key for key in context.store.keys(f"{IMPORTS_FOLDER}/") if _get_dated_folder(key) < first_retained_folder
+    ]
+    with context.db.system_transaction() as tx:
+        recorded_keys = set(tx.execute(sa.select(imports.c.file_key).where(imports.c.file_key.in_(old_keys))).scalars())
+    for key in set(old_keys) - recorded_keys:
+        context.store.delete(key)
+
+
+def _get_dated_folder(key: str) -> str:
+    return key.rpartition("/")[0]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, ZipArea, find_zip_area
 from quillpost.recipients.addresses.parser import split_address_line
-from quillpost.recipients.addresses.service import HOME_COUNTRY, standardize
+from quillpost.recipients.addresses.rules import HOME_COUNTRY, standardize
 from quillpost.recipients.rules import HOME_COUNTRY_NAMES
 
 ALL_RECORDS = "all"

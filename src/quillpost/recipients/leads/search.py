@@ -21,7 +21,7 @@ from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import lead_sources, leads
 from quillpost.core.errors import Invalid, NoMatch, Unavailable
 from quillpost.recipients.addresses.keys import extract_surname
-from quillpost.recipients.addresses.service import HOME_COUNTRY, UNDELIVERABLE, StandardParts
+from quillpost.recipients.addresses.rules import HOME_COUNTRY, UNDELIVERABLE, StandardParts
 from quillpost.recipients.leads.ports import Lead, LeadProvider, LeadProviderDown, LeadQuery, Resident
 from quillpost.recipients.leads.rules import (
     MAX_MILES,
@@ -32,7 +32,8 @@ from quillpost.recipients.leads.rules import (
     compute_distances,
     find_search_center,
 )
-from quillpost.recipients.rules import Person, check_recipient
+from quillpost.recipients.models import Person
+from quillpost.recipients.rules import check_recipient
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import credit, ledger
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
 from quillpost.core import jobs
@@ -17,8 +17,9 @@ from quillpost.core.errors import Invalid, NoMatch, Refused, Unpaid
 from quillpost.recipients.leads.ports import LeadProvider
 from quillpost.recipients.leads.rules import LeadSearch
 from quillpost.recipients.leads.search import LeadSearchResult
-from quillpost.recipients.lists.queries import UNKNOWN_LIST, MailingList, lock_lists
+from quillpost.recipients.lists.queries import UNKNOWN_LIST, lock_lists
 from quillpost.recipients.lists.service import create_list
+from quillpost.recipients.models import MailingList
 from quillpost.recipients.service import insert_recipients
 
 REPORT_PURCHASE_TASK = "leads.report_purchase"
@@ -113,7 +114,7 @@ def record_purchase(
     }
     inserted = tx.execute(sa.insert(lead_purchases).values(purchase).returning(lead_purchases.c.id))
     purchase_id = int(inserted.scalar_one())
-    ledger.charge_leads(
+    billing_service.charge_leads(
         tx,
         account_id=caller.account_id,
         sub_account_id=target_list.sub_account_id,
@@ -177,8 +178,8 @@ def _find_keys_on_list(tx: Tx, target_list: MailingList, result: LeadSearchResul
 
 
 def _require_credit(tx: Tx, caller: Caller, cents: int) -> None:
-    credit.lock_credit(tx, caller.account_id, caller.mode)
-    credit_cents = credit.read_credit(tx, caller.mode)
+    billing_service.lock_credit(tx, caller.account_id, caller.mode)
+    credit_cents = billing_service.read_credit(tx, caller.mode)
     if credit_cents < cents:
         raise Unpaid(
             f"The account's credit of {format_dollars(credit_cents)} does not cover these records at "

@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from quillpost.accounts.automation_locks import refuse_if_used_by_automation
 from quillpost.accounts.models import Caller
+from quillpost.accounts.queries import refuse_if_used_by_automation
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import tokens
 from quillpost.core.clock import Clock
@@ -21,14 +21,13 @@ from quillpost.core.encryption import Encryptor
 from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.recipients.lists.queries import (
     UNKNOWN_LIST,
-    MailingList,
     delete_list,
     insert_list,
     lock_lists,
     read_list,
     update_list,
 )
-from quillpost.recipients.rules import BY_ADDRESS, BY_EMAIL
+from quillpost.recipients.models import BY_ADDRESS, BY_EMAIL, MailingList
 
 _FIXED_DURING_IMPORT = ("sub_account_id", "is_suppression_list", "suppress_by")
 

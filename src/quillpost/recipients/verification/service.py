@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from quillpost.core.clock import Clock
 from quillpost.core.database import Database
-from quillpost.recipients.addresses.service import (
+from quillpost.recipients.addresses.rules import (
     ADDRESS_PARTS,
     DELIVERABLE,
     DOUBTFUL,

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.recipients.field_names import (
     MAX_NAME_LENGTH,
     NAME_FIELDS,
@@ -16,10 +16,13 @@ from quillpost.recipients.field_names import (
     PRIORITY_OBJECT_NAME,
     SINGLE_VALUE_ARRAYS,
     FieldMeaning,
+    combine_street,
     find_field_meaning,
+    find_text_error,
+    normalize_date,
     normalize_name,
+    to_text,
 )
-from quillpost.recipients.webhooks.values import combine_street, find_text_error, normalize_date, to_text
 from quillpost.rendering.text.addresses import country_code_by_name
 
 SOURCES = ("automation", "crm")

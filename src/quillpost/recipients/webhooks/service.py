@@ -23,17 +23,18 @@ from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import NotFound
 from quillpost.recipients import rules as recipient_rules
 from quillpost.recipients.addresses.keys import get_street
-from quillpost.recipients.lists.queries import MailingList, lock_lists, update_list
-from quillpost.recipients.queries import PERSON_COLUMNS, Recipient, build_recipient_columns, find_recipients_at
-from quillpost.recipients.rules import (
+from quillpost.recipients.lists.queries import lock_lists, update_list
+from quillpost.recipients.models import (
     CUSTOM_FIELDS,
     DERIVED_COLUMNS,
+    PERSON_COLUMNS,
+    MailingList,
     Person,
+    Recipient,
     get_distinguishing_key,
-    has_full_address,
-    may_share_address,
-    merge_person,
 )
+from quillpost.recipients.queries import build_recipient_columns, find_recipients_at
+from quillpost.recipients.rules import has_full_address, may_share_address, merge_person
 from quillpost.recipients.service import RecipientRejection, find_list_error, insert_recipients
 from quillpost.recipients.webhooks.rules import InboundPerson
 

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quillpost.accounts import service as account_service
 from quillpost.accounts.models import RateLimitStatus, get_network
+from quillpost.accounts.rate_limits import count_anonymous_call
 from quillpost.app.container import Container
 from quillpost.core.errors import QuillpostError, Throttled, Unauthenticated
 from quillpost.core.tokens import hash_token
@@ -160,7 +161,7 @@ class AuthMiddleware:
         except Unauthenticated:
             self._identities.remember(scope, None)
             allowance = await run_in_threadpool(
-                account_service.count_anonymous_call, self._container.db, get_client_address(scope), limit=limit
+                count_anonymous_call, self._container.db, get_client_address(scope), limit=limit
             )
             state["allowance"] = allowance
             if allowance.is_exceeded:

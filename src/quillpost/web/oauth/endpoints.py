@@ -9,12 +9,11 @@ from authlib.oauth2.rfc6749 import InvalidGrantError, InvalidRequestError, OAuth
 from authlib.oauth2.rfc7009 import RevocationEndpoint
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import clients, tokens
 from quillpost.accounts.oauth.clients import OAuthClient
-from quillpost.accounts.service import count_public_call
+from quillpost.accounts.rate_limits import count_public_call
 from quillpost.accounts.sub_accounts import label_sub_accounts
-from quillpost.accounts.tokens.rules import describe_scopes, sort_scopes
+from quillpost.accounts.tokens.rules import SCOPES, describe_scopes, sort_scopes
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid

@@ -22,12 +22,11 @@ from authlib.oauth2.rfc6749 import (
 )
 from authlib.oauth2.rfc7636 import CodeChallenge, create_s256_code_challenge
 
-from quillpost.accounts.models import SCOPES
 from quillpost.accounts.oauth import clients, tokens
-from quillpost.accounts.oauth.apps import AppGrant
 from quillpost.accounts.oauth.clients import OAuthClient
+from quillpost.accounts.oauth.service import AppGrant
 from quillpost.accounts.oauth.tokens import AuthorizationCode, TokenFamily, TokenLifetimes, TokenPair, TokenReuse
-from quillpost.accounts.tokens.rules import sort_scopes
+from quillpost.accounts.tokens.rules import SCOPES, sort_scopes
 from quillpost.accounts.users.emails import notify_person
 from quillpost.app.container import Container, Limits
 from quillpost.core.database import Tx

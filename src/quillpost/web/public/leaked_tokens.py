@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from quillpost.accounts.users.queries import revoke_and_report_leaked
+from quillpost.accounts.users.service import revoke_and_report_leaked
 from quillpost.core import exact_json
 from quillpost.core.errors import Invalid, Throttled
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS, BodyLimits

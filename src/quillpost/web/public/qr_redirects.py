@@ -13,8 +13,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quillpost.accounts import service as account_service
 from quillpost.accounts.models import get_network
+from quillpost.accounts.rate_limits import count_anonymous_call
 from quillpost.app.container import Container
 from quillpost.core.errors import NotFound, Unavailable
 from quillpost.core.telemetry import REQUEST_SECONDS, REQUESTS
@@ -127,7 +127,7 @@ class ScanMiddleware:
                 return throttled_failure(seconds_left)
             try:
                 allowance = await run_in_threadpool(
-                    account_service.count_anonymous_call,
+                    count_anonymous_call,
                     self._container.db,
                     _client_address(scope),
                     limit=self._container.limits.calls_a_minute,

@@ -23,8 +23,9 @@ from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import FieldErrors, OrderRequest
 from quillpost.orders.service import draft_resolved_order
 from quillpost.recipients.lists.queries import read_lists
+from quillpost.recipients.models import Person
 from quillpost.recipients.queries import read_recipient
-from quillpost.recipients.rules import Person, person_to_fields, validate_recipient
+from quillpost.recipients.rules import person_to_fields, validate_recipient
 from quillpost.web.api.automations import schemas
 from quillpost.web.api.automations.schemas import (
     ChangedAutomation,

@@ -14,18 +14,18 @@ from quillpost.core.clock import format_iso
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, check_json_limits
 from quillpost.recipients.imports import queries as import_queries
-from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports.columns import (
+from quillpost.recipients.imports import service as report
+from quillpost.recipients.imports.queries import Import
+from quillpost.recipients.imports.rules import (
     IMPORT_FIELDS,
     build_warnings,
     clean_column_name,
     require_address_or_email,
 )
-from quillpost.recipients.imports.queries import Import
 from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
-from quillpost.recipients.lists.queries import MailingList
+from quillpost.recipients.models import MailingList
 from quillpost.web.api.bodies import MULTIPART
 from quillpost.web.api.dependencies import RequestTransaction, RequestUnitOfWork, parse_path_id, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, UnreadableBody, error_responses

@@ -14,14 +14,13 @@ from quillpost.app.container import Container
 from quillpost.core.clock import format_iso, format_time_ago
 from quillpost.core.errors import Invalid
 from quillpost.orders.templates.rules import MAX_URL_LENGTH, saved_url_error
-from quillpost.recipients.addresses.service import UNDELIVERABLE
+from quillpost.recipients.addresses.rules import UNDELIVERABLE
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
-from quillpost.recipients.lists.export import read_chunks, write_csv_file
-from quillpost.recipients.lists.queries import MailingList
+from quillpost.recipients.lists.queries import read_chunks, write_csv_file
 from quillpost.recipients.lists.service import decrypt_list_key
-from quillpost.recipients.queries import Recipient
-from quillpost.recipients.rules import Person, person_to_fields
+from quillpost.recipients.models import MailingList, Person, Recipient
+from quillpost.recipients.rules import person_to_fields
 from quillpost.web.api.bodies import (
     NOT_BLANK,
     NULL_MEANS_DEFAULT,

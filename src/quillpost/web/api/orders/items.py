@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import ConfigDict, Field
 
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import format_dollars
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
@@ -228,7 +228,7 @@ def void_card(
     invalidated = giftcard_service.find_voidable_card(tx, item_id, locked=True)
     # What else wants the account's money waits from here on: the returned value is for the other card first.
     if reissue is not None and container.environments[caller.mode].needs_credit:
-        credit.lock_credit(tx, caller.account_id, caller.mode)
+        billing_service.lock_credit(tx, caller.account_id, caller.mode)
     is_changed = giftcard_service.void_card(tx, invalidated, reason=reason, now=now)
     reissued_as = invalidated.card.reissued_as
     if reissue is not None and reissued_as is None:

@@ -17,7 +17,7 @@ from quillpost.orders.models import GiftcardChoice, Order
 from quillpost.orders.products import format_type
 from quillpost.orders.rules import ItemStatus
 from quillpost.orders.stats import OrderTotals
-from quillpost.recipients.rules import Person
+from quillpost.recipients.models import Person
 from quillpost.web.api.responses import raw_json
 from quillpost.web.api.send.schemas import SendResponse
 from quillpost.web.api.sub_accounts import endpoints as sub_account_endpoints

@@ -18,7 +18,7 @@ from quillpost.privacy.queries import parse_subject
 from quillpost.recipients import queries as recipient_queries
 from quillpost.recipients import service as recipient_service
 from quillpost.recipients.lists.queries import find_lists, read_list, read_lists
-from quillpost.recipients.queries import Recipient
+from quillpost.recipients.models import Recipient
 from quillpost.recipients.rules import MAX_FIELD_LENGTH
 from quillpost.recipients.service import RecipientRejection
 from quillpost.web.api.bodies import Body, QueryText, require_one_text, strip_or_none

@@ -21,7 +21,8 @@ from quillpost.orders.automations.service import AutomationPlan
 from quillpost.orders.automations.tasks import error_message
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.templates.service import list_image_templates, list_message_templates
-from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
+from quillpost.recipients.lists.queries import find_lists, read_list_page
+from quillpost.recipients.models import MailingList
 from quillpost.web import security
 from quillpost.web.api.automations.endpoints import (
     check_changed_plan,

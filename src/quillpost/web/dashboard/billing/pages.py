@@ -10,8 +10,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from quillpost.accounts.billing import queries as billing_queries
-from quillpost.accounts.billing.prices import list_prices
-from quillpost.accounts.billing.queries import LedgerFilter, LedgerMove
+from quillpost.accounts.billing.queries import LedgerFilter, LedgerMove, list_prices
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, LEAD_CENTS, UnitPrice
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container

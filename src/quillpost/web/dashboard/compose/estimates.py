@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from fastapi import APIRouter, Request, Response
 
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.billing.rules import LEAD_CENTS
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
@@ -146,7 +146,7 @@ def _read_credit(caller: Caller, container: Container) -> int | None:
     if not container.environments[caller.mode].needs_credit:
         return None
     with container.db.transaction(build_tenant(caller)) as tx:
-        return credit.read_credit(tx, caller.mode)
+        return billing_service.read_credit(tx, caller.mode)
 
 
 def _minimal_send(form: Form, audience: Mapping[str, Any]) -> ComposedSend:

@@ -13,10 +13,11 @@ from typing import Final
 
 from quillpost.core.errors import Invalid
 from quillpost.recipients.field_names import find_field_meaning, normalize_name
-from quillpost.recipients.imports.columns import FileLayout, MappedColumn, choose_columns
 from quillpost.recipients.imports.rows import RowPlan, RowReader, read_records
+from quillpost.recipients.imports.rules import FileLayout, MappedColumn, choose_columns
 from quillpost.recipients.imports.sniffer import sniff
-from quillpost.recipients.rules import EMAIL_PATTERN, RecipientFields
+from quillpost.recipients.models import RecipientFields
+from quillpost.recipients.rules import EMAIL_PATTERN
 
 CONTACT_FIELDS = frozenset({"address", "full_address", "street_name", "email"})
 COMPLETE_ADDRESS_FIELDS = frozenset({"address", "city", "province", "postal_code"})

@@ -18,7 +18,8 @@ from quillpost.core.database.tables.base import mailing_lists
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.leads.rules import ALL_RECORDS, HOME_RECORD_TYPES, NEW_BUSINESS, ONLY_BUSINESSES
-from quillpost.recipients.lists.queries import MailingList, find_lists
+from quillpost.recipients.lists.queries import find_lists
+from quillpost.recipients.models import MailingList
 from quillpost.recipients.queries import read_list_page
 from quillpost.recipients.rules import person_to_fields, validate_recipients
 from quillpost.web.api.bodies import MAX_ID, parse_digits

@@ -20,7 +20,8 @@ from quillpost.accounts.embeds import (
     verify_embed_token,
 )
 from quillpost.accounts.models import RateLimitStatus
-from quillpost.accounts.service import build_tenant, count_embed_call, count_embed_guest_call, count_stored_send
+from quillpost.accounts.rate_limits import count_embed_call, count_embed_guest_call, count_stored_send
+from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, QuillpostError, Refused, Throttled

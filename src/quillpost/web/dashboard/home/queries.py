@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from quillpost.accounts.billing import credit
+from quillpost.accounts.billing import service as billing_service
 from quillpost.accounts.queries import read_account_profile
 from quillpost.accounts.service import build_tenant
 from quillpost.accounts.sub_accounts import read_sub_account
@@ -87,7 +87,7 @@ def _credit_alerts(tx: Tx, user: SignedInUser, container: Container, now: dateti
     if not container.environments[user.mode].needs_credit or user.here.sub_account_id is not None:
         return
     available_credit, monthly_spend = (
-        credit.read_credit(tx, user.mode),
+        billing_service.read_credit(tx, user.mode),
         _max_monthly_spend(tx, build_tenant(user.caller), now),
     )
     if available_credit < 0:

@@ -12,20 +12,21 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Conflict, Invalid, Refused
 from quillpost.core.paging import PageRequest
 from quillpost.recipients.imports import queries as import_queries
-from quillpost.recipients.imports import report
 from quillpost.recipients.imports import service as import_service
-from quillpost.recipients.imports.columns import (
+from quillpost.recipients.imports import service as report
+from quillpost.recipients.imports.queries import Import
+from quillpost.recipients.imports.rules import (
     IGNORED_FIELD,
     IMPORT_FIELDS,
     build_warnings,
     has_street_column,
     require_address_or_email,
 )
-from quillpost.recipients.imports.queries import Import
 from quillpost.recipients.imports.service import InspectedImport
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
-from quillpost.recipients.lists.queries import MailingList, read_list
+from quillpost.recipients.lists.queries import read_list
+from quillpost.recipients.models import MailingList
 from quillpost.web import rendering
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList

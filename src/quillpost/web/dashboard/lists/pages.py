@@ -13,16 +13,14 @@ from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, Refused
 from quillpost.core.paging import Page, PageRequest
 from quillpost.recipients import queries as recipient_queries
-from quillpost.recipients import suppression
+from quillpost.recipients import service as suppression
 from quillpost.recipients.imports import queries as import_queries
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
-from quillpost.recipients.lists.export import read_chunks, write_csv_file
-from quillpost.recipients.lists.queries import MailingList, read_list
-from quillpost.recipients.queries import Recipient
-from quillpost.recipients.rules import TEXT_FIELDS
-from quillpost.recipients.search import RecipientSearchResult, search_list, searches_substrings
-from quillpost.recipients.suppression import SuppressionCheck
+from quillpost.recipients.lists.queries import read_chunks, read_list, write_csv_file
+from quillpost.recipients.models import TEXT_FIELDS, MailingList, Recipient
+from quillpost.recipients.queries import RecipientSearchResult, search_list, searches_substrings
+from quillpost.recipients.service import SuppressionCheck
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
 from quillpost.web.api.recipients.schemas import PersonFields
@@ -229,7 +227,7 @@ def _render_suppression_page(
         erased_count = suppression.count_erased_suppressions(tx, limit=MAX_COUNTED)
     return render_list_page(
         context,
-        "suppression.html",
+        "html",
         form=form,
         page=page,
         erased_count=erased_count,

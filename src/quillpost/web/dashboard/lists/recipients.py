@@ -12,9 +12,10 @@ from quillpost.core.errors import Invalid, NotFound, Refused
 from quillpost.privacy.erasure import erase_subject, preview_erasure
 from quillpost.privacy.queries import ErasureSubject, parse_subject
 from quillpost.recipients import service as recipient_service
-from quillpost.recipients.lists.queries import MailingList, read_list
-from quillpost.recipients.queries import Recipient, read_recipient
-from quillpost.recipients.rules import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, person_to_fields
+from quillpost.recipients.lists.queries import read_list
+from quillpost.recipients.models import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Recipient
+from quillpost.recipients.queries import read_recipient
+from quillpost.recipients.rules import person_to_fields
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient

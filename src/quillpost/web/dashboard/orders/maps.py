@@ -25,7 +25,7 @@ from quillpost.orders import queries as order_queries
 from quillpost.orders.items.service import WAS_MAILED_SQL
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_zip_area
-from quillpost.recipients.addresses.service import HOME_COUNTRY
+from quillpost.recipients.addresses.rules import HOME_COUNTRY
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dependencies import Services
 from quillpost.web.rendering import render_page

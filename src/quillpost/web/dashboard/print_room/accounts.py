@@ -5,9 +5,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Response
 
 from quillpost.accounts import queries as account_queries
-from quillpost.accounts.billing import credit, prices
-from quillpost.accounts.billing.prices import PriceChange
-from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, UnitPrice
+from quillpost.accounts.billing import service as credit
+from quillpost.accounts.billing import service as prices
+from quillpost.accounts.billing.queries import find_future_price, read_price_list
+from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, PriceChange, PriceHistory, UnitPrice
 from quillpost.accounts.users.sessions import CONFIRMATION_LIFETIME
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, NotFound, Refused
@@ -101,7 +102,7 @@ def move_credit(context: ConfirmedOperatorContext, account_id: str, form: Posted
             transfer(tx, number, cents=cents, key=f"page:{key}", note=reason, actor=context.user.actor, now=now)
             if number != context.account_id:
                 amount = format_cents(cents if direction == DEPOSIT else -cents)
-                audit_writer(context, "credit.moved", {"name": account.name, "amount": amount, "note": reason})(tx)
+                audit_writer(context, "moved", {"name": account.name, "amount": amount, "note": reason})(tx)
     except (Invalid, Refused) as error:
         return render_account_page(context, number, form=FormState.from_error(form, error, default_field="amount"))
     return redirect(account_path, flash="credit_given" if direction == DEPOSIT else "credit_taken")
@@ -231,12 +232,12 @@ ALREADY_ADDED = "The list of prices shows it."
 @router.get(PRICES_PATH)
 def prices_page(context: OperatorContext) -> Response:
     with context.system_transaction() as tx:
-        price_rows = prices.read_price_list(tx, on=context.now().date())
-    by_product: dict[str, list[prices.PriceHistory]] = {}
+        price_rows = read_price_list(tx, on=context.now().date())
+    by_product: dict[str, list[PriceHistory]] = {}
     for price_row in price_rows:
         by_product.setdefault(product_name(price_row.kind.type, price_row.kind.size), []).append(price_row)
     return render_room_page(
-        context, "prices.html", by_product=by_product, class_labels=CLASS_LABELS, country_label=country_label
+        context, "html", by_product=by_product, class_labels=CLASS_LABELS, country_label=country_label
     )
 
 
@@ -272,7 +273,7 @@ def create_price(context: ConfirmedOperatorContext, form: PostedForm) -> Respons
 def withdraw_price_page(context: OperatorContext, price_id: str) -> Response:
     require_live(context.user)
     with context.system_transaction() as tx:
-        price = prices.find_future_price(tx, parse_path_id(price_id), on=context.now().date())
+        price = find_future_price(tx, parse_path_id(price_id), on=context.now().date())
     return context.confirm(
         title=f"Take back {format_cents(price.unit_cents)} from {price.valid_from:%-d %B %Y}?",
         consequences=[f"{describe_price(price)}: the price before it goes on.", "Nobody has paid this one yet."],

@@ -5,10 +5,10 @@ from datetime import datetime
 
 from fastapi import APIRouter, Response
 
-from quillpost.accounts.oauth import apps as connected_apps
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.oauth.apps import ConnectedApp
+from quillpost.accounts.oauth import service as connected_apps
 from quillpost.accounts.oauth.clients import ClientRegistration, OAuthClient
+from quillpost.accounts.oauth.service import ConnectedApp
 from quillpost.accounts.tokens.rules import SCOPE_LABELS, describe_scopes, sort_scopes
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container

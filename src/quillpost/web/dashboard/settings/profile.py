@@ -6,9 +6,10 @@ from itertools import groupby
 from fastapi import APIRouter, Response
 from markupsafe import Markup
 
-from quillpost.accounts.users import password_resets, second_factor, sessions
-from quillpost.accounts.users import rules as user_rules
+from quillpost.accounts.users import passwords as password_resets
+from quillpost.accounts.users import second_factor, sessions
 from quillpost.accounts.users.queries import record_person_entry
+from quillpost.accounts.users.service import rename_person
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.rendering.codes.qr import QrEncoder
 from quillpost.web.api.dependencies import parse_path_id
@@ -66,7 +67,7 @@ def change_name(context: UserContext, form: PostedForm) -> Response:
     name = form.text("name")
     try:
         with context.system_transaction() as tx:
-            user_rules.rename_person(tx, context.user.person_id, name, now=context.now())
+            rename_person(tx, context.user.person_id, name, now=context.now())
     except Invalid as error:
         return _render_profile(context, name=name, errors=error.fields)
     return redirect("/settings", flash="name_changed")

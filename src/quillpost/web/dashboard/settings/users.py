@@ -6,8 +6,9 @@ from typing import Final
 from fastapi import APIRouter, Response
 
 from quillpost.accounts.models import Role
-from quillpost.accounts.users import invitations, members
-from quillpost.accounts.users.members import Member
+from quillpost.accounts.users import invitations
+from quillpost.accounts.users import service as members
+from quillpost.accounts.users.service import Member
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused

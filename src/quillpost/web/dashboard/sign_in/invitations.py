@@ -6,7 +6,8 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from quillpost.accounts.models import Role
-from quillpost.accounts.users import invitations, password_resets, sessions, sign_in
+from quillpost.accounts.users import invitations, sessions, sign_in
+from quillpost.accounts.users import passwords as password_resets
 from quillpost.accounts.users import rules as user_rules
 from quillpost.accounts.users.invitations import Invitation
 from quillpost.accounts.users.sessions import SignedInUser

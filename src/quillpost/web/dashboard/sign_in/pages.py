@@ -7,12 +7,11 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request, Response
 
 from quillpost.accounts.oauth import clients
-from quillpost.accounts.users import queries as user_queries
 from quillpost.accounts.users import rules as user_rules
 from quillpost.accounts.users import second_factor, sessions, sign_in
 from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.sessions import SignedInUser
-from quillpost.accounts.users.sign_in import SignInResult
+from quillpost.accounts.users.sign_in import BROWSER_TOKEN_LIFETIME, SignInResult
 from quillpost.app.container import Container
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.web.api.responses import json_response
@@ -30,7 +29,7 @@ def complete_sign_in(request: Request, container: Container, attempt: SignInResu
     response = redirect(next_path)
     set_session_cookie(request, response, attempt.cookie)
     if attempt.browser_token is not None:
-        seconds = int(user_queries.BROWSER_TOKEN_LIFETIME.total_seconds())
+        seconds = int(BROWSER_TOKEN_LIFETIME.total_seconds())
         set_cookie(request, response, KNOWN_BROWSER, attempt.browser_token, seconds=seconds)
     delete_cookie(request, response, VISITOR)
     return response

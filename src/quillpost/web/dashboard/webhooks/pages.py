@@ -15,7 +15,8 @@ from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
-from quillpost.recipients.lists.queries import MailingList, find_lists, read_list_page
+from quillpost.recipients.lists.queries import find_lists, read_list_page
+from quillpost.recipients.models import MailingList
 from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.endpoints import (
     ChangedWebhook,

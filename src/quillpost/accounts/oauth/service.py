@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.audit.service import Actor
-from quillpost.accounts.models import SCOPES
+from quillpost.accounts.tokens.rules import SCOPES
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import oauth_clients, oauth_grants, people
 from quillpost.core.database.tables.base import sub_accounts, tokens

@@ -1,5 +1,6 @@
 """Who is in an account, and as what. An account always keeps an owner."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -7,16 +8,20 @@ import sqlalchemy as sa
 
 from quillpost.accounts.audit.service import Actor, record_audit_entry
 from quillpost.accounts.models import Role
-from quillpost.accounts.oauth import apps
+from quillpost.accounts.oauth import service as oauth_service
 from quillpost.accounts.service import require_owner
 from quillpost.accounts.sub_accounts import share_lock_sub_account
 from quillpost.accounts.tokens import service as token_service
+from quillpost.accounts.tokens.service import revoke_leaked_tokens
 from quillpost.accounts.users import emails, invitations
-from quillpost.accounts.users.memberships import lock_account, validate_membership
+from quillpost.accounts.users.emails import notify_person
+from quillpost.accounts.users.queries import lock_account, validate_membership
+from quillpost.accounts.users.rules import find_name_error, normalize_name
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import memberships, people, sessions
-from quillpost.core.database.tables.base import sub_accounts, tokens
-from quillpost.core.errors import NotFound, Refused
+from quillpost.core.database.tables.base import accounts, sub_accounts, tokens
+from quillpost.core.encryption import Encryptor
+from quillpost.core.errors import Invalid, NotFound, Refused
 
 LAST_OWNER_ERROR = "An account keeps at least one owner: make somebody else an owner first."
 
@@ -152,10 +157,53 @@ def _require_other_owner(tx: Tx, account_id: int, member: _LockedMembership) -> 
 
 
 def _end_access(tx: Tx, account_id: int, person_id: int, now: datetime) -> None:
-    apps.end_person_grants(tx, account_id, person_id, now=now)
+    oauth_service.end_person_grants(tx, account_id, person_id, now=now)
     token_service.revoke_person_tokens(tx, account_id, person_id, now=now)
     invitations.end_person_invitations(tx, account_id, person_id, now=now)
     is_page_token = tokens.c.session_id.is_not(None)
     tx.execute(
         sa.delete(tokens).where(tokens.c.account_id == account_id, tokens.c.person_id == person_id, is_page_token)
     )
+
+
+def rename_person(tx: Tx, person_id: int, name: str, *, now: datetime) -> None:
+    """`Invalid` (name) for none, or one that is too long. Takes the worker's transaction."""
+    normalized_name = normalize_name(name)
+    if error := find_name_error(normalized_name):
+        raise Invalid({"name": [error]})
+    tx.execute(sa.update(people).where(people.c.id == person_id).values(name=normalized_name, updated_at=now))
+
+
+LEAK_EMAIL_SUBJECT = "A token of {account} was found elsewhere and ended"
+
+LEAK_EMAIL_TEXT = (
+    "Somebody reported a token, or a connected app's, of the account {account} as found where others can "
+    "read it. It was ended at once: whatever used it is not let in any more.\n\n"
+    "The audit log of your account says which one it was. Make another one for the program that needs it, "
+    "keep it where nobody else reads it, and look through your latest orders for what you did not send."
+)
+
+
+def revoke_and_report_leaked(
+    tx: Tx, encryptor: Encryptor, token_texts: Sequence[str], *, address: str | None, now: datetime
+) -> int:
+    """Whoever can show a token may end it: from the next call on it is unknown, and each owner has a letter,
+    one a minute at most. How many accounts it concerned. Takes the worker's transaction."""
+    account_ids = revoke_leaked_tokens(tx, token_texts, address=address, now=now)
+    owners = tx.execute(
+        sa.select(memberships.c.person_id, accounts.c.id, accounts.c.name)
+        .join(accounts, accounts.c.id == memberships.c.account_id)
+        .where(accounts.c.id.in_(account_ids), memberships.c.role == "owner")
+        .order_by(memberships.c.id)
+    ).all()
+    for person_id, account_id, name in owners:
+        notify_person(
+            tx,
+            encryptor,
+            person_id,
+            key=f"leaked:{account_id}:{now:%Y-%m-%dT%H:%M}",
+            subject=LEAK_EMAIL_SUBJECT.format(account=name),
+            text=LEAK_EMAIL_TEXT.format(account=name),
+            now=now,
+        )
+    return len(account_ids)

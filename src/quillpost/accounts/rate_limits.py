@@ -15,8 +15,9 @@ from threading import Lock
 import sqlalchemy as sa
 from cachetools import TLRUCache
 
-from quillpost.accounts.models import get_network
-from quillpost.core.database import Tx
+from quillpost.accounts.models import RateLimitStatus, get_network
+from quillpost.core import tokens
+from quillpost.core.database import Database, Tx
 
 QUARTER_HOUR, HOUR, DAY = 15 * 60, 60 * 60, 24 * 60 * 60
 
@@ -127,3 +128,57 @@ def get_network_buckets(address: str) -> list[RateLimitBucket]:
 
 def _build_guess_buckets(subject: str) -> list[RateLimitBucket]:
     return [RateLimitBucket(f"sign-in:{subject}", 10, QUARTER_HOUR), RateLimitBucket(f"day:sign-in:{subject}", 50, DAY)]
+
+
+WINDOW_SECONDS = 60
+
+COUNT_CALL = sa.text("select * from count_call(:key, :seconds)")
+
+DELETE_EXPIRED_WINDOWS = sa.text(
+    """
+    delete from rate_windows
+     where started_at < now() - case when key like 'day:%' then interval '1 day' else interval '1 hour' end
+    """
+)
+
+
+def count_anonymous_call(db: Database, address: str, *, limit: int) -> RateLimitStatus:
+    """One more call from a network address that shows no good token."""
+    return _count_call(db, f"address:{get_network(address)}", limit)
+
+
+def count_list_call(db: Database, list_id: int, *, limit: int) -> RateLimitStatus:
+    """One more call by the key of this mailing list, whichever key that is now."""
+    return _count_call(db, f"list:{list_id}", limit)
+
+
+def count_embed_call(db: Database, token_id: int, *, limit: int) -> RateLimitStatus:
+    """One more request of a composer within another product's page, by the token that has opened it."""
+    return _count_call(db, f"embed:{token_id}", limit)
+
+
+def count_embed_guest_call(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
+    """The same by the pass that opens it: of one guest among those of a token."""
+    return _count_call(db, f"guest:{tokens.hash_token(embed_token).hex()}", limit)
+
+
+def count_stored_send(db: Database, embed_token: str, *, limit: int) -> RateLimitStatus:
+    """One more send that a guest has stored, in the hour that a pass is good for."""
+    return _count_call(db, f"guest-kept:{tokens.hash_token(embed_token).hex()}", limit, seconds=3_600)
+
+
+def count_public_call(db: Database, endpoint: str, address: str | None, *, limit: int) -> RateLimitStatus:
+    """One more call at a door that is open to everyone: from this network address, or from all of them."""
+    return _count_call(db, f"{endpoint}:{'all' if address is None else get_network(address)}", limit)
+
+
+def _count_call(db: Database, key: str, limit: int, *, seconds: int = WINDOW_SECONDS) -> RateLimitStatus:
+    with db.anonymous_transaction() as tx:
+        row = tx.execute(COUNT_CALL, {"key": key, "seconds": seconds}).one()
+    return RateLimitStatus(limit, row.used, row.resets_in)
+
+
+def delete_expired_rate_limits(db: Database) -> None:
+    """Remove the counts of windows long gone: of an hour at most, or of a day, which their keys say."""
+    with db.system_transaction() as tx:
+        tx.execute(DELETE_EXPIRED_WINDOWS)

@@ -10,7 +10,8 @@ from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code
 from quillpost.recipients.addresses.parser import split_address_line
 from quillpost.recipients.field_names import FieldMeaning, find_field_meaning, normalize_name
-from quillpost.recipients.rules import EMAIL_PATTERN, TEXT_FIELDS
+from quillpost.recipients.models import TEXT_FIELDS
+from quillpost.recipients.rules import EMAIL_PATTERN
 
 MAX_COLUMNS = 1_000
 MAX_CELL_LENGTH = 131_072

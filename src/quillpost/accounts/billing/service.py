@@ -1,0 +1,309 @@
+"""Credit, holds and payments; and the price list."""
+
+import csv
+from datetime import date, datetime
+from importlib.resources import files
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.billing.queries import find_future_price, read_price_list
+from quillpost.accounts.billing.rules import (
+    CREDIT,
+    EARNED,
+    HELD,
+    PriceChange,
+    UnitPrice,
+    _build_key,
+    _describe_price,
+    _find_fallback_cents,
+    _list_future_prices,
+    _validate_price,
+    format_dollars,
+)
+from quillpost.core.database import Tx
+from quillpost.core.database.tables.base import ledger_moves, prices
+from quillpost.core.database.tables.orders import account_credit
+from quillpost.core.errors import Conflict, Invalid, Refused, Unpaid
+
+_HELD_QUERY = """
+    select coalesce(sum(case when m.target = 'held' then m.cents else -m.cents end), 0) as cents
+      from ledger_moves m where m.order_id = o.id and 'held' in (m.source, m.target)
+"""
+
+RELEASE_ORDER_HOLD = sa.text(
+    f"""
+    insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                              source, target, cents, key, at)
+    select o.account_id, o.sub_account_id, o.mode, o.id, 'release', 'held', 'credit', held.cents,
+           'release:order:' || o.id, :now
+      from orders o
+      join lateral ({_HELD_QUERY}) held on true
+     where o.id = :order_id and held.cents > 0
+    """
+)
+
+READ_HELD = sa.text(f"select held.cents from (select :order_id as id) o join lateral ({_HELD_QUERY}) held on true")
+
+SET_HOLD = sa.text(
+    f"""
+    insert into ledger_moves (account_id, sub_account_id, mode, order_id, kind,
+                              source, target, cents, key, at)
+    select o.account_id, o.sub_account_id, o.mode, o.id, change.kind,
+           case change.kind when 'release' then 'held' else 'credit' end,
+           case change.kind when 'release' then 'credit' else 'held' end,
+           abs(:cents - held.cents), change.kind || ':order:' || o.id || ':' || :why, :now
+      from orders o
+      join lateral ({_HELD_QUERY}) held on true
+      join lateral (
+            select case when held.cents > :cents then 'release' else 'authorise' end as kind) change on true
+     where o.id = :order_id and held.cents <> :cents
+    """
+)
+
+
+def authorize_order(
+    tx: Tx, *, account_id: int, sub_account_id: int | None, mode: str, order_id: int, cents: int, now: datetime
+) -> None:
+    """Hold what the order may cost."""
+    owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+    transfer = {"kind": "authorise", "source": CREDIT, "target": HELD}
+    _insert_move(tx, **owner, **transfer, cents=cents, key=f"authorise:order:{order_id}", at=now)
+
+
+def charge_leads(
+    tx: Tx,
+    *,
+    account_id: int,
+    sub_account_id: int | None,
+    mode: str,
+    purchase_id: int,
+    cents: int,
+    order_id: int | None = None,
+    now: datetime,
+) -> None:
+    """Earn what records cost: out of what is held for the order that they were bought with, or of credit."""
+    owner = {"account_id": account_id, "sub_account_id": sub_account_id, "mode": mode, "order_id": order_id}
+    transfer = {"kind": "capture", "source": CREDIT if order_id is None else HELD, "target": EARNED}
+    _insert_move(tx, **owner, **transfer, cents=cents, key=f"capture:leads:{purchase_id}", at=now)
+
+
+def _insert_move(tx: Tx, *, cents: int, **entry: object) -> None:
+    if cents > 0:
+        tx.execute(sa.insert(ledger_moves).values(cents=cents, **entry))
+
+
+def release_order_hold(tx: Tx, order_id: int, *, now: datetime) -> None:
+    """Give back all that is still held for the order."""
+    tx.execute(RELEASE_ORDER_HOLD, {"order_id": order_id, "now": now})
+
+
+def read_held_cents(tx: Tx, order_id: int) -> int:
+    """What is held for the order now."""
+    return int(tx.execute(READ_HELD, {"order_id": order_id}).scalar_one())
+
+
+def set_order_hold(tx: Tx, order_id: int, *, cents: int, reason: str, now: datetime) -> None:
+    """Give back what is held for the order beyond the cents, or hold what is missing; `reason`, once."""
+    tx.execute(SET_HOLD, {"order_id": order_id, "cents": cents, "why": reason, "now": now})
+
+
+LOCK_CREDIT = sa.text("select pg_advisory_xact_lock(hashtextextended(:lock, 0))")
+
+READ_CREDIT = sa.text("select credit_of_account(:mode)")
+
+INSERT_PAYMENT = sa.text(
+    """
+    insert into ledger_moves (account_id, mode, kind, source, target, cents, key, note, at)
+    values (:account_id, :mode, :kind, :source, :target, :cents, :key, :note, :now)
+    on conflict (key) do nothing
+    """
+)
+
+
+def read_credit(tx: Tx, mode: str) -> int:
+    """What the whole account of this transaction has, whoever of it asks."""
+    return int(tx.execute(READ_CREDIT, {"mode": mode}).scalar_one())
+
+
+def read_account_credit(tx: Tx, account_id: int, mode: str) -> int:
+    """What the account has, asked by the service itself."""
+    query = sa.select(sa.func.coalesce(sa.func.sum(account_credit.c.cents), 0)).where(
+        account_credit.c.account_id == account_id, account_credit.c.mode == mode
+    )
+    return int(tx.execute(query).scalar_one())
+
+
+def lock_credit(tx: Tx, account_id: int, mode: str) -> None:
+    """Wait until no other transaction takes of this account's money."""
+    tx.execute(LOCK_CREDIT, {"lock": f"credit:{account_id}:{mode}"})
+
+
+def require_credit(tx: Tx, account_id: int, mode: str, *, cents: int, is_change: bool = False) -> None:
+    """`Unpaid` unless the credit covers so many cents; from here on it is this transaction's to take.
+
+    They are what an order costs or, where it `is_change`, what it costs beyond what is held for it already.
+    """
+    if cents <= 0:
+        return
+    lock_credit(tx, account_id, mode)
+    available = read_credit(tx, mode)
+    if available < cents:
+        raise Unpaid(
+            format_insufficient_credit_for_change(available, cents)
+            if is_change
+            else format_insufficient_credit(available, cents)
+        )
+
+
+def format_insufficient_credit(available: int, cents: int) -> str:
+    """What is said to a sender whose credit does not cover an order."""
+    return (
+        f"The account's credit of {format_dollars(available)} does not cover this order of {format_dollars(cents)}: "
+        "add credit, or send to fewer people."
+    )
+
+
+def format_insufficient_credit_for_change(available: int, cents: int) -> str:
+    return (
+        f"The account's credit of {format_dollars(available)} does not cover the {format_dollars(cents)} that this "
+        "change adds: "
+        "add credit, or leave the order as it is."
+    )
+
+
+def format_insufficient_credit_for_growth(available: int, cents: int) -> str:
+    """Why an order waits whose lists have grown since it was accepted."""
+    return (
+        f"Its lists have grown since it was sent, and the account's credit of {format_dollars(available)} does not "
+        "cover "
+        f"the {format_dollars(cents)} that this adds: add credit, or cancel the order."
+    )
+
+
+def deposit(
+    tx: Tx,
+    account_id: int,
+    *,
+    cents: int,
+    key: str,
+    note: str | None,
+    actor: audit_service.Actor = audit_service.COMMAND_LINE_ACTOR,
+    now: datetime,
+) -> int:
+    """Add to the account's live credit; what it has then. The same key twice is one deposit."""
+    transfer = "paid", "credit"
+    _record_payment(tx, account_id, "deposit", transfer, cents=cents, key=key, note=note, actor=actor, now=now)
+    return read_account_credit(tx, account_id, "live")
+
+
+def withdraw(
+    tx: Tx,
+    account_id: int,
+    *,
+    cents: int,
+    key: str,
+    note: str | None,
+    actor: audit_service.Actor = audit_service.COMMAND_LINE_ACTOR,
+    now: datetime,
+) -> int:
+    """Take from the account's live credit, never more than it has; what it has then."""
+    lock_credit(tx, account_id, "live")
+    available = read_account_credit(tx, account_id, "live")
+    transfer = "credit", "paid"
+    if _record_payment(tx, account_id, "withdrawal", transfer, cents=cents, key=key, note=note, actor=actor, now=now):
+        if available < cents:
+            raise Refused(
+                f"The account's credit of {format_dollars(available)} does not cover a withdrawal of "
+                f"{format_dollars(cents)}."
+            )
+        available -= cents
+    return available
+
+
+def _record_payment(
+    tx: Tx,
+    account_id: int,
+    kind: str,
+    transfer: tuple[str, str],
+    *,
+    cents: int,
+    key: str,
+    note: str | None,
+    actor: audit_service.Actor,
+    now: datetime,
+) -> bool:
+    """Whether this call moved the money, which commands and operators do; under a key that moved other money
+    it is refused."""
+    entry = {
+        "account_id": account_id, "mode": "live", "kind": kind, "source": transfer[0], "target": transfer[1],
+        "cents": cents, "key": f"payment:{account_id}:{key}", "note": note, "now": now,
+    }  # fmt: skip
+    if tx.execute(INSERT_PAYMENT, entry).rowcount == 1:
+        about = {"amount": format_dollars(cents if kind == "deposit" else -cents), "note": note}
+        audit_service.record_audit_entry(tx, account_id, "credit.moved", actor, about=about, now=now)
+        return True
+    existing = tx.execute(sa.select(ledger_moves).where(ledger_moves.c.key == entry["key"])).one()
+    if (existing.kind, existing.cents) != (kind, cents):
+        raise Conflict(
+            f"The key {key} was used for a {existing.kind} of {format_dollars(existing.cents)}: choose another."
+        )
+    return False
+
+
+LOCK_PRICE_LIST = sa.text("select pg_advisory_xact_lock(hashtextextended('price list', 0))")
+
+
+def preview_price(tx: Tx, price: UnitPrice, *, on: date) -> PriceChange:
+    """What this price would change, or `Invalid` by the names of its parts."""
+    histories = read_price_list(tx, on=on)
+    _validate_price(price, [priced.kind for priced in histories], on=on)
+    existing = next((priced for priced in histories if priced.kind == _build_key(price)), None)
+    dated_prices = (
+        []
+        if existing is None
+        else [*existing.past, *([existing.now] if existing.now else []), *_list_future_prices(existing)]
+    )
+    if any(other.valid_from == price.valid_from for other in dated_prices):
+        message = "There is a price from that day on already. Take it back first, or choose another day."
+        raise Invalid({"valid_from": [message]})
+    earlier_prices = [other for other in dated_prices if other.valid_from < price.valid_from]
+    later_days = [other.valid_from for other in dated_prices if other.valid_from > price.valid_from]
+    previous = max(earlier_prices, key=lambda other: other.valid_from, default=None)
+    previous_cents = _find_fallback_cents(histories, price) if previous is None else previous.unit_cents
+    return PriceChange(price, previous_cents, min(later_days, default=None))
+
+
+def add_price(tx: Tx, account_id: int, price: UnitPrice, actor: audit_service.Actor, *, now: datetime) -> PriceChange:
+    """Put it on the list. Takes the service's own transaction; `account_id` is whose log tells of it."""
+    tx.execute(LOCK_PRICE_LIST)
+    change = preview_price(tx, price, on=now.date())
+    tx.execute(
+        sa.insert(prices).values(
+            type=price.type,
+            size=price.size,
+            mail_class=price.mail_class,
+            country=price.country,
+            unit_cents=price.unit_cents,
+            valid_from=price.valid_from,
+        )
+    )
+    audit_service.record_audit_entry(tx, account_id, "price.added", actor, about=_describe_price(price), now=now)
+    return change
+
+
+def withdraw_price(tx: Tx, account_id: int, price_id: int, actor: audit_service.Actor, *, now: datetime) -> UnitPrice:
+    """Take a price off the list before it is in force."""
+    tx.execute(LOCK_PRICE_LIST)
+    price = find_future_price(tx, price_id, on=now.date())
+    tx.execute(sa.delete(prices).where(prices.c.id == price_id))
+    audit_service.record_audit_entry(tx, account_id, "price.withdrawn", actor, about=_describe_price(price), now=now)
+    return price
+
+
+def load_default_prices(tx: Tx) -> None:
+    """Put the shipped price list in where there is none for its dates; an operator's rows win."""
+    source = files("quillpost.accounts.billing").joinpath("prices.csv").read_text()
+    rows = list(csv.DictReader(source.splitlines()))
+    tx.execute(insert(prices).on_conflict_do_nothing(), rows)

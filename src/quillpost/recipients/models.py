@@ -1,0 +1,148 @@
+"""People, recipients and mailing lists: the types."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX
+from quillpost.recipients.addresses.rules import DELIVERABLE, HOME_COUNTRY, StandardParts
+
+CUSTOM_FIELDS = tuple(f"custom{n}" for n in range(1, 11))
+
+TEXT_FIELDS = (
+    "name", "company", "address", "address2", "city", "province", "postal_code", "country",
+    "email", "phone", *CUSTOM_FIELDS,
+)  # fmt: skip
+
+ADDRESS_FIELDS = ("address", "address2", "city", "province", "postal_code", "country")
+
+BY_ADDRESS, BY_HOUSEHOLD, BY_EMAIL = SUPPRESS_BY = ("address", "household", "email")
+"""Whom an entry of a suppression list bars: everyone at its address, its family there, or its e-mail."""
+
+DERIVED_COLUMNS = ("surname", "address_key", "standard", "deliverability", "reasons")
+"""What we find out about a person, as columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One recipient, ready to be an item. `refusal` says why no piece will be made; `absentee_address` is the
+    house that an owner is written to about, who lives elsewhere."""
+
+    name: str | None = None
+    company: str | None = None
+    address: str | None = None
+    address2: str | None = None
+    city: str | None = None
+    province: str | None = None
+    postal_code: str | None = None
+    country: str = HOME_COUNTRY
+    email: str | None = None
+    phone: str | None = None
+    dob: date | None = None
+    anniversary: date | None = None
+    custom: tuple[str | None, ...] = field(default=(None,) * 10)
+    surname: str | None = None
+    address_key: str | None = None
+    standard: StandardParts | None = None
+    deliverability: str = DELIVERABLE
+    reasons: tuple[str, ...] = ()
+    absentee_address: str | None = None
+    refusal: str | None = None
+
+    @property
+    def derived_values(self) -> tuple[Any, ...]:
+        """The values of the columns `DERIVED_COLUMNS`."""
+        standard = None if self.standard is None else list(self.standard)
+        return self.surname, self.address_key, standard, self.deliverability, list(self.reasons)
+
+    @property
+    def can_be_suppressed(self) -> bool:
+        """Whether there is a door, or at least an e-mail, that a suppression list can bar."""
+        has_full_key = self.address_key is not None and not self.address_key.endswith(AMBIGUOUS_KEY_SUFFIX)
+        return has_full_key or self.email is not None
+
+    @property
+    def can_be_mailed(self) -> bool:
+        """Whether there is a whole address."""
+        required_values = [self.address, self.city]
+        if self.country == HOME_COUNTRY:
+            required_values += [self.province, self.postal_code]
+        return None not in required_values
+
+
+def get_distinguishing_key(suppress_by: str, person: Person) -> str:
+    """What tells people of one address on one list apart, as the function of the schema says it."""
+    keys_by_rule = {BY_HOUSEHOLD: person.surname, BY_EMAIL: person.email and person.email.lower()}
+    return keys_by_rule.get(suppress_by) or ""
+
+
+RecipientFields = Mapping[str, str | None]
+"""What a caller wrote of one person, by our field names."""
+
+RecipientErrors = dict[str, list[str]]
+"""What is wrong, by the dotted path of the field."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAddress:
+    """As much of an address as someone remembers, spelled as addresses are kept."""
+
+    street: str
+    unit: str
+    """Empty where none is named."""
+    address_key: str | None
+    """The whole of it, where the ZIP or postal code is known."""
+    parts: Mapping[str, str]
+    """What else is known: city, province, country."""
+
+    @property
+    def key_prefix(self) -> str:
+        """How the keys of such addresses begin."""
+        return f"{self.street}|{self.unit}" if self.unit else self.street
+
+
+PERSON_COLUMNS = (*(name for name in TEXT_FIELDS if name not in CUSTOM_FIELDS), "dob", "anniversary")
+"""The fields of a person that are columns of the same name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Someone on a list. The person's `refusal` belongs to orders, and is none here."""
+
+    id: int
+    mailing_list_id: int
+    person: Person
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class MailingList:
+    id: int
+    account_id: int
+    sub_account_id: int | None
+    type: str
+    description: str
+    qrcode_url: str | None
+    total_recipients: int
+    processed: bool
+    is_suppression_list: bool
+    total_scans: int
+    unique_scans: int
+    total_sends: int
+    last_scan: datetime | None
+    last_send: datetime | None
+    key_sealed: bytes | None
+    created_at: datetime
+    updated_at: datetime
+    kept_for: str | None
+    """In which mode the service keeps whoever scanned a code here or, on a suppression list, wants no more
+    mail; nothing: it is the sender's own list."""
+    suppress_by: str
+    """One of `rules.SUPPRESS_BY`; of no meaning where it is no suppression list."""
+
+    @property
+    def is_opt_out_list(self) -> bool:
+        """Whether the service keeps here whoever asked for no more mail."""
+        return self.is_suppression_list and self.kept_for is not None
