@@ -15,6 +15,7 @@ from quillpost.accounts.sub_accounts import remove_sub_account
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import files, image_templates, items, orders, stored_sends
+from quillpost.core.errors import Message
 from quillpost.orders import changes
 
 Deed = Callable[[], object]
@@ -201,5 +202,5 @@ def test_a_warning_that_comes_meanwhile_stays(
     owner: Account, container: Container, while_laying_out: Callable[[Deed], list[object]]
 ) -> None:
     path = f"/orders/{owner.send(message='漢').json()['id']}"
-    while_laying_out(lambda: change(container, orders, warnings=["Something else."]))
+    while_laying_out(lambda: change(container, orders, warnings=[Message("other", "Something else.")]))
     assert owner.put(path, {"message": "Hello"}).json()["warnings"] == ["Something else."]

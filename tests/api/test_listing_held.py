@@ -10,6 +10,7 @@ from direct import TestClient
 from makers import Account, Clock, make_account, make_live, make_operator, make_sub_account, make_teammate, people
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import facts, orders
+from quillpost.core.errors import Message
 from quillpost.core.paging import OLDEST_FIRST, PageRequest, select_page_ids
 from quillpost.fulfillment.review.service import PAUSED_STATUS
 from quillpost.orders.changes import MESSAGE_CHANGED_WHILE_HELD
@@ -89,7 +90,7 @@ def test_reasons_of_an_earlier_release_are_shown(
 ) -> None:
     order_id = held(owner, container, clock)
     with container.db.system_transaction() as tx:
-        old = {"hold_reasons": [], "warnings": ["QUILLPOST_MAILER_ID is not set."]}
+        old = {"hold_reasons": [], "warnings": [Message("old", "QUILLPOST_MAILER_ID is not set.")]}
         tx.execute(sa.update(orders).where(orders.c.id == order_id).values(**old))
     [order] = operator.get("/print/held").json()["data"]
     assert order["reasons"] == ["QUILLPOST_MAILER_ID is not set."]

@@ -18,8 +18,9 @@ from makers import Account, Build, Clock, carry_on, people, person, postcard, wa
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import items, orders
 from quillpost.core.stored_files import delete_expired_files, delete_orphaned_files
-from quillpost.orders.validation import HARD_TO_READ_WARNING
 from quillpost.rendering.decoder.tasks import rasterize_pages
+
+HARD_TO_READ = "The handwriting_color is hard to read"
 
 RED, GREEN, BLUE = (200, 30, 30), (30, 160, 60), (30, 60, 200)
 COLOURS = {"red": RED, "green": GREEN, "blue": BLUE}
@@ -222,10 +223,10 @@ def test_more_than_fifty_pictures_are_refused_before_any_is_fetched(
 
 
 def test_light_ink_is_warned_of_on_white_paper_alone(owner: Account, gallery: Gallery) -> None:
-    assert HARD_TO_READ_WARNING in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]
+    assert HARD_TO_READ in owner.send(handwriting_color="#fdfdfd").headers["X-Warnings"]
     on_red = owner.send(handwriting_color="#fdfdfd", custom_background_image=gallery.url("/red.png"))
     assert on_red.status_code == 200
-    assert HARD_TO_READ_WARNING not in on_red.headers.get("X-Warnings", "")
+    assert HARD_TO_READ not in on_red.headers.get("X-Warnings", "")
 
 
 def test_what_deserves_a_look_is_told_once(owner: Account, gallery: Gallery) -> None:

@@ -13,8 +13,9 @@ from uploads import upload
 from makers import Account, Build, Clock, carry_on, make_operator, person, warnings_of
 from quillpost.app.container import Container
 from quillpost.core.database.tables.base import orders
-from quillpost.orders.validation import HARD_TO_READ_WARNING
 from quillpost.web.api.responses import MAX_HEADER_LENGTH, build_warning_header
+
+HARD_TO_READ = "The handwriting_color is hard to read"
 
 SHRUNK = "The message was shrunk to fit"
 LONG = "Thank you for stopping by, it was good to see you all again. " * 9
@@ -80,29 +81,29 @@ def test_other_words_take_the_warning_back(owner: Account) -> None:
 @pytest.mark.parametrize("color", ["#fdfdfd", "rgba(0,0,0,0.1)", "#ffee88"])
 def test_ink_that_is_too_light_for_white_paper_is_told_everywhere(owner: Account, color: str) -> None:
     found = every_answer(owner, handwriting_color=color)
-    assert all(warnings[0].startswith(f"{HARD_TO_READ_WARNING} on white paper") for warnings in found), found
+    assert all(warnings[0].startswith(f"{HARD_TO_READ} on white paper") for warnings in found), found
 
 
 def test_ink_that_is_lost_on_the_art_is_told_everywhere(owner: Account, art: ArtHouse) -> None:
     found = every_answer(owner, custom_background_image=art.picture("black"))
-    assert all(warnings[0].startswith(f"{HARD_TO_READ_WARNING} on custom_background_image") for warnings in found)
+    assert all(warnings[0].startswith(f"{HARD_TO_READ} on custom_background_image") for warnings in found)
     light = every_answer(owner, custom_background_image=art.picture("black"), handwriting_color="#ffffff")
     assert light == [[]] * len(light)
 
 
 def test_the_picture_under_a_letters_cover_counts(owner: Account, art: ArtHouse) -> None:
     under = owner.send("letter", front_image_url=art.picture("navy"))
-    assert any(each.startswith(f"{HARD_TO_READ_WARNING} on front_image_url") for each in warnings_of(under))
+    assert any(each.startswith(f"{HARD_TO_READ} on front_image_url") for each in warnings_of(under))
     beside = owner.send("postcard", front_image_url=art.picture("navy"))
-    assert not any(HARD_TO_READ_WARNING in each for each in warnings_of(beside))
+    assert not any(HARD_TO_READ in each for each in warnings_of(beside))
 
 
 def test_each_recipients_own_picture_is_looked_at(owner: Account, art: ArtHouse) -> None:
     url = art.picture("~CUSTOM1~")
     people = [person(custom1="white"), person(address="13 Main St", custom1="black")]
     told = warnings_of(owner.send(recipients=people, custom_background_image=url))
-    assert [each.partition(":")[0] for each in told if HARD_TO_READ_WARNING in each] == [
-        f"{HARD_TO_READ_WARNING} on custom_background_image (for recipient 1)"
+    assert [each.partition(":")[0] for each in told if HARD_TO_READ in each] == [
+        f"{HARD_TO_READ} on custom_background_image (for recipient 1)"
     ]
 
 
@@ -140,7 +141,7 @@ def test_ink_that_is_nearly_invisible_holds_its_order(
 
 def test_a_blank_message_has_no_ink_to_read(owner: Account, container: Container, clock: Clock, art: ArtHouse) -> None:
     sent = owner.send(message="", custom_background_image=art.picture("black"))
-    assert not any(HARD_TO_READ_WARNING in each for each in warnings_of(sent))
+    assert not any(HARD_TO_READ in each for each in warnings_of(sent))
     carry_on(container, clock, seconds=11)
     assert owner.get(f"/orders/{sent.json()['id']}").json()["status"] != "Paused"
 

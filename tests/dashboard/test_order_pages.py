@@ -17,6 +17,8 @@ from quillpost.accounts.audit.service import list_audit_entries
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
 from quillpost.core.database.tables.base import items, orders
+from quillpost.core.errors import Message
+from quillpost.orders.models import ContentSource
 from quillpost.orders.rules import ItemStatus
 from quillpost.web.dashboard.orders import actions, maps
 
@@ -153,12 +155,15 @@ def test_what_is_lost_in_the_mail_was_mailed_and_what_is_spoiled_was_not(house: 
 def test_why_an_order_waits_and_where_its_pieces_are_is_shown_as_it_changes(house: House) -> None:
     order = send(house)
     with house.parts.db.system_transaction() as tx:
-        held = {"status": "paused", "hold_reasons": ["Too <large>."], "warnings": ["The picture is soft."]}
+        soft = Message(
+            "picture_soft", "front_image_url is soft.", file=ContentSource("front_image_url").label, note="is soft."
+        )
+        held = {"status": "paused", "hold_reasons": ["Too <large>."], "warnings": [soft]}
         tx.execute(sa.update(orders).where(orders.c.id == order).values(**held))
     told = house.owner.get(f"/orders/{order}/live").text
     state = told.partition("event: state")[2].partition("event: ")[0]
     assert "Too &lt;large&gt;." in state
-    assert "The picture is soft." in state
+    assert "The picture on the front is soft." in state
     shown = house.owner.get(f"/orders/{order}").text
     assert shown.count("Too &lt;large&gt;.") == 1
     # While numbers come a delay begins anew with each, so by itself it would end when they do.

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, UUID
 
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.accounts import people  # noqa: F401
+from quillpost.core.database.tables.base import MessageList
 from quillpost.core.database.tables.notifications import visits  # noqa: F401
 from quillpost.core.database.tables.orders import giftcards  # noqa: F401
 from quillpost.core.database.tables.recipients import lead_purchases
@@ -72,6 +73,7 @@ def anything(kind: sa.types.TypeEngine[Any]) -> object:
         JSONB: {},
         UUID: uuid4(),
         ARRAY: [],
+        MessageList: [],
     }
     return made[type(kind)]
 

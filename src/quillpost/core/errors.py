@@ -1,6 +1,42 @@
 """The ways a request can fail. Raised anywhere; only `web/api/errors.py` knows their HTTP form."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeVar
+
+
+class Message(str):
+    """A sentence of the API with the `code` by which rules and pages know it, and the `params` that it names."""
+
+    code: str
+    params: Mapping[str, Any]
+
+    def __new__(cls, code: str, text: str, **params: Any) -> Self:
+        message = super().__new__(cls, text)
+        message.code, message.params = code, params
+        return message
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, str], Mapping[str, Any]]:
+        return (self.code, str(self)), self.params
+
+    def to_json(self) -> dict[str, Any]:
+        params = {name: each.to_json() if isinstance(each, Message) else each for name, each in self.params.items()}
+        return {"code": self.code, "text": str(self), "params": params}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """The message again; a param that is an object was a message too."""
+        params = {
+            name: cls.from_json(each) if isinstance(each, dict) else each for name, each in stored["params"].items()
+        }
+        return cls(stored["code"], stored["text"], **params)
+
+
+Text = TypeVar("Text", bound=str)
+
+
+def add_note(message: Text, note: str) -> Text | Message:
+    """`message (note)`; just the message where the note is empty."""
+    return Message("noted", f"{message} ({note})", message=message, note=note) if note else message
 
 
 class QuillpostError(Exception):
@@ -9,6 +45,10 @@ class QuillpostError(Exception):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+    @property
+    def code(self) -> str | None:
+        return self.message.code if isinstance(self.message, Message) else None
 
 
 class Invalid(QuillpostError):

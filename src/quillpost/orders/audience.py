@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, Tariff
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
+from quillpost.core.errors import Message
 from quillpost.orders.models import Order, ResolvedRequest
 from quillpost.recipients.addresses.rules import DOUBTFUL, HOME_COUNTRY, INCOMPLETE_ADDRESS, NO_ADDRESS, UNDELIVERABLE
 from quillpost.recipients.models import CUSTOM_FIELDS, DERIVED_COLUMNS, TEXT_FIELDS, Person
@@ -21,11 +22,11 @@ MAX_DOUBT_REASONS = 3
 """Reasons, of the many that there may be, that a warning names."""
 
 REPEAT_WINDOW = timedelta(hours=36)
-RECENTLY_MAILED_ALL = (
+RECENTLY_MAILED_ALL = Message(
+    "search_recently_mailed",
     "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
-    " set allow_duplicates."
+    " set allow_duplicates.",
 )
-REPEAT_ADVICE = " Set allow_duplicates to mail to them all the same."
 
 PERSON_COLUMNS = (*TEXT_FIELDS, "dob", "anniversary", *DERIVED_COLUMNS, "absentee_address")
 """What an item takes over from a recipient."""

@@ -14,7 +14,7 @@ from quillpost.accounts.billing.rules import Tariff
 from quillpost.core import events, jobs
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.errors import Conflict, Invalid, Refused
+from quillpost.core.errors import Conflict, Invalid, Message, Refused
 from quillpost.core.stored_files import find_order_files
 from quillpost.orders import designs, queries
 from quillpost.orders.audience import AudienceCriteria, count_repeated_items
@@ -26,7 +26,7 @@ from quillpost.orders.items.models import Item
 from quillpost.orders.models import Order
 from quillpost.orders.rules import SWEEP_TASK, ItemStatus, OrderStatus
 from quillpost.orders.templates.rules import variables_error
-from quillpost.orders.validation import HARD_TO_READ_WARNING
+from quillpost.orders.validation import INK_HARD_TO_READ
 from quillpost.recipients.models import Person
 from quillpost.rendering.models import Addressee
 from quillpost.rendering.service import Renderer
@@ -56,8 +56,8 @@ class NewMessage:
     previous_message: str
     message: str
     creative_key: UUID
-    warnings: list[str]
-    outdated_warnings: list[str]
+    warnings: list[Message]
+    outdated_warnings: list[Message]
 
     def apply_to(self, order: Order) -> Order:
         """The order with these words, unless others have come between."""
@@ -158,7 +158,7 @@ def check_new_message(
     smallest = renderer.find_misfits(previous_design, [], qr=has_qr, messages=texts).smallest_size
     outdated_warnings = handwriting_warnings(renderer, previous_design, WrittenMessage(texts, smallest))
     if not message.strip():
-        outdated_warnings += [warning for warning in order.warnings if warning.startswith(HARD_TO_READ_WARNING)]
+        outdated_warnings += [warning for warning in order.warnings if warning.code == INK_HARD_TO_READ]
     return NewMessage(
         previous_message=order.message,
         message=message,

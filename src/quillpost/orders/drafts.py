@@ -9,7 +9,7 @@ from uuid import UUID
 from quillpost.accounts.billing.rules import Tariff
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import SenderProfile
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, Message, add_note
 from quillpost.core.ports import Fetcher, FileStore
 from quillpost.orders import designs
 from quillpost.orders.audience import AudienceCriteria
@@ -28,7 +28,10 @@ from quillpost.rendering.text.variables import has_variables
 
 FetchArtwork = Callable[[Fetcher, FileStore, ResolvedRequest, Sequence[Person], rendering_models.SenderName], Artwork]
 
-BLANK_MESSAGE_WARNING = "The message is blank: nothing is written over the custom background."
+RETURN_ADDRESS_REQUIRED = Message(
+    "return_address_missing", "Live mail needs a return address: in the call or in the account."
+)
+BLANK_MESSAGE_WARNING = Message("message_blank", "The message is blank: nothing is written over the custom background.")
 
 READABLE_POINTS = FIXED_SIZES["medium"]
 """In points: what is written smaller was shrunk to fit."""
@@ -55,7 +58,7 @@ class OrderDraft:
     artwork: Artwork
     design: rendering_models.Design
     creative_key: UUID
-    warnings: list[str]
+    warnings: list[Message]
     lowest_dpi: int | None = None
     lowest_contrast: float | None = None
     lead_search_result: LeadSearchResult | None = None
@@ -84,7 +87,7 @@ def prepare_draft(
     """Check all that depends on others; the network is asked last. No transaction is open meanwhile."""
     return_address = choose_return_address(request, resolved.sender)
     if not caller.is_testing and return_address.address is None:
-        raise Invalid({"return_address": ["Live mail needs a return address: in the call or in the account."]})
+        raise Invalid({"return_address": [RETURN_ADDRESS_REQUIRED]})
     _check_prices(people, resolved.tariff, request)
     design = designs.build_design(
         request,
@@ -215,31 +218,23 @@ def _recipient_note(design: rendering_models.Design, index: int) -> str:
 
 def _picture_warnings(
     renderer: Renderer, design: rendering_models.Design, art: PictureSet, kind: str, source: ContentSource | None
-) -> list[str]:
+) -> list[Message]:
     """What became of pictures when they were made printable, and whether they will look soft; each once."""
     layout = renderer.products[design.product]
-    field = _field_label(source, kind)
-    recipient_notes: dict[str, str] = {}
+    label = source.label if source else kind
+    recipient_notes: dict[Message, str] = {}
     for picture, recipient_index in art.distinct_pictures().items():
-        picture_warnings = [f"{field}: {note}" for note in picture.notes]
+        picture_warnings = [_file_note(label, note) for note in picture.notes]
         for area in layout.art_areas(kind):
-            resolution_warning = resolution_note(
-                picture.width, picture.height, area, picture_name=field, product_name=f"a {layout.title}"
-            )
-            picture_warnings += [resolution_warning] if resolution_warning else []
+            note = resolution_note(picture.width, picture.height, area, product_name=f"a {layout.title}")
+            picture_warnings += [Message("picture_soft", f"{label} {note}", file=label, note=note)] if note else []
         for warning in picture_warnings:
             recipient_notes.setdefault(warning, recipient_label(recipient_index))
-    return [
-        f"{warning} ({recipient_note})" if recipient_note else warning
-        for warning, recipient_note in recipient_notes.items()
-    ]
+    return [add_note(warning, recipient_note) for warning, recipient_note in recipient_notes.items()]
 
 
-def _field_label(source: ContentSource | None, kind: str) -> str:
-    """What the caller would have to change."""
-    if source is None:
-        return kind
-    return f"{source.field} ({source.part})" if source.part else source.field
+def _file_note(label: str, note: str) -> Message:
+    return Message("file_note", f"{label}: {note}", file=label, note=note)
 
 
 def _check_ink(
@@ -250,8 +245,8 @@ def _check_ink(
     kind = layout.message_side.art
     art, source = (artwork.front, request.front) if kind == "front" else (artwork.background, request.background)
     pictures = art.distinct_pictures() if kind else {}
-    field, has_qr = _field_label(source, "the picture"), request.qrcode_url is not None
-    return check_ink_contrast(layout, design, pictures, field=field, has_qr=has_qr)
+    label, has_qr = source.label if source else "the picture", request.qrcode_url is not None
+    return check_ink_contrast(layout, design, pictures, picture_label=label, has_qr=has_qr)
 
 
 def _lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Artwork) -> int | None:
@@ -266,19 +261,20 @@ def _lowest_dpi(renderer: Renderer, design: rendering_models.Design, artwork: Ar
     return min((dpi for dpi in resolutions if dpi < MIN_SHARP_DPI), default=None)
 
 
-def _page_warnings(artwork: Artwork, request: ResolvedRequest) -> list[str]:
+def _page_warnings(artwork: Artwork, request: ResolvedRequest) -> list[Message]:
     notes = artwork.pages.notes if artwork.pages else ()
-    warnings = [f"{request.pages.field}: {note}" for note in notes if request.pages]
+    warnings = [_file_note(ContentSource(request.pages.field).label, note) for note in notes if request.pages]
     if "message" in request.unused_fields:
-        warnings.append("The PDF is the whole letter: the message is not printed.")
+        warnings.append(Message("message_not_printed", "The PDF is the whole letter: the message is not printed."))
     if request.template_pdf_ignored:
-        warnings.append("The call's own message is the letter: the PDF of its template is not printed.")
+        text = "The call's own message is the letter: the PDF of its template is not printed."
+        warnings.append(Message("template_pdf_not_printed", text))
     return warnings
 
 
 def handwriting_warnings(
     renderer: Renderer, design: rendering_models.Design, written_message: WrittenMessage
-) -> list[str]:
+) -> list[Message]:
     """What of the message, with anyone's words in it, is not written as it was asked for."""
     if not written_message.texts:
         return []
@@ -289,28 +285,30 @@ def handwriting_warnings(
     chars = "".join(dict.fromkeys("".join(written_message.texts)))
     borrowed_chars, missing_chars = hand.find_borrowed_chars(chars), hand.find_missing_chars(chars)
     if substituted_chars := [char for char in borrowed_chars if char not in missing_chars]:
-        warnings.append(
-            f"The hand {hand.style.name} has no {_list_chars(substituted_chars)}: another face is used instead."
-        )
+        text = f"The hand {hand.style.name} has no {_list_chars(substituted_chars)}: another face is used instead."
+        warnings.append(Message("letters_borrowed", text))
     if missing_chars:
-        warnings.append(f"No face has {_list_chars(missing_chars)}: it is spelled in Latin letters, or left out.")
+        text = f"No face has {_list_chars(missing_chars)}: it is spelled in Latin letters, or left out."
+        warnings.append(Message("letters_missing", text))
     warnings += _shrunk_warnings(renderer, design, written_message.smallest_points)
     if hand.style.kind != "AI" and (design.font_size != "auto" or not design.realism):
-        warnings.append(
-            f"The hand {hand.style.name} is of type {hand.style.kind}:"
-            " font_size and handwriting_realism have no effect on it."
-        )
+        start = f"The hand {hand.style.name} is of type {hand.style.kind}:"
+        text = f"{start} font_size and handwriting_realism have no effect on it."
+        warnings.append(Message("settings_without_effect", text, start=start))
     return warnings
 
 
-def _shrunk_warnings(renderer: Renderer, design: rendering_models.Design, smallest_points: float | None) -> list[str]:
+def _shrunk_warnings(
+    renderer: Renderer, design: rendering_models.Design, smallest_points: float | None
+) -> list[Message]:
     sizes, _ = renderer.handwriting_settings(design)
     if smallest_points is None or smallest_points >= min(sizes.largest, READABLE_POINTS):
         return []
-    return [
+    text = (
         f"The message was shrunk to fit: it is written at {smallest_points:g} points, smaller than medium"
         f" ({READABLE_POINTS:g}). Shorten it to have it larger."
-    ]
+    )
+    return [Message("message_shrunk", text)]
 
 
 def _list_chars(chars: list[str]) -> str:

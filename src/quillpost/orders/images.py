@@ -9,11 +9,11 @@ from uuid import UUID
 
 from quillpost.accounts.sub_accounts import SubAccount
 from quillpost.core.database import Tx
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, Message
 from quillpost.core.ports import Fetcher, FileStore
 from quillpost.core.stored_files import StoredFile, find_files
 from quillpost.orders import designs
-from quillpost.orders.models import ContentSource, OrderBranding, OrderRequest, ResolvedRequest
+from quillpost.orders.models import ContentSource, OrderBranding, OrderRequest, ResolvedRequest, name_part
 from quillpost.orders.products import FieldRequirement
 from quillpost.orders.templates.images import (
     FetchedPages,
@@ -212,7 +212,10 @@ def preview_recipient_index(request: ResolvedRequest, people: Sequence[Person]) 
 
 
 def _source_note(source: ContentSource, recipient_index: RecipientIndex) -> str:
-    return ", ".join(part for part in (source.part, recipient_label(recipient_index)) if part)
+    recipient = recipient_label(recipient_index)
+    if not source.part or not recipient:
+        return source.part or recipient
+    return Message("part_for_recipient", f"{source.part}, {recipient}", part=source.part, recipient=recipient)
 
 
 MESSAGE_FIELD, MESSAGE_TEMPLATE_FIELD, IMAGE_TEMPLATE_FIELD, SUB_ACCOUNT_FIELD, LISTS_FIELD = (
@@ -236,7 +239,7 @@ def pdf_only_source(request: OrderRequest, message_template: MessageTemplate | N
     if request.pdf_only_url:
         return ContentSource(PDF_ONLY_FIELD, request.pdf_only_url)
     if request.own_message is None and message_template is not None and message_template.pdf_only_url:
-        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.pdf_only_url, part="its pdf_only_url")
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.pdf_only_url, part=name_part("pdf_only_url"))
     return None
 
 
@@ -246,7 +249,9 @@ def pages_source(request: OrderRequest, message_template: MessageTemplate | None
     if request.additional_pages_url:
         return ContentSource(PAGES_FIELD, request.additional_pages_url)
     if message_template is not None and message_template.additional_pages:
-        return ContentSource(MESSAGE_TEMPLATE_FIELD, message_template.additional_pages, part="its additional_pages")
+        return ContentSource(
+            MESSAGE_TEMPLATE_FIELD, message_template.additional_pages, part=name_part("additional_pages")
+        )
     return None
 
 
@@ -274,7 +279,7 @@ def background_source(
         return None
     if message_template is not None and message_template.custom_background_url:
         return ContentSource(
-            MESSAGE_TEMPLATE_FIELD, message_template.custom_background_url, part="its custom_background_url"
+            MESSAGE_TEMPLATE_FIELD, message_template.custom_background_url, part=name_part("custom_background_url")
         )
     return _sub_account_background(request, sub_account)
 
@@ -284,7 +289,7 @@ def _sub_account_background(request: OrderRequest, sub_account: SubAccount | Non
     url = sub_account.backgrounds.get(setting_name) if sub_account and setting_name else None
     if not url or not request.use_custom_background:
         return None
-    return ContentSource(SUB_ACCOUNT_FIELD, url, part=f"its {setting_name}")
+    return ContentSource(SUB_ACCOUNT_FIELD, url, part=name_part(setting_name or ""))
 
 
 def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
@@ -302,4 +307,4 @@ def build_branding(branding: Mapping[str, str | None]) -> OrderBranding | None:
 def logo_source(branding: Mapping[str, str | None]) -> ContentSource | None:
     """A logo may also be kept as a word, which is not printed."""
     url = branding.get("logo") or ""
-    return ContentSource(SUB_ACCOUNT_FIELD, url, part="its logo") if "://" in url else None
+    return ContentSource(SUB_ACCOUNT_FIELD, url, part=name_part("logo")) if "://" in url else None

@@ -9,6 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from quillpost.core.database.tables.base import orders
+from quillpost.core.errors import Message
 from quillpost.core.stored_files import StoredFile
 from quillpost.orders.products import Product
 from quillpost.orders.rules import ItemStatus, OrderStatus
@@ -36,6 +37,11 @@ CARD_BUILDER_METHOD = "Card Builder"
 """The method of one that somebody has composed on our pages."""
 
 
+def name_part(field: str) -> Message:
+    """`its qrcode_url`: which part of what a call refers to."""
+    return Message("source_part", f"its {field}", field=field)
+
+
 @dataclass(frozen=True, slots=True)
 class ContentSource:
     """Where a picture, a PDF or a QR code comes from: a file in storage, or else its address.
@@ -47,6 +53,12 @@ class ContentSource:
     url: str | None = None
     file: StoredFile | None = None
     part: str = ""
+
+    @property
+    def label(self) -> Message:
+        """What the caller would have to change."""
+        text = f"{self.field} ({self.part})" if self.part else self.field
+        return Message("source", text, field=self.field, part=self.part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +313,7 @@ class Order:
     """Pieces that the carrier has, or had: handed to it, or seen by it."""
     total_scans: int
     multi_scans: int
-    warnings: list[str]
+    warnings: list[Message]
     hold_reasons: list[str]
     lowest_dpi: int | None
     lowest_contrast: float | None

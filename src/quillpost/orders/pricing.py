@@ -7,8 +7,9 @@ from datetime import datetime
 
 from quillpost.accounts.models import Caller
 from quillpost.core.database import Tx
+from quillpost.core.errors import Message
 from quillpost.orders import audience
-from quillpost.orders.audience import REPEAT_ADVICE, AudienceCount, AudienceCriteria
+from quillpost.orders.audience import AudienceCount, AudienceCriteria
 from quillpost.orders.drafts import OrderDraft
 from quillpost.recipients import rules as recipient_rules
 from quillpost.recipients.addresses.rules import DOUBTFUL
@@ -20,11 +21,8 @@ EMPTY_AUDIENCE_COUNT = AudienceCount(mailed_items=0, cents=0, undeliverable=0, d
 MAX_REFUSAL_REASONS = 5
 """Reasons of refusals that are told one by one."""
 
-DOUBT_WARNING_TEXT = " doubtful: "
-"""What comes after it in a warning may name one person's city."""
-
-NOT_MAILED_TEXT = " not mailed to"
-"""In every warning that counts recipients who get no piece."""
+NOT_MAILED, RECENTLY_MAILED, ADDRESSES_DOUBTFUL = "not_mailed", "recently_mailed", "addresses_doubtful"
+"""Codes of warnings. The first two count recipients who get no piece; the reasons of the third may name a city."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Audience:
     people: list[Person]
     list_count: AudienceCount
     inline_cents: int
-    warnings: list[str]
+    warnings: list[Message]
     gift_cents: int = 0
     """What is on the card that each piece brings."""
 
@@ -127,18 +125,15 @@ def find_repeats(draft: OrderDraft, caller: Caller, *, mails_at: datetime) -> Fi
     return repeated_people
 
 
-def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[str]:
+def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[Message]:
     """How many are not mailed to, and why; nobody should find that out from an item. And whom mail may not
     reach: what is wrong with one address may be wrong with that one alone, so a few reasons stand for all."""
     reasons = Counter(person.refusal for person in people if person.refusal)
     listed_reasons = [reason for reason, _ in reasons.most_common(MAX_REFUSAL_REASONS)]
-    warnings = [
-        f"{_recipients_text(reasons[reason])}{NOT_MAILED_TEXT}: {reason}{_advice(reason)}"
-        for reason in reasons
-        if reason in listed_reasons
-    ]
+    warnings = [_refusal_warning(reasons[reason], reason) for reason in reasons if reason in listed_reasons]
     if other_count := sum(count for reason, count in reasons.items() if reason not in listed_reasons):
-        warnings.append(f"{_recipients_text(other_count)}{NOT_MAILED_TEXT} for other reasons: their items say which.")
+        text = f"{_not_mailed_text(other_count)} for other reasons: their items say which."
+        warnings.append(Message(NOT_MAILED, text))
     warnings += _doubt_warnings(people, list_count)
     for count, reason in (
         (list_count.undeliverable, "mail does not reach their addresses, or there is no price for the country."),
@@ -146,11 +141,11 @@ def _audience_warnings(people: Sequence[Person], list_count: AudienceCount) -> l
         (list_count.suppressed, recipient_rules.SUPPRESSED),
         (list_count.samples, recipient_rules.SAMPLE_ADDRESS),
     ):
-        warnings += [f"On the lists {_recipients_text(count)}{NOT_MAILED_TEXT}: {reason}"] if count else []
+        warnings += [Message(NOT_MAILED, f"On the lists {_not_mailed_text(count)}: {reason}")] if count else []
     return warnings
 
 
-def _doubt_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[str]:
+def _doubt_warnings(people: Sequence[Person], list_count: AudienceCount) -> list[Message]:
     doubtful = [
         doubtful_person
         for doubtful_person in people
@@ -163,15 +158,16 @@ def _doubt_warnings(people: Sequence[Person], list_count: AudienceCount) -> list
         [*(reason for person in doubtful for reason in person.reasons[:1]), *list_count.doubt_reasons]
     )
     reasons_text = " ".join(list(reasons)[: audience.MAX_DOUBT_REASONS])
-    return [
-        f"{'1 address is' if doubtful_count == 1 else f'{doubtful_count:,} addresses are'}"
-        f"{DOUBT_WARNING_TEXT}{reasons_text}"
-    ]
+    count_text = "1 address is" if doubtful_count == 1 else f"{doubtful_count:,} addresses are"
+    return [Message(ADDRESSES_DOUBTFUL, f"{count_text} doubtful: {reasons_text}", count_text=count_text)]
 
 
-def _recipients_text(count: int) -> str:
-    return "1 recipient is" if count == 1 else f"{count:,} recipients are"
+def _refusal_warning(count: int, reason: str) -> Message:
+    text = f"{_not_mailed_text(count)}: {reason}"
+    if reason != recipient_rules.RECENTLY_MAILED:
+        return Message(NOT_MAILED, text)
+    return Message(RECENTLY_MAILED, f"{text} Set allow_duplicates to mail to them all the same.", start=text)
 
 
-def _advice(reason: str) -> str:
-    return REPEAT_ADVICE if reason == recipient_rules.RECENTLY_MAILED else ""
+def _not_mailed_text(count: int) -> str:
+    return "1 recipient is not mailed to" if count == 1 else f"{count:,} recipients are not mailed to"

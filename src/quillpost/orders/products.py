@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from quillpost.core.errors import Message
+
 
 class FieldRequirement(StrEnum):
     REQUIRED = "required"
@@ -91,7 +93,9 @@ DISPLAY_TYPES = {
 }
 """The human form of an order's type and size."""
 
-FRONT_REQUIRED = "Give a front_image_url or an image_template: only a call with its own message may go without."
+FRONT_REQUIRED = Message(
+    "front_missing", "Give a front_image_url or an image_template: only a call with its own message may go without."
+)
 
 ORDER_TYPES = tuple(dict.fromkeys(type_ for type_, _ in DISPLAY_TYPES))
 
@@ -133,7 +137,7 @@ class SuppliedFields:
     pdf_only: bool
 
 
-def check_required_fields(product: Product, supplied: SuppliedFields) -> Mapping[str, str]:
+def check_required_fields(product: Product, supplied: SuppliedFields) -> Mapping[str, Message]:
     """What the piece requires and the call lacks: the field, and what to do."""
     is_satisfied = {
         FieldRequirement.REQUIRED: False,
@@ -143,10 +147,15 @@ def check_required_fields(product: Product, supplied: SuppliedFields) -> Mapping
     }
     messages = {}
     if not (supplied.audience or is_satisfied[product.audience]):
-        messages["recipients"] = "Give at least one recipient, or mailing_list_ids, or a radius_search."
+        messages["recipients"] = Message(
+            "audience_missing", "Give at least one recipient, or mailing_list_ids, or a radius_search."
+        )
     if not (supplied.message or supplied.message_template or is_satisfied[product.message]):
-        alternative = " (or a pdf_only_url)" if product.is_letter else ""
-        messages["message"] = f"Give a message, or a message_template{alternative}."
+        messages["message"] = (
+            Message("message_or_pdf_missing", "Give a message, or a message_template (or a pdf_only_url).")
+            if product.is_letter
+            else Message("message_missing", "Give a message, or a message_template.")
+        )
     if not (supplied.front or is_satisfied[product.front]):
         messages["front_image_url"] = FRONT_REQUIRED
     return messages

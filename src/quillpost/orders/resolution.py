@@ -14,7 +14,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import SubAccount, read_sub_account, require_sub_account
 from quillpost.core.database import Tx
 from quillpost.core.database.tables.base import items, orders
-from quillpost.core.errors import Refused
+from quillpost.core.errors import Message, Refused
 from quillpost.core.stored_files import StoredFile, find_order_files
 from quillpost.orders import queries, validation
 from quillpost.orders.designs import longest_on_lists
@@ -45,10 +45,13 @@ from quillpost.orders.models import (
     OrderRequest,
     ReplayRequest,
     ResolvedRequest,
+    name_part,
 )
 from quillpost.orders.products import Product, SuppliedFields, check_required_fields, find_product
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.templates.service import (
+    UNKNOWN_IMAGE_TEMPLATE,
+    UNKNOWN_MESSAGE_TEMPLATE,
     ImageTemplate,
     MessageTemplate,
     MessageTemplateValues,
@@ -56,7 +59,7 @@ from quillpost.orders.templates.service import (
     find_message_template,
 )
 from quillpost.orders.validation import choose_giftcard, landing_page_source
-from quillpost.recipients.lists.queries import read_lists
+from quillpost.recipients.lists.queries import UNKNOWN_LIST, read_lists
 from quillpost.recipients.models import CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Person
 from quillpost.rendering.text.variables import compile_template, has_variables
 
@@ -188,7 +191,7 @@ def read_usable_lists(
         return []
     mailing_lists = read_lists(tx, list_ids, lock=locked)
     if not all(_is_usable(mailing_list.sub_account_id, sub_account_id) for mailing_list in mailing_lists):
-        raise Refused("Mailing List Does Not Exist")
+        raise Refused(UNKNOWN_LIST)
     for mailing_list in mailing_lists:
         if not mailing_list.processed:
             message = f"List {mailing_list.id} is being filled: send when its processed is true, or cancel the import."
@@ -204,10 +207,11 @@ def _qr_source(
 ) -> ContentSource:
     """The call's QR code, else its template's, else that of the first list which has one."""
     if not request.qrcode_url and template_values.qrcode_url:
-        return ContentSource(MESSAGE_TEMPLATE_FIELD, template_values.qrcode_url, part="its qrcode_url")
+        return ContentSource(MESSAGE_TEMPLATE_FIELD, template_values.qrcode_url, part=name_part("qrcode_url"))
     list_with_qr = next((mailing_list for mailing_list in lists if mailing_list.qrcode_url), None)
     if not request.qrcode_url and list_with_qr is not None:
-        return ContentSource(LISTS_FIELD, list_with_qr.qrcode_url, part=f"the qrcode_url of list {list_with_qr.id}")
+        part = Message("list_qr_code", f"the qrcode_url of list {list_with_qr.id}", list_id=list_with_qr.id)
+        return ContentSource(LISTS_FIELD, list_with_qr.qrcode_url, part=part)
     return replace(NO_QR_SOURCE, url=request.qrcode_url or None)
 
 
@@ -218,7 +222,7 @@ def _find_message_template(
         return None
     template = find_message_template(tx, request.message_template_id)
     if not _is_usable(template.sub_account_id, sub_account_id):
-        raise Refused("Message Template does not exist")
+        raise Refused(UNKNOWN_MESSAGE_TEMPLATE)
     _check_template_type(MESSAGE_TEMPLATE_FIELD, template.type, {request.product.order_type(request.size)}, errors)
     return template
 
@@ -230,7 +234,7 @@ def _find_image_template(
         return None
     template = find_image_template(tx, request.image_template_id)
     if not _is_usable(template.sub_account_id, sub_account_id):
-        raise Refused("Image Template does not exist")
+        raise Refused(UNKNOWN_IMAGE_TEMPLATE)
     _check_template_type(IMAGE_TEMPLATE_FIELD, template.type, {_image_template_type(request.product)}, errors)
     return template
 

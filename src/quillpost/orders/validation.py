@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from quillpost.core.database import Tx
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, Message, add_note
 from quillpost.orders import images
 from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards.rules import (
@@ -16,7 +16,7 @@ from quillpost.orders.giftcards.rules import (
     unknown_brand_error,
 )
 from quillpost.orders.images import RecipientIndex, recipient_label
-from quillpost.orders.models import ContentSource, FieldErrors, GiftcardChoice, OrderRequest, ResolvedRequest
+from quillpost.orders.models import ContentSource, FieldErrors, GiftcardChoice, OrderRequest, ResolvedRequest, name_part
 from quillpost.orders.products import GIFTCARD
 from quillpost.orders.templates.images import FetchedPicture, measure_tones
 from quillpost.orders.templates.rules import (
@@ -111,24 +111,25 @@ def _personal_url_error(request: ResolvedRequest, *, is_picture: bool) -> str | 
     """What a recipient of their own may have is a picture, and it is fetched while the caller waits."""
     if not is_picture:
         return "It is the same for everyone: its URL takes no variables."
-    if request.radius_search is not None:
-        return "With a radius_search the picture is the same for everyone: its URL takes no variables."
-    if request.mailing_list_ids:
-        return "With mailing_list_ids the picture is the same for everyone: its URL takes no variables."
-    return None
+    audience = "a radius_search" if request.radius_search is not None else "mailing_list_ids"
+    if request.radius_search is None and not request.mailing_list_ids:
+        return None
+    text = f"With {audience} the picture is the same for everyone: its URL takes no variables."
+    return Message("picture_not_personal", text, is_search=request.radius_search is not None)
 
 
 def _check_variables(request: ResolvedRequest, errors: FieldErrors) -> None:
-    checks = [(ContentSource(request.message_field), variables_error(request.message))]
-    checks += [(source, url_variables_error(url)) for source, url, _ in _list_sources(request)]
+    checks: list[tuple[ContentSource, str | None]] = [
+        (ContentSource(request.message_field), variables_error(request.message)),
+        *((source, url_variables_error(url)) for source, url, _ in _list_sources(request)),
+    ]
     for source, message in checks:
         if message is not None:
             _add_error(source, message, errors)
 
 
 def _add_error(source: ContentSource, message: str, errors: FieldErrors) -> None:
-    full_message = f"{message} ({source.part})" if source.part else message
-    errors.setdefault(source.field, []).append(full_message)
+    errors.setdefault(source.field, []).append(add_note(message, source.part))
 
 
 def _parse_color(text: str, errors: FieldErrors) -> str:
@@ -139,7 +140,7 @@ def _parse_color(text: str, errors: FieldErrors) -> str:
         return text
 
 
-HARD_TO_READ_WARNING = "The handwriting_color is hard to read"
+INK_HARD_TO_READ = "ink_hard_to_read"
 
 MeasureTones = Callable[[FetchedPicture], PictureTones | None]
 
@@ -150,7 +151,7 @@ class InkContrast:
     21, black on white."""
 
     lowest: float | None
-    warnings: list[str]
+    warnings: list[Message]
 
 
 def check_ink_contrast(
@@ -158,54 +159,60 @@ def check_ink_contrast(
     design: Design,
     pictures: Mapping[FetchedPicture, RecipientIndex],
     *,
-    field: str,
+    picture_label: str,
     has_qr: bool,
     measure: MeasureTones = measure_tones,
 ) -> InkContrast:
-    """How well everything in the hand stands out; `pictures` lie under the message, by `field` of the call.
+    """How well everything in the hand stands out; `pictures` lie under the message.
 
     Of a message that is blank nothing is told, and yet its place is looked at: words may come later.
     """
-    message_contrasts: list[tuple[float, str]] = []
-    envelope_contrasts: list[tuple[float, str]] = []
-    on_white = contrast_ratio(design.ink, WHITE), "on white paper: choose a darker color."
+    message_contrasts: list[tuple[float, Message]] = []
+    envelope_contrasts: list[tuple[float, Message]] = []
+    on_white = contrast_ratio(design.ink, WHITE), Message("on_white_paper", "on white paper: choose a darker color.")
     if not design.pdf_only and pictures:
-        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, field, has_qr, measure)
+        message_contrasts = _contrast_on_pictures(layout.message_side, design, pictures, picture_label, has_qr, measure)
     elif not design.pdf_only:
         message_contrasts = [on_white]
     if layout.envelope is not None and layout.envelope.handwritten:
         envelope_contrasts = [on_white]
     visible_contrasts = [*(message_contrasts if design.message.strip() else ()), *envelope_contrasts]
     warnings = [
-        f"{HARD_TO_READ_WARNING} {surface_text} Its contrast is {value:.1f} to 1; {MIN_READABLE_CONTRAST:g} to 1 "
-        "reads well."
-        for value, surface_text in dict.fromkeys(visible_contrasts)
+        _contrast_warning(value, surface)
+        for value, surface in dict.fromkeys(visible_contrasts)
         if value < MIN_READABLE_CONTRAST
     ]
-    lowest = min(value for value, _ in [*message_contrasts, *envelope_contrasts, (MIN_READABLE_CONTRAST, "")])
+    lowest = min([MIN_READABLE_CONTRAST, *(value for value, _ in [*message_contrasts, *envelope_contrasts])])
     return InkContrast(lowest if lowest < MIN_READABLE_CONTRAST else None, warnings)
+
+
+def _contrast_warning(value: float, surface: Message) -> Message:
+    contrast = f"Its contrast is {value:.1f} to 1; {MIN_READABLE_CONTRAST:g} to 1 reads well."
+    text = f"The handwriting_color is hard to read {surface} {contrast}"
+    return Message(INK_HARD_TO_READ, text, surface=surface, contrast=contrast)
 
 
 def _contrast_on_pictures(
     side: Side,
     design: Design,
     pictures: Mapping[FetchedPicture, RecipientIndex],
-    field: str,
+    picture_label: str,
     has_qr: bool,
     measure: MeasureTones,
-) -> list[tuple[float, str]]:
+) -> list[tuple[float, Message]]:
     area, box = side.art_area, side.message_box(qr=has_qr)
     if area is None or box is None:
         return []
-    worst: tuple[float, str] | None = None
+    worst: tuple[float, Message] | None = None
     for picture, recipient_index in pictures.items():
         tones = measure(picture)
         if tones is None:
             continue
         value = contrast_over(design.ink, tones, area, box)
-        recipient_text = f" ({recipient_label(recipient_index)})" if recipient_index is not None else ""
         if worst is None or value < worst[0]:
-            worst = (value, f"on {field}{recipient_text}: choose another color or another picture.")
+            picture_text = add_note(picture_label, recipient_label(recipient_index))
+            surface = f"on {picture_text}: choose another color or another picture."
+            worst = (value, Message("on_picture", surface, picture=picture_text))
     return [worst] if worst else []
 
 
@@ -250,7 +257,7 @@ def landing_page_source(request: OrderRequest, message_template: MessageTemplate
         return ContentSource(LANDING_PAGE_FIELD, request.landing_page_url)
     if message_template is not None and message_template.landing_page_url:
         return ContentSource(
-            MESSAGE_TEMPLATE_FIELD, message_template.landing_page_url, part=f"its {LANDING_PAGE_FIELD}"
+            MESSAGE_TEMPLATE_FIELD, message_template.landing_page_url, part=name_part(LANDING_PAGE_FIELD)
         )
     return None
 
@@ -294,4 +301,4 @@ def _choose_amount(request: OrderRequest, message_template: MessageTemplate | No
 
 def _add_giftcard_error(field: str, message: str, part: str, errors: FieldErrors) -> None:
     """Name the field that the caller can change, and which part of it where it is a reference."""
-    errors.setdefault(field, []).append(f"{message} (its {part})" if part else message)
+    errors.setdefault(field, []).append(add_note(message, name_part(part) if part else ""))

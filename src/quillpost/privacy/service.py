@@ -13,7 +13,7 @@ from quillpost.fulfillment.batches.files import batch_file_key
 from quillpost.fulfillment.batches.rules import SECRET_FILES_NOTE, batch_reference
 from quillpost.fulfillment.print_room.queries import STATEMENT_FILE
 from quillpost.orders.giftcards.tasks import ITEM_FAILED
-from quillpost.orders.pricing import DOUBT_WARNING_TEXT
+from quillpost.orders.pricing import ADDRESSES_DOUBTFUL
 
 SELECT_ORDER_FILES = sa.text("""
     select distinct f from orders o cross join lateral (
@@ -140,7 +140,6 @@ PERSONAL_COLUMNS = (
 )  # fmt: skip
 """The country stays: it decides how far an item is tracked."""
 
-REDACTED_DOUBT = DOUBT_WARNING_TEXT.rstrip(": ") + "."
 
 LOCK_ORDERS = sa.text("""
     select id from orders where id in (select order_id from items where id = any(:items))
@@ -184,10 +183,14 @@ RELATED_STATEMENTS = {
     # Warnings about a doubtful address quote it.
     "orders": f"""
         update orders o
-           set warnings = array(select regexp_replace(w, '{DOUBT_WARNING_TEXT}.*$', '{REDACTED_DOUBT}')
-                                  from unnest(o.warnings) with ordinality as told (w, place) order by place)
+           set warnings = (
+               select jsonb_agg(case w ->> 'code' when '{ADDRESSES_DOUBTFUL}'
+                                then jsonb_build_object('code', w -> 'code', 'params', jsonb_build_object(),
+                                                        'text', (w -> 'params' ->> 'count_text') || ' doubtful.')
+                                else w end order by place)
+                 from jsonb_array_elements(o.warnings) with ordinality as warning (w, place))
          where o.id in (select order_id from items where id = any(:items))
-           and exists (select from unnest(o.warnings) w where strpos(w, '{DOUBT_WARNING_TEXT}') > 0)
+           and jsonb_path_exists(o.warnings, '$[*] ? (@.code == "{ADDRESSES_DOUBTFUL}").params.count_text')
     """,
     # The reason may name the recipient. A valid card stays claimable.
     "giftcards": f"""

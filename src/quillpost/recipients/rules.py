@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from operator import itemgetter
 
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, Message
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_state_code, format_zip, restore_zip
 from quillpost.recipients.addresses.keys import AMBIGUOUS_KEY_SUFFIX, extract_surname, get_street, get_unit
@@ -39,7 +39,7 @@ SINGLE_LINE_FIELDS = frozenset({"name", "company", "city"})
 HOME_COUNTRY_NAMES = {"US", "USA", "UNITED STATES", "UNITED STATES OF AMERICA"}
 EMAIL_PATTERN = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
-CITY_REQUIRED_ABROAD = "Outside the US and Canada give city and postal_code apart."
+CITY_REQUIRED_ABROAD = Message("city_apart", "Outside the US and Canada give city and postal_code apart.")
 CITY_REQUIRED_IN_CANADA = "An address needs a city, or write it whole on one line: 123 Main St, Toronto, ON M5V 2T6."
 
 

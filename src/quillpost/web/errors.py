@@ -69,10 +69,10 @@ async def respond_with_error_page(request: Request, error: Exception) -> Respons
         # Who is turned away for want of time is not looked up.
         user=None if isinstance(error, Overloaded) else await sessions.find_user_if_available(request),
         status=api_response.status_code,
-        title=_error_title(error, message, api_response.status_code),
+        title=_error_title(error, api_response.status_code),
         message=hide_secrets(message),
         back_url=_back_path(request, error),
-        is_page_stale=message in (STALE_FORM, NOT_A_PAGE) or isinstance(error, AccountSwitched),
+        is_page_stale=_is_stale_form(error) or isinstance(error, (AccountSwitched, HTTPException)),
         unsaved_text=error.unsaved_text if isinstance(error, AccountSwitched) else {},
     )
     for name in ("Retry-After", "Connection", "Allow"):
@@ -94,9 +94,13 @@ def _back_path(request: Request, error: Exception) -> str:
     return form_page_path(request) if is_form else "/"
 
 
-def _error_title(error: Exception, message: str, status: int) -> str:
+def _is_stale_form(error: Exception) -> bool:
+    return isinstance(error, Forbidden) and error.code == STALE_FORM.code
+
+
+def _error_title(error: Exception, status: int) -> str:
     if isinstance(error, AccountSwitched):
         return f"You are in {error.mode} mode now." if error.mode else "You are in another account now."
     if isinstance(error, DuplicateSubmission):
         return "This was done already."
-    return "Open the page anew." if message == STALE_FORM else ERROR_TITLES[status]
+    return "Open the page anew." if _is_stale_form(error) else ERROR_TITLES[status]

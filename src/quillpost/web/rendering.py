@@ -3,8 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
-from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from fastapi import Request, Response
@@ -14,10 +13,9 @@ from markupsafe import Markup, escape
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.clock import format_time_ago
 from quillpost.core.tokens import hide_secrets
-from quillpost.orders.models import REALISM_FIELD
 from quillpost.rendering.text.addresses import country_name, format_address_lines
 from quillpost.web.assets import asset_path, has_packages
-from quillpost.web.flash import FLASH_MESSAGES
+from quillpost.web.messages import FLASH_MESSAGES
 from quillpost.web.middleware.requests import without_secrets
 from quillpost.web.security import VISITOR, create_csrf_token, create_one_time_key, get_zone, set_cookie
 
@@ -62,61 +60,6 @@ def format_time(at: datetime, zone: tzinfo, label: str | None = None, *, has_yea
         kind = Markup(' data-moment="year"') if has_year else Markup(" data-moment")
         label = exact if has_year else f"{local.day} {local:%b, %H:%M}"
     return template.format(at=at.isoformat(), exact=exact, name=local.tzname(), kind=kind, shown=label)
-
-
-FRONT_LABEL: Final = "the picture on the front"
-
-FIELD_LABELS: Final[Mapping[str, str]] = {
-    "front_image_url": FRONT_LABEL,
-    "image_template": FRONT_LABEL,
-    "custom_background_image": "the picture under the handwriting",
-    "custom_background_url": "the picture under the handwriting",
-    "additional_pages": "the PDF",
-    "additional_pages_url": "the PDF",
-    "pdf_only_url": "the PDF",
-    "message_template": "the saved message",
-    "sub_account_id": "the sub account",
-    "mailing_list_ids": "the list",
-    "landing_page_url": "the page to visit first",
-    "qrcode_url": "the link of the QR code",
-    "handwriting_color": "ink",
-    REALISM_FIELD: "unevenness",
-    "font_size": "size",
-    "record_types": "kinds of people",
-}
-"""What a field of the API is to somebody who has never seen one."""
-
-PHRASE_REPLACEMENTS: Final[Mapping[str, str]] = {
-    ", or give postal_code beside it.": ".",
-    ", or set allow_duplicates.": ", or choose to mail to them all the same.",
-    " Set allow_duplicates to mail to them all the same.": "",
-}
-
-_FIELD_NAME = re.compile(
-    rf"(?<![\w%~])(?:{'|'.join(map(re.escape, sorted(FIELD_LABELS, key=len, reverse=True)))})(?!\w)"
-)
-_UNKNOWN_VARIABLE = re.compile(r"Unknown variable (?P<unknown>%.+?%)\. Known variables: (?P<known>%.+%)\.")
-
-
-def to_plain_language(text: str) -> str:
-    """The same without a word that only programs know."""
-    for phrase, replacement in PHRASE_REPLACEMENTS.items():
-        text = text.replace(phrase, replacement)
-    text = _UNKNOWN_VARIABLE.sub(lambda match: _suggest_variables(match["unknown"], match["known"]), text)
-    plain = _FIELD_NAME.sub(lambda match: FIELD_LABELS[match[0]], text).replace(" (its the ", " (its ")
-    return plain if plain == text else plain[:1].upper() + plain[1:]
-
-
-def _suggest_variables(unknown: str, known_variables: str) -> str:
-    """For each variable that there is not, the one that was meant. All that there are would be a wall."""
-    names = [name.strip("%") for name in known_variables.split(", ")]
-    return " ".join(_suggest_variable(variable.strip("%"), names) for variable in unknown.split(", "))
-
-
-def _suggest_variable(name: str, names: Sequence[str]) -> str:
-    message = f"%{name}% is not known."
-    nearest = get_close_matches(name.upper(), names, n=1)
-    return f"{message} Did you mean %{nearest[0]}%?" if nearest else message
 
 
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -174,15 +117,14 @@ _templates.globals |= {
     "pluralize": pluralize,
     "format_town": format_town,
 }
-_templates.filters["prose"] = format_prose
 _templates.filters |= {
+    "ago": lambda moment, now: format_time_ago(moment, now=now),
     "cents": format_cents,
-    "number": format_number,
     "day": format_date,
     "moment": format_time,
-    "plain_language": to_plain_language,
+    "number": format_number,
+    "prose": format_prose,
 }
-_templates.filters["ago"] = lambda moment, now: format_time_ago(moment, now=now)
 
 
 def render_template(template: str, **values: Any) -> str:

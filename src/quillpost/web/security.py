@@ -17,7 +17,7 @@ from fastapi import Request, Response
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
-from quillpost.core.errors import Conflict, Forbidden
+from quillpost.core.errors import Conflict, Forbidden, Message
 from quillpost.core.tokens import SecretKind, is_of_kind, mint_secret
 
 SESSION, VISITOR, KNOWN_BROWSER = "quillpost_session", "quillpost_visitor", "quillpost_known"
@@ -101,9 +101,10 @@ def require_own_site(request: Request) -> None:
         raise Forbidden(FOREIGN_FORM)
 
 
-STALE_FORM = (
+STALE_FORM = Message(
+    "stale_form",
     "This form is not good any more: its page was open for too long, or this browser keeps no cookies. "
-    "Nothing was done. Open the page anew, and fill in the form once more."
+    "Nothing was done. Open the page anew, and fill in the form once more.",
 )
 
 _CONTEXT_PATTERN: Final = re.compile(r"([0-9]{1,19})-(test|live)")

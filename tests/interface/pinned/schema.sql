@@ -778,7 +778,7 @@ create table orders (
     type text not null,
     updated_at timestamp with time zone not null,
     verified_at timestamp with time zone,
-    warnings text[] default '{}'::text[] not null
+    warnings jsonb default '[]'::jsonb not null
 );
 create table password_resets (
     created_at timestamp with time zone not null,

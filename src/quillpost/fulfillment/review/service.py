@@ -15,7 +15,7 @@ from quillpost.core.clock import Clock
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.base import accounts, facts, orders
 from quillpost.core.database.tables.fulfillment import order_verdicts
-from quillpost.core.errors import Conflict, NotFound
+from quillpost.core.errors import Conflict, Message, NotFound
 from quillpost.core.paging import OLDEST_FIRST, Page, PageRequest, select_page_ids
 from quillpost.fulfillment.batches import giftcards
 from quillpost.fulfillment.batches import queries as batch_queries
@@ -266,7 +266,7 @@ def refuse_order(
     if not order.status.is_held_back:
         raise Conflict(f"This order can no longer be refused: it is {order.status.display}.")
     changes.stop_order(tx, order, new_status=OrderStatus.ERROR, reason=f"Order refused: {reason}", now=now)
-    warnings = [*order.warnings, f"An operator refused this order: {reason}"]
+    warnings = [*order.warnings, Message("operator_refused", f"An operator refused this order: {reason}")]
     tx.execute(sa.update(orders).where(orders.c.id == order.id).values(warnings=warnings))
     _insert_decision(tx, order, "refused", operator_id=operator_id, reason=reason, now=now)
     return read_order(tx, order.id)
@@ -319,7 +319,7 @@ class PausedOrder:
     grand_total: int
     created_at: datetime
     paused_at: datetime
-    reasons: list[str]
+    reasons: Sequence[str]
 
     @classmethod
     def of(cls, row: sa.Row[Any]) -> Self:

@@ -9,7 +9,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.sub_accounts import require_sub_account
 from quillpost.core import jobs
 from quillpost.core.database import Tx
-from quillpost.core.errors import Conflict, Invalid, Refused
+from quillpost.core.errors import Conflict, Invalid, Message, Refused
 from quillpost.orders import designs, drafts
 from quillpost.orders.automations import queries, rules
 from quillpost.orders.automations.queries import Automation
@@ -26,8 +26,12 @@ from quillpost.rendering import models as rendering_models
 from quillpost.rendering.service import Renderer
 from quillpost.rendering.text.variables import has_variables
 
-LIST_REQUIRED = "Give the list whose people are mailed: only an automation on scans may go without."
-DATE_FIELD_REQUIRED = "Choose dob or anniversary: it is the date that is mailed for."
+LIST_REQUIRED = Message(
+    "automation_list_missing", "Give the list whose people are mailed: only an automation on scans may go without."
+)
+DATE_FIELD_REQUIRED = Message(
+    "automation_date_missing", "Choose dob or anniversary: it is the date that is mailed for."
+)
 ONLY_FOR_DATE_TRIGGER = "Only an automation on a date has this: leave it out."
 
 WRONG_MODE_LIST = "The service keeps this list of those who scanned {0} mail: use a {0} token."

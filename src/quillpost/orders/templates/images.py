@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from quillpost.core.cache import SharedCache
 from quillpost.core.database import Database, Tenant, Tx
 from quillpost.core.database.tables.base import files
-from quillpost.core.errors import Invalid, Unavailable
+from quillpost.core.errors import Invalid, Unavailable, add_note
 from quillpost.core.ports import FetchedDocument, Fetcher, FetchFailed, FileStore
 from quillpost.core.requests import FairQueue
 from quillpost.core.stored_files import FileStorage, PendingFile
@@ -94,7 +94,7 @@ class FileToFetch:
     recipient_note: str = ""
 
     def build_error(self, reason: str) -> Invalid:
-        return Invalid({self.field: [f"{reason} ({self.recipient_note})" if self.recipient_note else reason]})
+        return Invalid({self.field: [add_note(reason, self.recipient_note)]})
 
 
 def fetch_images(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping
 
-from quillpost.core.errors import Invalid
+from quillpost.core.errors import Invalid, Message
 from quillpost.orders.templates.service import MessageTemplateValues
 from quillpost.rendering.handwriting.models import Style
 from quillpost.rendering.models import NO_CUSTOM_FIELDS, Addressee, SenderName, parse_color
@@ -26,14 +26,15 @@ SAMPLE_ADDRESSEE = Addressee(
 _PERCENT_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}(?=[^%]*(?:%[0-9A-Fa-f]{2}|$))")
 
 
-def variables_error(text: str) -> str | None:
+def variables_error(text: str) -> Message | None:
     """What is wrong with the variables in a text that is written."""
     unknown_names = find_unknown_variables(text)
     if not unknown_names:
         return None
     unknown_list = ", ".join(f"%{name}%" for name in unknown_names)
     known_list = ", ".join(f"%{name}%" for name in VARIABLE_NAMES)
-    return f"Unknown variable {unknown_list}. Known variables: {known_list}."
+    message = f"Unknown variable {unknown_list}. Known variables: {known_list}."
+    return Message("unknown_variable", message, names=list(unknown_names))
 
 
 def url_variables_error(url: str) -> str | None:
@@ -81,6 +82,11 @@ SHARED_URL_LABELS: Mapping[str, str] = {
 
 URL_FIELDS = (*SHARED_URL_LABELS, "custom_background_url", "qrcode_url")
 
+GIFT_REQUIRED: Mapping[str, Message] = {
+    "giftcard_brand_code": Message("gift_brand_missing", "A gift card template needs giftcard_brand_code."),
+    "giftcard_amount": Message("gift_amount_missing", "A gift card template needs giftcard_amount."),
+}
+
 
 def find_unused_fields(template: MessageTemplateValues) -> list[str]:
     """What is set although the type has no use for it."""
@@ -113,11 +119,7 @@ def validate_template(
     if template.font_color is not None:
         messages["font_color"] = _color_error(template.font_color)
     if template.type in GIFTCARD_TYPES:
-        messages |= {
-            name: f"A gift card template needs {name}."
-            for name in ("giftcard_brand_code", "giftcard_amount")
-            if getattr(template, name) is None
-        }
+        messages |= {name: message for name, message in GIFT_REQUIRED.items() if getattr(template, name) is None}
     errors = {name: [message] for name, message in messages.items() if message is not None}
     if errors:
         raise Invalid(errors)
@@ -125,9 +127,11 @@ def validate_template(
 
 def _content_error(template: MessageTemplateValues, max_characters: int) -> str | None:
     if not template.content.strip():
-        alternative = "a pdf_only_url" if template.type in LETTER_TYPES else "a custom_background_url"
-        has_own_artwork = template.skip_creative_generation or template.custom_background_url is not None
-        return None if has_own_artwork else f"Give the content, or {alternative}."
+        if template.skip_creative_generation or template.custom_background_url is not None:
+            return None
+        if template.type in LETTER_TYPES:
+            return Message("content_or_pdf_missing", "Give the content, or a pdf_only_url.")
+        return Message("content_or_background_missing", "Give the content, or a custom_background_url.")
     if len(template.content) > max_characters:
         return f"At most {max_characters:,} characters, please."
     return variables_error(template.content)

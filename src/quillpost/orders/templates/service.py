@@ -15,7 +15,7 @@ from quillpost.core.database import Tx
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, image_templates, message_templates, orders
 from quillpost.core.database.tables.notifications import automations
-from quillpost.core.errors import NotFound, Refused
+from quillpost.core.errors import Message, NotFound, Refused
 from quillpost.core.paging import Conditions, Page, PageRequest
 from quillpost.orders.models import HandwritingOptions
 
@@ -107,12 +107,16 @@ def choose_sub_account(tx: Tx, caller: Caller, sub_account_id: int | None) -> in
     return chosen_id
 
 
+UNKNOWN_IMAGE_TEMPLATE = Message("image_template_unknown", "Image Template does not exist")
+UNKNOWN_MESSAGE_TEMPLATE = Message("message_template_unknown", "Message Template does not exist")
+
+
 def find_image_template(tx: Tx, template_id: int, *, share_locked: bool = False) -> ImageTemplate:
     """The template that a body names: unknown and another's answer alike; `share_locked`, it stays until this
     transaction ends."""
     row = _find_row(tx, image_templates, template_id, share_locked=share_locked)
     if row is None:
-        raise Refused("Image Template does not exist")
+        raise Refused(UNKNOWN_IMAGE_TEMPLATE)
     return ImageTemplate.of(row)
 
 
@@ -121,7 +125,7 @@ def find_message_template(tx: Tx, template_id: int, *, share_locked: bool = Fals
     transaction ends."""
     row = _find_row(tx, message_templates, template_id, share_locked=share_locked)
     if row is None:
-        raise Refused("Message Template does not exist")
+        raise Refused(UNKNOWN_MESSAGE_TEMPLATE)
     return MessageTemplate.of(row)
 
 

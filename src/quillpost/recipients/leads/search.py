@@ -19,7 +19,7 @@ from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.core.database import Database, Tx
 from quillpost.core.database.tables.recipients import lead_sources, leads
-from quillpost.core.errors import Invalid, NoMatch, Unavailable
+from quillpost.core.errors import Invalid, Message, NoMatch, Unavailable
 from quillpost.recipients.addresses.keys import extract_surname
 from quillpost.recipients.addresses.rules import HOME_COUNTRY, UNDELIVERABLE, StandardParts
 from quillpost.recipients.leads.ports import Lead, LeadProvider, LeadProviderDown, LeadQuery, Resident
@@ -40,9 +40,10 @@ log = structlog.get_logger(__name__)
 MAX_QUERY_COUNT = 200_000
 """Records that are looked through for those who may be mailed to."""
 
-UNKNOWN_ADDRESS = (
+UNKNOWN_ADDRESS = Message(
+    "search_address_unknown",
     "This address is not known here, and has no ZIP code that says where it is: write it whole on one line,"
-    " as 12 Main St, Austin, TX 78701, or give postal_code beside it."
+    " as 12 Main St, Austin, TX 78701, or give postal_code beside it.",
 )
 NO_SUCH_ZIP = "There is no ZIP code {}: correct it, so that we know where to search."
 ZIP_WITHOUT_LOCATION = "The ZIP code {} is nowhere in particular: search around an address on land."
@@ -50,7 +51,6 @@ NO_LEADS = (
     "This installation has no addresses for radius searches yet: its operator imports them with "
     "`quillpost leads import`, or names a provider."
 )
-NO_MATCH = "No address within {} miles matches this search: allow more record_types, or search around another address."
 NO_SAMPLE_MATCH = (
     "No sample address within {} miles matches this search. Testing mode knows made-up"
     " addresses alone, in and around larger cities: try 1100 Congress Ave, Austin, TX 78701."
@@ -274,7 +274,10 @@ def _explain_no_match(db: Database, caller: Caller, provider: LeadProvider, sear
         return NO_SAMPLE_MATCH.format(miles)
     with db.anonymous_transaction() as tx:
         source = tx.execute(sa.select(lead_sources.c.id).where(~lead_sources.c.is_sample).limit(1)).first()
-    return NO_LEADS if source is None and not provider.needs_purchase_reports else NO_MATCH.format(miles)
+    if source is None and not provider.needs_purchase_reports:
+        return NO_LEADS
+    text = f"No address within {miles} miles matches this search: allow more record_types, or search around another"
+    return Message("search_no_match", f"{text} address.", miles=miles)
 
 
 def _build_people(lead: Lead, *, use_owner: bool) -> tuple[Person, Person]:

@@ -12,15 +12,16 @@ from psycopg import sql
 from quillpost.core.database import Tx, driver_connection
 from quillpost.core.database.search import matches_words
 from quillpost.core.database.tables.base import mailing_lists
-from quillpost.core.errors import NotFound, Refused
+from quillpost.core.errors import Message, NotFound, Refused
 from quillpost.core.paging import Page, PageRequest
 from quillpost.recipients.models import CUSTOM_FIELDS, PERSON_COLUMNS, TEXT_FIELDS, MailingList
 
-UNKNOWN_LIST = "Mailing List Does Not Exist"
+UNKNOWN_LIST = Message("list_unknown", "Mailing List Does Not Exist")
 
-OPT_OUT_LIST_REFUSED = (
+OPT_OUT_LIST_REFUSED = Message(
+    "opt_out_list",
     "The service keeps on this list whoever asked for no more mail. To bar others, put them on a suppression"
-    " list of your own: make one with is_suppression_list."
+    " list of your own: make one with is_suppression_list.",
 )
 
 

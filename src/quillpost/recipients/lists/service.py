@@ -18,7 +18,7 @@ from quillpost.core.database.tables.base import CHANGEABLE_ORDER_STATUSES, recip
 from quillpost.core.database.tables.notifications import automations, webhooks
 from quillpost.core.database.tables.recipients import imports
 from quillpost.core.encryption import Encryptor
-from quillpost.core.errors import Invalid, NotFound, Refused
+from quillpost.core.errors import Invalid, Message, NotFound, Refused
 from quillpost.recipients.lists.queries import (
     UNKNOWN_LIST,
     delete_list,
@@ -71,7 +71,9 @@ _ADD_COUNTS = sa.text(
 )
 _RECORD_MERGE = sa.text("select note_merged_list(:source, :target)")
 
-_NOT_A_SUPPRESSION_LIST = "Only a suppression list bars anyone: set is_suppression_list, or leave this out."
+_NOT_A_SUPPRESSION_LIST = Message(
+    "not_suppression_list", "Only a suppression list bars anyone: set is_suppression_list, or leave this out."
+)
 _OPT_OUT_LIST_FIXED = "Recipients asked on this list for no more mail, and the service keeps it as it is."
 
 _UPDATE_KEYS = sa.text(
@@ -228,8 +230,8 @@ def merge_lists(tx: Tx, source_id: int, target_id: int, *, clock: Clock) -> Mail
     if target.is_suppression_list != source.is_suppression_list:
         raise Invalid({"into": ["A suppression list is merged with suppression lists alone."]})
     if target.suppress_by != source.suppress_by:
-        message = f"It bars by {target.suppress_by}, the other by {source.suppress_by}: set one suppress_by first."
-        raise Invalid({"into": [message]})
+        start = f"It bars by {target.suppress_by}, the other by {source.suppress_by}:"
+        raise Invalid({"into": [Message("suppress_by_differs", f"{start} set one suppress_by first.", start=start)]})
     if source.is_opt_out_list or target.is_opt_out_list:
         raise Invalid({"into": [f"{_OPT_OUT_LIST_FIXED} It is merged with no other."]})
     _require_no_waiting_order(tx, source_id)

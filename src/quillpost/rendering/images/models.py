@@ -226,15 +226,13 @@ def printed_whole_dpi(width: int, height: int, area: Box) -> int:
     return math.floor(printed_dpi(width, height, area) + _TOLERANCE)
 
 
-def resolution_note(
-    width: int, height: int, area: Box, *, picture_name: str, product_name: str = "this piece"
-) -> str | None:
-    """A warning when the picture will look soft, with the names of it and of its product: "a 4x6 postcard"."""
+def resolution_note(width: int, height: int, area: Box, *, product_name: str = "this piece") -> str | None:
+    """What to say of a picture that will look soft; `product_name` is such as "a 4x6 postcard"."""
     dpi = printed_whole_dpi(width, height, area)
     if dpi >= MIN_SHARP_DPI:
         return None
     across, up = (math.ceil(side / INCH * MIN_SHARP_DPI - _TOLERANCE) for side in (area.width, area.height))
     return (
-        f"{picture_name} is {width} x {height} pixels: on {product_name} that prints at {dpi} dpi"
+        f"is {width} x {height} pixels: on {product_name} that prints at {dpi} dpi"
         f" and will look soft; {across} x {up} pixels give {MIN_SHARP_DPI} dpi."
     )

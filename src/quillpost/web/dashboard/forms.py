@@ -14,6 +14,7 @@ from quillpost.web.api import bodies
 from quillpost.web.api.bodies import Body, parse_digits
 from quillpost.web.api.dependencies import DEFAULT_PAGE_SIZE, MAX_PAGE
 from quillpost.web.forms import Form
+from quillpost.web.messages import page_errors
 from quillpost.web.security import find_zone, get_zone
 
 
@@ -23,6 +24,9 @@ class FormState:
 
     fields: Mapping[str, Sequence[str]]
     errors: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "errors", page_errors(self.errors))
 
     @classmethod
     def from_error(cls, form: Form, error: QuillpostError, *, default_field: str) -> "FormState":

@@ -5,10 +5,25 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, BYTEA, JSONB, TSVECTOR, UUID
 
+from quillpost.core.errors import Message
+
 metadata = sa.MetaData()
 
 Text, BigInt, Integer, Boolean = sa.Text(), sa.BigInteger(), sa.Integer(), sa.Boolean()
 Timestamp, Date = sa.DateTime(timezone=True), sa.Date()
+
+
+class MessageList(sa.types.TypeDecorator[list[Message]]):
+    """Sentences with their codes, each an object with `code`, `text` and `params`."""
+
+    impl = JSONB
+    cache_ok = True
+
+    def process_bind_param(self, value: list[Message] | None, _dialect: sa.Dialect) -> Any:
+        return None if value is None else [message.to_json() for message in value]
+
+    def process_result_value(self, value: Any, _dialect: sa.Dialect) -> list[Message] | None:
+        return None if value is None else [Message.from_json(each) for each in value]
 
 
 def required_column(name: str, type_: sa.types.TypeEngine[Any]) -> sa.Column[Any]:
@@ -222,7 +237,7 @@ orders = sa.Table(
     required_column("recipient_count", Integer),
     *(required_column(n, BigInt) for n in ("authorization_total", "order_total", "leads_fee")),
     *(required_column(n, Integer) for n in (*STATUS_COUNT_COLUMNS, "total_scans", "multi_scans")),
-    required_column("warnings", ARRAY(sa.Text())),
+    required_column("warnings", MessageList()),
     *nullable_columns("schedule_for", type_=Timestamp),
     required_column("due_at", Timestamp),
     *timestamp_columns(),

@@ -1,6 +1,6 @@
 """Automations: sends that start by themselves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta, tzinfo
@@ -63,7 +63,7 @@ class CheckedPlan:
     """A plan that would go through now: what its send warns of, and what of that changes nothing."""
 
     plan: AutomationPlan
-    warnings: list[str]
+    warnings: Sequence[str]
     ignored: set[str]
 
 

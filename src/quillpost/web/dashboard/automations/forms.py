@@ -10,15 +10,10 @@ from quillpost.orders.models import REALISM_FIELD
 from quillpost.orders.products import FRONT_REQUIRED
 from quillpost.web.api.automations.schemas import PRODUCTS_BY_PATH
 from quillpost.web.dashboard.compose import forms as compose_forms
-from quillpost.web.dashboard.compose.forms import (
-    COMPOSE_FORM_MESSAGES,
-    PRODUCT_CHOICES,
-    REFUSAL_FIELDS,
-    TEMPLATE_GONE,
-    ProductChoice,
-)
+from quillpost.web.dashboard.compose.forms import PRODUCT_CHOICES, TEMPLATE_GONE, ProductChoice
 from quillpost.web.dashboard.labels import TYPE_NAMES
 from quillpost.web.forms import Form
+from quillpost.web.messages import page_text
 
 TRIGGER_LABELS: Final[Mapping[str, tuple[str, str]]] = {
     "list_entry": ("Somebody joins a list", "Whoever comes onto the list after it is switched on."),
@@ -72,12 +67,7 @@ AUTOMATION_FIELDS: Final = (
 FORM_ONLY_FIELDS: Final = ("piece", "sub_account_id", "days", "image")
 """What the form tells of by its own names."""
 INVALID_DAYS: Final = "Give a whole number of days."
-LIST_MISSING: Final = "Choose the list whose people are mailed. Only mail after a scan can do without."
-FORM_MESSAGES: Final[Mapping[str, str]] = {
-    "Give the list whose people are mailed: only an automation on scans may go without.": LIST_MISSING,
-    "Choose dob or anniversary: it is the date that is mailed for.": "Choose which day it is.",
-    **COMPOSE_FORM_MESSAGES,
-}
+REFUSED_FIELDS: Final[Mapping[str | None, str]] = {**compose_forms.REFUSED_FIELDS, "list_unknown": "mailing_list_id"}
 
 
 def read_automation_fields(form: Form, *, current: Automation | None = None) -> dict[str, Any]:
@@ -128,19 +118,19 @@ def automation_form_fields(automation: Automation) -> dict[str, Sequence[str]]:
 def to_form_errors(error: Invalid | Refused) -> Invalid:
     """The same faults beside the fields of the form, in words for whoever fills it in."""
     if isinstance(error, Refused):
-        field = REFUSAL_FIELDS.get(error.message, FORM_ERROR_KEY).replace("mailing_list_ids", "mailing_list_id")
-        return Invalid({field: [error.message if field == FORM_ERROR_KEY else TEMPLATE_GONE]})
+        refused_field = REFUSED_FIELDS.get(error.code)
+        return Invalid({refused_field: [TEMPLATE_GONE]} if refused_field else {FORM_ERROR_KEY: [error.message]})
     errors: dict[str, list[str]] = {}
     lacks_message = "send.message" in error.fields
     for path, api_messages in error.fields.items():
         field = _find_form_field(path)
-        if api_messages == [FRONT_REQUIRED]:
+        if FRONT_REQUIRED in api_messages:
             if lacks_message:
                 continue  # with a message it needs no picture: one thing is missing, and told
             field = "image"
         prefix = f"{path.removeprefix('send.').replace('_', ' ').capitalize()}: " if field == FORM_ERROR_KEY else ""
         messages = errors.setdefault(field, [])
-        messages += [prefix + FORM_MESSAGES.get(sentence, sentence) for sentence in api_messages]
+        messages += [prefix + page_text(message) for message in api_messages]
     return Invalid(errors)
 
 

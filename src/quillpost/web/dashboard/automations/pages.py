@@ -49,6 +49,7 @@ from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
 from quillpost.web.dashboard.responses import render_confirmation, render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedForm
+from quillpost.web.messages import page_text
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key
 from quillpost.web.sessions import CurrentUser, is_fragment
@@ -294,7 +295,8 @@ def _draw_preview(automation: Automation, user: SignedInUser, container: Contain
         )
     sides = dict(rendered.sides) | ({"envelope": rendered.envelope} if rendered.envelope else {})
     pictures = [(side, f"data:image/png;base64,{b64encode(png).decode()}") for side, png in sides.items()]
-    return AutomationPageView(pictures, person.name, order_draft.warnings, [], coming)
+    warnings = [page_text(warning) for warning in order_draft.warnings]
+    return AutomationPageView(pictures, person.name, warnings, [], coming)
 
 
 @router.get(f"{PAGE_PATH}/{{automation_id}}/on")

@@ -14,7 +14,6 @@ from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
 from quillpost.core.errors import Invalid, Refused
 from quillpost.orders import service as order_service
-from quillpost.orders.audience import REPEAT_ADVICE
 from quillpost.orders.drafts import OrderDraft
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.forms import (
@@ -28,13 +27,13 @@ from quillpost.web.dashboard.compose.forms import (
 from quillpost.web.dashboard.forms import parse_zone
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import Form, PostedLargeForm
+from quillpost.web.messages import page_text
 from quillpost.web.rendering import render_page
 from quillpost.web.sessions import CurrentUser
 
 router = APIRouter(include_in_schema=False)
 
 DESIGN_UNFINISHED: Final = "The piece is not finished yet. Who had the same lately is known when it is."
-REPEAT_HINT: Final = " Under “More” you can choose to mail to them all the same."
 PLACEHOLDER_FIELDS: Final = {"message": "Hello"}
 SAMPLE_RECIPIENT: Final = {"name": "Jane Sample", "address": "1100 Congress Ave, Austin, TX 78701"}
 
@@ -134,10 +133,7 @@ def estimate_draft(order_draft: OrderDraft, caller: Caller, container: Container
         total=total,
         credit=_read_credit(caller, container),
         excluded_counts={reason: n for reason, n in excluded_counts.items() if n},
-        warnings=tuple(
-            each.replace(REPEAT_ADVICE, REPEAT_HINT)
-            for each in dict.fromkeys([*design_warnings, *order_estimate.warnings])
-        ),
+        warnings=tuple(dict.fromkeys([*design_warnings, *map(page_text, order_estimate.warnings)])),
         design_warnings=tuple(design_warnings),
     )
 

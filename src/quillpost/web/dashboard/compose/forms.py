@@ -22,7 +22,7 @@ from quillpost.web.dashboard.compose import recipients
 from quillpost.web.dashboard.forms import parse_moment, send_time_context
 from quillpost.web.dashboard.labels import PRODUCT_NAMES, read_ink
 from quillpost.web.forms import Form
-from quillpost.web.rendering import to_plain_language
+from quillpost.web.messages import page_text
 
 PRODUCT_MISSING = "Choose what to send."
 INVALID_CHOICE = "Choose one that is on the list."
@@ -245,24 +245,12 @@ FORM_FIELDS: Final[Mapping[str, str]] = {
 }
 """By a field of the API, the field of the form. `recipients` stands for `recipients.3.address` as well."""
 
-COMPOSE_FORM_MESSAGES: Final[Mapping[str, str]] = {
-    "Give a message, or a message_template.": "Write a message.",
-    "Give a message, or a message_template (or a pdf_only_url).": "Write a message, or give a PDF.",
-    "Give a front_image_url or an image_template: only a call with its own message may go without.": (
-        "Choose an image, or write a message of your own."
-    ),
-    "Give at least one recipient, or mailing_list_ids, or a radius_search.": "Choose who gets it.",
-    "Live mail needs a return address: in the call or in the account.": (
-        "Live mail needs a return address. Give one here, or in the settings."
-    ),
+REFUSED_FIELDS: Final[Mapping[str | None, str]] = {
+    "message_template_unknown": "message_template_id",
+    "image_template_unknown": "image_template_id",
+    "list_unknown": "mailing_list_ids",
 }
-"""Sentences for programmers, as they are told to people who fill in a form."""
-
-REFUSAL_FIELDS: Final[Mapping[str, str]] = {
-    "Message Template does not exist": "message_template_id",
-    "Image Template does not exist": "image_template_id",
-    "Mailing List Does Not Exist": "mailing_list_ids",
-}
+"""By code, the field of the form that names what is gone."""
 LOW_RESOLUTION_WARNING: Final = (
     "A picture has too few pixels to print well: sent like this, the order is held until somebody has looked at it."
 )
@@ -319,14 +307,14 @@ def list_warnings(order_draft: OrderDraft, container: Container) -> list[str]:
     warnings = [LOW_RESOLUTION_WARNING] if review.is_resolution_too_low(order_draft.lowest_dpi) else []
     if review.is_contrast_too_low(order_draft.lowest_contrast) and order_draft.request.message.strip():
         warnings.append(FAINT_INK_WARNING)
-    return warnings + order_draft.warnings
+    return warnings + [page_text(warning) for warning in order_draft.warnings]
 
 
 def to_form_errors(error: Invalid | Refused, form: Form | None = None) -> Invalid:
     """The same faults beside the fields of the form, in words for whoever fills it in."""
     if isinstance(error, Refused):
-        field = REFUSAL_FIELDS.get(error.message, FORM_ERROR_KEY)
-        return Invalid({field: [error.message if field == FORM_ERROR_KEY else TEMPLATE_GONE]})
+        field = REFUSED_FIELDS.get(error.code)
+        return Invalid({field: [TEMPLATE_GONE]} if field else {FORM_ERROR_KEY: [page_text(error.message)]})
     if form is not None:
         error = recipients.locate_errors(form, error)
     errors: dict[str, list[str]] = {}
@@ -363,7 +351,7 @@ def find_missing_design_fields(form: Form) -> Mapping[str, Sequence[str]]:
 
 
 def _form_message(path: str, api_message: str) -> str:
-    message = COMPOSE_FORM_MESSAGES.get(api_message) or to_plain_language(api_message)
+    message = page_text(api_message)
     if find_form_field(path) == FORM_ERROR_KEY:
         return f"{path.replace('_', ' ').replace('.', ' ').capitalize()}: {message}"
     _, is_recipient, position = path.partition("recipients.")

@@ -37,7 +37,7 @@ from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import render_form_page
 from quillpost.web.dependencies import Services
 from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form, PostedLargeForm
-from quillpost.web.rendering import to_plain_language
+from quillpost.web.messages import page_text
 from quillpost.web.sessions import CurrentUser
 
 PERSON, PEOPLE, LISTS, RADIUS = AUDIENCE_KINDS = ("person", "people", "lists", "radius")
@@ -189,7 +189,7 @@ def locate_errors(form: Form, error: Invalid) -> Invalid:
             field = f"to_{name}" if name in PERSON_FIELDS else "to_address"
             errors.setdefault(field, []).extend(messages)
         else:
-            messages_by_index.setdefault(int(index), messages[0])
+            messages_by_index.setdefault(int(index), page_text(messages[0]))
     if messages_by_index:
         pasted = parse_pasted(form, max(messages_by_index))
         errors["people"] = describe_errors(
@@ -380,9 +380,9 @@ def search_radius(form: Form, caller: Caller, container: Container) -> RadiusSea
         body = RadiusCall.model_validate(fields | {"sub_account_id": form.number("sub_account_id")})
         leads, _ = find_leads(body, caller, container)
     except ValidationError as error:
-        return RadiusSearchView(error=to_plain_language(to_invalid(error.errors()).message))
+        return RadiusSearchView(error=to_invalid(error.errors()).message)
     except (Invalid, Refused) as error:
-        return RadiusSearchView(error=to_plain_language(error.message))
+        return RadiusSearchView(error=page_text(error.message))
     radius_map = draw_radius_map(leads.center, leads.coordinates) if leads.center is not None else None
     return RadiusSearchView(
         address=fields["address"],

@@ -145,7 +145,8 @@ class MapGroup(StrEnum):
     @property
     def color(self) -> str:
         """The status whose color it has."""
-        return {"On the way": "in-transit", "Delivered": "delivered"}.get(self.value, "returned-to-sender")
+        colors = {MapGroup.IN_TRANSIT: "in-transit", MapGroup.DELIVERED: "delivered"}
+        return colors.get(self, "returned-to-sender")
 
 
 _S = ItemStatus

@@ -17,7 +17,7 @@ from quillpost.fulfillment.batches.proofs import draw_proof
 from quillpost.fulfillment.review.service import find_service_gaps, format_pause_warnings, reasons_for_sender
 from quillpost.orders import queries as order_queries
 from quillpost.orders.models import Order
-from quillpost.orders.pricing import NOT_MAILED_TEXT
+from quillpost.orders.pricing import NOT_MAILED, RECENTLY_MAILED
 from quillpost.orders.queries import OrderStep
 from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.stats import NotMailedCount, count_not_mailed
@@ -31,6 +31,7 @@ from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, co
 from quillpost.web.dashboard.orders.queries import OrderListFilters, list_orders
 from quillpost.web.dependencies import Services
 from quillpost.web.live_updates import stream_response
+from quillpost.web.messages import page_text
 from quillpost.web.rendering import render_page
 from quillpost.web.security import get_zone
 from quillpost.web.sessions import CurrentUser, is_fragment
@@ -87,7 +88,7 @@ class OrderView:
     @property
     def warnings(self) -> list[str]:
         """Who is not mailed to, and why, is told beside the numbers."""
-        return [each for each in self.order.warnings if NOT_MAILED_TEXT not in each]
+        return [page_text(each) for each in self.order.warnings if each.code not in (NOT_MAILED, RECENTLY_MAILED)]
 
     @property
     def pieces_hint(self) -> str | None:

@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 
 from quillpost.core.errors import Invalid
 from quillpost.orders.models import REALISM_FIELD
-from quillpost.orders.templates.rules import MAX_URL_LENGTH
+from quillpost.orders.templates.rules import GIFT_REQUIRED, MAX_URL_LENGTH
 from quillpost.orders.templates.service import MessageTemplate
 from quillpost.web.api.templates.schemas import MAX_CONTENT_LENGTH, ImageType, MessageType
 from quillpost.web.dashboard.labels import TYPE_NAMES, ink_fields, read_ink
@@ -18,13 +18,6 @@ REALISM_VALUES: Final[Mapping[str, bool]] = {"on": True, "off": False}
 
 FORM_FIELDS: Final[Mapping[str, str]] = {"giftcard_brand_code": "gift", "giftcard_amount": "gift"}
 """Where the form has another field than the API."""
-FORM_MESSAGES: Final[Mapping[str, str]] = {
-    "A gift card template needs giftcard_brand_code.": "Choose the gift card that it brings.",
-    "A gift card template needs giftcard_amount.": "",
-    "Give the content, or a custom_background_url.": "Write the message, or give a background image.",
-    "Give the content, or a pdf_only_url.": "Write the message, or give the address of a PDF.",
-}
-"""Sentences for programs, as people are told."""
 
 
 def read_template_fields(form: Form) -> dict[str, Any]:
@@ -74,8 +67,8 @@ def to_form_errors(error: Invalid) -> Invalid:
     errors: dict[str, list[str]] = {}
     for name, api_messages in error.fields.items():
         field = FORM_FIELDS.get(name, name.partition(".")[0])
-        messages = [FORM_MESSAGES.get(message, message) for message in api_messages]
-        if messages := [message for message in messages if message]:
+        # One choice stands for the card and its amount: only the card is missing.
+        if messages := [message for message in api_messages if message != GIFT_REQUIRED["giftcard_amount"]]:
             errors.setdefault(field, []).extend(messages)
     return Invalid(errors)
 

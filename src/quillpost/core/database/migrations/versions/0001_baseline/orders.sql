@@ -39,7 +39,7 @@ create table orders (
     status text not null check (status in
         ('reviewing', 'processing', 'printing', 'mailed', 'fulfilled', 'cancelled', 'paused', 'error')),
     hold_reasons text[] not null default '{}',       -- why it waits for an operator
-    warnings text[] not null default '{}',
+    warnings jsonb not null default '[]',
     rush boolean not null default false,
     method text not null,
     message text not null,

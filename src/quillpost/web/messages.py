@@ -1,8 +1,11 @@
-"""What a page says about the act that led to it. A URL names the sentence, and never holds it: nobody can put
-words into our mouth. Where it says `{place}`, that is the account that its reader is in."""
+"""The sentences of pages: what was done, by its name, and what is wrong, by the code of the API's sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
+
+from quillpost.core.errors import Message
+from quillpost.rendering.text.variables import VARIABLE_NAMES
 
 FLASH_MESSAGES: Final[Mapping[str, str]] = {
     # Signing in
@@ -108,3 +111,118 @@ FLASH_MESSAGES: Final[Mapping[str, str]] = {
     "giftcard_sent_anew": "The gift card is taken back, and this order brings another.",
     "giftcard_not_there": "This piece has no gift card that could be taken back.",
 }
+"""By the name that a URL carries: nobody can put words into our mouth. `{place}` is the reader's account."""
+
+FIELD_LABELS: Final[Mapping[str, str]] = {
+    "front_image_url": "the picture on the front",
+    "image_template": "the picture on the front",
+    "custom_background_image": "the picture under the handwriting",
+    "custom_background_url": "the picture under the handwriting",
+    "additional_pages": "the PDF",
+    "additional_pages_url": "the PDF",
+    "pdf_only_url": "the PDF",
+    "message_template": "the saved message",
+    "sub_account_id": "the sub account",
+    "mailing_list_ids": "the list",
+    "landing_page_url": "the page to visit first",
+    "qrcode_url": "the link of the QR code",
+    "giftcard_brand_code": "the gift card",
+    "giftcard_amount": "the amount",
+}
+"""What a source of pictures, PDFs and links is called in a sentence."""
+
+
+def page_text(message: str) -> str:
+    """What people read: the page's own sentence for the code, or the API's where that suits everybody."""
+    if not isinstance(message, Message):
+        return message
+    sentence = PAGE_SENTENCES.get(message.code)
+    if sentence is None:
+        return str(message)
+    return sentence if isinstance(sentence, str) else sentence(**message.params)
+
+
+def page_errors(errors: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {field: [page_text(message) for message in messages] for field, messages in errors.items()}
+
+
+def _source_text(field: str, part: str) -> str:
+    label = FIELD_LABELS.get(field, field)
+    return f"{label} ({page_text(part)})" if part else label
+
+
+def _part_text(field: str) -> str:
+    label = "background" if field.endswith("_background_url") else field
+    return f"its {FIELD_LABELS.get(field, label).removeprefix('the ')}"
+
+
+def _file_text(file: str, note: str, separator: str) -> str:
+    label = page_text(file)
+    return f"{label[:1].upper()}{label[1:]}{separator}{note}"
+
+
+def _picture_not_personal(is_search: bool) -> str:
+    audience = "a search around an address" if is_search else "the list"
+    return f"With {audience} the picture is the same for everyone: its URL takes no variables."
+
+
+def _suggest_variables(names: Sequence[str]) -> str:
+    """For each unknown variable the one that was meant: all that exist would be a wall of words."""
+    return " ".join(_suggest_variable(name) for name in names)
+
+
+def _suggest_variable(name: str) -> str:
+    nearest = get_close_matches(name.upper(), VARIABLE_NAMES, n=1)
+    return f"%{name}% is not known." + (f" Did you mean %{nearest[0]}%?" if nearest else "")
+
+
+PAGE_SENTENCES: Final[Mapping[str, str | Callable[..., str]]] = {
+    # What is missing
+    "audience_missing": "Choose who gets it.",
+    "message_missing": "Write a message.",
+    "message_or_pdf_missing": "Write a message, or give a PDF.",
+    "front_missing": "Choose an image, or write a message of your own.",
+    "return_address_missing": "Live mail needs a return address. Give one here, or in the settings.",
+    "gift_brand_missing": "Choose the gift card that it brings.",
+    "gift_amount_missing": "Choose the gift card that it brings.",
+    "content_or_background_missing": "Write the message, or give a background image.",
+    "content_or_pdf_missing": "Write the message, or give the address of a PDF.",
+    "automation_list_missing": "Choose the list whose people are mailed. Only mail after a scan can do without.",
+    "automation_date_missing": "Choose which day it is.",
+    # What cannot be used
+    "unknown_variable": _suggest_variables,
+    "picture_not_personal": _picture_not_personal,
+    "search_address_unknown": (
+        "This address is not known here, and has no ZIP code that says where it is: write it whole on one line,"
+        " as 12 Main St, Austin, TX 78701."
+    ),
+    "search_no_match": lambda miles: (
+        f"No address within {miles} miles matches this search: allow more kinds of people, or search around another"
+        " address."
+    ),
+    "search_recently_mailed": (
+        "All whom this search finds had the same piece less than 36 hours ago: search around another address, or"
+        " choose to mail to them all the same."
+    ),
+    "city_apart": "Outside the US and Canada give the city and the postal code apart.",
+    "not_suppression_list": "Only a suppression list bars anyone: make it one, or leave this out.",
+    "suppress_by_differs": lambda start: f"{start} let both bar by the same first.",
+    "opt_out_list": (
+        "The service keeps on this list whoever asked for no more mail. To bar others, put them on a suppression"
+        " list of your own."
+    ),
+    # What deserves a look
+    "file_note": lambda file, note: _file_text(file, note, ": "),
+    "picture_soft": lambda file, note: _file_text(file, note, " "),
+    "ink_hard_to_read": lambda surface, contrast: f"The ink is hard to read {page_text(surface)} {contrast}",
+    "on_picture": lambda picture: f"on {page_text(picture)}: choose another color or another picture.",
+    "settings_without_effect": lambda start: f"{start} size and unevenness have no effect on it.",
+    "recently_mailed": lambda start: f"{start} Under “More” you can choose to mail to them all the same.",
+    # Parts of sentences
+    "noted": lambda message, note: f"{page_text(message)} ({page_text(note)})",
+    "source": _source_text,
+    "source_part": _part_text,
+    "list_qr_code": lambda list_id: f"the link of the QR code of list {list_id}",
+    "part_for_recipient": lambda part, recipient: f"{page_text(part)}, {recipient}",
+}
+"""By code, for every sentence of the API that names a field of it, or says what only programs do."""
