@@ -7,7 +7,8 @@ import pytest
 
 from makers import Account, make_sub_account, person, postcard
 from quillpost.app.container import Container
-from quillpost.web.api.bodies import ABOVE_MAX_ID, parse_integer
+from quillpost.web.api.bodies import parse_integer
+from quillpost.web.dependencies import ABOVE_MAX_ID
 
 JSON = {"Content-Type": "application/json"}
 

@@ -1,10 +1,17 @@
-"""What every endpoint needs."""
+"""What endpoints and pages need: the container, a transaction, the audit log, numbers in paths."""
 
-from typing import Annotated
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from quillpost.accounts.audit import service as audit_service
+from quillpost.accounts.models import Caller
 from quillpost.app.container import Container
+from quillpost.core.clock import Clock
+from quillpost.core.database import Tx
 
 
 def get_container(request: Request) -> Container:
@@ -13,3 +20,87 @@ def get_container(request: Request) -> Container:
 
 
 Services = Annotated[Container, Depends(get_container)]
+
+
+MAX_ID = 2**63 - 1
+ABOVE_MAX_ID = MAX_ID + 1
+DEFAULT_PAGE_SIZE = 25
+MAX_PAGE = 10**12
+"""No list is that long, and its first row's number still fits the database's own."""
+
+
+def parse_digits(text: str) -> int | None:
+    """The number that these digits write, or None. Whatever no id can be is `ABOVE_MAX_ID`, however long."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    return min(int(text), ABOVE_MAX_ID) if len(text) <= len(str(ABOVE_MAX_ID)) else ABOVE_MAX_ID
+
+
+def parse_path_id(text: str) -> int:
+    """An id in a path; what cannot be one is simply not found."""
+    number = parse_digits(text) or 0
+    return number if number <= MAX_ID else 0
+
+
+class UnitOfWork:
+    """One request's transaction: opened when first asked for, committed before the answer leaves."""
+
+    def __init__(self, begin: Callable[[], AbstractContextManager[Tx]]) -> None:
+        self._begin = begin
+        self._open_contexts = ExitStack()
+        self._tx: Tx | None = None
+
+    @property
+    def tx(self) -> Tx:
+        if self._tx is None:
+            self._tx = self._open_contexts.enter_context(self._begin())
+        return self._tx
+
+    def commit(self) -> None:
+        """Now, and not when the answer leaves."""
+        self._open_contexts.close()
+        self._tx = None
+
+    def roll_back(self, error: BaseException) -> None:
+        """Roll back now, so that what is written about the failure needs no second connection."""
+        with suppress(type(error)):
+            self._open_contexts.__exit__(type(error), error, error.__traceback__)
+        self._open_contexts = ExitStack()
+        self._tx = None
+
+    def __enter__(self) -> "UnitOfWork":
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._open_contexts.__exit__(*failure)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditWriter:
+    """Writes in the name of the caller, into the log of the caller's account."""
+
+    caller: Caller
+    address: str | None
+    clock: Clock
+    actor: audit_service.Actor | None = None
+    """The person, where one does it at a page of ours and not by a token."""
+
+    def record(self, tx: Tx, action: str, details: Mapping[str, Any], *, sub_account_id: int | None = None) -> None:
+        """One line; whoever is limited to a sub account writes for that one."""
+        audit_service.record_audit_entry(
+            tx,
+            self.caller.account_id,
+            action,
+            self.actor or audit_service.build_caller_actor(tx, self.caller, address=self.address),
+            about=details,
+            sub_account_id=self.caller.sub_account_id if sub_account_id is None else sub_account_id,
+            now=self.clock(),
+        )
+
+    def recorder(self, action: str, details: Mapping[str, Any]) -> Callable[[Tx], None]:
+        """The same for a deed that has a transaction of its own."""
+        return lambda tx: self.record(tx, action, details)
+
+    def counting_recorder(self, action: str, details: Mapping[str, Any]) -> Callable[[Tx, int], None]:
+        """The same for one that is done to several, which are not known yet."""
+        return lambda tx, count: self.record(tx, action, {**details, "how_many": count})

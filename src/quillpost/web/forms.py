@@ -13,9 +13,8 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.errors import Conflict, Invalid
 from quillpost.core.exact_json import BodyLimits, parse_form
 from quillpost.web.api.arrival import read_whole_body
-from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
-from quillpost.web.dependencies import get_container
+from quillpost.web.dependencies import MAX_ID, get_container, parse_digits
 from quillpost.web.security import NO_CONTEXT, ONE_TIME_FIELD, PageContext, require_own_site, verify_csrf_token
 from quillpost.web.sessions import OptionalUser
 

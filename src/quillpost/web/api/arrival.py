@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quillpost.accounts.models import Caller
 from quillpost.core.errors import Invalid, Unavailable
 from quillpost.core.requests import ClientConnection, client_context
-from quillpost.web.api.bodies import parse_digits
 from quillpost.web.api.errors import RequestAborted, UnreadableBody
+from quillpost.web.dependencies import parse_digits
 
 UTF_8_CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 """Plain ASCII is UTF-8, too."""

@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticKnownError, Pyda
 from quillpost.core.errors import Invalid
 from quillpost.core.exact_json import MAX_REPORTED_ERRORS, ExactFloat
 from quillpost.web.api.errors import to_invalid
+from quillpost.web.dependencies import ABOVE_MAX_ID, parse_digits
 
 
 @dataclass(slots=True)
@@ -81,8 +82,6 @@ def _error_at_index(index: int, error: Any) -> InitErrorDetails:
     return InitErrorDetails(type=error["type"], loc=loc, input=error["input"], ctx=error.get("ctx", {}))
 
 
-MAX_ID = 2**63 - 1
-ABOVE_MAX_ID = MAX_ID + 1
 LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -106,13 +105,6 @@ class FormFile:
     """A file of a form. Which name and type its sender gave it is forgotten: its bytes say what it is."""
 
     body: bytes
-
-
-def parse_digits(text: str) -> int | None:
-    """The number that these digits write, or None. Whatever no id can be is `ABOVE_MAX_ID`, however long."""
-    if not (text.isascii() and text.isdigit()):
-        return None
-    return min(int(text), ABOVE_MAX_ID) if len(text) <= len(str(ABOVE_MAX_ID)) else ABOVE_MAX_ID
 
 
 def parse_integer(text: str) -> int | None:

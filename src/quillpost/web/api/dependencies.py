@@ -1,57 +1,29 @@
 """What endpoints are given: the caller, a transaction, the services, the audit log."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator
+from typing import Annotated
 
 from fastapi import Depends, Query, Request
 from pydantic import WithJsonSchema
 
-from quillpost.accounts.audit import service as audit_service
 from quillpost.accounts.models import Caller
 from quillpost.accounts.service import build_tenant
 from quillpost.app.container import Container
-from quillpost.core.clock import Clock
 from quillpost.core.database import Tx
 from quillpost.core.database.search import MAX_QUERY_LENGTH, MAX_QUERY_WORDS
 from quillpost.core.errors import Forbidden, Invalid, Unauthenticated
 from quillpost.core.paging import PageRequest
-from quillpost.web.api.bodies import ABOVE_MAX_ID, MAX_ID, QueryText, parse_digits, parse_integer, strip_or_none
-from quillpost.web.dependencies import Services, get_container
-
-
-class UnitOfWork:
-    """One request's transaction: opened when first asked for, committed before the answer leaves."""
-
-    def __init__(self, begin: Callable[[], AbstractContextManager[Tx]]) -> None:
-        self._begin = begin
-        self._open_contexts = ExitStack()
-        self._tx: Tx | None = None
-
-    @property
-    def tx(self) -> Tx:
-        if self._tx is None:
-            self._tx = self._open_contexts.enter_context(self._begin())
-        return self._tx
-
-    def commit(self) -> None:
-        """Now, and not when the answer leaves."""
-        self._open_contexts.close()
-        self._tx = None
-
-    def roll_back(self, error: BaseException) -> None:
-        """Roll back now, so that what is written about the failure needs no second connection."""
-        with suppress(type(error)):
-            self._open_contexts.__exit__(type(error), error, error.__traceback__)
-        self._open_contexts = ExitStack()
-        self._tx = None
-
-    def __enter__(self) -> "UnitOfWork":
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._open_contexts.__exit__(*failure)  # type: ignore[arg-type]
+from quillpost.web.api.bodies import QueryText, parse_integer, strip_or_none
+from quillpost.web.dependencies import (
+    ABOVE_MAX_ID,
+    DEFAULT_PAGE_SIZE,
+    MAX_ID,
+    MAX_PAGE,
+    AuditWriter,
+    Services,
+    UnitOfWork,
+    get_container,
+)
 
 
 def get_caller(request: Request) -> Caller:
@@ -91,10 +63,6 @@ def get_transaction(unit_of_work: RequestUnitOfWork) -> Tx:
 
 RequestTransaction = Annotated[Tx, Depends(get_transaction, scope="function")]
 
-
-DEFAULT_PAGE_SIZE = 25
-MAX_PAGE = 10**12
-"""No list is that long, and its first row's number still fits the database's own."""
 
 # A query string holds text alone: digits are read out of it, and nothing in it is as good as not asked.
 # The description says what is meant: a number.
@@ -189,12 +157,6 @@ def get_search_text(
 SearchQuery = Annotated[str | None, Depends(get_search_text)]
 
 
-def parse_path_id(text: str) -> int:
-    """An id in a path; what cannot be one is simply not found."""
-    number = parse_digits(text) or 0
-    return number if number <= MAX_ID else 0
-
-
 NOT_FOR_APPS = (
     "A connected app never may do this, whoever connected it: use a personal access token of an operator's account."
 )
@@ -242,37 +204,6 @@ def get_service_transaction(
 OperatorCanWrite = Annotated[Caller, Depends(require_operator("orders:write"))]
 OperatorCanRead = Annotated[Caller, Depends(require_operator("orders:read"))]
 ServiceTransaction = Annotated[Tx, Depends(get_service_transaction, scope="function")]
-
-
-@dataclass(frozen=True, slots=True)
-class AuditWriter:
-    """Writes in the name of the caller, into the log of the caller's account."""
-
-    caller: Caller
-    address: str | None
-    clock: Clock
-    actor: audit_service.Actor | None = None
-    """The person, where one does it at a page of ours and not by a token."""
-
-    def record(self, tx: Tx, action: str, details: Mapping[str, Any], *, sub_account_id: int | None = None) -> None:
-        """One line; whoever is limited to a sub account writes for that one."""
-        audit_service.record_audit_entry(
-            tx,
-            self.caller.account_id,
-            action,
-            self.actor or audit_service.build_caller_actor(tx, self.caller, address=self.address),
-            about=details,
-            sub_account_id=self.caller.sub_account_id if sub_account_id is None else sub_account_id,
-            now=self.clock(),
-        )
-
-    def recorder(self, action: str, details: Mapping[str, Any]) -> Callable[[Tx], None]:
-        """The same for a deed that has a transaction of its own."""
-        return lambda tx: self.record(tx, action, details)
-
-    def counting_recorder(self, action: str, details: Mapping[str, Any]) -> Callable[[Tx, int], None]:
-        """The same for one that is done to several, which are not known yet."""
-        return lambda tx, count: self.record(tx, action, {**details, "how_many": count})
 
 
 def get_audit_writer(

@@ -11,8 +11,8 @@ from fastapi import Request
 from quillpost.core.errors import Invalid, QuillpostError
 from quillpost.core.paging import PageRequest
 from quillpost.web.api import bodies
-from quillpost.web.api.bodies import Body, parse_digits
-from quillpost.web.api.dependencies import DEFAULT_PAGE_SIZE, MAX_PAGE
+from quillpost.web.api.bodies import Body
+from quillpost.web.dependencies import DEFAULT_PAGE_SIZE, MAX_PAGE, parse_digits
 from quillpost.web.forms import Form
 from quillpost.web.messages import page_errors
 from quillpost.web.security import find_zone, get_zone

@@ -23,9 +23,8 @@ from quillpost.orders.templates.images import limit_heavy_work
 from quillpost.rendering.models import parse_color
 from quillpost.rendering.samples import render_brand_picture, render_sample, sample_version
 from quillpost.rendering.service import Renderer
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.responses import without_length
-from quillpost.web.dependencies import Services, get_container
+from quillpost.web.dependencies import Services, get_container, parse_path_id
 
 Name = TypeVar("Name", bound=Hashable)
 

@@ -42,7 +42,6 @@ from quillpost.web.api.dependencies import (
     RequestTransaction,
     RequestUnitOfWork,
     SubAccountFilter,
-    parse_path_id,
     parse_query_id,
     require_scope,
 )
@@ -51,7 +50,7 @@ from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import add_ignored_header, build_warning_header, json_response, page_response, raw_json
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.responses import preview_response
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 PREVIEW_DAYS = 30
 CHECKED_FIELDS = ("send", "trigger", "mailing_list_id")

@@ -38,7 +38,6 @@ from quillpost.web.api.dependencies import (
     RequestTransaction,
     SearchQuery,
     SubAccountFilter,
-    parse_path_id,
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
@@ -47,7 +46,7 @@ from quillpost.web.api.mailing_lists import schemas
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 JsonObject = dict[str, Any]
 

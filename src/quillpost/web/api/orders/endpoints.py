@@ -27,8 +27,6 @@ from quillpost.web.api.dependencies import (
     RequestTransaction,
     RequestUnitOfWork,
     SubAccountFilter,
-    UnitOfWork,
-    parse_path_id,
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
@@ -54,7 +52,7 @@ from quillpost.web.api.send.requests import (
 )
 from quillpost.web.api.send.responses import create_and_respond
 from quillpost.web.api.send.schemas import SendResponse
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Orders"])
 

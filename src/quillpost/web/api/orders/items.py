@@ -27,7 +27,6 @@ from quillpost.orders.items import queries as item_queries
 from quillpost.orders.models import FieldErrors, Order
 from quillpost.web.api.bodies import Body, OptionalFlag, Text
 from quillpost.web.api.dependencies import (
-    AuditWriter,
     IdQuery,
     LimitQuery,
     PageQuery,
@@ -36,8 +35,6 @@ from quillpost.web.api.dependencies import (
     RequestUnitOfWork,
     SearchQuery,
     SubAccountFilter,
-    UnitOfWork,
-    parse_path_id,
     parse_query_count,
     parse_query_id,
     require_scope,
@@ -49,7 +46,7 @@ from quillpost.web.api.orders.schemas import ItemInvalidated
 from quillpost.web.api.orders.search import StatusFilterQuery
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import AuditWriter, Services, UnitOfWork, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Order items"])
 

@@ -33,7 +33,6 @@ from quillpost.web.api.dependencies import (
     PageQuery,
     RequestAuditWriter,
     ServiceTransaction,
-    parse_path_id,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.responses import base_url
@@ -42,7 +41,7 @@ from quillpost.web.api.print_room import schemas
 from quillpost.web.api.print_room.schemas import Mark, Reprint, Retry, Rush
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 

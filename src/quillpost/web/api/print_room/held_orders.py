@@ -13,7 +13,6 @@ from quillpost.web.api.dependencies import (
     PageQuery,
     RequestAuditWriter,
     ServiceTransaction,
-    parse_path_id,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.endpoints import OrderId
@@ -22,7 +21,7 @@ from quillpost.web.api.orders.schemas import OrderRead
 from quillpost.web.api.print_room.schemas import HeldPage, Refusal, Release
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Print room"])
 

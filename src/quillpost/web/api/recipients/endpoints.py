@@ -29,7 +29,6 @@ from quillpost.web.api.dependencies import (
     RequestTransaction,
     SearchQuery,
     SubAccountFilter,
-    parse_path_id,
     parse_query_id,
     require_scope,
 )
@@ -52,7 +51,7 @@ from quillpost.web.api.recipients.schemas import (
 from quillpost.web.api.responses import json_response, numbered_page_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.send.schemas import STATE_DESCRIPTION, STATE_NAMES, ZIP_DESCRIPTION, ZIP_NAMES
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Recipients"])
 

@@ -22,7 +22,7 @@ from quillpost.orders.products import (
     Product,
 )
 from quillpost.web.api.bodies import Body, Text, validate_body
-from quillpost.web.api.dependencies import RequestUnitOfWork, UnitOfWork, require_scope
+from quillpost.web.api.dependencies import RequestUnitOfWork, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.radius.endpoints import RadiusPreview
 from quillpost.web.api.requests import ParsedRequest
@@ -37,7 +37,7 @@ from quillpost.web.api.send.responses import (
     preview_response,
 )
 from quillpost.web.api.send.schemas import EstimateResponse, PreviewResponse, SendResponse
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, UnitOfWork
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Send"])
 

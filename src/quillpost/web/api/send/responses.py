@@ -15,10 +15,10 @@ from quillpost.orders.drafts import OrderDraft
 from quillpost.orders.models import API_METHOD
 from quillpost.orders.products import Product
 from quillpost.orders.service import PREVIEW_LIFETIME, OrderEstimate
-from quillpost.web.api.dependencies import UnitOfWork
 from quillpost.web.api.orders.responses import base_url, serialize_inline_recipient, serialize_send
 from quillpost.web.api.responses import build_warning_header, json_response
 from quillpost.web.api.send.requests import SendBody
+from quillpost.web.dependencies import UnitOfWork
 
 
 def draft_from_body(

@@ -10,20 +10,14 @@ from quillpost.accounts.sub_accounts import remove_sub_account
 from quillpost.core.clock import format_time
 from quillpost.core.database import Tenant
 from quillpost.core.errors import Forbidden, Invalid
-from quillpost.web.api.dependencies import (
-    RequestAuditWriter,
-    RequestTransaction,
-    SearchQuery,
-    parse_path_id,
-    require_scope,
-)
+from quillpost.web.api.dependencies import RequestAuditWriter, RequestTransaction, SearchQuery, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.sub_accounts import schemas
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Sub accounts"])
 

@@ -17,8 +17,9 @@ from pydantic import (
 from quillpost.accounts.sub_accounts import BACKGROUND_FIELDS, SubAccount
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.rendering.models import parse_color
-from quillpost.web.api.bodies import ABOVE_MAX_ID, INTEGRAL, NOT_BLANK, Body, Text, strip_or_none
+from quillpost.web.api.bodies import INTEGRAL, NOT_BLANK, Body, Text, strip_or_none
 from quillpost.web.api.orders.schemas import PlainTimestamp
+from quillpost.web.dependencies import ABOVE_MAX_ID
 
 EXAMPLE: dict[str, Any] = {
     "id": 3,

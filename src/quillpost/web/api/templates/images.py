@@ -31,8 +31,6 @@ from quillpost.web.api.dependencies import (
     RequestUnitOfWork,
     SearchQuery,
     SubAccountFilter,
-    UnitOfWork,
-    parse_path_id,
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
@@ -43,7 +41,7 @@ from quillpost.web.api.responses import build_warning_header, json_response, pag
 from quillpost.web.api.routes import PREFIX, UploadRoute
 from quillpost.web.api.templates import schemas
 from quillpost.web.api.templates.schemas import NOT_NULL, ImageType, Name, OptionalText
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=UploadRoute, tags=["Image templates"])
 

@@ -19,14 +19,7 @@ from quillpost.orders.templates.rules import GIFTCARD_TYPES, clear_unused_fields
 from quillpost.orders.templates.service import MessageTemplate, MessageTemplateValues
 from quillpost.rendering.models import parse_color
 from quillpost.rendering.samples import sample_version
-from quillpost.web.api.dependencies import (
-    PageQuery,
-    RequestTransaction,
-    SearchQuery,
-    SubAccountFilter,
-    parse_path_id,
-    require_scope,
-)
+from quillpost.web.api.dependencies import PageQuery, RequestTransaction, SearchQuery, SubAccountFilter, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.giftcards.schemas import LEGACY_AMOUNT_FIELD, check_legacy_amount
 from quillpost.web.api.orders.responses import base_url, brand_image_url
@@ -36,7 +29,7 @@ from quillpost.web.api.responses import IGNORED_HEADER, build_warning_header, js
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.templates import schemas
 from quillpost.web.api.templates.schemas import MessageFields, MessageTemplateChanges, NewMessageTemplate
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Message templates"])
 

@@ -14,14 +14,14 @@ from quillpost.notifications.webhooks import deliveries, fan_out
 from quillpost.notifications.webhooks import queries as webhook_queries
 from quillpost.notifications.webhooks.rules import EVENT_TYPES
 from quillpost.web.api.bodies import Body
-from quillpost.web.api.dependencies import PageQuery, RequestTransaction, parse_path_id, require_scope
+from quillpost.web.api.dependencies import PageQuery, RequestTransaction, require_scope
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
 from quillpost.web.api.orders.search import QueryErrors, parse_choice
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.webhooks import schemas
 from quillpost.web.api.webhooks.endpoints import CAN_READ, CAN_WRITE, WebhookId
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
 

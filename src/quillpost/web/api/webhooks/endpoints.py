@@ -22,7 +22,6 @@ from quillpost.web.api.dependencies import (
     RequestAuditWriter,
     RequestTransaction,
     SubAccountFilter,
-    parse_path_id,
     require_scope,
 )
 from quillpost.web.api.errors import BODY_ERRORS, error_responses
@@ -31,7 +30,7 @@ from quillpost.web.api.orders.schemas import Message
 from quillpost.web.api.responses import json_response, page_response
 from quillpost.web.api.routes import PREFIX, V2Route
 from quillpost.web.api.webhooks import schemas
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 
 router = APIRouter(prefix=PREFIX, route_class=V2Route, tags=["Webhooks"])
 

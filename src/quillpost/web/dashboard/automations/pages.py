@@ -33,7 +33,6 @@ from quillpost.web.api.automations.endpoints import (
     service_zone,
 )
 from quillpost.web.api.automations.schemas import ChangedAutomation, NewAutomation
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.automations.forms import (
     FORM_ERROR_KEY,
     TRIGGER_LABELS,
@@ -47,7 +46,7 @@ from quillpost.web.dashboard.compose.forms import DEFAULT_PRODUCT, PRODUCT_CHOIC
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import FONT_SIZES, INK_NAMES
 from quillpost.web.dashboard.responses import render_confirmation, render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.messages import page_text
 from quillpost.web.rendering import redirect, render_page

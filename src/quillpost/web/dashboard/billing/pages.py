@@ -15,11 +15,11 @@ from quillpost.accounts.billing.rules import EVERYWHERE_ELSE, LEAD_CENTS, UnitPr
 from quillpost.accounts.sub_accounts import label_sub_accounts, list_sub_accounts
 from quillpost.app.container import Container
 from quillpost.core.database import Tenant
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.billing.labels import KIND_LABELS, csv_lines, describe_move
 from quillpost.web.dashboard.forms import FormState, parse_day, start_of_day
 from quillpost.web.dashboard.labels import product_name
 from quillpost.web.dashboard.responses import CSV_CHUNK_LINES, UserContext, csv_response
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.rendering import render_page
 from quillpost.web.security import get_zone
 

@@ -28,7 +28,6 @@ from quillpost.orders.templates.service import (
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.rendering.samples import sample_version
 from quillpost.web import security
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.compose import forms, recipients
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft, estimate_form
 from quillpost.web.dashboard.compose.forms import (
@@ -45,7 +44,7 @@ from quillpost.web.dashboard.forms import FormState, parse_zone
 from quillpost.web.dashboard.labels import CUSTOM_INK, FONT_SIZES, INK_NAMES, TYPE_NAMES, ink_fields
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.forms import CSRF_FIELD, Form, PostedLargeForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key

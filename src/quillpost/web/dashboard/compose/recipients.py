@@ -22,7 +22,6 @@ from quillpost.recipients.lists.queries import find_lists
 from quillpost.recipients.models import MailingList
 from quillpost.recipients.queries import read_list_page
 from quillpost.recipients.rules import person_to_fields, validate_recipients
-from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.errors import to_invalid
 from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
@@ -35,7 +34,7 @@ from quillpost.web.dashboard.compose.people import (
 )
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import MAX_ID, Services, parse_digits
 from quillpost.web.forms import MAX_LARGE_FORM_BYTES, Form, PostedLargeForm
 from quillpost.web.messages import page_text
 from quillpost.web.sessions import CurrentUser

@@ -20,7 +20,6 @@ from quillpost.core.text import is_loopback_host
 from quillpost.orders.queries import OrderQuery, list_orders
 from quillpost.orders.stats import read_daily_activity
 from quillpost.web import rendering
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.errors import respond_to_error
 from quillpost.web.dashboard.home.queries import (
     OtherMode,
@@ -31,7 +30,7 @@ from quillpost.web.dashboard.home.queries import (
     list_first_steps,
 )
 from quillpost.web.dashboard.orders.labels import count_by_status, item_count_label, product_label
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import render_page
 from quillpost.web.security import get_zone

@@ -28,7 +28,6 @@ from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.models import MailingList
 from quillpost.web import rendering
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
@@ -40,6 +39,7 @@ from quillpost.web.dashboard.lists.pages import (
     render_list_page,
 )
 from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect

@@ -21,11 +21,11 @@ from quillpost.recipients.lists.queries import read_chunks, read_list, write_csv
 from quillpost.recipients.models import TEXT_FIELDS, MailingList, Recipient
 from quillpost.recipients.queries import RecipientSearchResult, search_list, searches_substrings
 from quillpost.recipients.service import SuppressionCheck
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import NewMailingList, serialize_deliverability
 from quillpost.web.api.recipients.schemas import PersonFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key

@@ -12,13 +12,13 @@ from quillpost.recipients.leads import service as lead_service
 from quillpost.recipients.leads.rules import ALL_RECORDS, MAX_RECORDS, MIN_RECORDS
 from quillpost.recipients.leads.search import LeadSearchResult
 from quillpost.recipients.lists import queries as list_queries
-from quillpost.web.api.bodies import parse_digits, strip_or_none
-from quillpost.web.api.dependencies import parse_path_id
+from quillpost.web.api.bodies import strip_or_none
 from quillpost.web.api.radius.endpoints import find_leads
 from quillpost.web.api.radius.schemas import RadiusCall
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_query_list, list_path, list_sub_account_titles, render_list_page
 from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import parse_digits, parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key

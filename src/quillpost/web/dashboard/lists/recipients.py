@@ -16,12 +16,12 @@ from quillpost.recipients.lists.queries import read_list
 from quillpost.recipients.models import ADDRESS_FIELDS, CUSTOM_FIELDS, TEXT_FIELDS, MailingList, Recipient
 from quillpost.recipients.queries import read_recipient
 from quillpost.recipients.rules import person_to_fields
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import serialize_deliverability
 from quillpost.web.api.recipients.schemas import ChangedRecipient, NewRecipient
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import find_list, list_path, read_texts, render_list_page
 from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key

@@ -11,7 +11,6 @@ from quillpost.core.paging import PageRequest
 from quillpost.recipients.lists import queries as list_queries
 from quillpost.recipients.lists import service as list_service
 from quillpost.recipients.models import MailingList
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.mailing_lists.endpoints import ChangedMailingList, Merge
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, read_body
 from quillpost.web.dashboard.lists.pages import (
@@ -24,6 +23,7 @@ from quillpost.web.dashboard.lists.pages import (
     render_list_page,
 )
 from quillpost.web.dashboard.responses import RequestContext, UserContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 

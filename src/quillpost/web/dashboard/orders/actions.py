@@ -15,7 +15,6 @@ from quillpost.orders import queries as order_queries
 from quillpost.orders import service as order_service
 from quillpost.orders.models import Order
 from quillpost.web import security
-from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
 from quillpost.web.api.orders.endpoints import ChangedOrder, apply_order_changes, draft_replay
 from quillpost.web.api.send.requests import Replay
 from quillpost.web.dashboard.compose.estimates import PriceEstimate, estimate_draft
@@ -31,7 +30,7 @@ from quillpost.web.dashboard.forms import (
 )
 from quillpost.web.dashboard.orders.labels import product_label
 from quillpost.web.dashboard.responses import render_confirmation, render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
 from quillpost.web.security import get_zone, use_one_time_key

@@ -28,15 +28,13 @@ from quillpost.orders.items.queries import ItemQuery, search_by_recipient
 from quillpost.orders.models import Order
 from quillpost.orders.rules import ItemStatus
 from quillpost.web import rendering
-from quillpost.web.api.bodies import parse_digits
-from quillpost.web.api.dependencies import AuditWriter, UnitOfWork, parse_path_id
 from quillpost.web.api.orders.items import MAX_REASON_LENGTH, prepare_reissue, void_card
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.actions import GENERAL_ERROR_FIELD
 from quillpost.web.dashboard.orders.labels import product_label, recipient_label
 from quillpost.web.dashboard.responses import render_form_page
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import AuditWriter, Services, UnitOfWork, parse_digits, parse_path_id
 from quillpost.web.forms import PostedForm
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_page

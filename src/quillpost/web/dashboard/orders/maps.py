@@ -26,8 +26,7 @@ from quillpost.orders.items.service import WAS_MAILED_SQL
 from quillpost.orders.rules import ItemStatus
 from quillpost.recipients.addresses.cities import ZIP_PATTERN, find_zip_area
 from quillpost.recipients.addresses.rules import HOME_COUNTRY
-from quillpost.web.api.dependencies import parse_path_id
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.rendering import render_page
 from quillpost.web.sessions import CurrentUser, is_fragment
 

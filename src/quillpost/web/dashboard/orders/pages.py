@@ -23,13 +23,12 @@ from quillpost.orders.rules import ItemStatus, OrderStatus
 from quillpost.orders.stats import NotMailedCount, count_not_mailed
 from quillpost.recipients.lists.queries import find_lists
 from quillpost.web import rendering
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import parse_page
 from quillpost.web.dashboard.labels import Ink
 from quillpost.web.dashboard.orders import labels
 from quillpost.web.dashboard.orders.labels import STATUS_LABELS, TYPE_LABELS, count_by_status, product_label
 from quillpost.web.dashboard.orders.queries import OrderListFilters, list_orders
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.live_updates import stream_response
 from quillpost.web.messages import page_text
 from quillpost.web.rendering import render_page

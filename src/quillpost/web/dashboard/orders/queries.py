@@ -22,9 +22,9 @@ from quillpost.orders.models import Order
 from quillpost.orders.products import ORDER_TYPES, ProductFamily
 from quillpost.orders.queries import OrderQuery
 from quillpost.orders.rules import OrderStatus
-from quillpost.web.api.bodies import MAX_ID, parse_digits
 from quillpost.web.api.orders.search import parse_streets
 from quillpost.web.dashboard.forms import parse_day, start_of_day
+from quillpost.web.dependencies import MAX_ID, parse_digits
 
 MAX_SEARCH_LENGTH = 200
 DATES_REVERSED: Final = "“To” is before “From”: no order is between them."

@@ -16,7 +16,6 @@ from quillpost.orders.giftcards import queries as giftcard_queries
 from quillpost.orders.giftcards import stock
 from quillpost.orders.giftcards.rules import BRAND_GROUPS, DEFAULT_ACCENT, GiftcardBrand
 from quillpost.orders.products import DISPLAY_TYPES
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.giftcards.endpoints import BRAND_CHANGED, BRAND_RETIRED, BrandFields
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_day, parse_page, read_body
 from quillpost.web.dashboard.labels import product_name
@@ -30,6 +29,7 @@ from quillpost.web.dashboard.print_room.pages import (
     write_audit_entry,
 )
 from quillpost.web.dashboard.responses import ConfirmedOperatorContext, OperatorContext, RequestContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, redirect
 from quillpost.web.security import use_one_time_key

@@ -12,13 +12,13 @@ from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.fulfillment.print_room import reports
 from quillpost.fulfillment.print_room import service as print_room_service
 from quillpost.fulfillment.print_room.queries import PrintedItem, find_printed_items
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.schemas import Mark, Reprint
 from quillpost.web.dashboard.forms import FormState, parse_moment, parse_zone, read_body
 from quillpost.web.dashboard.print_room.batches import BATCHES_PATH, read_batch_view, render_batch_page
 from quillpost.web.dashboard.print_room.labels import STATUS_LABELS, format_ranges, parse_numbers
 from quillpost.web.dashboard.print_room.pages import audit_writer, regroup_errors, render_room_page, write_audit_entry
 from quillpost.web.dashboard.responses import OperatorContext, RequestContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import pluralize, redirect
 from quillpost.web.security import DuplicateSubmission, use_one_time_key

@@ -24,7 +24,6 @@ from quillpost.fulfillment.print_room.queries import (
 from quillpost.fulfillment.print_room.reports import is_other_partner
 from quillpost.fulfillment.print_room.service import read_files_for_download
 from quillpost.orders.rules import ItemStatus
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import (
     EMPTY_FORM,
     FormState,
@@ -38,6 +37,7 @@ from quillpost.web.dashboard.labels import PRODUCT_NAMES
 from quillpost.web.dashboard.print_room.labels import CLASS_LABELS, STATUS_LABELS, STATUS_TINTS
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, audit_writer, render_room_page, write_audit_entry
 from quillpost.web.dashboard.responses import OperatorContext, RequestContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.live_updates import stream_response
 from quillpost.web.rendering import redirect, render_template
 from quillpost.web.security import get_zone

@@ -15,10 +15,10 @@ from quillpost.fulfillment.batches.rules import batch_reference
 from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import MAX_BACKLOG, list_failing_webhooks
 from quillpost.notifications.webhooks.queries import read_webhook
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import parse_page
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
 from quillpost.web.dashboard.responses import OperatorContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect
 

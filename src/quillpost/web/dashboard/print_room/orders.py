@@ -11,12 +11,12 @@ from quillpost.fulfillment.review import service as review_service
 from quillpost.fulfillment.review.service import list_paused_orders
 from quillpost.orders.models import Order
 from quillpost.orders.queries import read_order
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.print_room.schemas import Refusal, Release
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.labels import TYPE_NAMES
 from quillpost.web.dashboard.print_room.pages import PRINT_ROOM_PATH, render_room_page, write_audit_entry
 from quillpost.web.dashboard.responses import OperatorContext, ReasonField, RequestContext
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import format_cents, pluralize, redirect
 

@@ -14,10 +14,10 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.app.container import Container
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, RequestContext, UserContext
 from quillpost.web.dashboard.settings.pages import read_scopes
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key

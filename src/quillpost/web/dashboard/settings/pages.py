@@ -19,7 +19,6 @@ from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid
 from quillpost.recipients.rules import check_recipient
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.send.requests import RETURN_ADDRESS_PARTS
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import (
@@ -29,6 +28,7 @@ from quillpost.web.dashboard.responses import (
     RequestContext,
     csv_response,
 )
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key

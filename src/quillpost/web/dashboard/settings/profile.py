@@ -12,10 +12,10 @@ from quillpost.accounts.users.queries import record_person_entry
 from quillpost.accounts.users.service import rename_person
 from quillpost.core.errors import Invalid, NotFound
 from quillpost.rendering.codes.qr import QrEncoder
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import ConfirmedUserContext, RequestContext, UserContext
 from quillpost.web.dashboard.sign_in.pages import read_new_password, require_password, set_session_cookie
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import PostedForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key

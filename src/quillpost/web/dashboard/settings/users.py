@@ -12,10 +12,10 @@ from quillpost.accounts.users.service import Member
 from quillpost.accounts.users.sessions import SignedInUser
 from quillpost.core.database import Tx
 from quillpost.core.errors import Invalid, NotFound, Refused
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.dashboard.forms import FormState
 from quillpost.web.dashboard.responses import ConfirmedOwnerContext, OwnerContext, RequestContext
 from quillpost.web.dashboard.settings.pages import sub_account_titles
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key

@@ -32,7 +32,6 @@ from quillpost.orders.queries import count_orders_by_sub_account
 from quillpost.orders.templates.images import FetchedPicture, FileToFetch, fetch_images, limit_heavy_work
 from quillpost.rendering import models as rendering_models
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.sub_accounts.schemas import Branding, ChangedSubAccount, NewSubAccount
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.responses import OwnerContext, RequestContext, UserContext
@@ -44,6 +43,7 @@ from quillpost.web.dashboard.sub_accounts.forms import (
     sub_account_form_fields,
     to_form_errors,
 )
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key

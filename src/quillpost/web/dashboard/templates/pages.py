@@ -21,7 +21,6 @@ from quillpost.orders.templates.service import ImageTemplate, MessageTemplate
 from quillpost.rendering.samples import sample_version
 from quillpost.rendering.text.variables import VARIABLE_NAMES
 from quillpost.web import security
-from quillpost.web.api.dependencies import UnitOfWork, parse_path_id
 from quillpost.web.api.templates.images import (
     ImageTemplateChanges,
     NewImageTemplate,
@@ -42,7 +41,7 @@ from quillpost.web.dashboard.templates.forms import (
     template_form_fields,
     to_form_errors,
 )
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, UnitOfWork, parse_path_id
 from quillpost.web.forms import Form, PostedForm, PostedLargeForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import use_one_time_key

@@ -30,14 +30,13 @@ from quillpost.rendering.layout.models import ProductLayout
 from quillpost.rendering.layout.paragraphs import DoesNotFit
 from quillpost.rendering.models import INCH, Addressee, Copy, Design, parse_color
 from quillpost.rendering.service import Renderer
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.templates.messages import check_draft
 from quillpost.web.api.templates.schemas import NewMessageTemplate
 from quillpost.web.dashboard.forms import FormState, read_body
 from quillpost.web.dashboard.previews import draw_latest
 from quillpost.web.dashboard.templates.forms import read_template_fields, to_form_errors
 from quillpost.web.dashboard.templates.pages import render_message_form
-from quillpost.web.dependencies import Services
+from quillpost.web.dependencies import Services, parse_path_id
 from quillpost.web.forms import Form, PostedLargeForm
 from quillpost.web.rendering import render_page
 from quillpost.web.sessions import CurrentUser, is_fragment

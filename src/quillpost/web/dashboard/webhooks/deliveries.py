@@ -14,7 +14,6 @@ from quillpost.notifications.webhooks import service as webhook_service
 from quillpost.notifications.webhooks.deliveries import RecentDeliveryCount, count_recent_deliveries
 from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES, EVENT_TYPES
 from quillpost.recipients.lists.queries import find_lists
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.deliveries import EventReplay
 from quillpost.web.api.webhooks.endpoints import Trial
 from quillpost.web.dashboard.forms import (
@@ -29,6 +28,7 @@ from quillpost.web.dashboard.forms import (
 from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
 from quillpost.web.dashboard.webhooks.pages import PAGE_PATH, render_webhook_page, webhook_path
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect, render_page
 from quillpost.web.security import DuplicateSubmission, use_one_time_key

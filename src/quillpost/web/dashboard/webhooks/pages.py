@@ -17,7 +17,6 @@ from quillpost.notifications.webhooks.rules import ALL_EVENT_TYPES
 from quillpost.orders.templates.rules import MAX_URL_LENGTH
 from quillpost.recipients.lists.queries import find_lists, read_list_page
 from quillpost.recipients.models import MailingList
-from quillpost.web.api.dependencies import parse_path_id
 from quillpost.web.api.webhooks.endpoints import (
     ChangedWebhook,
     NewWebhook,
@@ -28,6 +27,7 @@ from quillpost.web.api.webhooks.endpoints import (
 from quillpost.web.dashboard.forms import EMPTY_FORM, FormState, parse_page, read_body
 from quillpost.web.dashboard.responses import RequestContext, UserContext
 from quillpost.web.dashboard.webhooks import labels
+from quillpost.web.dependencies import parse_path_id
 from quillpost.web.forms import Form, PostedForm
 from quillpost.web.rendering import redirect
 from quillpost.web.security import use_one_time_key
