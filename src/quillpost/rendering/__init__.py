@@ -1,1 +1,1 @@
-"""The printed page: a design and its recipients in, PDF or PNG bytes out. Pure."""
+"""The printed page: a design and its recipients in, PDF or PNG bytes out."""

@@ -1,4 +1,4 @@
-"""Files in the making: the printed sheets of a batch, and the envelopes that go around them."""
+"""The sheets and the envelopes of a batch as PDF files."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,8 +33,6 @@ class SheetTemplate:
 
 
 class BatchFonts:
-    """The hands and the plain face as one batch uses them."""
-
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
         self._vocabularies: dict[int, Vocabulary] = {}
@@ -46,7 +44,7 @@ class BatchFonts:
         return self._vocabularies[style]
 
     def embed_fonts(self, pdf: PdfFile, *, is_only_drawn: bool) -> tuple[dict[int, int], bytes]:
-        """Put all fonts that were used into a file: the hands by style, and the others as resources."""
+        """Embed every font that was used: the hands by style, the others as resources."""
         embed_face = partial(embed_font, pdf, is_temporary=is_only_drawn)
         hands = {
             style: embed_face(vocabulary.hand.prepared, vocabulary.used_glyphs)
@@ -60,7 +58,6 @@ class BatchFonts:
         return hands, other_fonts + b"%b %d 0 R" % (BAR_FONT, embed_barcode_font(pdf))
 
     def _plain_faces_and_chars(self) -> dict[bytes, tuple[PlainFace, set[str]]]:
-        """What was set in faces other than the hands, by font."""
         faces = {PLAIN_FONT: (self.plain.face, set(self.plain.used_chars))}
         for vocabulary in self._vocabularies.values():
             for font, chars in vocabulary.borrowed_chars.items():
@@ -83,7 +80,6 @@ class BatchPdf:
         self.page_count = 0
 
     def prepare_side(self, side: Side, design: Design) -> SheetTemplate:
-        """A side with all that the design's copies share."""
         picture = design.front if side.art == "front" else design.background if side.art else None
         art_picture = self._embed_picture(picture) if picture else None
         logo = None if art_picture else self._embed_logo(side, design)
@@ -94,7 +90,6 @@ class BatchPdf:
         return self._add_sheet(side, design, content, number, is_personal=side.is_personal)
 
     def prepare_pdf_pages(self, side: Side, design: Design) -> list[SheetTemplate]:
-        """One sheet for each page of the design's own PDF."""
         if design.pages is None:
             return []
         digest = hashlib.sha256(design.pages).digest()
@@ -128,7 +123,7 @@ class BatchPdf:
     def _add_sheet(
         self, side: Side, design: Design, content: bytes, picture: int | None, *, is_personal: bool
     ) -> SheetTemplate:
-        """`picture` is the one object that the content draws, if any; what fonts it needs is known later."""
+        """`picture` is the only object that the content draws; its fonts are known later."""
         key = (design.hand, picture)
         if key not in self._resource_numbers:
             self._resource_numbers[key] = self._pdf.reserve()
@@ -148,12 +143,11 @@ class BatchPdf:
         return SheetTemplate(side, entries, is_personal)
 
     def _embed_logo(self, side: Side, design: Design) -> PlacedPicture | None:
-        """The picture that a cover without art shows of its sender's branding."""
         branding = design.branding if side.is_cover else None
         return self._embed_picture(branding.logo) if branding and branding.logo else None
 
     def _embed_picture(self, data: bytes) -> PlacedPicture:
-        """Known by its digest: designs of many orders share their art, and its bytes need not stay."""
+        """Shared by digest: many orders have the same art, and its bytes need not stay."""
         digest = hashlib.sha256(data).digest()
         if digest not in self._pictures:
             picture = read_picture(data)
@@ -178,6 +172,5 @@ def _box_array(box: Box, bleed: float) -> bytes:
 
 
 def _draw_art(side: Side, picture: PlacedPicture) -> bytes:
-    """The picture over its area, left out where paper must stay free of ink."""
     area = side.art_area or side.bleed_box
     return b"q %b %b Q\n" % (clip_art(area, side.art_holes), picture.draw_over(area))

@@ -32,11 +32,9 @@ class Box:
         return self.bottom + self.height
 
     def expand(self, margin: float) -> "Box":
-        """The same box with a margin added (or, if negative, cut off) on every side."""
         return self.expand_sides(margin, margin)
 
     def expand_sides(self, horizontal: float, vertical: float) -> "Box":
-        """The same box with one margin added on its left and right, another above and below."""
         return Box(
             self.left - horizontal, self.bottom - vertical, self.width + 2 * horizontal, self.height + 2 * vertical
         )
@@ -50,7 +48,7 @@ class Box:
         )
 
     def overlaps(self, other: "Box") -> bool:
-        """Whether the two share more than an edge; a line crosses a box without having an area."""
+        """Whether they share more than an edge; a line crosses a box without having an area."""
         return (
             self.left < other.right - _TOLERANCE
             and other.left < self.right - _TOLERANCE
@@ -71,8 +69,7 @@ AddressParts = tuple[str | None, str | None, str | None, str | None, str | None]
 class Addressee:
     """One recipient as copied at sending time; every part may be unknown.
 
-    The address is the one that was given, as a message's variables say it. `standard` is what the address
-    block says instead, where it is known how the post wants it written, or where the person is now.
+    The address is as it was given, for variables. `standard` is what the address block says instead, if known.
     """
 
     name: str | None = None
@@ -93,7 +90,6 @@ class Addressee:
 
     @property
     def address_block(self) -> AddressParts:
-        """The address as the block says it."""
         if self.standard is not None:
             return self.standard
         return self.address, self.address2, self.city, self.province, self.postal_code
@@ -121,8 +117,6 @@ class ReturnAddress:
 
 @dataclass(frozen=True, slots=True)
 class Giftcard:
-    """What is given, as the card panel names it."""
-
     brand: str
     amount_cents: int
     accent: Ink = (0.13, 0.2, 0.42)
@@ -130,8 +124,7 @@ class Giftcard:
 
 @dataclass(frozen=True, slots=True)
 class GiftcardClaim:
-    """One recipient's way to the gift: a code to type and an address to scan. Both are secret: no repr
-    shows them."""
+    """One recipient's code and URL. Both are secret: no repr shows them."""
 
     code: str = field(repr=False)
     url: str = field(repr=False)
@@ -139,7 +132,7 @@ class GiftcardClaim:
 
 @dataclass(frozen=True, slots=True)
 class SenderBranding:
-    """How a sender shows itself on the front of a card without art; `logo` is a printable picture."""
+    """How a sender appears on the front of a card without art; `logo` is a printable picture."""
 
     accent: Ink | None = None
     company: str | None = None
@@ -150,11 +143,10 @@ class SenderBranding:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """One order's look. `product` names a template, `hand` a handwriting style by its number.
+    """One order's look. `product` names a layout, `hand` a handwriting style by number.
 
-    The pictures are printable ones, and `pages` a printable PDF, as `art` makes them. Such pages
-    follow a letter's cover, or with `pdf_only` are the whole letter. Without `realism` every letter
-    has one shape, and the words stand straight on even lines.
+    Pictures and `pages` are printable ones, as `images` makes them. Pages follow a letter's cover, or with `pdf_only`
+    are the whole letter. Without `realism` every letter has one shape, on even lines.
     """
 
     product: str
@@ -176,10 +168,9 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One piece to print. `design` is a key of the batch's designs.
+    """One item to print; `design` is a key of the batch's designs.
 
-    `tracking` has 20 digits, or is None outside the US, where no barcode is printed. `opt_out` says how to
-    get no more mail; its last word is where.
+    `tracking` has 20 digits, or is None where no barcode is printed. The last word of `opt_out` is a URL.
     """
 
     item_id: int
@@ -194,7 +185,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Color:
-    """A color as a caller spells it: 0 to 255 a channel, alpha from 0 to 1."""
+    """0 to 255 a channel, alpha from 0 to 1."""
 
     red: int
     green: int
@@ -229,7 +220,7 @@ _RGB_COLOR = re.compile(r"(rgba?)\(\s*([0-9.]+(?:\s*,\s*[0-9.]+)*)\s*\)")
 
 
 def parse_color(text: str) -> Color:
-    """The color that the text names, or a ValueError that says what is understood."""
+    """Raises ValueError with what is understood."""
     name = text.strip().lower()
     if name in PEN_COLORS:
         return PEN_COLORS[name]

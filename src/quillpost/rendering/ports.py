@@ -1,5 +1,4 @@
-"""Where strangers' files are read and drawn: a process that may be lost, of which composition knows no more
-than what it does."""
+"""What rendering asks of the sandbox in which untrusted files are read and drawn."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,15 +9,13 @@ from quillpost.rendering.models import Box
 
 class Sandbox(Protocol):
     def rasterize(self, pdf: bytes, *, dpi: float, crops: Sequence[Box | None] | None = None) -> list[bytes]:
-        """Pages as PNG at their finished size, cut at the trim box; `BadArt` if that takes too much.
+        """Pages as PNG, cut at the trim box; UnprintableArt if that takes too much.
 
-        `crops` has for each of them the part that is wanted, in points from the trim's lower left corner,
-        or None for the whole.
+        `crops` are in points from the trim's lower left corner, None for the whole page.
         """
 
     def copy_pages(self, pages: bytes, *, first: int, default_spaces: bytes) -> CopiedPages:
-        """Printable pages as objects whose numbers begin with `first`; `default_spaces`, such as
-        `/DefaultRGB 5 0 R`, join the color spaces of everything that is drawn."""
+        """Printable pages as objects numbered from `first`; `default_spaces` join all color spaces."""
 
     def printable_pages(self, pdf: bytes) -> PrintablePages:
-        """The PDF's pages, each on a letter sheet; `BadPdf` has a sentence for its sender."""
+        """The PDF's pages, each on a letter sheet; UnprintablePdf has a sentence for the sender."""

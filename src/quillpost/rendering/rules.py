@@ -1,4 +1,4 @@
-"""Whether a design's texts fit its piece: the sender's own, each recipient's message and address."""
+"""Whether a design's texts fit: the sender's own, and each recipient's message and address."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -25,18 +25,16 @@ _MESSAGES_PER_CHECK = 500
 
 @dataclass(frozen=True, slots=True)
 class Misfits:
-    """All that is too long for a piece: what is the sender's, and by recipient messages and addresses."""
+    """What is too long: the sender's texts, and by recipient messages and addresses."""
 
     sender: DoesNotFit | None
     messages: dict[int, DoesNotFit]
     addresses: dict[int, DoesNotFit]
     smallest_size: float | None = field(default=None, compare=False)
-    """In points, the size of the smallest letters that a message is written in; None, none was laid out."""
+    """Of all messages, in points; None if none was laid out."""
 
 
 class FitChecker:
-    """Whether one design's texts fit its piece."""
-
     def __init__(
         self, hands: Hands, product: ProductLayout, design: Design, sizes: SizeRange, *, is_even: bool
     ) -> None:
@@ -49,7 +47,6 @@ class FitChecker:
 
     @property
     def smallest_size(self) -> float | None:
-        """The smallest size of those messages that were laid out so far."""
         return min(self._sizes_used, default=None)
 
     def check_sender(self) -> DoesNotFit | None:
@@ -65,8 +62,7 @@ class FitChecker:
         return self._find_misfits([(None, passage) for passage in return_passages if passage]).get(None)
 
     def check_messages(self, messages: Sequence[str], *, qr: bool, find_all: bool) -> dict[int, DoesNotFit]:
-        """Recipients with the same words share one look; unless every misfit is wanted, it ends with
-        the first that are too long.
+        """Recipients with the same text share one check; it stops at the first misfits unless `find_all`.
 
         A message that fits above a QR code fits without one, too.
         """

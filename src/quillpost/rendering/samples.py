@@ -73,7 +73,7 @@ _CHAR_ROWS = ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "01234
 
 
 class SamplePage:
-    """One page in the making, written in one hand and in plain letters. Points, from the lower left."""
+    """A page in one hand and in plain letters, in points from the lower left."""
 
     def __init__(self, renderer: Renderer, style: int, width: float, height: float) -> None:
         self.width, self.height = width, height
@@ -84,7 +84,7 @@ class SamplePage:
         self._content: list[bytes] = []
 
     def lay_out(self, *passages: Passage) -> PassageLayout:
-        """The same text in several ways, each in its box; rows in the order given."""
+        """The same text in several boxes, rows in the order given."""
         ((_, layout),) = lay_out_passages(self._fonts.vocabulary_for(self._style), passages)
         return layout
 
@@ -98,7 +98,7 @@ class SamplePage:
         )
 
     def draw_glyphs(self, chars: str, take: int, origin: tuple[float, float], pitch: float) -> None:
-        """Letters in one of their takes, each in the middle of its own column."""
+        """Letters in one take, each in the middle of its column."""
         face, em = self.hand.prepared, _GLYPH_SIZE * self.hand.style.scale
         left, bottom = origin
         operators = []
@@ -140,14 +140,14 @@ def sample_text(number: int) -> str:
 
 
 def sample_version(style: Style) -> str:
-    """Names all that decides how the hand's sample looks; another look has another version."""
+    """Changes whenever the sample looks different."""
     # The typeface's own file comes with the release.
     version_text = f"{__version__} {recipe_key(style, b'')} {style!r} {sample_text(style.number)} {SAMPLE_PIXELS}"
     return hashlib.sha256(version_text.encode()).hexdigest()[:12]
 
 
 def render_sample(renderer: Renderer, number: int) -> bytes:
-    """One line in the hand as a PNG, in blue ballpoint on white; all samples are equally large."""
+    """One line as a PNG, in blue ballpoint on white; all samples have one size."""
     width, height = (pixels * INCH / SAMPLE_DPI for pixels in SAMPLE_PIXELS)
     page = SamplePage(renderer, number, width, height)
     page.write(_one_line_passage(page, sample_text(number), Box(_MARGIN, 0, width - 2 * _MARGIN, height)))
@@ -155,7 +155,7 @@ def render_sample(renderer: Renderer, number: int) -> bytes:
 
 
 def render_hand_sheet(renderer: Renderer, number: int, *, dpi: int) -> bytes:
-    """All that a hand can do, as a PNG: its line, its letters in all their takes, and a short letter."""
+    """A PNG of the hand's line, its letters in all takes, and a short letter."""
     style, takes = renderer.hands.styles[number], renderer.hands.hand(number).prepared.takes
     rows = range(takes + 1)
     height = _LETTER_HEIGHT + len(_CHAR_ROWS) * (len(rows) * _ROW_HEIGHT + _GROUP_GAP)
@@ -187,7 +187,7 @@ def _style_caption(kind: str, face: str, takes: int) -> str:
 
 
 def _write_sample_letters(page: SamplePage, box: Box, *, has_takes: bool) -> None:
-    """The same letter with realism and, where the hand has that choice, without, side by side."""
+    """The same letter with and, where the hand has that choice, without realism."""
     captions = {"realism on": False, "realism off": True} if has_takes else {"a letter": False}
     width = (box.width - 24) / 2 if has_takes else box.width
     for column, (caption, is_even) in enumerate(captions.items()):
@@ -198,7 +198,7 @@ def _write_sample_letters(page: SamplePage, box: Box, *, has_takes: bool) -> Non
 
 
 def _one_line_passage(page: SamplePage, text: str, box: Box) -> Passage:
-    """The text on a single line, as large as it goes, in the middle of the height."""
+    """The text on one line, as large as possible, in the middle of the height."""
     half_points = range(round(2 * MAX_FONT_SIZE), round(2 * MIN_FONT_SIZE) - 1, -1)
     candidates = [_sample_passage(text, box, SizeRange(half_point / 2, half_point / 2)) for half_point in half_points]
     layout = page.lay_out(*candidates)
@@ -218,7 +218,7 @@ BRAND_PICTURE_WIDTH = 640
 
 
 def render_brand_picture(renderer: Renderer, brand: str, accent: Ink) -> bytes:
-    """A PNG in the look of the printed card, without an amount."""
+    """A PNG of the printed card, without an amount."""
     batch_fonts, file = BatchFonts(renderer.hands), PdfFile()
     content = file.add_stream(draw_brand(Box(0, 0, CARD_WIDTH, CARD_HEIGHT), brand, accent, batch_fonts.plain))
     _, fonts = batch_fonts.embed_fonts(file, is_only_drawn=True)
@@ -231,8 +231,7 @@ _DEVICE_SPACES = {1: b"/DeviceGray", 3: b"/DeviceRGB"}
 
 
 def shrink_picture(sandbox: Sandbox, data: bytes, *, max_pixels: int) -> bytes:
-    """The printable picture with at most so many pixels on its longer side, upright, as a PNG; one that has
-    no more than that stays as it is."""
+    """The picture, upright, with at most `max_pixels` on its longer side; a smaller one stays as it is."""
     picture = read_picture(data)
     upright_width, upright_height = picture.upright_size
     scale = max_pixels / max(upright_width, upright_height)
@@ -282,7 +281,7 @@ _OPT_OUT = "Prefer no mail? mail.example.com/stop/7Hk2WdQx"
 
 @dataclass(frozen=True, slots=True)
 class Specimen:
-    """A piece to be drawn; `caption` says what is special about it."""
+    """`caption` says what is special about it."""
 
     caption: str
     design: Design
@@ -290,7 +289,7 @@ class Specimen:
 
 
 def make_specimens(renderer: Renderer, name: str) -> Iterator[Specimen]:
-    """A piece with everything, with nothing but its words, a card branded, and a letter as a PDF alone."""
+    """With everything, with text only, branded, and as a PDF only."""
     product = renderer.products[name]
     pages = renderer.sandbox.printable_pages(_make_enclosure_pdf(renderer)).data if product.extra else None
     has_giftcard = any(side.card for side in product.sides)
@@ -321,7 +320,6 @@ def _sample_brandings() -> Iterator[tuple[str, SenderBranding]]:
 
 
 def _make_logo() -> bytes:
-    """The hills in a round window."""
     picture = _draw_hills(_LOGO_PIXELS, _LOGO_PIXELS, 0.0)
     axis = np.linspace(-1, 1, _LOGO_PIXELS)
     picture[np.hypot(axis[None, :], axis[:, None]) > 1] = 255
@@ -329,7 +327,7 @@ def _make_logo() -> bytes:
 
 
 def _art_for(product: ProductLayout, art: str) -> bytes | None:
-    """Hills that cover the side's art, pale where the message is written over them."""
+    """Hills over the side's art, pale where the message is written."""
     side = next((side for side in product.sides if side.art == art), None)
     if side is None:
         return None
@@ -339,7 +337,6 @@ def _art_for(product: ProductLayout, art: str) -> bytes | None:
 
 
 def _draw_hills(width: int, height: int, paleness: float) -> Pixels:
-    """An evening over four ranges of hills."""
     x = np.linspace(0, 1, width)[None, :]
     y = np.linspace(0, 1, height)[:, None]
     dusk, dawn = np.array([253, 196, 138.0]), np.array([126, 160, 205.0])
@@ -358,7 +355,6 @@ def _draw_hills(width: int, height: int, paleness: float) -> Pixels:
 
 
 def _make_enclosure_pdf(renderer: Renderer) -> bytes:
-    """A page such as a sender would bring."""
     page = SamplePage(renderer, DEFAULT_STYLE.number, 8.5 * INCH, 11 * INCH)
     page.draw_plain_text("Your garden in spring", INCH, 9.6 * INCH, 28)
     page.draw_plain_text("An additional page, from the sender's own PDF.", INCH, 9.2 * INCH, 12, b".45 g")

@@ -1,4 +1,4 @@
-"""What the rest of the service asks of composition: does it fit, how does it look, print it."""
+"""Checks whether designs fit, draws previews, and composes print files."""
 
 import gc
 import zlib
@@ -39,9 +39,9 @@ PREVIEW_DPI = 150
 
 @dataclass(frozen=True, slots=True)
 class PrintFiles:
-    """A batch as files. For each copy its first and its last page, counted from 1.
+    """A batch as files, with each copy's first and last page, counted from 1.
 
-    `envelopes` has one page a copy, in the same order; pieces without an envelope have no such file.
+    `envelopes` has one page a copy, in the same order; None without envelopes.
     """
 
     sheets: bytes
@@ -51,14 +51,14 @@ class PrintFiles:
 
 @dataclass(frozen=True, slots=True)
 class PreviewImages:
-    """PNGs by the names of what they show, in reading order."""
+    """PNGs by name, in reading order."""
 
     sides: dict[str, bytes]
     envelope: bytes | None
 
 
 class Renderer:
-    """Everything that it takes to draw: the hands, the pieces' templates, the press's colors."""
+    """Composes and previews designs."""
 
     def __init__(
         self, hands: Hands, products: Mapping[str, ProductLayout], intent: OutputIntent = SRGB, *, sandbox: Sandbox
@@ -69,7 +69,6 @@ class Renderer:
         self._intent = intent
 
     def fill_messages(self, design: Design, addressees: Sequence[Addressee]) -> list[str]:
-        """The message as each of them reads it."""
         template = compile_template(design.message)
         return [template.fill(addressee, design.sender) for addressee in addressees]
 
@@ -82,10 +81,9 @@ class Renderer:
         messages: Sequence[str] | None = None,
         find_all: bool = False,
     ) -> Misfits:
-        """What does not fit. A design without misfits always composes for these addressees.
+        """A design without misfits always composes for these addressees.
 
-        `fill_messages` spares filling the message for everyone once more, where that was done already.
-        Of messages the first few that are too long are found, or with `find_all` each one.
+        `messages` are those of `fill_messages`, if already filled. Without `find_all` only the first misfits are found.
         """
         sizes, is_even = self.handwriting_settings(design)
         checker = FitChecker(self.hands, self.products[design.product], design, sizes, is_even=is_even)
@@ -96,14 +94,14 @@ class Renderer:
         )
 
     def products_too_small_for_indicia(self, indicia: Sequence[str]) -> list[str]:
-        """The titles of the pieces on which these lines of a permit imprint do not fit."""
+        """Titles of the products on which this permit imprint does not fit."""
         face = CachedFace(self.hands.plain)
         return self._products_without_room(
             lambda side: side.indicia is None or furniture.has_room_for_indicia(indicia, side.indicia, face)
         )
 
     def products_too_small_for_opt_out(self, line: str) -> list[str]:
-        """The titles of the pieces on which such a line about getting no more mail does not fit."""
+        """Titles of the products on which this opt-out line does not fit."""
         face = CachedFace(self.hands.plain)
         return self._products_without_room(
             lambda side: side.opt_out is None or furniture.has_room_for_opt_out(line, side.opt_out, face)
@@ -115,7 +113,7 @@ class Renderer:
     def compose(
         self, designs: Mapping[Any, Design], copies: Sequence[Copy], *, title: str, made_at: datetime
     ) -> PrintFiles:
-        """Print-ready files of the copies, in the order given. Designs have keys of any kind."""
+        """Print-ready files of the copies, in the order given."""
         with _gc_paused():
             return _BatchComposer(self, designs, PrintMetadata(title, made_at, self._intent)).run(copies)
 
@@ -128,12 +126,7 @@ class Renderer:
         only_preview: str | None = None,
         excluded_previews: Collection[str] = (),
     ) -> PreviewImages:
-        """The finished piece, drawn from the very pages that would print.
-
-        `only_preview` names the one side that is wanted, as the piece's previews name it; `excluded_previews`, those
-        that are
-        not.
-        """
+        """The finished item, drawn from the pages that would print; sides are given by their preview names."""
         side_names = self.products[design.product].previews
         excluded_sides = frozenset(side_names[name] for name in excluded_previews)
         job = _BatchComposer(
@@ -148,20 +141,20 @@ class Renderer:
         return PreviewImages(sides, envelope_image)
 
     def render_plain_front(self, product: str, *, dpi: int) -> bytes:
-        """The first side of a piece without art and without a signature."""
+        """The first side without art and without a signature."""
         design = Design(product=product, message="", ink=PEN_COLORS["blue"].ink)
         copy = Copy(item_id=0, design=0, addressee=Addressee())
         first_preview = next(iter(self.products[product].previews))
         return self.preview(design, copy, dpi=dpi, only_preview=first_preview).sides[first_preview]
 
     def handwriting_settings(self, design: Design) -> tuple[SizeRange, bool]:
-        """At which sizes the hand may write, and whether evenly: a choice that only AI hands have."""
+        """The sizes of the handwriting, and whether it is even, which only AI hands can be."""
         if self.hands.styles[design.hand].kind != "AI":
             return SizeRange.from_name("auto"), False
         return SizeRange.from_name(design.font_size), not design.realism
 
     def _preview_names(self, design: Design, sheets: Sequence[SheetTemplate]) -> list[str]:
-        """A side's own name in previews; further pages are counted."""
+        """A side's name in previews; further pages are counted."""
         names_by_side = {side: name for name, side in self.products[design.product].previews.items()}
         return [
             names_by_side.get(sheet.side.name, sheet.side.name) if sheet.side.name != "page" else f"page {number}"
@@ -171,7 +164,7 @@ class Renderer:
 
 @contextmanager
 def _gc_paused() -> Iterator[None]:
-    """No search for garbage meanwhile: a batch leaves no cycles, and searching costs a twentieth of it."""
+    """A batch leaves no cycles, and garbage collection costs a twentieth of it."""
     gc.disable()
     try:
         yield
@@ -182,8 +175,6 @@ def _gc_paused() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDesign:
-    """A design as its copies are made from it."""
-
     design: Design
     layout: ProductLayout
     template: TextTemplate
@@ -196,7 +187,7 @@ class _PreparedDesign:
 
 
 class _BatchComposer:
-    """One batch on its way into files; without a press they are plain PDFs for the eye alone."""
+    """One batch; without metadata its files are plain PDFs for previews."""
 
     def __init__(
         self,
@@ -290,7 +281,7 @@ class _BatchComposer:
         return [next(barcodes) if copy.tracking is not None else None for copy in copies]
 
     def _write_passages(self, copies: Sequence[Copy]) -> list[dict[str, bytes]]:
-        """All handwriting of the copies, by side: laid out together, as that is many times faster."""
+        """The handwriting of all copies by side, laid out together, which is many times faster."""
         handwriting: list[dict[str, bytes]] = [{} for _ in copies]
         by_style: dict[int, list[tuple[int, str, Passage]]] = {}
         for index, copy in enumerate(copies):
@@ -331,6 +322,6 @@ def _handwritten_passages(prepared: _PreparedDesign, copy: Copy) -> list[tuple[s
 
 
 def _noise_seed(addressee: Addressee, message: str) -> int:
-    """Where all unevenness of a copy comes from: its reader and its words, which a preview knows as well."""
+    """All unevenness of a copy comes from its reader and its text, which a preview knows as well."""
     seed_text = f"{message}{addressee.name}{addressee.address}{addressee.address2}{addressee.postal_code}"
     return zlib.crc32(seed_text.encode(errors="replace"))

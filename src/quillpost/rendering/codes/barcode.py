@@ -47,10 +47,7 @@ class BarcodeError(Exception):
 
 
 def encode_barcode(tracking: str, routing: str) -> str:
-    """The 65 letters of TDAF for 20 tracking digits and 0, 5, 9 or 11 routing digits.
-
-    Spaces around the digits do not count, as in the postal service's own encoder.
-    """
+    """65 letters of TDAF for 20 tracking digits and 0, 5, 9 or 11 routing digits; outer spaces do not count."""
     value = _to_number(tracking, routing)
     checksum = _crc11(value)
     bits = 0
@@ -61,10 +58,7 @@ def encode_barcode(tracking: str, routing: str) -> str:
 
 
 def encode_barcodes(digit_pairs: Sequence[tuple[str, str]]) -> list[bytes]:
-    """What `encode_barcode` gives for each pair of tracking and routing, for a whole batch at once.
-
-    One wrong pair raises its error, and no pair is encoded.
-    """
+    """`encode_barcode` for a whole batch; one wrong pair raises its error."""
     if len(digit_pairs) <= _MAX_ONE_BY_ONE:
         return [encode_barcode(tracking, routing).encode() for tracking, routing in digit_pairs]
     values = b"".join([_to_number(tracking, routing).to_bytes(16, "big") for tracking, routing in digit_pairs])

@@ -1,8 +1,4 @@
-"""QR codes (ISO/IEC 18004, level M) as small bitmaps, fast for a batch whose URLs are alike.
-
-A symbol is a square of 17 + 4 * version modules. Some of them are the same in every symbol of
-a version (finders, timing, alignment, format); the others carry codewords, bit by bit.
-"""
+"""QR codes (ISO/IEC 18004, level M) as small bitmaps, fast for a batch whose URLs are alike."""
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -25,8 +21,7 @@ _BLOCK_COUNTS = (
     *(17, 17, 18, 20, 21, 23, 25, 26, 28, 29, 31, 33, 35, 37, 38, 40, 43, 45, 47, 49),
 )
 
-Module = tuple[int, int]
-"""Row and column, from the upper left."""
+Module = tuple[int, int]  # row and column, from the upper left
 
 
 class TooLongForQr(ValueError):
@@ -41,8 +36,7 @@ class QrVersion:
     side: int
     checks_per_block: int
     block_lengths: tuple[int, ...]
-    blank_bitmap: int
-    """The bitmap of the symbol whose codewords are all zero; see `row_bits` for its shape."""
+    blank_bitmap: int  # the bitmap of the symbol whose codewords are all zero; see `row_bits` for its shape
     bit_positions: tuple[tuple[int, ...], ...]
     """For each codeword, where in the bitmap its eight bits are, the lowest first."""
 
@@ -52,12 +46,10 @@ class QrVersion:
 
     @property
     def count_bits(self) -> int:
-        """How many bits say the number of letters."""
         return _count_bits(self.version)
 
 
 def find_version(length: int) -> int:
-    """The smallest version that holds so many letters."""
     for version in _VERSIONS:
         if 8 * length + _MODE_BITS + _count_bits(version) <= 8 * sum(_block_lengths(version)):
             return version
@@ -198,7 +190,6 @@ def _version_modules(version: int, side: int) -> dict[Module, bool]:
 
 
 def _polynomial_remainder(value: int, divisor: int) -> int:
-    """Of a division of polynomials over single bits."""
     while value.bit_length() >= divisor.bit_length():
         value ^= divisor << value.bit_length() - divisor.bit_length()
     return value
@@ -221,17 +212,15 @@ class QrSymbol:
         return row_bits(self.side)
 
     def rows(self) -> list[str]:
-        """Each row as a string of 0 and 1."""
         text = f"{self.bitmap:0{self.row_bits * self.side}b}"
         return [text[at : at + self.side] for at in range(0, len(text), self.row_bits)]
 
 
 class QrEncoder:
-    """Encodes URLs, learning as it goes.
+    """Encodes URLs, fast where they begin alike.
 
-    With the mask fixed, a symbol is an affine function of its letters' bits: a letter in its
-    place always turns the same modules, whatever stands beside it. So a symbol is the one that
-    all URLs with this beginning share, exclusive or what each letter of the ending turns.
+    With a fixed mask a symbol is an affine function of its letters' bits: a letter in its place always turns the same
+    modules. So a symbol is the one that all URLs with this beginning share, XOR what each later letter turns.
     """
 
     def __init__(self) -> None:
@@ -279,10 +268,9 @@ class _UrlPrefix:
 
 
 def draw_qr(symbol: QrSymbol, box: Box) -> bytes:
-    """The symbol as an inline stencil in black: one image has no seams between its modules.
+    """The symbol as an inline stencil: one image has no seams between modules.
 
-    Hexadecimal digits deflate to less than the plain bytes would beside a page's text, and no
-    digits look like the end of an image. A stencil inks its zeros, so the bitmap is inverted.
+    Hexadecimal digits deflate well beside text and never look like the end of an image. A stencil inks zeros.
     """
     bits = symbol.row_bits * symbol.side
     stencil = symbol.bitmap ^ (1 << bits) - 1
@@ -319,7 +307,6 @@ def _flipped_modules(version: int, index: int, codeword: int) -> int:
 
 
 def _place_bits(codeword: int, positions: tuple[int, ...]) -> int:
-    """A bitmap of the codeword's bits, each in its place."""
     bitmap = 0
     for position in positions:
         if codeword & 1:
@@ -370,7 +357,6 @@ def _field_tables() -> tuple[list[int], list[int]]:
 
 
 def _generator_polynomial(count: int) -> list[int]:
-    """The generator polynomial of so many checks, below its leading one."""
     exponents, logarithms = _field_tables()
     polynomial = [1]
     for power in range(count):

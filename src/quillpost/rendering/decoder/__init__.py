@@ -1,1 +1,1 @@
-"""Processes of limited rights that open the files of strangers."""
+"""Sandboxed processes that open untrusted files."""

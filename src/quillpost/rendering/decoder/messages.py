@@ -1,7 +1,4 @@
-"""What the service and its decoder say to each other: a head of plain facts, then bytes.
-
-Nothing in a message can do anything but be read: the decoder may have been taken over by what it read.
-"""
+"""Messages between the service and its decoder: JSON and bytes only, as the decoder may be compromised."""
 
 import json
 import struct
@@ -11,11 +8,9 @@ from typing import Any
 
 MessageHead = dict[str, Any]
 
-STARTED_SIGNAL = b"!"
-"""A child's first word, before any message; with it comes the handle by which it can be ended."""
+STARTED_SIGNAL = b"!"  # a child's first byte; its pidfd comes with it
 
-ENDED_KEY = "ended"
-"""In the head of what is said for a child that was ended: the signal."""
+ENDED_KEY = "ended"  # in the head: the signal that ended the child
 
 _SIZES_FORMAT = struct.Struct(">II")
 _COUNT_FORMAT = struct.Struct(">I")
@@ -25,7 +20,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 class DecoderProtocolError(Exception):
-    """The other side is gone, or talks nonsense."""
+    """The other side is gone, or sent something invalid."""
 
 
 def send_message(connection: socket, head: MessageHead, body: bytes = b"") -> None:
@@ -38,7 +33,7 @@ def send_message(connection: socket, head: MessageHead, body: bytes = b"") -> No
 def receive_message(
     connection: socket, before_each_read: Callable[[], None] = lambda: None
 ) -> tuple[MessageHead, bytes]:
-    """A whole message, or Broken. `before_each_read` may set a timeout, or raise."""
+    """A whole message, or DecoderProtocolError; `before_each_read` may set a timeout, or raise."""
 
     def read(size: int) -> bytes:
         parts = bytearray()
@@ -63,13 +58,11 @@ def receive_message(
 
 
 def pack_parts(parts: Sequence[bytes]) -> bytes:
-    """Several byte strings as the one body of a message."""
     sizes = struct.pack(f">{len(parts)}I", *map(len, parts))
     return b"".join([_COUNT_FORMAT.pack(len(parts)), sizes, *parts])
 
 
 def unpack_parts(body: bytes) -> list[bytes]:
-    """Those byte strings, or Broken."""
     try:
         (count,) = _COUNT_FORMAT.unpack_from(body)
         sizes = struct.unpack_from(f">{count}I", body, _COUNT_FORMAT.size)

@@ -1,7 +1,6 @@
-"""The process that reads what strangers send: `python -m quillpost.rendering.decoder.process FD`.
+"""The decoder process: `python -m quillpost.rendering.decoder.process FD`.
 
-It waits on a socket for connections, one a job, and has a child of its own for each, which gives up every
-right that it does not need before it reads a byte. It ends, with its children, when the service does.
+It forks a child for each job from the socket, which drops its rights before it reads a byte. All end with the service.
 """
 
 import gc
@@ -22,11 +21,10 @@ from quillpost.rendering.decoder.tasks import DECODER_TASKS, DecoderTask, preloa
 from quillpost.rendering.images.rules import UnprintableArt
 
 IDLE_CHILDREN_COUNT = 2
-"""Children that wait for work."""
 
 
 class IdleChildren:
-    """Children that are forked before there is anything to do: nobody waits for that."""
+    """Children forked ahead of work, so that no job waits for a fork."""
 
     def __init__(self, tasks: Mapping[str, DecoderTask]) -> None:
         self._tasks = tasks
@@ -38,7 +36,7 @@ class IdleChildren:
                 self._idle.append(self._fork_child())
 
     def assign_job(self, job: socket) -> int | None:
-        """The child that has the job now; none when there is no room for one."""
+        """The child that has the job now; None if none could be forked."""
         with suppress(OSError):
             while True:
                 child, connection = self._idle.popleft() if self._idle else self._fork_child()
@@ -57,7 +55,6 @@ class IdleChildren:
 
 
 def serve(control: socket, tasks: Mapping[str, DecoderTask]) -> None:
-    """Give each connection that arrives a child of its own, until the other side is gone."""
     running_jobs: dict[int, socket] = {}
     idle_children = IdleChildren(tasks)
     with _open_exit_signal_socket() as exit_signals:
@@ -81,7 +78,7 @@ def serve(control: socket, tasks: Mapping[str, DecoderTask]) -> None:
 
 
 def _open_exit_signal_socket() -> socket:
-    """Something to read whenever a child has ended."""
+    """Readable whenever a child has ended."""
     receiver, sender = socketpair()
     receiver.setblocking(False)
     sender.setblocking(False)
@@ -91,7 +88,7 @@ def _open_exit_signal_socket() -> socket:
 
 
 def _reap_children(running_jobs: dict[int, socket]) -> None:
-    """Say for those who were ended what ended them: they could not."""
+    """Report which signal ended a child: it could not do so itself."""
     with suppress(ChildProcessError):
         while True:
             child, status = os.waitpid(-1, os.WNOHANG)
@@ -106,7 +103,7 @@ def _reap_children(running_jobs: dict[int, socket]) -> None:
 
 
 def _run_child(connection: socket, tasks: Mapping[str, DecoderTask]) -> None:
-    """The child's whole life. It never returns into its parent's."""
+    """Never returns into the parent's code."""
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -142,7 +139,7 @@ def _close_all_files_but(open_handle: int) -> None:
 
 
 def _apply_limits(*, cpu_seconds: int, seconds: float, memory: int) -> None:
-    """From here on no new file, no new process, and an end in any case."""
+    """From here on: no new file, no new process, and an end in any case."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     for kind, limit in (

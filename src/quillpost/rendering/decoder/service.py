@@ -45,24 +45,21 @@ from quillpost.rendering.images.rules import (
 )
 from quillpost.rendering.models import Box
 
-MEMORY_LIMIT_BYTES: Final = 1_500_000_000
-"""Bytes of address space, of which the libraries themselves take a third."""
+MEMORY_LIMIT_BYTES: Final = 1_500_000_000  # bytes of address space, of which the libraries themselves take a third
 
-SHORT_SECONDS: Final = 2.0
-"""What honest files are done with in. Whoever takes longer gives way to the others."""
+SHORT_SECONDS: Final = 2.0  # honest files take less; a child that takes longer gets a lower priority
 
 _START_SECONDS = 30.0
 _START_ATTEMPTS = 3
 _LOWEST_PRIORITY = 15
 _TIMEOUT_SIGNALS = frozenset({signal.SIGXCPU, signal.SIGALRM})
-"""What ends a child whose time is over."""
 
 # The decoder gets no more of our surroundings than it needs to start: no secret is among them.
 _INHERITED_VARIABLES = ("PATH", "PYTHONPATH", "LANG", "LC_ALL")
 
 
 class DecoderTimeout(Exception):
-    """The work was not done in time; it has been ended."""
+    """The work took too long and was killed."""
 
 
 class DecoderDied(Exception):
@@ -70,10 +67,7 @@ class DecoderDied(Exception):
 
 
 class DecoderPool:
-    """A decoder process that is started when it is first needed, and anew whenever it is gone.
-
-    It forks a child for each piece of work, with all libraries loaded, which takes a few milliseconds.
-    """
+    """A decoder process, started on first use and again whenever it is gone; it forks a child for each job."""
 
     def __init__(self, module: str = "quillpost.rendering.decoder.process") -> None:
         self._module = module
@@ -92,10 +86,7 @@ class DecoderPool:
         memory: int = MEMORY_LIMIT_BYTES,
         options: MessageHead | None = None,
     ) -> tuple[MessageHead, bytes]:
-        """The answer of one child. `seconds` count from its start; threads may run several at once.
-
-        A child whose client goes is ended, and `ClientGone` raised.
-        """
+        """The answer of one child; `seconds` count from its start. A child whose client disconnects is killed."""
         request = {
             "work": work, "how": options or {}, "cpu_seconds": cpu_seconds, "seconds": seconds, "memory": memory,
         }  # fmt: skip
@@ -111,13 +102,11 @@ class DecoderPool:
         raise Unavailable("The service cannot read files at the moment. Try again shortly.")
 
     def warm_up(self) -> None:
-        """Start the decoder now, so that nobody has to wait for it. It gets ready by itself."""
         with self._lock:
             if self._control is None or self._owner_pid != os.getpid():
                 self._start_process()
 
     def close(self) -> None:
-        """End the decoder and whatever it is doing."""
         with self._lock:
             self._stop()
 
@@ -152,7 +141,6 @@ class DecoderPool:
         return ours
 
     def _stop(self) -> None:
-        """Let go of a decoder, and of whatever it was doing."""
         if self._control is not None:
             self._control.close()
         if self._process is not None and self._owner_pid == os.getpid():
@@ -164,7 +152,7 @@ class DecoderPool:
 
 
 class _DecoderChild:
-    """A child at work, by a handle that never means another process. It ends with the block."""
+    """A running child, by a pidfd that never means another process. It is killed at the end of the block."""
 
     def __init__(self, handle: int) -> None:
         self._pid_handle: int | None = handle
@@ -176,7 +164,6 @@ class _DecoderChild:
                 signal.pidfd_send_signal(self._pid_handle, signal.SIGKILL)
 
     def lower_priority(self) -> None:
-        """Compute only while nobody else on the machine wants to."""
         with self._lock, suppress(OSError):
             fd_info = Path(f"/proc/self/fdinfo/{self._pid_handle}").read_text()
             pid = int(fd_info.partition("Pid:")[2].split()[0])
@@ -195,10 +182,7 @@ class _DecoderChild:
 
 
 def _accept_child(job: socket.socket) -> _DecoderChild | None:
-    """The child that has taken the job; if there is none, its decoder died or could not fork.
-
-    What it says here can be believed: it has not read anything yet.
-    """
+    """The child that took the job, None if the decoder died or could not fork. It has not read anything yet."""
     job.settimeout(_START_SECONDS)
     try:
         first_byte, handles, _, _ = socket.recv_fds(job, 1, 1)
@@ -251,8 +235,7 @@ atexit.register(DECODER_POOL.close)
 
 PICTURE_SECONDS: Final = 20
 PAGES_SECONDS: Final = 40
-DRAW_SECONDS: Final = 10
-"""Of computing, for a drawing; each of its pages has some more."""
+DRAW_SECONDS: Final = 10  # CPU seconds of a drawing; each page adds DRAW_PAGE_SECONDS
 DRAW_PAGE_SECONDS: Final = 1
 
 _MAX_NOTE_LENGTH = 1_000
@@ -262,8 +245,6 @@ _SIMPLIFY_ADVICE = "Make it simpler, or save it as a picture, and send that."
 
 
 class DecoderSandbox:
-    """Composition's sandbox."""
-
     def rasterize(self, pdf: bytes, *, dpi: float, crops: Sequence[Box | None] | None = None) -> list[bytes]:
         options = {
             "dpi": dpi,
@@ -298,7 +279,6 @@ class DecoderSandbox:
 
 
 def make_printable_picture_in_sandbox(data: bytes) -> PrintablePicture:
-    """As `printable_picture`, at no risk."""
     head, body = _run_picture_task("picture", data)
     width, height = read_picture(body).upright_size
     content_type = "image/jpeg" if body.startswith(JPEG_SIGNATURE) else "image/png"
@@ -306,7 +286,6 @@ def make_printable_picture_in_sandbox(data: bytes) -> PrintablePicture:
 
 
 def measure_tones_in_sandbox(data: bytes, width: int, height: int) -> PictureTones:
-    """The colors of a printable picture of that size, at no risk."""
     _, cells = _run_picture_task("tones", data)
     if len(cells) != GRID_CELLS * GRID_CELLS * CELL_BYTES:
         raise UnprintableImage("The image is damaged or too complex to be read.")
@@ -314,7 +293,7 @@ def measure_tones_in_sandbox(data: bytes, width: int, height: int) -> PictureTon
 
 
 def make_printable_pages_in_sandbox(data: bytes) -> PrintablePages:
-    """As `printable_pages`, at no risk. What one child made another one looks at."""
+    """What one child made, another one checks."""
     try:
         head, body = _run_task("pages", data, PAGES_SECONDS)
         count = _run_task("count", body, PAGES_SECONDS)[0].get("count")
@@ -330,7 +309,7 @@ def make_printable_pages_in_sandbox(data: bytes) -> PrintablePages:
 
 
 def join_pdfs_in_sandbox(files: Sequence[bytes]) -> bytes:
-    """PDF files of ours, which hold what strangers drew, as one: in all but its pages it is as the first."""
+    """Our own PDF files with untrusted art, as one; all but the pages is as in the first."""
     try:
         return _run_task("join", pack_parts(files), PAGES_SECONDS)[1]
     except (DecoderTimeout, DecoderDied, DecoderProtocolError):
@@ -351,7 +330,7 @@ def _run_picture_task(task_name: str, data: bytes) -> tuple[MessageHead, bytes]:
 def _run_task(
     task_name: str, data: bytes, seconds: int, options: MessageHead | None = None
 ) -> tuple[MessageHead, bytes]:
-    """What a child made of the data; `BadArt` has the sentence of one that would not."""
+    """What a child made of the data, or UnprintableArt with its reason."""
     head, body = DECODER_POOL.run(task_name, data, cpu_seconds=seconds, seconds=2 * seconds, options=options)
     if "refused" in head:
         raise UnprintableArt(str(head["refused"])[:_MAX_NOTE_LENGTH])

@@ -35,11 +35,7 @@ _CHANNELS = 3
 def rasterize_pages(
     pdf: bytes, *, dpi: float, pages: Sequence[int] | None = None, crops: Sequence[Box | None] | None = None
 ) -> list[bytes]:
-    """Pages as PNG at their finished size, cut at the trim box.
-
-    `pages` picks them by their place in the file, from 0; without it all are drawn. `crops` has for each
-    of them the part that is wanted, in points from the trim's lower left corner, or None for the whole.
-    """
+    """Pages as PNG, cut at the trim box; `crops` are in points from the trim's corner, None for the whole."""
     with _PDFIUM_LOCK, pdfium.PdfDocument(pdf) as document:
         indexes = range(len(document)) if pages is None else pages
         page_crops = [None] * len(indexes) if crops is None else crops
@@ -49,7 +45,7 @@ def rasterize_pages(
 
 
 def _page_png(document: pdfium.PdfDocument, index: int, dpi: float, crop: Box | None) -> bytes:
-    """One page, as a PNG before the next is drawn: many of them together would fill the memory."""
+    """One at a time: many bitmaps together would fill the memory."""
     with ExitStack() as buffers:
         pixels = _draw_page(document, index, dpi, crop, buffers)
         return encode_png(drop_color_if_gray(pixels), dpi=dpi)
@@ -81,7 +77,6 @@ def _draw_page(document: pdfium.PdfDocument, index: int, dpi: float, crop: Box |
 
 
 def sample_pictures() -> list[bytes]:
-    """One of each way that a picture can take."""
     return [
         _make_picture("JPEG", "RGB"),
         _make_picture("JPEG", "RGB", exif=_rotated_exif()),
@@ -105,7 +100,6 @@ def sample_pages() -> list[bytes]:
 
 
 def sample_print_file() -> bytes:
-    """A file that says what it is, as those for the press do."""
     with pikepdf.open(io.BytesIO(_make_page(b"0 0 9 9 re f"))) as pdf:
         with pdf.open_metadata() as metadata:
             metadata["dc:title"] = "A specimen"
@@ -115,7 +109,6 @@ def sample_print_file() -> bytes:
 
 
 def _rotated_exif() -> Image.Exif:
-    """What a camera writes that was held upright."""
     exif = Image.Exif()
     exif[0x0112] = 6
     return exif
@@ -157,12 +150,10 @@ def tones_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
 
 
 def count_pages_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
-    """How many pages there are in what another child made printable."""
     return {"count": count_pages(data)}, b""
 
 
 def copy_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, bytes]:
-    """Pages as objects of another file, which are numbered from `first`."""
     objects = ObjectList(options["first"])
     forms = copy_page_forms(objects, data, default_spaces=options["default_spaces"].encode("latin-1"))
     copied = CopiedPages(objects.copied_objects(), tuple(forms))
@@ -170,14 +161,13 @@ def copy_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, byt
 
 
 def draw_pages_task(data: bytes, options: MessageHead) -> tuple[MessageHead, bytes]:
-    """Pages as PNG files."""
     crops = options["crops"]
     boxes = None if crops is None else [None if crop is None else Box(*crop) for crop in crops]
     return {}, pack_parts(rasterize_pages(data, dpi=options["dpi"], pages=options["pages"], crops=boxes))
 
 
 def join_files_task(data: bytes, _options: MessageHead) -> tuple[MessageHead, bytes]:
-    """The pages of several files in one, which is in all else as the first of them."""
+    """The pages of several files in one; all else is as in the first."""
     first, *others = unpack_parts(data)
     output = io.BytesIO()
     with ExitStack() as open_files:  # all of them until the whole is written, which holds parts of each
@@ -200,7 +190,7 @@ DECODER_TASKS: Mapping[str, DecoderTask] = {
 
 
 def preload_libraries() -> None:
-    """Do everything once, so that no child has to load a library."""
+    """Run everything once: a limited child can no longer load libraries."""
     for sample in sample_pictures():
         with suppress(UnprintableArt):
             tones_task(printable_picture_task(sample, {})[1], {})

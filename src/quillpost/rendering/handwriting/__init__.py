@@ -1,1 +1,1 @@
-"""Handwriting: the styles, their letters in several takes, and the plain face beside them."""
+"""Handwriting styles, their glyphs in several takes, and the plain face beside them."""

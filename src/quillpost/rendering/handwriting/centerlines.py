@@ -8,8 +8,7 @@ import numpy as np
 from quillpost.rendering.handwriting.junctions import PenPath
 from quillpost.rendering.handwriting.outlines import Floats, distances_to_outline
 
-STEP = 7.0
-"""Units between one sample of a stroke and the next, about."""
+STEP = 7.0  # units between one sample of a stroke and the next, about
 
 # In samples.
 _SMOOTHING_SAMPLES = 1.9
@@ -42,10 +41,7 @@ class Anchor:
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """`radii` is how wide the pen was, `room` how much ink there is around each sample.
-
-    `corners` are samples at which the pen turns sharply. A round stroke ends with its first `lap` samples.
-    """
+    """`radii` is the pen's width, `room` the ink around samples, `corners` sharp turns; a round one repeats `lap`."""
 
     path: Floats
     radii: Floats
@@ -58,15 +54,11 @@ class Stroke:
 
     @property
     def loop_length(self) -> int:
-        """How many samples there are before they repeat."""
         return len(self.path) - self.lap
 
 
 def trace_strokes(pen_paths: list[PenPath], edge: Floats, eyes: Floats, pen: float) -> list[Stroke]:
-    """The lines of one letter as strokes.
-
-    `edge` are points close together all along its outline, `eyes` those of them round small holes.
-    """
+    """The strokes of one letter; `edge` are points along its outline, `eyes` those of small holes."""
     pen_paths = [_in_writing_direction(pen_path) for pen_path in pen_paths]
     strokes = [_open_eyes(_line_to_stroke(pen_path, edge, pen), eyes, pen) for pen_path in pen_paths]
     for index, pen_path in enumerate(pen_paths):
@@ -119,10 +111,7 @@ def _line_to_stroke(pen_path: PenPath, edge: Floats, pen: float) -> Stroke:
 
 
 def _open_eyes(stroke: Stroke, eyes: Floats, pen: float) -> Stroke:
-    """The stroke led further round the small holes that it encloses, as far as the ink around it reaches.
-
-    Where ink has run into the eye of an e, the middle of the ink is not where the pen went.
-    """
+    """Lead the stroke round small holes: where ink ran into an eye, its middle is not where the pen went."""
     if not len(eyes) or stroke.is_dot:
         return stroke
     offsets = stroke.path[:, None] - eyes
@@ -137,7 +126,7 @@ def _open_eyes(stroke: Stroke, eyes: Floats, pen: float) -> Stroke:
 
 
 def _attach_ends(strokes: list[Stroke], path: Floats, start: Anchor | None, stop: Anchor | None, pen: float) -> Floats:
-    """The path with its touching ends led right onto what they touch."""
+    """The path with its touching ends led onto what they touch."""
     path = path.copy()
     samples = np.arange(len(path))
     for end, anchor, distance in ((0, start, samples), (-1, stop, samples[::-1])):
@@ -148,7 +137,6 @@ def _attach_ends(strokes: list[Stroke], path: Floats, start: Anchor | None, stop
 
 
 def _make_dot(path: Floats, edge: Floats, pen: float) -> Stroke:
-    """A touch of the pen, as long and as wide as it is in the source."""
     ends = path[[0, -1]]
     if len(path) < 3 or np.hypot(*(ends[1] - ends[0])) < 4:
         ends = path.mean(axis=0) + np.array([[-2.0, 0.0], [2.0, 0.0]])

@@ -22,33 +22,22 @@ _FIXED_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class InvalidPreparedFace(ValueError):
-    """The bytes are no prepared face: cut short, changed, or of another make."""
+    """The bytes are no prepared face: cut short, changed, or of another version."""
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedFace:
-    """A face ready to write with: made once from a source font and a recipe, then kept.
-
-    All measures are thousandths of an em. `source` may have other units: shape with HarfBuzz's scale
-    set to 1000, and the advances that it answers are those of `advances`.
-    """
+    """A face ready to write with. All measures are thousandths of an em: set HarfBuzz's scale to 1000."""
 
     name: str
-    """A PostScript name."""
-    source: bytes
-    """TrueType, static, with its layout tables: what HarfBuzz shapes with."""
-    program: bytes
-    """TrueType for embedding: 1000 units an em, every take of every glyph, no layout tables, no hints."""
-    takes: int
-    """How many shapes each glyph has beside its true one."""
-    source_numbers: tuple[int, ...]
-    """For each base glyph its glyph number in `source`."""
-    advances: tuple[int, ...]
-    """For each base glyph; the same for all of its takes."""
+    source: bytes  # TrueType, static, with its layout tables: what HarfBuzz shapes with
+    program: bytes  # TrueType for embedding: 1000 units an em, every take of every glyph, no layout tables, no hints
+    takes: int  # how many shapes each glyph has beside its true one
+    source_numbers: tuple[int, ...]  # for each base glyph its glyph number in `source`
+    advances: tuple[int, ...]  # for each base glyph; the same for all of its takes
     boxes: tuple[tuple[int, int, int, int], ...]
     """For each base glyph the left, bottom, right and top of the source's ink; zeros when empty."""
-    letters: dict[str, int]
-    """Character to base glyph: letters that have ink, and the space."""
+    letters: dict[str, int]  # character to base glyph: letters that have ink, and the space
     x_height: int
     cap_height: int
 
@@ -80,7 +69,6 @@ class PreparedFace:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The face that was kept; NotAPreparedFace if the bytes are not what was written."""
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
                 source, program, face_data = (archive.read(name) for name in (_SOURCE, _PROGRAM, _FACE_DATA))
@@ -90,7 +78,7 @@ class PreparedFace:
 
 
 def _face_fields(face_data: dict[str, Any]) -> dict[str, Any]:
-    """What JSON gives as lists, as the tuples that they were."""
+    """JSON lists back as tuples."""
     return face_data | {
         "source_numbers": tuple(face_data["source_numbers"]),
         "advances": tuple(face_data["advances"]),
@@ -128,17 +116,14 @@ _EXCLUDED_CATEGORIES = frozenset({"Cf", "Co"})
 
 
 def recipe_key(face: FaceRecipe, font_bytes: bytes) -> str:
-    """A digest of all that decides how the face comes out: another recipe has another key."""
+    """A digest of everything that decides how the face comes out."""
     recipe = {field.name: getattr(face, field.name) for field in fields(FaceRecipe)}
     recipe_json = json.dumps([ENGINE_VERSION, TAKES_PER_GLYPH, recipe], default=repr, sort_keys=True)
     return hashlib.sha256(recipe_json.encode() + b"\0" + font_bytes).hexdigest()
 
 
 def prepare_face(face: FaceRecipe, font_bytes: bytes, on_progress: ProgressCallback | None = None) -> PreparedFace:
-    """The face with all letters that it is to have, and its takes if it has an engine.
-
-    `on_progress` is called now and then with what is done and how much there is in all.
-    """
+    """The face with all its letters and takes; `on_progress` gets the count done and the total."""
     available_chars = font_chars(font_bytes)
     return _prepare(
         face, font_bytes, available_chars if face.all_letters else available_chars & _LATIN_CHARS, on_progress
@@ -146,7 +131,6 @@ def prepare_face(face: FaceRecipe, font_bytes: bytes, on_progress: ProgressCallb
 
 
 def prepare_chars(face: FaceRecipe, font_bytes: bytes, chars: Iterable[str]) -> PreparedFace:
-    """The face with these letters only, so far as it has them: for faces too big to prepare whole."""
     return _prepare(face, font_bytes, chars, None)
 
 
@@ -174,7 +158,6 @@ def _prepare(
 
 
 def _make_takes(face: FaceRecipe, glyphs: list[Glyph], on_progress: ProgressCallback | None) -> list[list[Shape]]:
-    """For each glyph its takes; none where the face has no engine."""
     if face.engine is None:
         return [[] for _ in glyphs]
     takes_by_name = _ENGINES[face.engine](
@@ -199,7 +182,7 @@ def _font_program(typeface: Typeface, takes: list[list[Shape]]) -> bytes:
 
 
 def _visible_chars(typeface: Typeface) -> dict[str, int]:
-    """Letters with ink, by base glyph; what a font maps to an empty glyph it does not have."""
+    """Letters with ink by base glyph; a letter with an empty glyph does not count."""
     return {
         char: number - 1
         for char, number in typeface.glyphs_by_char.items()
@@ -208,7 +191,7 @@ def _visible_chars(typeface: Typeface) -> dict[str, int]:
 
 
 def _ink_box(shape: Shape) -> tuple[int, int, int, int]:
-    """The extent of the ink, which curves may reach between their ends."""
+    """The box of the ink, with the extremes of its curves."""
     if not shape:
         return 0, 0, 0, 0
     start, control, end = np.moveaxis(np.concatenate(shape), 1, 0)
@@ -222,7 +205,7 @@ def _ink_box(shape: Shape) -> tuple[int, int, int, int]:
 
 
 def _measure_heights(face: FaceRecipe, font_bytes: bytes, typeface: Typeface) -> tuple[int, int]:
-    """How tall small letters and capitals are, measured on the face itself whatever was cut from it."""
+    """Median heights of small letters and capitals, from the whole font."""
     flat_chars = set(_FLAT_LOWERCASE + _FLAT_CAPITALS)
     if not flat_chars <= typeface.glyphs_by_char.keys():
         flat_typeface = subset_font(font_bytes, flat_chars, (), face.source.weight)
@@ -232,6 +215,6 @@ def _measure_heights(face: FaceRecipe, font_bytes: bytes, typeface: Typeface) ->
 
 
 def _median_top(tops: dict[str, int], chars: str) -> int:
-    """The middle one of the tops; of all letters where the face has none of these, as with emoji."""
+    """The median top of these letters; of all where the face has none of them, as with emoji."""
     char_tops = [tops[char] for char in chars if char in tops] or list(tops.values()) or [0]
     return int(np.median(char_tops))

@@ -37,12 +37,11 @@ class Typeface:
 
 
 def font_chars(font_bytes: bytes) -> frozenset[str]:
-    """The characters that a font file maps to any glyph."""
     return frozenset(map(chr, hb.Face(font_bytes).unicodes))
 
 
 def subset_font(font_bytes: bytes, chars: Iterable[str], features: Iterable[str], weight: int | None) -> Typeface:
-    """The font with these letters, and all glyphs that the layout features can make of them."""
+    """The font with these letters, and all glyphs that its layout features make of them."""
     face = hb.Face(font_bytes)
     subset = hb.SubsetInput()
     subset.flags = _SUBSET_FLAGS
@@ -84,7 +83,6 @@ def _read_typeface(data: bytes) -> Typeface:
 
 
 def _unique_glyph_names(font: Any, count: int) -> list[str]:
-    """Every glyph's name, made unique where the font is careless."""
     seen: set[str] = set()
     names = []
     for number in range(count):
@@ -95,8 +93,6 @@ def _unique_glyph_names(font: Any, count: int) -> list[str]:
 
 
 class _OutlineRecorder:
-    """Collects the contours that HarfBuzz draws."""
-
     def __init__(self) -> None:
         self._contours: list[list[tuple[float, ...]]] = []
         self._x = self._y = 0.0
@@ -140,7 +136,6 @@ FontTable = bytes | memoryview
 
 
 def read_tables(font: bytes) -> dict[bytes, memoryview]:
-    """Its tables by their tags; they stay where they are."""
     (count,) = struct.unpack_from(">H", font, 4)
     directory = struct.iter_unpack(">4s4xII", font[12 : 12 + 16 * count])
     view = memoryview(font)
@@ -148,7 +143,6 @@ def read_tables(font: bytes) -> dict[bytes, memoryview]:
 
 
 def assemble_font(tables: Mapping[bytes, FontTable]) -> bytes:
-    """A font of these tables; its checksums are right."""
     bodies = {tag: pad_table(tables[tag]) for tag in sorted(tables)}
     bodies[b"head"] = _replace_slice(bodies[b"head"], _HEAD_CHECKSUM, bytes(4))
     checksums = {tag: _checksum(body) for tag, body in bodies.items()}
@@ -167,10 +161,7 @@ def assemble_font(tables: Mapping[bytes, FontTable]) -> bytes:
 
 
 def subset_outlines(font: bytes, used_glyphs: Collection[int]) -> bytes:
-    """The font with the outlines of the used glyphs alone; every glyph keeps its number.
-
-    No glyph may be made of other glyphs: their parts would be lost.
-    """
+    """The font with only the used outlines; glyphs keep their numbers. Composite glyphs would lose their parts."""
     tables = read_tables(font)
     offsets = _glyph_offsets(tables)
     is_used = np.zeros(len(offsets) - 1, bool)
@@ -229,7 +220,7 @@ _FIXED_DATE = 3_660_681_600  # the first day of 2020, in seconds since 1904
 
 
 def write_font(units: int, advances: Sequence[int], shapes: Sequence[Shape]) -> bytes:
-    """The font of these glyphs, each with its advance; the first one is .notdef."""
+    """The first glyph is .notdef."""
     points = _collect_points(shapes)
     boxes, contour_counts, point_counts = _glyph_boxes(points, len(shapes))
     glyphs = _glyph_records(points, boxes, len(shapes))
@@ -291,10 +282,7 @@ def _collect_points(shapes: Sequence[Shape]) -> _Points:
 
 
 def _is_redundant(points: _Points, sizes: Integers) -> Flags:
-    """Controls half way along a straight line, and starts half way between two controls.
-
-    A contour's first point always stays. Half a unit is lost at most, as in all rounding.
-    """
+    """Controls half way along a straight line, and starts half way between controls; never a contour's first point."""
     if not len(sizes):
         return np.zeros(0, dtype=np.bool_)
     first = np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,4 +1,4 @@
-"""A hand at work: words spelled in its letters, measured, and shown in any of their takes."""
+"""Words spelled in the glyphs of a hand, and measured."""
 
 from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
@@ -19,8 +19,7 @@ BAR_FONT = b"/F3"
 FALLBACK_FONTS = (b"/F4", b"/F5")
 HELPER_FONT = b"/F6"
 
-TRUE_SHAPE_TAKE = TAKES_PER_GLYPH
-"""In place of a take: the face's own shapes, each letter always the same."""
+TRUE_SHAPE_TAKE = TAKES_PER_GLYPH  # in place of a take: the face's own shapes, each letter always the same
 
 _MAX_CACHED_LENGTH = 40
 
@@ -32,10 +31,7 @@ _MIN_KERN = 4
 
 
 class HandGlyphs(NamedTuple):
-    """Letters in the hand itself: base glyphs, and how far right each is moved from where it would stand.
-
-    `y_offsets` lift glyphs off the line, as marks over letters need; most words have none.
-    """
+    """Base glyphs of the hand and their offsets; most words have no `y_offsets`."""
 
     bases: tuple[int, ...]
     x_offsets: tuple[int, ...]
@@ -51,10 +47,7 @@ class BorrowedText(NamedTuple):
 
 
 class SpelledWord(NamedTuple):
-    """A word in ems of its hand. Its ink reaches `left` before and `right` past its advance.
-
-    `bases` are the hand's glyphs in it, and `occurrences` say how often each occurred in the word before.
-    """
+    """Measures are in ems. `occurrences` says for each of `bases` how often the word had it before."""
 
     text: str
     parts: tuple[HandGlyphs | BorrowedText, ...]
@@ -72,13 +65,13 @@ class SpelledWord(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether the word is nothing but the hand's glyphs, each where the one before it ends."""
+        """Only the hand's glyphs, each where the one before it ends."""
         first = self.parts[0] if len(self.parts) == 1 else None
         return isinstance(first, HandGlyphs) and not any(first.x_offsets) and not first.y_offsets
 
 
 class Hand:
-    """One handwriting style; letters that it lacks are drawn in the other faces at the same height."""
+    """One handwriting style; letters it lacks are drawn in other faces at the same height."""
 
     def __init__(self, style: Style, prepared: PreparedFace, fallback_faces: Mapping[bytes, PlainFace]) -> None:
         self.style = style
@@ -101,15 +94,14 @@ class Hand:
 
     @property
     def word_gap(self) -> float:
-        """Between two words, in ems."""
+        """In ems."""
         return self.style.word_gap
 
     def spell(self, text: str) -> SpelledWord:
-        """A word, which holds no space. Those of a usual length are remembered."""
+        """A word without spaces; short ones are cached."""
         return self._spell_cached(text) if len(text) <= _MAX_CACHED_LENGTH else self._spell(text)
 
     def has_visible_text(self, text: str) -> bool:
-        """Whether anything of the text comes onto paper."""
         return any(self.make_legible(char).strip() for char in text)
 
     def make_legible(self, text: str) -> str:
@@ -117,15 +109,15 @@ class Hand:
         return "\n".join(plain.make_legible(line, self._faces) for line in text.splitlines())
 
     def find_borrowed_chars(self, text: str) -> list[str]:
-        """Letters that are not in this hand's own writing, in order, once each."""
+        """Letters that this hand lacks, in order, once each."""
         return plain.find_missing_chars(text, self._faces[:1])
 
     def find_missing_chars(self, text: str) -> list[str]:
-        """Letters that no face has, and that are spelled in Latin letters instead."""
+        """Letters that no face has; they are spelled in Latin letters."""
         return plain.find_missing_chars(text, self._faces)
 
     def char_width(self, char: str) -> float:
-        """A letter's advance by itself, in ems."""
+        """A letter's advance in ems."""
         font = self._char_font(char)
         if font == HAND_FONT:
             return self.prepared.advances[self.prepared.letters[char]] / 1000
@@ -133,7 +125,7 @@ class Hand:
         return face.text_width(char) * self._scale_of(face)
 
     def _take_glyphs(self, base: int) -> list[int]:
-        """The glyph numbers of a letter by take; letters start apart, lest all of them wander alike."""
+        """Glyph numbers by take; letters start apart, so that they do not vary alike."""
         face = self.prepared
         true_shape = face.glyph_number(base, face.takes)
         if not face.takes:
@@ -144,7 +136,6 @@ class Hand:
         ]
 
     def _spell(self, text: str) -> SpelledWord:
-        """The text, which holds no space, as legible letters in their faces."""
         chars = plain.make_legible(text, self._faces)
         if self._has_no_layout_tables and self._own_chars.issuperset(chars):
             return self._spell_simply(chars)
@@ -157,7 +148,7 @@ class Hand:
         return SpelledWord(chars, parts, bases, _previous_occurrences(bases), *extent.measures())
 
     def _spell_simply(self, chars: str) -> SpelledWord:
-        """The same for what is all in the hand, and set letter by letter: most words by far."""
+        """The fast path for most words: all in the hand, without layout tables."""
         extents = self._char_extents
         gap = 0 if self._digits.isdisjoint(chars) else self.style.figure_gap
         bases, x_offsets = [], []
@@ -186,7 +177,7 @@ class Hand:
         return SpelledWord(chars, (glyphs,), glyphs.bases, _previous_occurrences(glyphs.bases), *edges)
 
     def _char_extent(self, char: str) -> tuple[int, int, int, int, int, int, bool]:
-        """A letter's glyph, advance and edges (with the reach of its takes), and whether it is a figure."""
+        """Base glyph, advance, edges with the reach of takes, and whether it is a digit."""
         base, reach = self.prepared.letters[char], self._reach
         left, bottom, right, top = self.prepared.boxes[base]
         edges = (left - reach, bottom - reach, right + reach, top + reach)
@@ -222,7 +213,7 @@ class Hand:
         return HandGlyphs(tuple(bases), tuple(x_offsets), tuple(y_offsets) if any(y_offsets) else ())
 
     def _position_glyphs(self, word: str) -> Iterator[tuple[int, int, int, int]]:
-        """Each glyph with its advance and how far it is moved right and up, in thousandths."""
+        """Each glyph with its advance and its offsets, in thousandths."""
         if self._has_no_layout_tables:
             for char, next_char in zip(word, f"{word[1:]} ", strict=True):
                 base = self.prepared.letters[char]
@@ -252,7 +243,6 @@ class Hand:
 
 
 def _previous_occurrences(bases: tuple[int, ...]) -> tuple[int, ...]:
-    """For each how often it occurred before."""
     if len(set(bases)) == len(bases):
         return (0,) * len(bases)
     counts: dict[int, int] = {}

@@ -1,8 +1,7 @@
-"""How the branches of a skeleton go on into one another where they meet.
+"""How branches of a skeleton continue where strokes meet.
 
-A skeleton knows pixels, not pens: where two strokes cross it shows several branches, at a blunt end a fork,
-in a sharp corner a stub. Here such accidents are cleared away, and each branch finds the one that
-continues it most smoothly.
+A skeleton shows several branches at a crossing, a fork at a blunt end, a stub in a corner. Those are removed, and
+each branch finds its smoothest continuation.
 """
 
 from collections import defaultdict
@@ -28,8 +27,7 @@ _SMOOTH_COSINE = -0.25
 _CROSSING_COSINE = -0.6
 _HAIRPIN_COSINE = 0.2
 
-BranchEnd = tuple[int, int]
-"""A branch and which of its ends: 0 is where it starts, 1 where it stops."""
+BranchEnd = tuple[int, int]  # a branch and which of its ends: 0 is where it starts, 1 where it stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +60,7 @@ class PenPath:
 
 
 def trace_pen_paths(branches: list[Branch], outline_points: Floats, pen_radius: float) -> list[PenPath]:
-    """The branches of one letter, cleared and strung together.
-
-    `outline_points` are points close together all along its outline, `pen_radius` is the radius of its strokes.
-    """
+    """The cleaned and joined branches of one letter; `outline_points` are close together along its outline."""
     branches, tips = _remove_spurs(branches, pen_radius)
     return _Junctions(branches, tips, outline_points, pen_radius).trace_pen_paths()
 
@@ -113,10 +108,7 @@ def _is_hairpin(branches: list[Branch], ends: list[BranchEnd], pen_radius: float
 
 
 class _Junctions:
-    """The places of one letter where branches meet, and which of their ends belong together.
-
-    `bent_counts` says for each branch how many points at its start and at its stop are not to be trusted.
-    """
+    """Where branches of one letter meet; `bent_counts` are unreliable points at the start and stop of each."""
 
     def __init__(
         self, branches: list[Branch], tips: dict[int, Floats], outline_points: Floats, pen_radius: float
@@ -181,10 +173,7 @@ class _Junctions:
         return PenPath(np.concatenate(segments), False, (self._touches_others(start), self._touches_others(last)))
 
     def _trimmed_path(self, end: BranchEnd) -> Floats:
-        """The branch from this end on, without the stretches that the crossing of other ink has bent.
-
-        A loose end is kept: it marks where the line touches the others.
-        """
+        """The branch from this end on without bent stretches; a loose end stays, as it marks a touch."""
         number, side = end
         path = self.branches[number].path_from_end(side)
         first, last = self.bent_counts[number][:: -1 if side else 1]
@@ -307,5 +296,4 @@ class _Junctions:
 
 
 def _path_distances(path: Floats) -> Floats:
-    """How far each point is from the first, along the path."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(path, axis=0).T))])

@@ -11,12 +11,11 @@ Engine = Literal["stroke", "outline"]
 
 @dataclass(frozen=True, slots=True)
 class FontFile:
-    """A TrueType file in a package: of npm where its name starts with @, else of Python."""
+    """A TrueType file in an npm package if its name starts with @, else in a Python package."""
 
     package: str
     path: str
-    weight: int | None = None
-    """Which weight to take from a variable font."""
+    weight: int | None = None  # which weight to take from a variable font
 
     @property
     def is_from_npm(self) -> bool:
@@ -25,35 +24,28 @@ class FontFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaceRecipe:
-    """What it takes to prepare a face. One without an engine has no takes, only its true shapes."""
+    """How to prepare a face. Without an engine it has no takes, only its true shapes."""
 
-    face: str
-    """The typeface by its own name."""
+    face: str  # the typeface by its own name
     source: FontFile
     engine: Engine | None = None
-    amplitude: float = 1.0
-    """How far takes differ; 1 is a calm adult hand."""
+    amplitude: float = 1.0  # how far takes differ; 1 is a calm adult hand
     joined: bool = False
     """Whether letters run into each other, so that takes must leave entries and exits in their place."""
-    all_letters: bool = False
-    """Whether letters beyond the Latin ones are kept as well."""
+    all_letters: bool = False  # whether letters beyond the Latin ones are kept as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style(FaceRecipe):
-    """A hand that users choose by its number, which is its own for ever."""
+    """A hand that users choose by its number, which never changes."""
 
     number: int
     name: str
     kind: StyleKind
-    scale: float
-    """What to multiply a font size with, so that all hands look equally large."""
-    leading: float
-    """From line to line, in multiples of the scaled size."""
-    word_gap: float
-    """Between two words, likewise; the faces' own spaces are too different to rely on."""
-    figure_gap: int = 0
-    """Thousandths of an em between two figures, where the face sets them too tight to be told apart."""
+    scale: float  # what to multiply a font size with, so that all hands look equally large
+    leading: float  # from line to line, in multiples of the scaled size
+    word_gap: float  # between two words, likewise; the faces' own spaces are too different to rely on
+    figure_gap: int = 0  # thousandths of an em between two figures, where the face sets them too tight to be told apart
 
 
 def _read_face(table: dict[str, Any]) -> dict[str, Any]:

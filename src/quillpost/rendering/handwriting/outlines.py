@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-Contour = Floats
-"""A closed curve of shape (n, 3, 2): the start, the control and the end of each quadratic segment."""
+Contour = Floats  # a closed curve of shape (n, 3, 2): the start, the control and the end of each quadratic segment
 
 Shape = list[Contour]
 
@@ -52,16 +51,12 @@ def ink_extents(shape: Shape) -> tuple[float, float, float, float]:
 
 
 def contour_through_controls(controls: Floats) -> Contour:
-    """The closed curve whose segments meet half way between one control and the next.
-
-    TrueType leaves such meeting points out, so that a control is all that a segment costs.
-    """
+    """The closed curve whose segments meet half way between controls, where TrueType needs no point."""
     ends = (controls + np.roll(controls, -1, axis=0)) / 2
     return np.stack([np.roll(ends, 1, axis=0), controls, ends], axis=1)
 
 
 def distances_to_outline(outline_points: Floats, points: Floats) -> Floats:
-    """From each point to the nearest one of the edge."""
     x_distances = points[:, None, 0].astype(np.float32) - outline_points[None, :, 0].astype(np.float32)
     y_distances = points[:, None, 1].astype(np.float32) - outline_points[None, :, 1].astype(np.float32)
     nearest: Floats = np.sqrt((x_distances * x_distances + y_distances * y_distances).min(axis=1)).astype(np.float64)
@@ -75,7 +70,7 @@ _MIN_LENGTH = 1e-6
 
 
 def stroke_middles(shape: Shape) -> list[Floats]:
-    """For each contour the middles for its points, in the order start, control, start, control and so on."""
+    """For each contour the middles of the stroke at its points: start, control, start, control, ..."""
     points = [contour[:, :2].reshape(-1, 2) for contour in shape]
     inward = [_inward_normals(contour, _ink_is_left(shape)) for contour in shape]
     depths = _ink_depths(np.concatenate(points), np.concatenate(inward), shape)
@@ -89,7 +84,6 @@ def stroke_middles(shape: Shape) -> list[Floats]:
 
 
 def _ink_is_left(shape: Shape) -> bool:
-    """Whether the ink lies to the left of its contours, holes and all."""
     return sum(signed_area(sample_contour(contour, _EDGE_SPACING)) for contour in shape) > 0
 
 
@@ -185,8 +179,7 @@ class _GlyphPoints:
     points: Floats
     middles: Floats
     glyph_indexes: Integers
-    contour_sizes: Integers
-    """How many points each contour has."""
+    contour_sizes: Integers  # how many points each contour has
 
     @classmethod
     def from_shapes(cls, shapes: Sequence[Shape]) -> "_GlyphPoints":
@@ -201,7 +194,6 @@ class _GlyphPoints:
         )
 
     def build_contours(self, points: Floats) -> list[tuple[int, Contour]]:
-        """The letters' contours that these points make, each with its letter's place."""
         stops = np.cumsum(self.contour_sizes)
         contours = []
         for start, stop in zip((stops - self.contour_sizes).tolist(), stops.tolist(), strict=True):
@@ -253,7 +245,7 @@ class _TakeVariation:
 
     @classmethod
     def draw_random(cls, names: list[str], seed: int, take: int, amplitude: float) -> "_TakeVariation":
-        """A letter's chances are its own, whatever other letters there are."""
+        """A letter's random values depend on its name only."""
         uniform = np.empty((len(names), 3, 2, 3))
         normal = np.empty((len(names), 16))
         for index, name in enumerate(names):

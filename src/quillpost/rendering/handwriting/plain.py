@@ -13,7 +13,7 @@ _INVISIBLE_CATEGORIES = frozenset({"Cf", "Cc", "Mn", "Me", "Cs", "Co", "Cn"})
 
 
 def make_legible(text: str, faces: Sequence[Container[str]]) -> str:
-    """The text in letters that one of the faces has: accents are composed, the rest spelled in Latin."""
+    """The text in letters of these faces: accents are composed, the rest is spelled in Latin."""
     composed = unicodedata.normalize("NFC", text)
     if all(map(faces[0].__contains__, composed)):
         return composed
@@ -23,7 +23,6 @@ def make_legible(text: str, faces: Sequence[Container[str]]) -> str:
 
 
 def find_missing_chars(text: str, faces: Sequence[Container[str]]) -> list[str]:
-    """Letters that none of the faces has, in order, once each."""
     chars = dict.fromkeys(unicodedata.normalize("NFC", text))
     return [char for char in chars if not _can_write(char, faces)]
 
@@ -44,10 +43,7 @@ def _legible_chars(text: str, faces: Sequence[Container[str]]) -> Iterator[str]:
 
 @lru_cache(maxsize=4096)
 def _transliterate(char: str) -> str:
-    """The nearest that plain letters come to it: Li for the name, the sound for the sign.
-
-    A little picture has no sound, nor has a letter like the Arabic alef: they are left out.
-    """
+    """The nearest in Latin letters; pictures and silent letters are left out."""
     latin = "".join(anyascii(char).split())
     return "" if latin.startswith(":") and len(latin) > 1 else latin
 
@@ -63,13 +59,10 @@ _ESCAPES = {0x28: "\\(", 0x29: "\\)", 0x5C: "\\\\", 0x0D: "\\r"}
 
 
 class PlainFace:
-    """A prepared face as text is set in it; all text given must be made of its letters.
-
-    The face is loaded when it is first looked at: some are large, and most batches need none of them.
-    """
+    """Text must be made of the face's letters. It is loaded on first use: some are large and rarely needed."""
 
     def __init__(self, load: Callable[[], PreparedFace], *, has_marks: bool = True) -> None:
-        """Without its marks a face leaves accents that stand by themselves to others."""
+        """Without `has_marks` it leaves lone accents to other faces."""
         self._load_face = load
         self._has_marks = has_marks
 
@@ -99,15 +92,14 @@ class PlainFace:
         return self.prepared.cap_height
 
     def encode(self, text: str) -> bytes:
-        """The text as a PDF string."""
         return b"(" + text.translate(self._codes).encode("latin-1") + b")"
 
     def text_width(self, text: str) -> float:
-        """The width in font sizes."""
+        """In font sizes."""
         return sum(map(self._widths.__getitem__, text)) / 1000
 
     def max_width(self, text: str) -> float:
-        """A width that the text does not exceed, in font sizes: told much faster than the exact one."""
+        """An upper bound of the width in font sizes, much faster than the exact one."""
         try:
             return sum(text.encode("latin-1").translate(self._rounded_widths)) * _WIDTH_STEP / 1000
         except UnicodeEncodeError:
@@ -120,11 +112,9 @@ class PlainFace:
         return bytes(min(-(-width // _WIDTH_STEP), 255) for width in widths)
 
     def make_legible(self, text: str) -> str:
-        """The text in letters that this face has."""
         return make_legible(text, (self,))
 
     def glyph_numbers(self, chars: Iterable[str]) -> set[int]:
-        """The glyphs that show the letters."""
         return {self.prepared.glyph_number(self.prepared.letters[char], self.prepared.takes) for char in chars}
 
     def char_box(self, char: str) -> tuple[int, int, int, int]:
@@ -138,7 +128,7 @@ def string_code(number: int) -> str:
 
 
 class CachedFace:
-    """A plain face in use, which remembers the words that were set in it: most of a batch's recur."""
+    """A plain face that caches the words set in it, as most of a batch's recur."""
 
     def __init__(self, face: PlainFace) -> None:
         self.face = face
@@ -150,7 +140,6 @@ class CachedFace:
         self._space = face.encode(" ")[1:-1]
 
     def encode(self, text: str) -> bytes:
-        """The text as a PDF string."""
         return b"(" + self._space.join(map(self._encoded_words.__getitem__, text.split(" "))) + b")"
 
     def _encode_word(self, word: str) -> bytes:
@@ -159,8 +148,6 @@ class CachedFace:
 
 
 class _EncodedWords(dict[str, bytes]):
-    """Words as codes; a new one is learnt when it is asked for."""
-
     def __init__(self, encode_word: Callable[[str], bytes]) -> None:
         super().__init__()
         self._encode_word = encode_word

@@ -21,22 +21,21 @@ SHIPPED_FACES_FOLDER = "shipped"
 
 
 class FontSources:
-    """Font packages of Python, and those of npm where a `node_modules` folder has them."""
+    """Font files of Python packages, and of npm packages in `node_modules`."""
 
     def __init__(self, node_modules: Path | None) -> None:
         self._node_modules = node_modules
 
     def read_font(self, face: FaceRecipe) -> bytes | None:
-        """The face's TrueType file; nothing where its package is not installed."""
+        """None where the package is not installed."""
         file = self._font_file(face)
         return file.read_bytes() if file else None
 
     def installed(self) -> tuple[Style, ...]:
-        """The styles whose files are there, by number."""
         return tuple(style for style in STYLES if self._font_file(style))
 
     def read_shipped_face(self, key: str) -> bytes | None:
-        """A face that came with us, prepared by this very recipe."""
+        """A face of this recipe that came with the release."""
         file = resources.files("quillpost.rendering.handwriting") / SHIPPED_FACES_FOLDER / f"{key}.face"
         return zlib.decompress(file.read_bytes()) if file.is_file() else None
 
@@ -58,8 +57,6 @@ ProgressCallback = Callable[[int, int], None]
 
 
 class FaceStore(Protocol):
-    """Where prepared faces are kept, by their recipe."""
-
     def has(self, key: str) -> bool: ...
 
     def get(self, key: str) -> bytes | None: ...
@@ -68,7 +65,7 @@ class FaceStore(Protocol):
 
 
 class Hands:
-    """Handwriting styles by number. May be asked from several threads at once."""
+    """Handwriting styles by number. Thread-safe."""
 
     def __init__(self, sources: FontSources, store: FaceStore) -> None:
         self._sources = sources
@@ -80,7 +77,6 @@ class Hands:
 
     @cached_property
     def styles(self) -> Mapping[int, Style]:
-        """The styles whose fonts are installed."""
         return {style.number: style for style in self._sources.installed()}
 
     @cached_property
@@ -88,7 +84,7 @@ class Hands:
         return PlainFace(partial(self.prepare_face, PLAIN_FACE))
 
     def hand(self, number: int) -> Hand:
-        """The hand of that number, which may take some seconds the very first time."""
+        """The first call may take some seconds."""
         if number not in self._hands:
             style = self.styles.get(number)
             if style is None:
@@ -97,23 +93,22 @@ class Hands:
         return self._hands[number]
 
     def prepare_face(self, face: FaceRecipe, on_progress: ProgressCallback | None = None) -> PreparedFace:
-        """The face, from memory, from the store, or made now; two who ask at once wait for one making."""
+        """From memory, from the store, or made now; concurrent callers wait for one preparation."""
         return self._prepare_once(face, on_progress)
 
     def installed_faces(self) -> list[FaceRecipe]:
-        """Every installed face, those that are needed first at the head."""
+        """Those needed first come first."""
         faces = [PLAIN_FACE, *self.styles.values(), HELPER_FACE, *FALLBACK_FACES]
         return [face for face in faces if self._sources.read_font(face) is not None]
 
     def unprepared_faces(self) -> list[FaceRecipe]:
-        """Those of them that the store does not have yet."""
         return [
             face for face in self.installed_faces() if not self._is_stored(recipe_key(face, self._font_bytes(face)))
         ]
 
     @cached_property
     def _fallback_faces(self) -> Mapping[bytes, PlainFace]:
-        """Where letters are borrowed, in this order; the big faces are read only when they are looked at."""
+        """In the order in which letters are borrowed; big faces are read only when needed."""
         fallbacks = [face for face in FALLBACK_FACES if self._sources.read_font(face) is not None]
         fallback_faces = {
             font: PlainFace(partial(self.prepare_face, face))

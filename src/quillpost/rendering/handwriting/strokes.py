@@ -34,7 +34,7 @@ class GlyphBitmap:
         return int(self.ink.shape[1])
 
     def glyph_at(self, pixels: Integers) -> Integers:
-        """The number of the letter in whose cell each pixel lies; a pixel is a place in the flat sheet."""
+        """The number of the letter in whose cell each pixel (an index into the flat sheet) lies."""
         cell_row = np.searchsorted(self._row_bottoms, pixels // self.width, side="right") - 1
         return np.searchsorted(self._cell_positions, cell_row * self.width + pixels % self.width, side="right") - 1
 
@@ -96,10 +96,7 @@ LookupTable = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class PixelPath:
-    """Pixels (places in the flat sheet) from one node to the next.
-
-    A node is an end or a place where trails meet; a closed trail has none, and repeats its first pixel.
-    """
+    """Pixels from one node (an end or a junction) to the next; a closed path repeats its first pixel."""
 
     pixels: list[int]
     is_closed: bool
@@ -121,7 +118,7 @@ def thin_ink(ink: npt.NDArray[np.uint8]) -> Integers:
 
 
 def trace_paths(pixels: Integers, width: int, size: int) -> list[PixelPath]:
-    """Trails over all of the thinned pixels, in an order that depends on the pixels alone."""
+    """Paths over all thinned pixels, in an order that depends only on the pixels."""
     flat = np.zeros(size, np.uint8)
     flat[pixels] = 1
     neighbor_steps = _neighbor_steps(width)
@@ -140,10 +137,7 @@ def trace_paths(pixels: Integers, width: int, size: int) -> list[PixelPath]:
 
 
 class _Walker:
-    """Follows links between pixels, each stretch once.
-
-    The neighbors of a pixel are those between its own and the next one's place in `neighbor_starts`.
-    """
+    """Follows each link between pixels once; `neighbor_starts` delimits the neighbors of a pixel."""
 
     def __init__(self, neighbors: list[int], neighbor_starts: list[int]) -> None:
         self.neighbors = neighbors
@@ -179,7 +173,6 @@ class _Walker:
 
 
 def _neighbor_steps(width: int) -> Integers:
-    """Clockwise from the pixel above."""
     return np.array([-width, -width + 1, 1, width + 1, width, width - 1, -1, -width - 1])
 
 
@@ -203,10 +196,7 @@ def _removable_table(is_second_half: bool) -> LookupTable:
 
 
 def _link_table() -> LookupTable:
-    """For every neighborhood: which neighbors the line goes on to.
-
-    Round a corner it takes the straight steps, not the diagonal one besides.
-    """
+    """For every neighborhood the neighbors that the line goes on to: round a corner only the straight steps."""
     inked = np.stack([(np.arange(256) >> bit & 1).astype(bool) for bit in range(8)], axis=1)
     has_straight_neighbor = np.roll(inked, 1, axis=1) | np.roll(inked, -1, axis=1)
     diagonal = np.arange(8) % 2 == 1
@@ -241,11 +231,9 @@ def make_takes(
     seed: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, list[Shape]]:
-    """`count` takes of every letter as a ballpoint would write it.
+    """`count` takes of every letter as a ballpoint would write it; one too faint for strokes stays as it is.
 
-    A letter without ink stays empty, and one too faint to find a stroke in stays as it is.
-    `amplitude` says how much the takes differ (1 is a relaxed hand). In a `joined` hand entries and exits
-    keep their places. `tell` hears how many letters are done, of how many.
+    `amplitude` is how much takes differ; in a `joined` hand entries and exits stay in place.
     """
     outlines = {name: [sample_contour(contour, _EDGE_SPACING) for contour in shape] for name, shape in glyphs.items()}
     outlines = {

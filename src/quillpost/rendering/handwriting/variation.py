@@ -236,7 +236,6 @@ _LENGTH_PER_CONTROL = 95.0
 
 
 def ink_radii(stroke: Stroke, pen_radius: float, amplitude: float, noise: TakeNoise) -> Floats:
-    """The radius of the ink at each sample in each take."""
     flicks = noise.uniform(1)
     pressure = noise.noise_along(stroke, _PRESSURE_WAVELENGTH)
     radii = _SOURCE_WIDTH_SHARE * stroke.radii + (1 - _SOURCE_WIDTH_SHARE) * pen_radius

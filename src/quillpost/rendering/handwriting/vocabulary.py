@@ -1,4 +1,4 @@
-"""The words of one batch in one hand: measured for the layout, and shown so that no letter repeats itself."""
+"""The words of one batch in one hand, measured, and shown so that no glyph repeats itself."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
@@ -39,15 +39,13 @@ _TakeChoice = tuple[Integers, dict[tuple[int, int], bytes]]
 
 
 class Vocabulary:
-    """Words by number. Measures are in font sizes, at which every hand looks equally large."""
+    """Words by number. Measures are in font sizes."""
 
     def __init__(self, hand: Hand) -> None:
         self.hand = hand
         self.widest_extent = 0.0
-        self.used_glyphs: set[int] = set()
-        """Glyphs that were shown."""
-        self.borrowed_chars: dict[bytes, set[str]] = {}
-        """Letters that were shown in another face, by its font."""
+        self.used_glyphs: set[int] = set()  # glyphs that were shown
+        self.borrowed_chars: dict[bytes, set[str]] = {}  # letters that were shown in another face, by its font
         self._word_numbers = _WordNumbers(self._add_word)
         self._spellings: list[SpelledWord] = []
         self._extents: list[float] = []
@@ -61,11 +59,9 @@ class Vocabulary:
 
     @property
     def word_gap(self) -> float:
-        """Between two words."""
         return self.hand.word_gap * self.hand.style.scale
 
     def word_numbers(self, words: Iterable[str]) -> list[int]:
-        """The numbers of the words, of which some may be new."""
         return list(map(self._word_numbers.__getitem__, words))
 
     def word_measures(self, numbers: Integers) -> npt.NDArray[np.float64]:
@@ -73,20 +69,18 @@ class Vocabulary:
         return self._updated_tables().measures[numbers]
 
     def word_text(self, number: int) -> str:
-        """The word in letters that can be drawn."""
         return self._spellings[number].text
 
     def word_extent(self, number: int) -> float:
-        """How much of a line the word's ink and advance take up."""
         return self._extents[number]
 
     def find_wider(self, numbers: Sequence[int], width: float) -> list[int]:
-        """The places of those words that take up more of a line than that."""
+        """The indexes of words wider than that."""
         extents = self._extents
         return [index for index, number in enumerate(numbers) if extents[number] > width]
 
     def split_word(self, number: int, width: float) -> list[int]:
-        """The word in parts no wider than that, each as long as can be; a single letter always is one."""
+        """The word in parts no wider than that; a single letter is always one."""
         text, scale = self._spellings[number].text, self.hand.style.scale
         parts, start = [], 0
         while start < len(text):
@@ -102,9 +96,8 @@ class Vocabulary:
     def show_in_takes(self, words: Integers, starts: Integers) -> Tokens:
         """Operators for passages in rows, words in columns (-1 is none); no letter has its last shape.
 
-        For each letter of each passage one byte remembers the take that it last had, as a bit. What
-        the letters of the next word had, together, rules out takes of that word; `starts` says where
-        its search among the others begins.
+        One byte for each letter of a passage remembers its last take as a bit. Together those of a word's letters
+        rule out takes of that word; `starts` says where the search among the others begins.
         """
         takes, glyph_by_glyph = (self._choose_takes_in_python if len(words) <= _MAX_SLOW_ROWS else self._choose_takes)(
             words, starts
@@ -115,7 +108,7 @@ class Vocabulary:
         return operators_table
 
     def _choose_takes(self, words: Integers, starts: Integers) -> _TakeChoice:
-        """The takes of all words; and the operators of those words whose letters go one by one."""
+        """The takes of all words, and operators of those shown glyph by glyph."""
         table = self._updated_tables()
         rows = len(words)
         last_takes = np.zeros((rows, len(self._take_glyphs) + 1), np.uint8)
@@ -144,7 +137,7 @@ class Vocabulary:
         return takes, glyph_by_glyph
 
     def _choose_takes_in_python(self, words: Integers, starts: Integers) -> _TakeChoice:
-        """The same choice for few passages, as a preview has: plain Python costs less than calls of numpy."""
+        """The same for few passages, as in a preview: plain Python costs less than calls of numpy."""
         takes = np.zeros(words.shape, np.int64)
         glyph_by_glyph: dict[tuple[int, int], bytes] = {}
         for row, numbers in enumerate(words.tolist()):
@@ -164,7 +157,6 @@ class Vocabulary:
         return takes, glyph_by_glyph
 
     def show_in_true_shapes(self, words: Integers) -> Tokens:
-        """The same in the hand's own shapes."""
         return self._show_words(words, np.full(words.shape, TRUE_SHAPE_TAKE))
 
     def show_line(self, text: str) -> tuple[bytes, float]:
@@ -198,7 +190,7 @@ class Vocabulary:
         return len(text)
 
     def _count_without_last_char(self, text: str) -> int:
-        """Accents count as part of the letter that they stand on: to drop them alone makes little room."""
+        """Drops accents with the letter that they stand on."""
         count = len(text) - 1
         while count > 1 and self.hand.char_width(text[count]) < _MIN_CHAR_WIDTH:
             count -= 1
@@ -227,7 +219,7 @@ class Vocabulary:
         )
 
     def _word_operators(self, word: int, glyphs: list[int]) -> bytes:
-        """Operators that show the word with the hand at size 1 set, and leave it set."""
+        """Operators that show the word with the hand set at size 1, and leave it set."""
         self.used_glyphs.update(glyphs)
         codes = self.hand.codes
         if self._spellings[word].is_simple:
@@ -244,7 +236,7 @@ class Vocabulary:
         return b"".join([*operators, b"(", self._space_operators])
 
     def _show_glyph_by_glyph(self, word: int, last_takes: npt.NDArray[np.uint8] | bytearray, start: int) -> bytes:
-        """A word whose letters leave none of its takes free: each letter takes its own."""
+        """For a word whose letters leave no take free: each letter takes its own."""
         glyphs = []
         for base in self._spellings[word].bases:
             position = base + 1
@@ -258,12 +250,10 @@ _INITIAL_CAPACITY = 512
 
 
 class _WordTables:
-    """What is known of each word, a row a word. The last row is empty, for the words that are none.
+    """What is known of each word, a row a word; the last row is empty, for index -1.
 
-    `places` are those of a word's letters in the memory of takes, `steps` how many steps past the
-    word's take each letter is; in these two a word is a column, as they are worked through row by row.
-    A letter that a word has twice is there twice, and the last one until the column is full: the later
-    one is what is remembered.
+    `positions` index the last takes of a word's letters, `steps` count from the word's take; here a word is a column,
+    filled up with its last letter, so that the last occurrence is what is remembered.
     """
 
     def __init__(self, scale: float) -> None:
@@ -272,7 +262,6 @@ class _WordTables:
         self._grow(_INITIAL_CAPACITY)
 
     def add_new_words(self, spellings: Sequence[SpelledWord]) -> None:
-        """Enter the words that are new, all together."""
         new = spellings[self._count :]
         if not new:
             return
@@ -323,8 +312,6 @@ class _WordTables:
 
 
 class _WordNumbers(dict[str, int]):
-    """Numbers of words; a new word is learnt when it is asked for."""
-
     def __init__(self, add_word: Callable[[str], int]) -> None:
         super().__init__()
         self._add_word = add_word
@@ -346,5 +333,4 @@ def _glyph_operators(glyphs: HandGlyphs, codes: list[bytes]) -> bytes:
 
 
 def _raised_glyph(code: bytes, x_offset: int, y_offset: int) -> bytes:
-    """One glyph that stands off the line."""
     return b" %.3f Ts[%d(%b)]TJ 0 Ts\n" % (y_offset / 1000, -x_offset, code)

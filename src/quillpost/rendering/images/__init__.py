@@ -1,1 +1,1 @@
-"""What callers bring: pictures and PDFs, checked and made printable."""
+"""Uploaded pictures and PDFs, checked and made printable."""

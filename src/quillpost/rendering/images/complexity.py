@@ -1,8 +1,4 @@
-"""How much a page draws: everything as often as it is drawn, however few bytes say so.
-
-A form that draws ten times a form that draws ten times another is a hundred drawings in two short lines.
-What is counted is what it costs, roughly: one for each thing that is painted, more for what takes longer.
-"""
+"""What it costs to draw a page: everything counted as often as it is drawn, however few bytes say so."""
 
 import math
 from collections import Counter
@@ -13,11 +9,9 @@ import pikepdf
 
 from quillpost.rendering.images.objects import Node, PdfObject
 
-ResourceName = tuple[str, str]
-"""A resource as its content calls it: by its category and its name."""
+ResourceName = tuple[str, str]  # a resource as its content calls it: by its category and its name
 
-COUNTED_OPERATORS = "q Q g G rg RG f F f* B B* b b* S s Tj TJ ' \""
-"""What is looked at, beside what names a resource."""
+COUNTED_OPERATORS = "q Q g G rg RG f F f* B B* b b* S s Tj TJ ' \""  # what is looked at, beside what names a resource
 
 _TEXT_OPERATORS = frozenset({"Tj", "TJ", "'", '"'})
 _PAINTING_OPERATORS = _TEXT_OPERATORS | {"f", "F", "f*", "B", "B*", "b", "b*", "S", "s", "sh", "Do", "INLINE IMAGE"}
@@ -36,7 +30,7 @@ _MESH_BYTES_PER_COST = 20
 
 
 class DrawingCost:
-    """The parts of a page and how often each draws the others; the sum of it all, for any of them."""
+    """The parts of a page, how often each draws the others, and the total of any of them."""
 
     def __init__(self) -> None:
         self._nodes: dict[Node, _CostNode] = {}
@@ -47,11 +41,11 @@ class DrawingCost:
         self._nodes[part] = _CostNode(own_cost, uses, repeats)
 
     def record_font_glyphs(self, font: Node, glyphs: Sequence[Node]) -> None:
-        """Any letter of such a font may be the one that draws most."""
+        """Any glyph of the font may be the one that draws most."""
         self._nodes[font] = _CostNode(0, dict.fromkeys(glyphs, 1), 1, is_choice=True)
 
     def total_cost(self, part: Node, level: int = 0) -> int:
-        """A part inside itself is drawn until the reader tires of it."""
+        """A part inside itself counts down to the deepest level that readers draw."""
         cost_node = self._nodes.get(part)
         if cost_node is None or level > _MAX_DRAWING_DEPTH:
             return 0
@@ -72,7 +66,7 @@ class _CostNode:
 
 @dataclass(frozen=True, slots=True)
 class _GraphicsState:
-    """What everything is painted with until it changes: a font of small drawings, a mask, patterns."""
+    """What everything is painted with until it changes: a Type 3 font, a mask, patterns."""
 
     font: ResourceName | None = None
     mask: ResourceName | None = None
@@ -82,7 +76,7 @@ class _GraphicsState:
 
 @dataclass
 class ContentTrace:
-    """One content stream, followed instruction by instruction. `find_resource` finds what a name stands for."""
+    """One content stream, followed instruction by instruction."""
 
     size: int
     find_resource: Callable[[str, str], PdfObject]
@@ -144,8 +138,7 @@ def shading_cost(shading: PdfObject) -> int:
 
 
 def tiling_cost(pattern: PdfObject, width: float, height: float) -> tuple[int, int]:
-    """What it costs to lay a tiling pattern over such a page, and how often its cell is drawn for that: once,
-    unless the cells overlap."""
+    """The cost of covering a page with the pattern, and how often its cell is drawn: once unless cells overlap."""
     try:
         across, up = abs(float(pattern["/XStep"])), abs(float(pattern["/YStep"]))
         left, bottom, right, top = map(float, pattern["/BBox"])
@@ -159,7 +152,7 @@ def tiling_cost(pattern: PdfObject, width: float, height: float) -> tuple[int, i
 
 
 def _count_steps(length: float, step: float) -> int:
-    """How many steps it takes; very many where there is no step at all."""
+    """Very many where there is no step."""
     if not (math.isfinite(length) and math.isfinite(step)):
         return 1
     return max(1, math.ceil(min(length / max(step, 1e-9), 1e9)))
@@ -174,7 +167,7 @@ def _subtype(font: PdfObject) -> PdfObject:
 
 
 def _count_chars(operands: Iterable[PdfObject]) -> int:
-    """The bytes of all strings: a font of drawings has a letter for each."""
+    """Each byte of a string is a glyph."""
     total = 0
     for operand in operands:
         if isinstance(operand, pikepdf.String):

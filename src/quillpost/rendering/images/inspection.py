@@ -1,7 +1,6 @@
-"""What a page draws with: followed through its content, cut down to what it uses, judged for print.
+"""Follows what a page draws with, keeps only what it uses, and finds why it cannot print as it is.
 
-Whatever the content does not name is left behind, and what it names keeps only the entries that say
-how it looks: scripts, actions, attachments and hidden things have no way into the print.
+Scripts, actions, attachments and hidden content have no way into the print.
 """
 
 import warnings
@@ -51,7 +50,7 @@ LAYERS_REASON = "layers that are switched off"
 
 @dataclass
 class PageInspection:
-    """One page's walk. `redraw_reasons` say why it cannot print as it is, in the order in which they are met."""
+    """One page's walk; `redraw_reasons` keeps the order in which they are met."""
 
     number: int
     has_hidden_layers: bool
@@ -66,7 +65,7 @@ class PageInspection:
         self._objects = SeenObjects(self.number)
 
     def inspect_page(self, form: pikepdf.Stream) -> None:
-        """A page made into a form; BadPdf when it draws more than one page may."""
+        """Raises UnprintablePdf when the page draws too much."""
         if self._drawing_cost.total_cost(self._inspect_form(form)) > MAX_DRAWING_COST:
             raise UnprintablePdf(
                 f"Page {self.number} of the PDF draws too much: more than {MAX_DRAWING_COST:,} things, each"
@@ -74,7 +73,6 @@ class PageInspection:
             )
 
     def _inspect_form(self, form: pikepdf.Stream, inherited: PdfObject = None, depth: int = 0) -> Node:
-        """A form, a tiling pattern or a page made into one."""
         node: Node = form.objgen
         if self._objects.is_already_seen(form, depth):
             return node
@@ -94,7 +92,7 @@ class PageInspection:
         return node
 
     def strip_entries(self) -> None:
-        """Take away what does not show, when all pages have been inspected: they share their parts."""
+        """Remove what does not show, after all pages are inspected: they share objects."""
         for pdf_object, kept_entries in self._kept_entries:
             objects.keep_entries(pdf_object, kept_entries)
 
@@ -110,7 +108,7 @@ class PageInspection:
         extra_cost: int = 0,
         repeats: int = 1,
     ) -> pikepdf.Dictionary:
-        """The resources that a content stream uses, each of them inspected; what it draws is noted."""
+        """The resources that a content stream uses, each of them inspected; its cost is recorded."""
         used_resources: dict[str, dict[str, PdfObject]] = {}
         inks: list[Sequence[PdfObject]] = []
         content = self._read_stream(unpack_content, stream)
@@ -153,7 +151,6 @@ class PageInspection:
         used_resources: dict[str, dict[str, PdfObject]],
         depth: int,
     ) -> None:
-        """Remember in `used_resources` what an instruction names."""
         category = RESOURCE_CATEGORIES[operator]
         pdf_object = find_resource(resources, category, name)
         if pdf_object is not None:
@@ -172,7 +169,6 @@ class PageInspection:
     def _inspect_resource(
         self, category: str, pdf_object: PdfObject, inherited: PdfObject, depth: int
     ) -> tuple[PdfObject, Node | None]:
-        """What is kept of it, and what is drawn with it."""
         drawing_node: Node | None = None
         if category == "/Properties":
             return pikepdf.Dictionary(), None
@@ -243,7 +239,7 @@ class PageInspection:
         return node
 
     def _check_pixels(self, image: pikepdf.Stream) -> None:
-        """Sizes that an image's two headers agree on, and that a press can take."""
+        """The image's two headers must agree on a size that can be printed."""
         width, height = int_or_zero(image.get("/Width")), int_or_zero(image.get("/Height"))
         if width < 1 or height < 1:
             return self._add_reason("a damaged picture")
@@ -264,7 +260,7 @@ class PageInspection:
         return None
 
     def _inspect_font(self, font: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
-        """Of a font whose letters are drawings, what they draw."""
+        """The node of a Type 3 font, whose glyphs are drawings."""
         if not isinstance(font, pikepdf.Dictionary):
             return None
         node = self._objects.node_of(font)
@@ -294,7 +290,6 @@ class PageInspection:
         return None
 
     def _inspect_type3_font(self, font: pikepdf.Dictionary, inherited: PdfObject, depth: int, node: Node) -> None:
-        """A font whose letters are small drawings of their own, with one set of resources."""
         resources = font.get("/Resources", inherited)
         merged_resources: dict[str, dict[str, PdfObject]] = {}
         char_procs = font.get("/CharProcs")
@@ -317,7 +312,7 @@ class PageInspection:
         )
 
     def _inspect_graphics_state(self, state: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
-        """Its mask, if it has one that is drawn."""
+        """The node of its soft mask."""
         if not isinstance(state, pikepdf.Dictionary):
             return None
         if self._objects.is_already_seen(state, depth):
@@ -358,7 +353,6 @@ class PageInspection:
         return node
 
     def _inspect_color_space(self, space: PdfObject, depth: int) -> None:
-        """A color space, and those on which it rests."""
         self._objects.check_depth(depth)
         if isinstance(space, pikepdf.Name):
             if space in ("/DeviceCMYK", "/CMYK"):

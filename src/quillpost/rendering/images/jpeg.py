@@ -31,7 +31,7 @@ def swaps_sides(orientation: int) -> bool:
 
 
 def read_orientation(exif: bytes) -> int:
-    """From EXIF data as TIFF lays it out; whatever cannot be read there leaves a picture as it is."""
+    """From EXIF data; upright where it cannot be read."""
     byte_order = {b"II": "<", b"MM": ">"}.get(exif[:2])
     if byte_order is None or len(exif) < 8:
         return UPRIGHT
@@ -49,7 +49,6 @@ def read_orientation(exif: bytes) -> int:
 
 
 def encode_orientation(orientation: int) -> bytes:
-    """EXIF data that says no more than this."""
     entry = struct.pack(">HHIHH", _ORIENTATION_TAG, _SHORT_TYPE, 1, orientation, 0)
     return b"MM\0*" + struct.pack(">IH", 8, 1) + entry + bytes(4)
 
@@ -102,7 +101,7 @@ class _JpegSegment:
 
 
 def read_jpeg_header(data: bytes) -> JpegHeader:
-    """The header, or BadImage when there is none or it is of a kind that cannot be printed."""
+    """Raises UnprintableImage for a kind that cannot be printed."""
     frame: bytes | None = None
     adobe: int | None = None
     orientation = UPRIGHT
@@ -136,14 +135,13 @@ def read_jpeg_header(data: bytes) -> JpegHeader:
 
 
 def check_scans(data: bytes) -> None:
-    """Refuse a file that draws itself over and over only to keep its reader busy."""
+    """Refuse a file with so many scans that it keeps its reader busy."""
     # Inside coded pixels the byte 0xFF is always followed by another one than this marker's.
     if data.count(bytes((0xFF, _START_OF_SCAN))) > _MAX_SCANS:
         raise UnprintableImage("The JPEG file is too complex: it is drawn in more than a hundred scans.")
 
 
 def remove_profile(data: bytes) -> bytes:
-    """The same file without its ICC profile."""
     chunks, at = [], 0
     for segment in _read_segments(data):
         if segment.marker == _APP2 and segment.body.startswith(_ICC_PREFIX):
@@ -172,7 +170,7 @@ def _read_segments(data: bytes) -> Iterator[_JpegSegment]:
 
 
 def _join_profile(segments: list[bytes]) -> bytes:
-    """Segments are numbered, for a profile may be longer than one; b"" when some are missing."""
+    """Profile segments in order; b"" when some are missing."""
     prefix_length = len(_ICC_PREFIX)
     numbered_parts = sorted(
         (segment[prefix_length : prefix_length + 2], segment[prefix_length + 2 :]) for segment in segments

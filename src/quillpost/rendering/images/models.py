@@ -16,14 +16,14 @@ CELL_BYTES = 3
 
 @dataclass(frozen=True, slots=True)
 class PictureTones:
-    """Of an upright picture of that size the average color of each cell, row by row from the top left."""
+    """The average color of each cell of an upright picture, row by row from the top left."""
 
     width: int
     height: int
     cells: bytes
 
     def color_at(self, across: float, down: float) -> Ink:
-        """The color there; from 0, the left or top edge, to 1."""
+        """From 0, the left or top edge, to 1."""
         column, row = (min(GRID_CELLS - 1, max(0, int(share * GRID_CELLS))) for share in (across, down))
         start = (row * GRID_CELLS + column) * CELL_BYTES
         red, green, blue = (channel / 255 for channel in self.cells[start : start + CELL_BYTES])
@@ -34,7 +34,7 @@ _PLAIN_OBJECT, _STREAM_OBJECT = b"o", b"s"
 
 
 class CopiedObject(NamedTuple):
-    """Its body; or, where it is a stream, its entries without the length, and its data as they are."""
+    """An object's body; or a stream's entries without the length, and its data."""
 
     body: bytes
     data: bytes | None
@@ -52,13 +52,12 @@ class CopyTarget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CopiedPages:
-    """Objects that follow each other in number, and the numbers of those that are the pages' forms."""
+    """Consecutive objects, and the numbers of those that are the pages' forms."""
 
     objects: Sequence[CopiedObject]
     forms: tuple[int, ...]
 
     def to_byte_strings(self) -> list[bytes]:
-        """As byte strings that can be sent."""
         parts: list[bytes] = []
         for copied_object in self.objects:
             is_stream = copied_object.data is not None
@@ -67,7 +66,7 @@ class CopiedPages:
 
     @classmethod
     def from_byte_strings(cls, parts: Sequence[bytes], forms: Sequence[int], *, first_number: int) -> "CopiedPages":
-        """What was written, or BadPdf: whoever wrote it has read a stranger's file and is not believed."""
+        """Raises UnprintablePdf unless all is valid: the sender has read an untrusted file."""
         kinds, bodies, stream_data = parts[0::3], parts[1::3], parts[2::3]
         # What is put in place of an object may not end it, and begin another.
         if len(parts) % 3 or any(b"endobj" in body for body in bodies):
@@ -83,7 +82,7 @@ class CopiedPages:
 
 
 class ObjectList:
-    """A file in the making that is nothing but its objects, numbered from `first`."""
+    """Copied objects, numbered from `first_number`."""
 
     def __init__(self, first_number: int) -> None:
         self._first = first_number
@@ -114,11 +113,7 @@ _PNG_ENTRIES = (
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`data` is compressed as the `/Filter` in its `entries` says, which lack only the `/ColorSpace`.
-
-    That is the ICC profile's if there is one, else gray for one component and RGB for three.
-    `width` and `height` are as stored, before the `orientation` is honored.
-    """
+    """`entries` lack only /ColorSpace: the profile's, else gray or RGB by `components`. Sizes are as stored."""
 
     width: int
     height: int
@@ -135,7 +130,7 @@ class Picture:
 
 
 def read_picture(data: bytes) -> Picture:
-    """A printable picture, as `make_printable_picture` made it, or BadImage for any other file."""
+    """A picture that `make_printable_picture` made; UnprintableImage for any other file."""
     if data.startswith(JPEG_SIGNATURE):
         return _read_jpeg(data)
     if data.startswith(PNG_SIGNATURE):
@@ -144,7 +139,7 @@ def read_picture(data: bytes) -> Picture:
 
 
 def cover_operator(width: int, height: int, orientation: int, area: Box) -> bytes:
-    """The operator that stands a stored picture upright and lays it over the whole area, centered."""
+    """The operator that turns a stored picture upright and centers it over the whole area."""
     a, b, c, d, e, f = ORIENTATION_MATRICES[orientation]
     across, up = (height, width) if swaps_sides(orientation) else (width, height)
     scale = max(area.width / across, area.height / up)
@@ -186,10 +181,7 @@ def _read_png(data: bytes) -> Picture:
 
 @dataclass(frozen=True, slots=True)
 class PrintablePicture:
-    """A JPEG or PNG file; `width` and `height` are as seen, upright.
-
-    `notes` are sentences about what was changed in a way that its owner may want to know.
-    """
+    """A JPEG or PNG file and its upright size; `notes` tell its owner what was changed."""
 
     data: bytes
     content_type: str
@@ -200,10 +192,7 @@ class PrintablePicture:
 
 @dataclass(frozen=True, slots=True)
 class PrintablePages:
-    """A PDF of letter pages.
-
-    `notes` are sentences about what was changed in a way that its owner may want to know.
-    """
+    """A PDF of letter pages; `notes` tell its owner what was changed."""
 
     data: bytes
     count: int
@@ -217,17 +206,15 @@ _TOLERANCE = 1e-6
 
 
 def printed_dpi(width: int, height: int, area: Box) -> float:
-    """The resolution of an upright picture that covers the area."""
     return min(width / area.width, height / area.height) * INCH
 
 
 def printed_whole_dpi(width: int, height: int, area: Box) -> int:
-    """The same in whole dots."""
     return math.floor(printed_dpi(width, height, area) + _TOLERANCE)
 
 
 def resolution_note(width: int, height: int, area: Box, *, product_name: str = "this piece") -> str | None:
-    """What to say of a picture that will look soft; `product_name` is such as "a 4x6 postcard"."""
+    """A warning when the picture will look soft; `product_name` is like "a 4x6 postcard"."""
     dpi = printed_whole_dpi(width, height, area)
     if dpi >= MIN_SHARP_DPI:
         return None

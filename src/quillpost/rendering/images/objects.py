@@ -10,11 +10,9 @@ import pikepdf
 from quillpost.rendering.images.models import CopyTarget
 from quillpost.rendering.images.rules import MAX_CONTENT_BYTES, UnprintablePdf
 
-PdfObject = Any
-"""pikepdf hands out numbers, truth values and nulls as Python's own, which its types do not say."""
+PdfObject = Any  # pikepdf returns numbers, booleans and nulls as Python's own, which its types do not say
 
 Node = Hashable
-"""An object as the drawing cost knows it."""
 
 
 def _entry_names(*names: str) -> frozenset[str]:
@@ -54,7 +52,6 @@ PROFILE_ENTRIES = _entry_names(_STREAM_ENTRIES, "N Range")
 
 
 def keep_entries(pdf_object: PdfObject, kept_entries: frozenset[str]) -> None:
-    """Take every other entry away from a dictionary or a stream."""
     if isinstance(pdf_object, pikepdf.Dictionary | pikepdf.Stream):
         for name in set(pdf_object.keys()) - kept_entries:
             del pdf_object[name]
@@ -64,12 +61,11 @@ _GRAY_OPERATORS = {"k": pikepdf.Operator("g"), "K": pikepdf.Operator("G")}
 
 
 def is_black_only(inks: Sequence[PdfObject]) -> bool:
-    """Whether a CMYK color has no cyan, magenta or yellow in it."""
     return len(inks) == 4 and all(isinstance(ink, int | Decimal) for ink in inks) and not any(inks[:3])
 
 
 def black_to_gray(stream: pikepdf.Stream) -> None:
-    """Rewrite a drawing whose CMYK colors are all black alone."""
+    """Rewrite a drawing whose CMYK colors are all black."""
     instructions: list[PdfObject] = []
     for instruction in pikepdf.parse_content_stream(stream):
         gray_operator = _GRAY_OPERATORS.get(str(instruction.operator))
@@ -94,9 +90,7 @@ RESOURCE_CATEGORIES = {
     "BDC": "/Properties",
     "DP": "/Properties",
 }
-"""The kind of resource that an operator names."""
-DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")
-"""In force without being named."""
+DEFAULT_SPACES = ("/DefaultGray", "/DefaultRGB", "/DefaultCMYK")  # in force without being named
 
 _MAX_OBJECTS = 20_000
 _MAX_DEPTH = 24
@@ -110,7 +104,7 @@ _QPDF_LIMITS: dict[str, Any] = {
 
 
 def resource_name(operands: Sequence[PdfObject], operator: str) -> str | None:
-    """The resource that an instruction names: a font comes first, a pattern or a property list last."""
+    """A font comes first in an instruction, a pattern or a property list last."""
     if not len(operands):
         return None
     operand = operands[0] if operator == "Tf" else operands[-1]
@@ -142,8 +136,7 @@ def stream_filters(stream: pikepdf.Stream) -> list[str]:
 
 
 def unpack_content(stream: pikepdf.Stream) -> bytes:
-    """What a content stream says. It is not unpacked further than a page's drawing may go: pikepdf's errors
-    tell of one that is larger, or damaged."""
+    """Unpacks up to MAX_CONTENT_BYTES; pikepdf raises if there is more, or damage."""
     previous_limits: dict[str, Any] = pikepdf.settings.set_qpdf_limits(**_QPDF_LIMITS)
     try:
         content: bytes = stream.read_bytes()
@@ -153,7 +146,7 @@ def unpack_content(stream: pikepdf.Stream) -> bytes:
 
 
 class SeenObjects:
-    """The objects that a page was found to use, each counted towards what one page may hold."""
+    """The objects that a page uses, counted against what one page may hold."""
 
     def __init__(self, page_number: int) -> None:
         self._page_number = page_number
@@ -161,7 +154,7 @@ class SeenObjects:
         self._count = self._direct_count = 0
 
     def node_of(self, pdf_object: PdfObject) -> Node:
-        """What the drawing cost knows it by. One that is written where it is used is met once."""
+        """Its key in the drawing cost; a direct object is met once."""
         if pdf_object.is_indirect:
             return pdf_object.objgen
         self._direct_count += 1
@@ -188,10 +181,9 @@ _FORM_ENTRIES = b"/Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources "
 
 
 def copy_page_forms(pdf: CopyTarget, pages: bytes, *, default_spaces: bytes = b"") -> list[int]:
-    """Numbers of forms of 612 x 792 points, one a page; what pages share is copied once.
+    """The number of a form of 612 x 792 points for each page; shared objects are copied once.
 
-    `pages` is what `printable_pages` made. `default_spaces`, such as `/DefaultRGB 5 0 R`,
-    join the color spaces of everything that is drawn.
+    `default_spaces`, such as `/DefaultRGB 5 0 R`, join the color spaces of everything that is drawn.
     """
     with pikepdf.open(io.BytesIO(pages)) as source:
         copier = _ObjectCopier(pdf, default_spaces)
@@ -199,7 +191,7 @@ def copy_page_forms(pdf: CopyTarget, pages: bytes, *, default_spaces: bytes = b"
 
 
 class _ObjectCopier:
-    """Objects of one PDF on their way into another, each once."""
+    """Copies objects of one PDF into another, each once."""
 
     def __init__(self, pdf: CopyTarget, default_spaces: bytes) -> None:
         self._pdf = pdf
@@ -215,7 +207,6 @@ class _ObjectCopier:
         )
 
     def _write_value(self, value: object, depth: int) -> bytes:
-        """Any object as it is written where it stands: itself, or a reference."""
         if depth > _MAX_COPY_DEPTH:
             raise RecursionError("a PDF that is nested too deeply")
         if isinstance(value, pikepdf.Object) and value.is_indirect:
@@ -246,7 +237,7 @@ class _ObjectCopier:
         return _scalar_body(value)
 
     def _write_entries(self, dictionary: PdfObject, depth: int) -> bytes:
-        """In the order of their names, so that the same pages give the same bytes."""
+        """Sorted by name, so that the same pages give the same bytes."""
         parts = []
         for name, value in sorted(dictionary.items()):
             if name == "/Length" and isinstance(dictionary, pikepdf.Stream):

@@ -1,4 +1,4 @@
-"""Pages of an uploaded PDF: their place on a letter sheet, their annotations, and pages redrawn as images."""
+"""Pages of an uploaded PDF: their place on a letter sheet, annotations, and redrawing as images."""
 
 import io
 import math
@@ -25,10 +25,7 @@ Matrix = tuple[float, float, float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class PagePlacement:
-    """One page's place: `visible_box` is the part of it that shows, in its own units, before any turn.
-
-    `width` and `height` are what its reader sees of it, in points; `rotation` is clockwise, in degrees.
-    """
+    """`visible_box` is in the page's own units, before rotation; `width` and `height` are as seen, in points."""
 
     visible_box: Box
     page_rotation: int
@@ -43,7 +40,7 @@ class PagePlacement:
 
     @property
     def matrix(self) -> Matrix:
-        """From the page's own units to its place on the sheet."""
+        """From the page's own units to the sheet."""
         across, up = self.visible_box.width, self.visible_box.height
         a, b, c, d, e, f = {
             0: (1.0, 0.0, 0.0, 1.0, 0.0, 0.0),
@@ -64,7 +61,6 @@ class PagePlacement:
 
     @property
     def size_note(self) -> str | None:
-        """What was done to make it fit, if anything was."""
         if self.is_letter:
             return None
         size = f"{round(self.width / INCH, 2):g} x {round(self.height / INCH, 2):g} in"
@@ -75,7 +71,7 @@ class PagePlacement:
 
 
 def place_page(page: pikepdf.Page, number: int) -> PagePlacement:
-    """The page's place by its boxes, rotation and unit; BadPdf when it has no sensible size."""
+    """Raises UnprintablePdf when the page has no sensible size."""
     visible_box = _visible_box(page, number)
     page_rotation = _read_rotation(page)
     unit = _read_user_unit(page)
@@ -109,7 +105,7 @@ def _is_letter_size(width: float, height: float) -> bool:
 
 
 def _visible_box(page: pikepdf.Page, number: int) -> Box:
-    """The trim box inside the crop box inside the media box, as far as there are any."""
+    """The trim box inside the crop box inside the media box, where present."""
     box = _read_box(page, "/MediaBox")
     if box is None:
         raise UnprintablePdf(f"Page {number} of the PDF has no size.")
@@ -157,7 +153,6 @@ _INKLESS_SUBTYPES = frozenset({"/Link", "/Popup"})
 
 
 def left_out_notes(pdf: pikepdf.Pdf) -> list[str]:
-    """Sentences on what will not be in the print."""
     notes = []
     root = pdf.Root
     names = root.get("/Names")
@@ -173,7 +168,7 @@ def left_out_notes(pdf: pikepdf.Pdf) -> list[str]:
 
 
 def flatten_annotations(pdf: pikepdf.Pdf) -> list[str]:
-    """Draw form fields and printing comments into their pages; sentences on what was done."""
+    """Draw form fields and printing comments into their pages; notes on what was done."""
     kinds = [str(annotation.get("/Subtype")) for annotation in _iter_annotations(pdf)]
     if not kinds:
         return []
@@ -191,7 +186,7 @@ def flatten_annotations(pdf: pikepdf.Pdf) -> list[str]:
 
 
 def has_hidden_layers(pdf: pikepdf.Pdf) -> bool:
-    """Whether some layer is switched off, or may be when it is printed."""
+    """Whether some layer is off, or may be off in print."""
     properties = pdf.Root.get("/OCProperties")
     if not isinstance(properties, pikepdf.Dictionary):
         return False
@@ -223,7 +218,7 @@ class PageRedrawer:
     """Draws pages of one PDF. It must be closed; pdfium is not thread-safe, so use one at a time."""
 
     def __init__(self, source: pikepdf.Pdf, placements: list[PagePlacement]) -> None:
-        """`source` has no annotations any more and may be changed; `placements` are all its pages."""
+        """`source` has no annotations left and may be changed; `placements` are those of all its pages."""
         for page, placement in zip(source.pages, placements, strict=True):
             visible_box = placement.visible_box
             page.obj["/MediaBox"] = pikepdf.Array(

@@ -1,7 +1,4 @@
-"""PDFs as they come in, turned into letter pages that print as they are.
-
-This reads a stranger's bytes: the service runs it in a limited process.
-"""
+"""Uploaded PDFs turned into letter pages that print as they are. Runs only in a sandboxed process."""
 
 import io
 from collections.abc import Iterator
@@ -71,7 +68,7 @@ _READ_ERRORS = (
 
 
 def make_printable_pages(data: bytes) -> PrintablePages:
-    """The PDF's pages, each on a letter sheet, or BadPdf with a sentence for its sender."""
+    """The PDF's pages, each on a letter sheet, or UnprintablePdf with a sentence for the sender."""
     _check_file(data)
     with _qpdf_limits():
         printable = _make_printable(data)
@@ -81,13 +78,13 @@ def make_printable_pages(data: bytes) -> PrintablePages:
 
 
 def count_pages(printable: bytes) -> int:
-    """How many pages there are in what claims to be made by `make_printable_pages`; BadPdf if it cannot be."""
+    """Pages of what `make_printable_pages` made; UnprintablePdf if it cannot be composed."""
     with _qpdf_limits():
         return _count_composed_pages(printable)
 
 
 def _count_composed_pages(printable: bytes) -> int:
-    """The proof: a file that was composed once will be composed again. How many pages that were."""
+    """A file that was copied once can be copied again."""
     return len(copy_page_forms(ObjectList(1), printable))
 
 
@@ -183,7 +180,6 @@ def _opening_notes(pdf: pikepdf.Pdf) -> Iterator[str]:
 
 
 def _page_form(source: pikepdf.Pdf, page: pikepdf.Page, placement: PagePlacement, number: int) -> pikepdf.Stream:
-    """The page as a form that shows its visible part alone."""
     visible_box = placement.visible_box
     form = source.make_stream(_page_content(page, number))
     form["/Type"], form["/Subtype"] = pikepdf.Name.XObject, pikepdf.Name.Form
@@ -217,7 +213,7 @@ def _page_content(page: pikepdf.Page, number: int) -> bytes:
 
 
 def _redraw_pages(data: bytes, pages: list[_InspectedPage]) -> dict[int, bytes]:
-    """Pictures of the pages that need one, by their number, drawn from the file as it came."""
+    """JPEG files of the pages that need it, by page number, drawn from the original file."""
     pages_to_redraw = [page for page in pages if page.redraw_reasons]
     if not pages_to_redraw:
         return {}
@@ -264,7 +260,7 @@ def _save(target: pikepdf.Pdf) -> bytes:
 
 
 def _page_notes(pages: list[_InspectedPage]) -> list[str]:
-    """Each note once, with the pages of which it is true."""
+    """Each note once, with its pages."""
     numbers: dict[str, list[int]] = {}
     for page in pages:
         for note in page.notes:
@@ -285,7 +281,6 @@ def _page_list(numbers: list[int]) -> str:
 
 
 def _shorten_notes(notes: list[str]) -> tuple[str, ...]:
-    """A file of many faulty pages says so without drowning its reader."""
     if len(notes) <= _MAX_NOTES:
         return tuple(notes)
     return (*notes[:_MAX_NOTES], f"There are {len(notes) - _MAX_NOTES} more notes of this kind.")

@@ -1,4 +1,4 @@
-"""Measuring the colors of a picture. This decodes it: the service runs it in a limited process."""
+"""Uploaded pictures, checked, made printable and measured. Runs only in a sandboxed process."""
 
 import io
 import struct
@@ -40,7 +40,7 @@ _UPRIGHT_TRANSPOSES = {
 
 
 def measure_tones(data: bytes) -> bytes:
-    """The cells of a printable picture, or BadImage."""
+    """The average color of each cell of a printable picture."""
     try:
         with Image.open(io.BytesIO(data), formats=("JPEG", "PNG")) as image:
             transpose = _UPRIGHT_TRANSPOSES.get(image.getexif().get(_ORIENTATION_TAG, 1))
@@ -60,7 +60,7 @@ _COLOR_SPACES = {1: b"GRAY", 3: b"RGB ", 4: b"CMYK"}
 
 
 def find_profile_error(profile: bytes, components: int) -> str | None:
-    """Why a profile cannot go with a picture of so many components, or None: it can."""
+    """Why a profile cannot go with a picture of so many components, or None."""
     if len(profile) > MAX_PROFILE_BYTES:
         return f"it is larger than {format_megabytes(MAX_PROFILE_BYTES)}"
     if len(profile) < _HEADER_BYTES + 4 or profile[36:40] != b"acsp" or not _are_tags_inside(profile):
@@ -97,7 +97,7 @@ _SENSIBLE_GAMMAS = range(10_000, 1_000_000)
 
 
 def make_printable_picture(data: bytes) -> PrintablePicture:
-    """The picture as a plain JPEG or PNG file, or BadImage with a sentence for its sender."""
+    """The picture as a plain JPEG or PNG file, or UnprintableImage with a sentence for the sender."""
     if len(data) > MAX_FILE_BYTES:
         raise UnprintableImage(f"The image is larger than {format_megabytes(MAX_FILE_BYTES)}.")
     if data.startswith(JPEG_SIGNATURE):
@@ -135,7 +135,7 @@ def _printable_jpeg(data: bytes) -> PrintablePicture:
 
 
 def _decode_fully(image: Image.Image) -> None:
-    """Read a JPEG to its end for what is broken therein, at an eighth of its size to spare memory."""
+    """Read a JPEG to its end to find damage, at an eighth of its size to save memory."""
     image.draft(image.mode, (1, 1))
     image.load()
 
@@ -156,7 +156,7 @@ def _rewrite_jpeg(image: Image.Image, head: jpeg.JpegHeader, profile: bytes | No
 
 
 def _cmyk_to_rgb(image: Image.Image, profile: bytes | None, *, is_inverted: bool) -> tuple[Image.Image, str]:
-    """In RGB, strip by strip, and how that was done."""
+    """The picture in RGB, and how it was converted."""
     transform = _srgb_transform(profile)
     rgb = Image.new("RGB", image.size)
     for top, strip in _strips(image):
@@ -207,7 +207,7 @@ def _printable_png(data: bytes) -> PrintablePicture:
 
 
 def _rewrite_png(file: png.PngFile, gamma: int | None, profile: bytes | None) -> bytes:
-    """Laid on white, 8 bits a sample; Pillow sees no more of the file than its pixels."""
+    """On white, 8 bits a sample; Pillow sees only the pixels of the file."""
     head = file.header
     try:
         with Image.open(io.BytesIO(file.keep_chunks(png.PIXEL_CHUNKS)), formats=("PNG",)) as image:
@@ -254,14 +254,14 @@ def _flatten_on_white(image: Image.Image) -> Image.Image:
 
 
 def _strips(image: Image.Image) -> Iterator[tuple[int, Image.Image]]:
-    """Slices of the whole width with their top, a few rows each to spare memory."""
+    """Slices of the whole width with their top, a few rows each to save memory."""
     rows = max(1, _STRIP_PIXELS // image.width)
     for top in range(0, image.height, rows):
         yield top, image.crop((0, top, image.width, min(top + rows, image.height)))
 
 
 def _unusual_gamma(file: png.PngFile) -> int | None:
-    """The gamma that a viewer would correct, times 100,000, if it is not a screen's own."""
+    """The gamma times 100,000, if a viewer would correct it."""
     chunk = file.find_chunk(b"gAMA")
     if chunk is None or len(chunk) != 4:
         return None

@@ -1,4 +1,4 @@
-"""PNG files as chunks: what the header says, the deflated pixels, and plain files written in strips."""
+"""PNG files as chunks: header, deflated pixels, and plain files written in strips."""
 
 import struct
 import zlib
@@ -19,10 +19,9 @@ _BIT_DEPTHS = {GRAY: (1, 2, 4, 8, 16), RGB: (8, 16), PALETTE: (1, 2, 4, 8), GRAY
 
 PIXEL_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 PLAIN_CHUNKS = PIXEL_CHUNKS | {b"iCCP", b"sRGB", b"gAMA", b"cHRM", b"pHYs", b"eXIf"}
-"""All that a printed picture can use; comments, thumbnails and further frames are none of it."""
+"""All that printing uses: no comments, thumbnails or further frames."""
 
-_DEFLATE_METHOD = b"\0"
-"""The only way of packing that there is."""
+_DEFLATE_METHOD = b"\0"  # the only compression method of PNG
 
 # Where the rows and columns of each pass of an interlaced picture begin, and how far they are apart.
 _INTERLACE_PASSES = ((0, 8, 0, 8), (0, 8, 4, 8), (4, 8, 0, 4), (0, 4, 2, 4), (2, 4, 0, 2), (0, 2, 1, 2), (1, 2, 0, 1))
@@ -46,7 +45,7 @@ class PngHeader:
 
     @property
     def components(self) -> int:
-        """How many color channels there are without the alpha channel."""
+        """Color channels without alpha."""
         return 1 if self.color_type in (GRAY, GRAY_ALPHA) else 3
 
     @property
@@ -55,7 +54,7 @@ class PngHeader:
 
     @property
     def pixel_bytes(self) -> int:
-        """All rows with the filter byte that leads each, of all passes if there are several."""
+        """All rows of all passes, each with its filter byte."""
         passes = _INTERLACE_PASSES if self.is_interlaced else ((0, 1, 0, 1),)
         sizes = (
             (len(range(left, self.width, across)), len(range(top, self.height, down)))
@@ -69,7 +68,7 @@ class PngHeader:
 
 @dataclass(frozen=True, slots=True)
 class PngFile:
-    """A PNG file taken apart; nothing in it has been inflated."""
+    """A PNG file in chunks; nothing has been inflated."""
 
     header: PngHeader
     chunks: tuple[tuple[bytes, bytes], ...]
@@ -91,17 +90,16 @@ class PngFile:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its deflated pixels mean in a PDF what they mean here."""
+        """Whether a PDF can use the deflated pixels as they are."""
         head = self.header
         is_opaque = head.color_type in (GRAY, RGB) and not self.has_chunk(b"tRNS")
         return is_opaque and head.bit_depth == 8 and not head.is_interlaced
 
     def keep_chunks(self, kinds: frozenset[bytes]) -> bytes:
-        """The file with these chunks alone."""
         return build_png((name, body) for name, body in self.chunks if name in kinds)
 
     def read_profile(self) -> bytes | None:
-        """The ICC profile, cut off where it becomes too large; b"" when it is damaged."""
+        """The ICC profile, cut off where it is too large; b"" when damaged."""
         chunk = self.find_chunk(b"iCCP")
         if chunk is None:
             return None
@@ -115,7 +113,7 @@ class PngFile:
 
 
 def read_png(data: bytes) -> PngFile:
-    """The file's chunks, or BadImage when they contradict each other or are not all there."""
+    """Raises UnprintableImage when chunks contradict each other or are missing."""
     chunks = list(_read_chunks(data))
     kinds = [kind for kind, _ in chunks]
     if not chunks or kinds[0] != b"IHDR" or len(chunks[0][1]) != 13:
@@ -131,9 +129,9 @@ def read_png(data: bytes) -> PngFile:
 
 
 def has_exact_pixels(png: PngFile) -> bool:
-    """Whether the deflated pixels are exactly those that the header promises; False when there are more.
+    """Whether the inflated pixels are what the header promises; False when there are more.
 
-    BadImage when there are fewer. No more is inflated than the header promises.
+    Raises UnprintableImage when there are fewer. No more is inflated than the header promises.
     """
     expected_size = png.header.pixel_bytes
     row_size = png.header.row_bytes + 1
@@ -163,7 +161,7 @@ def write_png(
     orientation: int = UPRIGHT,
     profile: bytes | None = None,
 ) -> bytes:
-    """A plain file of strips, each of shape (rows, width * components), of which one is held at a time."""
+    """A plain file of strips of shape (rows, width * components), of which one is held at a time."""
     color_type = GRAY if components == 1 else RGB
     chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0))]
     if profile is not None:
@@ -179,7 +177,7 @@ def write_png(
 
 
 def _filter_rows(strip: NDArray[np.uint8], row_above: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Each row less the one above it, led by the number of that filter."""
+    """Each row less the one above it, after the filter's number."""
     rows = np.empty((strip.shape[0], strip.shape[1] + 1), np.uint8)
     rows[:, 0] = _FILTER_UP
     rows[0, 1:] = strip[0] - row_above[0]
@@ -193,7 +191,7 @@ def _are_filters_known(part: bytes, first: int, row: int) -> bool:
 
 
 def _read_chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Chunks up to the end mark. What a picture can do without is left out when its sum is wrong."""
+    """Chunks up to the end mark; dispensable ones with a wrong checksum are left out."""
     at = len(PNG_SIGNATURE)
     for _ in range(_MAX_CHUNKS):
         if at + 12 > len(data):

@@ -1,4 +1,4 @@
-"""What a file is, how large it may be, and why it is refused: all told from its first bytes."""
+"""What an uploaded file is, how large it may be, and why it is refused."""
 
 MAX_FILE_BYTES = 40_000_000
 
@@ -27,12 +27,11 @@ MAX_DRAWING_COST = 1_000_000
 
 
 def format_megabytes(size: int) -> str:
-    """A limit as a person reads it."""
     return f"{size // 1_000_000} MB"
 
 
 class UnprintableArt(Exception):
-    """It cannot be printed; `message` is a sentence for whoever sent it."""
+    """It cannot be printed; `message` is a sentence for the sender."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -48,7 +47,7 @@ class UnprintablePdf(UnprintableArt):
 
 
 class ArtTooComplex(UnprintableArt):
-    """It was printable, and takes more to be drawn than one picture may."""
+    """It is printable, but takes too much to be drawn."""
 
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -88,7 +87,7 @@ _TEXT_SAMPLE_BYTES = 1024
 
 
 def describe_file_kind(data: bytes) -> str:
-    """Such as "a GIF picture"; "not a file that we know" when nothing else can be said."""
+    """Such as "a GIF picture", or "not a file that we know"."""
     if not data:
         return "empty"
     for signature, kind in _FILE_SIGNATURES:

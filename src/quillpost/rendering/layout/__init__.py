@@ -1,1 +1,1 @@
-"""The page: where things go on each piece, how words fill their place, what is drawn around them."""
+"""The page: where things go, how text fills its boxes, what is drawn around it."""

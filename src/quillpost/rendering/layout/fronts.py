@@ -18,7 +18,7 @@ from quillpost.rendering.models import INCH, Box, Ink, SenderBranding, SenderNam
 
 @dataclass(frozen=True, slots=True)
 class PlacedPicture:
-    """`number` is the picture's object; width and height are as stored, before it is stood upright."""
+    """`number` is the picture's object; width and height are as stored, before it is turned upright."""
 
     number: int
     width: int
@@ -27,11 +27,10 @@ class PlacedPicture:
 
     @property
     def upright_size(self) -> tuple[int, int]:
-        """Width and height as seen."""
         return (self.height, self.width) if swaps_sides(self.orientation) else (self.width, self.height)
 
     def draw_over(self, area: Box) -> bytes:
-        """Operators that lay it over the whole area, centered; they leave the coordinates changed."""
+        """Operators that center it over the whole area; they leave the coordinates changed."""
         return b"%b /P%d Do" % (cover_operator(self.width, self.height, self.orientation, area), self.number)
 
 
@@ -62,10 +61,7 @@ _QUILL_STROKE_PATH = (
 
 @dataclass(frozen=True, slots=True)
 class HandwrittenLine:
-    """Words in a hand: operators that show them at size 1 on one line, and their width in sizes.
-
-    Their ink does not rise above the line, nor drop below it, by more than is told; in sizes as well.
-    """
+    """Operators at size 1, and in font sizes the width and how far the ink rises and drops."""
 
     operators: bytes
     width: float
@@ -74,19 +70,18 @@ class HandwrittenLine:
 
 
 def write_greeting(vocabulary: Vocabulary) -> HandwrittenLine:
-    """The greeting in that hand."""
     words = [vocabulary.hand.spell(word) for word in GREETING.split()]
     rise, drop = max(word.top for word in words), max(word.bottom for word in words)
     return HandwrittenLine(*vocabulary.show_line(GREETING), rise, drop)
 
 
 def panel_unit(panel: Box) -> float:
-    """Everything was proportioned on a 4x6 card; an upright panel leaves more room above and below."""
+    """Everything is proportioned for a 4x6 card; an upright panel leaves more room above and below."""
     return min(panel.height / 288, panel.width / 340)
 
 
 def draw_plain_front(panel: Box, paper: Box, greeting: HandwrittenLine, sender: SenderName, face: CachedFace) -> bytes:
-    """The front over the panel, a whole card's or a folded one's; `paper` is tinted, bleed and all."""
+    """The front over the panel; `paper` is tinted, bleed included."""
     unit = panel_unit(panel)
     center, middle = panel.left + panel.width / 2, panel.bottom + panel.height / 2
     inner_box = panel.expand(-2 * _FRAME_INSET * unit)
@@ -108,7 +103,6 @@ def draw_paper(paper: Box, color: bytes = PAPER_COLOR) -> bytes:
 
 
 def draw_frame(panel: Box, color: bytes) -> bytes:
-    """A frame, and a finer rule inside it."""
     outer, inner = frame_box(panel), rule_box(panel)
     return b"q %b RG .8 w %b S .3 w %b S Q\n" % (color, rectangle_path(outer), rectangle_path(inner))
 
@@ -135,13 +129,12 @@ def draw_greeting(greeting: HandwrittenLine, size: float, center: float, baselin
 
 
 def draw_quill(left: float, bottom: float, scale: float, color: bytes) -> bytes:
-    """The quill with its nib at that place, over the stroke that it has just drawn."""
     stroke, quill = _QUILL_STROKE_PATH % color, _QUILL_PATH % (color, color)
     return b"q %.3f 0 0 %.3f %.2f %.2f cm %b %b Q\n" % (scale, scale, left, bottom, stroke, quill)
 
 
 def _draw_signature(text: str, box: Box, baseline: float, size: float, face: CachedFace) -> bytes:
-    """The sender in spaced capitals; a long one is set smaller rather than cut."""
+    """The sender in spaced capitals; a long one is set smaller, not cut."""
     spaced_width = face.text_width(text) + _LETTER_SPACING * (len(text) - 1)
     if not spaced_width:
         return b""
@@ -184,7 +177,7 @@ _PAPER_INKS: dict[bytes, Ink] = {_WHITE_COLOR: (1, 1, 1), PAPER_COLOR: (0.984, 0
 
 @dataclass(frozen=True, slots=True)
 class FrontBranding:
-    """A sender's branding, its logo already in the file; the sender signs where it names no company."""
+    """The sender signs where the branding names no company."""
 
     branding: SenderBranding
     logo: PlacedPicture | None
@@ -192,7 +185,7 @@ class FrontBranding:
 
 
 class _Emblem(NamedTuple):
-    """What stands over the greeting, and how far; it is drawn from its top."""
+    """What stands above the greeting; it is drawn from its top."""
 
     height: float
     gap: float
@@ -202,12 +195,11 @@ class _Emblem(NamedTuple):
 def draw_branded_front(
     panel: Box, paper: Box, greeting: HandwrittenLine, brand: FrontBranding, face: CachedFace
 ) -> bytes:
-    """The front over the panel; `paper` is tinted, bleed and all."""
     return _BrandedFront(panel, brand, face).draw(paper, greeting)
 
 
 class _BrandedFront:
-    """One front, laid out from its foot up: the emblem has the room that everything else leaves."""
+    """Laid out from the foot up: the emblem has the remaining room."""
 
     def __init__(self, panel: Box, brand: FrontBranding, face: CachedFace) -> None:
         self._panel = panel
@@ -244,14 +236,14 @@ class _BrandedFront:
         )
 
     def _accent_or_default(self, min_contrast: float, default_color: bytes) -> bytes:
-        """The accent, or the house's color where it has less than that contrast to the paper."""
+        """The accent, or the default where it has too little contrast to the paper."""
         accent = self._brand.branding.accent
         if accent is None or contrast_ratio(accent, _PAPER_INKS[self._paper]) < min_contrast:
             return default_color
         return b"%.3f %.3f %.3f" % accent
 
     def _draw_foot(self) -> tuple[bytes, float]:
-        """The small print, under a short rule; and above which height there is room."""
+        """The small print under a short rule, and the height above which there is room."""
         unit, top, parts = self._unit, self._inner_box.bottom, []
         width = min(self._inner_box.width, _MAX_FOOT_WIDTH * unit)
         for text, style, color in reversed(self._small_print_lines()):
@@ -268,7 +260,7 @@ class _BrandedFront:
         return b"".join(parts), top + _RULE_BELOW_GREETING * unit
 
     def _small_print_lines(self) -> list[tuple[str, TextStyle, bytes]]:
-        """From the top: signature, contact, disclaimer. A name that stands large does not sign as well."""
+        """From the top: signature, contact, disclaimer. A company shown large does not sign."""
         branding, sender, face = self._brand.branding, self._brand.sender, self._face
         signature = "" if self._company_name else branding.company or sender.company or sender.name or ""
         small_print = [
@@ -279,7 +271,7 @@ class _BrandedFront:
         return [entry for entry in small_print if entry[0]]
 
     def _choose_emblem(self, max_height: float) -> _Emblem:
-        """The logo, the company's name or else the quill; with its gap no higher than the room."""
+        """The logo, the company's name or else the quill, no higher than the room with its gap."""
         if self._brand.logo:
             return self._logo_emblem(self._brand.logo, max_height)
         if self._company_name:

@@ -50,8 +50,7 @@ _BARCODE_WIDTH = BAR_PITCH * (BAR_COUNT - 1) + BAR_WIDTH
 
 
 class AddressFormat(Enum):
-    """How much there is for an address: with less, units join their streets; with least, a place abroad is
-    on one line."""
+    """Less room joins units to streets; least room puts a foreign city on one line."""
 
     FULL = 0
     SHORT = 1
@@ -61,13 +60,13 @@ class AddressFormat(Enum):
 def printed_address_lines(
     addressee: Addressee, face: CachedFace, *, address_format: AddressFormat = AddressFormat.FULL
 ) -> list[str]:
-    """The address block in capitals, as postal machines read it best."""
+    """The address block in capitals, for postal machines."""
     lines = _block_lines(addressee, addressee.address_block, address_format)
     return [text for line in lines if (text := clean_capitals(line, face))]
 
 
 def handwritten_address_lines(addressee: Addressee) -> list[str]:
-    """The address block as a person writes it: what the post wants in capitals a hand does not shout."""
+    """The address block as a person writes it, not in capitals."""
     typed = addressee.address, addressee.address2, addressee.city
     return _block_lines(
         addressee,
@@ -78,11 +77,10 @@ def handwritten_address_lines(addressee: Addressee) -> list[str]:
 def _block_lines(
     addressee: Addressee, block: AddressParts, address_format: AddressFormat = AddressFormat.FULL
 ) -> list[str]:
-    """A second line of the address is one here too, unless room is short.
+    """A second address line stays a line unless room is short.
 
-    Of a standardised address at home it is what stands beside the street, in whose care or in which building:
-    that goes above the delivery line, which is next to the city (Pub. 28, 211). Abroad, order and lines are
-    the country's own, and its name is the last line.
+    Of a standardized US address it is what stands beside the street (care of, building): it goes above the delivery
+    line, which is next to the city (Pub. 28, 211). Abroad the order is the country's, and its name is the last line.
     """
     first, second, *city_parts = block
     country = _foreign_country_name(addressee.country)
@@ -122,7 +120,6 @@ def printed_return_lines(sender: ReturnAddress, face: CachedFace) -> list[str]:
 
 
 def handwritten_return_lines(sender: ReturnAddress) -> list[str]:
-    """The return address as a person writes it."""
     region = " ".join(filter(None, (sender.province, sender.postal_code)))
     last_line = ", ".join(filter(None, (sender.city, region)))
     lines = (sender.name, sender.address, sender.address2, last_line)
@@ -130,7 +127,7 @@ def handwritten_return_lines(sender: ReturnAddress) -> list[str]:
 
 
 def draw_address(addressee: Addressee, box: Box, face: CachedFace) -> bytes:
-    """The address block, or DoesNotFit."""
+    """Raises DoesNotFit."""
     lines = printed_address_lines(addressee, face)
     if not lines:
         return b""
@@ -149,7 +146,7 @@ def draw_address(addressee: Addressee, box: Box, face: CachedFace) -> bytes:
 
 
 def draw_return_address(sender: ReturnAddress, box: Box, face: CachedFace) -> bytes:
-    """The return address, or DoesNotFit."""
+    """Raises DoesNotFit."""
     lines = printed_return_lines(sender, face)
     return (
         draw_block(_fit_or_raise(lines, box, _RETURN_ADDRESS_SETTINGS, face, "return address"), box, face)
@@ -159,7 +156,7 @@ def draw_return_address(sender: ReturnAddress, box: Box, face: CachedFace) -> by
 
 
 def return_address_box(sender: ReturnAddress, box: Box, face: CachedFace) -> Box | None:
-    """The part of the box that the return address takes up, or None without one."""
+    """The part of the box that the return address covers."""
     lines = printed_return_lines(sender, face)
     if not lines:
         return None
@@ -168,7 +165,7 @@ def return_address_box(sender: ReturnAddress, box: Box, face: CachedFace) -> Box
 
 
 def draw_indicia(lines: Sequence[str], box: Box, face: CachedFace) -> bytes:
-    """The permit imprint: a frame on white with its lines centered."""
+    """The permit imprint: centered lines in a frame on white."""
     frame = b"q 1 g 0 G .5 w %b B Q\n" % rectangle_path(box)
     texts = [clean_line(line, face) for line in lines if line.strip()]
     if not texts:
@@ -186,7 +183,6 @@ def draw_indicia(lines: Sequence[str], box: Box, face: CachedFace) -> bytes:
 
 
 def has_room_for_indicia(lines: Sequence[str], box: Box, face: CachedFace) -> bool:
-    """Whether that permit imprint has room in the box."""
     try:
         draw_indicia(lines, box, face)
     except DoesNotFit:
@@ -199,13 +195,13 @@ def draw_divider(line: Box) -> bytes:
 
 
 def draw_barcode(bars: bytes, box: Box) -> bytes:
-    """The postal barcode from its 65 letters of T, D, A and F, as wide and as high as the box."""
+    """The postal barcode from its 65 letters of TDAF, as wide and as high as the box."""
     return b"%b%b)Tj ET\n" % (_barcode_prefix(box), bars)
 
 
 @lru_cache(maxsize=64)
 def _barcode_prefix(box: Box) -> bytes:
-    """Remembered, as all barcodes of a batch stand in the same place."""
+    """Cached: all barcodes of a batch stand in the same place."""
     return b"BT 0 g %b %.3f Tf %.4f 0 0 %.4f %.2f %.2f Tm(" % (
         BAR_FONT,
         BARCODE_FONT_SIZE,
@@ -217,10 +213,7 @@ def _barcode_prefix(box: Box) -> bytes:
 
 
 def draw_opt_out(text: str, box: Box, face: CachedFace) -> bytes:
-    """How to get no more mail, small and gray, on white so that it can be read over any art.
-
-    Where the whole line is too long, its last word says enough.
-    """
+    """How to get no more mail, gray on white to be readable over any art; if too long, only its last word."""
     line = clean_line(text, face)
     if not line:
         return b""
@@ -241,7 +234,6 @@ def draw_opt_out(text: str, box: Box, face: CachedFace) -> bytes:
 
 
 def has_room_for_opt_out(text: str, box: Box, face: CachedFace) -> bool:
-    """Whether that line, or the last word of it, has room in the box."""
     try:
         draw_opt_out(text, box, face)
     except DoesNotFit:
@@ -254,7 +246,7 @@ def rectangle_path(box: Box) -> bytes:
 
 
 def _split_units(lines: Sequence[str]) -> list[str]:
-    """Where a street and its unit are too wide for a line, the unit has its own above it (Pub. 28, 213)."""
+    """A unit that does not fit beside its street gets a line above it (Pub. 28, 213)."""
     matches = [_STREET_AND_UNIT.fullmatch(line) for line in lines]
     return [
         part
@@ -270,7 +262,6 @@ def _name_line(addressee: Addressee) -> str | None:
 
 
 def _foreign_country_name(country: str | None) -> str | None:
-    """The country by its name, where the post needs to be told."""
     if country is None or (name := " ".join(country.upper().split())) in _DOMESTIC_COUNTRY_NAMES:
         return None
     code = normalize_country_code(country)

@@ -34,7 +34,7 @@ _BOW_PATH = (
 
 
 class CardColors:
-    """What is readable and what is pretty on a card of a brand's color, as operands."""
+    """Readable colors on a card of a brand's color, as operands."""
 
     def __init__(self, accent: Ink) -> None:
         is_visible = contrast_ratio(accent, _WHITE) >= MIN_VISIBLE_CONTRAST
@@ -52,7 +52,6 @@ class CardColors:
 
 
 def rounded_rectangle_path(box: Box, radius: float) -> bytes:
-    """The path of a rectangle with round corners."""
     left, bottom, right, top = box.left, box.bottom, box.right, box.top
     handle = radius * (1 - _CIRCLE_HANDLE)
     corners = (
@@ -66,12 +65,11 @@ def rounded_rectangle_path(box: Box, radius: float) -> bytes:
 
 
 def circle_path(across: float, up: float, radius: float) -> bytes:
-    """The path of a circle around that place."""
     return rounded_rectangle_path(Box(across - radius, up - radius, 2 * radius, 2 * radius), radius)
 
 
 def draw_bow(colors: CardColors, knot: tuple[float, float], scale: float) -> bytes:
-    """A bow of ribbon, its knot at that place; at scale 1 it is about 90 points wide."""
+    """At scale 1 the bow is about 90 points wide."""
     bow = _BOW_PATH % (colors.fold, colors.ribbon, colors.fold, colors.knot)
     return b"q %.3f 0 0 %.3f %.2f %.2f cm %b Q\n" % (scale, scale, *knot, bow)
 
@@ -122,7 +120,7 @@ _QUIET_OPERANDS = b".42 .42 .45"
 
 
 def draw_card(panel: Box, giftcard: Giftcard, face: CachedFace) -> bytes:
-    """What every copy of an order shares: the card itself, its brand and its amount."""
+    """The card with its brand and amount, the same on every copy."""
     card, colors = _Card(panel, face), CardColors(giftcard.accent)
     amount = format_dollars(giftcard.amount_cents)
     size = min(_AMOUNT_SIZE, _AMOUNT_WIDTH / face.text_width(amount))
@@ -140,7 +138,7 @@ def draw_card(panel: Box, giftcard: Giftcard, face: CachedFace) -> bytes:
 
 
 def draw_brand(panel: Box, brand: str, accent: Ink, face: CachedFace) -> bytes:
-    """How a catalog shows a brand: its card without amount or claim, square to the corners."""
+    """The card as a catalog shows it: no amount, no claim, square corners."""
     card, colors = _Card(panel, face), CardColors(accent)
     return b"".join(
         [
@@ -152,7 +150,7 @@ def draw_brand(panel: Box, brand: str, accent: Ink, face: CachedFace) -> bytes:
 
 
 def draw_claim(panel: Box, claim: GiftcardClaim, symbol: QrSymbol, face: CachedFace) -> bytes:
-    """What is one recipient's alone: the code to type and the one to scan."""
+    """One recipient's code, to type and to scan."""
     card = _Card(panel, face)
     quiet_width = _QR_BOX.width * _QUIET_MODULES / (symbol.side + 2 * _QUIET_MODULES)
     parts = [
@@ -179,7 +177,7 @@ def format_dollars(cents: int) -> str:
 
 
 class _Card:
-    """A panel of any size, as if it were a card of the usual one."""
+    """A panel of any size in the coordinates of a usual card."""
 
     def __init__(self, panel: Box, face: CachedFace) -> None:
         self._face = face
@@ -194,7 +192,7 @@ class _Card:
         return Box(*self.to_page(box.left, box.bottom), box.width * self.unit, box.height * self.unit)
 
     def draw_background(self, colors: CardColors, corner: float) -> bytes:
-        """The brand's color with a glow at its right; only a pale card needs an edge."""
+        """The brand's color with a glow at its right; a pale card gets an edge."""
         outline = rounded_rectangle_path(self.to_page_box(Box(0, 0, CARD_WIDTH, CARD_HEIGHT)), corner * self.unit)
         glow = b"".join(
             b"%b rg %b f " % (color, circle_path(*self.to_page(across, up), radius * self.unit))
@@ -208,7 +206,6 @@ class _Card:
         return band + draw_bow(colors, self.to_page(*_CARD_KNOT), _BOW_SCALE * self.unit)
 
     def draw_title(self, brand: str, style: TextStyle, box: Box, color: bytes) -> bytes:
-        """The brand's name over a small label, together in the middle of the room's height."""
         title = clean_line(brand, self._face) or " "
         block = fit_centered(title, box.width, box.height - _LABEL_HEIGHT, style, self._face)
         bottom = box.bottom + (box.height - block.height - _LABEL_HEIGHT) / 2
@@ -223,7 +220,6 @@ class _Card:
     def draw_line(
         self, text: str, left: float, baseline: float, size: float, color: bytes, *, spacing: float = 0.0
     ) -> bytes:
-        """One line of letters that the face has; `spacing` is in font sizes."""
         return b"BT %b rg %b %.2f Tf %.3f Tc %.2f %.2f Td%bTj 0 Tc ET\n" % (
             color,
             PLAIN_FONT,
@@ -235,7 +231,7 @@ class _Card:
 
 
 def _fit_claim_url(url: str, face: CachedFace) -> tuple[Sequence[str], float]:
-    """Where the code is typed, in lines, and their size: a long address is broken rather than tiny."""
+    """Where the code is typed, in lines, and their size: a long address is broken before it gets tiny."""
     address = clean_line(url.partition("://")[2].rpartition("/")[0] or url, face)
     size = _CODE_WIDTH / face.text_width(address)
     if size >= _MIN_URL_SIZE:
@@ -247,7 +243,6 @@ def _fit_claim_url(url: str, face: CachedFace) -> tuple[Sequence[str], float]:
 
 
 def _split_code(code: str) -> tuple[str, str]:
-    """The groups of a code on two lines."""
     groups = code.split("-")
     first_count = (len(groups) + 1) // 2
     return "-".join(groups[:first_count]), "-".join(groups[first_count:])

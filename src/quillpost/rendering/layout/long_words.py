@@ -1,4 +1,4 @@
-"""Words that are too long for a line, such as an e-mail address or a URL, and where they may be broken."""
+"""Words too long for a line, such as an email address or a URL, and where they may be broken."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,9 @@ _WORD_PARTS = re.compile(r"[.]*[^.@/_?&=#-]+[@/_?&=#-]*|[.@/_?&=#-]+")
 def break_long_words(
     vocabulary: Vocabulary, words: Sequence[int], width: float, smallest_width: float
 ) -> tuple[list[int], list[int]]:
-    """The words with those broken that are wider than a line of `width`; and the places of parts that go on
-    with the word before them.
+    """The words with those broken that are wider than `width`, and the indexes of continued parts.
 
-    An ordinary word is broken only if it is wider than `smallest_width` as well, the line of the smallest letters.
+    An ordinary word is broken only if it is also wider than `smallest_width`, the line of the smallest letters.
     """
     result: list[int] = []
     continuations: list[int] = []
@@ -46,7 +45,7 @@ def _split_long_word(vocabulary: Vocabulary, word: int, width: float, smallest_w
 
 
 def _split_at_marks(text: str) -> list[str]:
-    """The text after and before its marks; a mark by itself stays with what it follows."""
+    """The text split after and before its marks; a lone mark stays with what it follows."""
     parts: list[str] = []
     for part in _WORD_PARTS.findall(text):
         if parts and not any(map(str.isalnum, part)):

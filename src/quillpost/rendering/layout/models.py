@@ -1,4 +1,4 @@
-"""What a piece is made of: printed sides, and where everything on each of them goes."""
+"""What a product is made of: printed sides, and where everything on each of them goes."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -18,14 +18,12 @@ _CARD_SIDE_NAMES = frozenset({"front", "back"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One printed side of a sheet. Points, from the lower left of the trim; None is not there.
+    """One printed side of a sheet, in points from the lower left of the trim.
 
-    `art` says which picture lies under everything, "front" or "background", and `art_area`
-    where, with its bleed. In the `ink_free` zones there is no art, and nothing prints but the
-    addresses and the barcode. A message that does not fill its box lies in its `center`, or
-    begins at the `top`. On a `handwritten` side the addresses are in the hand. `panel`
-    is the part of a folded sheet that a preview shows; without one it shows the whole trim.
-    An envelope may have `windows`; `insert` is then the size of the folded sheet inside it.
+    `art` says which picture lies under everything, "front" or "background", and `art_area` where, with its bleed. In
+    the `ink_free` zones only the addresses and the barcode print. A message that does not fill its box lies in its
+    `center`, or begins at the `top`. On a `handwritten` side the addresses are in the hand. `panel` is the part of a
+    folded sheet that a preview shows. An envelope may have `windows`; `insert` is then the size of its folded sheet.
     """
 
     name: str
@@ -56,7 +54,7 @@ class Side:
 
     @property
     def is_cover(self) -> bool:
-        """Whether this is the front of a card, which without art gets one of ours."""
+        """Whether this is the front of a card, which without art gets a generated one."""
         return self.art == "front" and self.message is None
 
     @property
@@ -66,7 +64,7 @@ class Side:
 
     @property
     def barcode_zone(self) -> Box | None:
-        """The barcode clear zone of a side that faces the post: nothing but the barcode prints in it."""
+        """The zone of a side that faces the post in which only the barcode prints."""
         if not self.faces_post:
             return None
         right, bottom = self.trim.right, self.trim.bottom
@@ -74,10 +72,7 @@ class Side:
 
     @property
     def art_holes(self) -> tuple[Box, ...]:
-        """Where art is left out: a pixel more than must be clear, as its edge may be half art.
-
-        A hole at the edge goes on through the bleed, as no cut is exact.
-        """
+        """Where art is left out: a pixel more than must be clear, and through the bleed at an edge."""
         zones = (*self.ink_free, self.barcode_zone) if self.barcode_zone else self.ink_free
         return tuple(self._extend_through_bleed(zone.expand(_PIXEL_MARGIN)) for zone in zones)
 
@@ -91,27 +86,24 @@ class Side:
 
     @property
     def is_personal(self) -> bool:
-        """Whether anything on this side differs from one recipient to the next."""
         return any((self.message, self.address, self.barcode, self.qr, self.card, self.opt_out))
 
     @property
     def preview_area(self) -> Box:
-        """What a preview shows of this side."""
         return self.panel or self.trim
 
     def message_box(self, *, qr: bool) -> Box | None:
-        """Where the handwriting goes; it ends above the QR code on a piece that has one."""
+        """It ends above the QR code on an item that has one."""
         return self.message_above_qr if qr and self.qr else self.message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductLayout:
-    """One kind of mail. `sides` are its printed sheets in order.
+    """One kind of mail; `sides` are its printed sheets in order.
 
-    Letters have further sheets: `extra` for each additional page, and `address_sheet` before a
-    letter that is the sender's PDF alone, whose window would show no address. `previews` names
-    the side behind each preview. `product` is the kind of piece in the print file's document
-    parts, `stock` the paper on the print ticket.
+    Letters have further sheets: `extra` for each additional page, and `address_sheet` before a letter that is only the
+    sender's PDF. `previews` names the side behind each preview. `product` is the kind of item in the print file's
+    document parts, `stock` the paper on the print ticket.
     """
 
     name: str
@@ -125,7 +117,6 @@ class ProductLayout:
     previews: Mapping[str, str]
 
     def find_side(self, name: str) -> Side:
-        """The side of that name, among all that can be printed."""
         return next(side for side in self.all_sides() if side.name == name)
 
     def all_sides(self) -> Iterator[Side]:
@@ -133,17 +124,15 @@ class ProductLayout:
         yield from filter(None, (self.extra, self.address_sheet, self.envelope))
 
     def art_areas(self, art: str) -> list[Box]:
-        """Where the picture of that name lies, "front" or "background"."""
         return [side.art_area for side in self.sides if side.art == art and side.art_area]
 
     @property
     def message_side(self) -> Side:
-        """The side that the handwriting is on."""
         return next(side for side in self.sides if side.message)
 
 
 def box_above_qr(message: Box, qr: Box) -> Box:
-    """What is left of the message's box over a QR code in its lower corner; all of it beside one."""
+    """What is left of the message's box above a QR code in its lower corner; all of it beside one."""
     if not message.overlaps(qr.expand(QR_QUIET_ZONE)):
         return message
     bottom = qr.top + QR_QUIET_ZONE

@@ -1,4 +1,4 @@
-"""Line breaking and fitting, for many texts at once: which words share a line, and how large they can be."""
+"""Line breaking and fitting of many texts at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _MAX_GROUP_CELLS = 200_000
 
 
 class DoesNotFit(Exception):
-    """A text is too long for its place on the piece; `message` tells the sender what to do."""
+    """A text is too long for its box; `message` tells the sender what to do."""
 
     def __init__(self, overflow_lines: int, message: str) -> None:
         super().__init__(message)
@@ -58,10 +58,9 @@ class SizeRange:
 
 
 class Passage(NamedTuple):
-    """A text and its place. All its unevenness comes from `seed`; an even one has none.
+    """A text and its box. All its unevenness comes from `seed`; `text_name` is what the sender calls it.
 
-    `text_name` is what the sender calls it. One that `keeps_words` is rather written smaller than that a long word
-    is broken. One that `is_centered` lies in the middle of a box that it does not fill.
+    One that `keeps_words` is written smaller before a long word is broken.
     """
 
     text_name: str
@@ -77,7 +76,7 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PassageLayout:
-    """Passages in rows, words in columns: `word_numbers` are numbers, or -1 past a passage's end."""
+    """Passages in rows, words in columns; `word_numbers` has -1 past a passage's end."""
 
     passages: Sequence[Passage]
     measures: Floats  # of each word: advance, left, right, bottom, top
@@ -91,14 +90,14 @@ class PassageLayout:
 
     @property
     def heights(self) -> Floats:
-        """How much of its box's height each passage takes up."""
+        """How much of its box's height each passage takes."""
         ink_heights = self.measures[:, :, 3:].max(axis=1, initial=0.0).sum(axis=1) + 2 * WANDER_ROOM
         last_lines: Integers = self.line_numbers.max(axis=1, initial=0)
         heights: Floats = (last_lines * self.leading + ink_heights) * self.sizes
         return heights
 
     def excess(self, row: int) -> tuple[int, int]:
-        """By how many lines, and about how many letters, a passage that does not fit is too long."""
+        """By how many lines, and about how many letters, a passage is too long."""
         line_height = self.leading * self.sizes[row]
         excess_height = self.heights[row] - self.passages[row].box.height
         lines = max(1, ceil(excess_height / line_height - 1e-9))
@@ -107,7 +106,7 @@ class PassageLayout:
 
 
 def lay_out_passages(vocabulary: Vocabulary, passages: Sequence[Passage]) -> list[tuple[list[int], PassageLayout]]:
-    """All passages laid out, the long apart from the short; with each group the places of its passages."""
+    """All passages, the long apart from the short; with each group the indexes of its passages."""
     words = [_split_passage(vocabulary, passage, _breaking_size(passage)) for passage in passages]
     broken_indexes = [
         index
@@ -120,15 +119,14 @@ def lay_out_passages(vocabulary: Vocabulary, passages: Sequence[Passage]) -> lis
 
 
 def _breaking_size(passage: Passage) -> float:
-    """The size from which on a word that is wider than a line is broken."""
+    """From this size on a word wider than a line is broken."""
     return passage.sizes.smallest if passage.keeps_words else passage.sizes.largest
 
 
 def _rejoin_broken_words(
     vocabulary: Vocabulary, passages: Sequence[Passage], words: Sequence["_PassageWords"], indexes: Sequence[int]
 ) -> Iterator[tuple[int, "_PassageWords"]]:
-    """Passages in which long words, broken wherever a large letter needs it, are whole again where the size
-    that all words have come to allows it; unless that costs more than a point of it."""
+    """Passages whose broken words are whole again at the size found, unless that costs more than a point."""
     sizes = _fitted_sizes(vocabulary, passages, words, indexes)
     rejoined = dict(enumerate(words)) | {
         index: _split_passage(vocabulary, passages[index], size) for index, (size, _) in sizes.items()
@@ -145,7 +143,7 @@ def _fitted_sizes(
     words: "Sequence[_PassageWords] | Mapping[int, _PassageWords]",
     indexes: Sequence[int],
 ) -> dict[int, tuple[float, bool]]:
-    """At which size each of those passages is written, and whether it fits at all."""
+    """The size of each of those passages, and whether it fits."""
     return {
         index: (float(layout.sizes[row]), bool(layout.fits[row]))
         for group, layout in _lay_out_in_groups(vocabulary, passages, words, indexes, rejoin_parts=False)
@@ -161,7 +159,7 @@ def _lay_out_in_groups(
     *,
     rejoin_parts: bool = True,
 ) -> Iterator[tuple[list[int], PassageLayout]]:
-    """The passages laid out together that are about as long; parts of words stay apart unless it rejoins."""
+    """Passages of about the same length are laid out together."""
     groups: list[list[int]] = []
     for index in sorted(indexes, key=lambda i: len(words[i].word_numbers)):
         width = max(1, len(words[index].word_numbers))
@@ -188,7 +186,7 @@ def misfit_error(layout: PassageLayout, row: int, title: str) -> DoesNotFit:
 
 
 class _PassageWords(NamedTuple):
-    """A passage's words; before which of them how many lines end; which go on with the word before them."""
+    """A passage's words, the number of line ends before each, and which continue the word before."""
 
     word_numbers: list[int]
     breaks: dict[int, int]
@@ -196,7 +194,7 @@ class _PassageWords(NamedTuple):
 
 
 def _split_passage(vocabulary: Vocabulary, passage: Passage, size: float) -> _PassageWords:
-    """The passage's words, those in parts that are too long for a line at that size."""
+    """The passage's words, split where they are too long for a line at that size."""
     numbers, breaks, continuations = list[int](), dict[int, int](), list[int]()
     line_breaks = 0
     width = passage.box.width / size - _LINE_MARGINS
@@ -240,7 +238,7 @@ def _lay_out(
 
 
 def _to_table(rows: Sequence[list[int]], fill_value: int) -> tuple[Integers, Integers]:
-    """The rows as one array, filled up on their right; and their lengths."""
+    """The rows as one array, filled up on their right, and their lengths."""
     lengths = np.array([len(row) for row in rows], np.int64)
     is_filled = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
     table = np.full(is_filled.shape, fill_value, np.int64)
@@ -251,7 +249,7 @@ def _to_table(rows: Sequence[list[int]], fill_value: int) -> tuple[Integers, Int
 def _rejoin_parts(
     vocabulary: Vocabulary, words: Integers, lines: Integers, lengths: Integers, is_continuation: Flags
 ) -> tuple[Integers, Integers, Integers]:
-    """Parts of a word that share a line are written in one go."""
+    """Parts of a word that share a line are written as one."""
     joins_previous = is_continuation.copy()
     joins_previous[:, 1:] &= lines[:, 1:] == lines[:, :-1]
     word_rows = [row[:length] for row, length in zip(words.tolist(), lengths.tolist(), strict=True)]
@@ -326,7 +324,7 @@ class _SizeFitter:
         return self._widths / size - _LINE_MARGINS
 
     def _break_lines(self, half_points: Integers) -> Integers:
-        """The line of every word at these sizes, one row a column of words."""
+        """The line of every word at these sizes."""
         line_widths = self._line_widths(half_points / _STEPS_PER_POINT)
         if len(line_widths) <= _MAX_SLOW_ROWS:
             row_lines = [self._break_lines_of_row(row, width) for row, width in enumerate(line_widths.tolist())]
@@ -349,7 +347,7 @@ class _SizeFitter:
         return lines
 
     def _break_lines_of_row(self, row: int, line_width: float) -> list[int]:
-        """The same for one passage, as a preview has: steps of plain Python cost less than calls of numpy."""
+        """The same for one passage, as in a preview: plain Python costs less than calls of numpy."""
         columns = (self._word_steps, self._first_word_widths, self._right_overhangs, self._breaks)
         steps, firsts, rights, breaks = (column[:, row].tolist() for column in columns)
         lines, line, reach = [0] * len(steps), 0, firsts[0] if firsts else 0.0
@@ -363,7 +361,7 @@ class _SizeFitter:
 
 
 def extra_gap(left_overhang: Floats) -> Floats:
-    """How much wider the gap before a word is that reaches back into it: words must not run together."""
+    """A word that reaches back into its gap needs a wider one."""
     return np.maximum(left_overhang - _FREE_OVERHANG, 0.0)
 
 
@@ -373,10 +371,7 @@ def box_edges(passages: Sequence[Passage]) -> Floats:
 
 
 def read_distinct(items: Sequence[Thing], read: Callable[[Thing], Sequence[float]]) -> Floats:
-    """What is read of each thing, in columns; just one column where all of them are the same object.
-
-    The passages of a batch have few boxes and sizes between them: each is read once.
-    """
+    """What is read of each item, in columns; one column where all items are the same object."""
     distinct = {id(item): item for item in items}
     table = np.array([read(item) for item in distinct.values()], np.float64)
     if len(distinct) != 1:

@@ -1,8 +1,4 @@
-"""Writes passages as a person would, or perfectly even.
-
-Everything is looked up in short tables of rounded values, so that a page comes out the same on
-every machine.
-"""
+"""Writes passages as a person would, or evenly. Tables of rounded values give the same page on any machine."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -31,8 +27,7 @@ from quillpost.rendering.models import Ink
 
 Bytes = npt.NDArray[np.uint8]
 
-MAX_TILT_STEPS = 9
-"""A word leans by up to so many steps of 2 milliradians, either way."""
+MAX_TILT_STEPS = 9  # a word leans by up to so many steps of 2 milliradians, either way
 
 MAX_SHRINK_PERCENT = 4
 """A word is smaller than its size by up to so many per cent; never larger, so it keeps to its place."""
@@ -53,7 +48,7 @@ _SINE_TABLE = np.array([round(math.sin(math.tau * index / 256), 4) for index in 
 
 @dataclass(frozen=True, slots=True)
 class HandwritingNoise:
-    """For a group of passages: rows are passages; columns words, or lines. In font sizes where not said."""
+    """Rows are passages, columns words or lines. In font sizes unless noted."""
 
     gaps: Floats  # by which share a word's gap before it is wider or narrower
     shrinks: Integers  # per cent
@@ -68,7 +63,7 @@ class HandwritingNoise:
 
 
 def make_noise(seeds: Sequence[int], is_even: Sequence[bool], *, words: int, lines: int) -> HandwritingNoise:
-    """The numbers for passages of up to so many words and lines. A longer passage only adds to the end."""
+    """Noise for up to so many words and lines; a longer passage only adds to the end."""
     is_uneven = ~np.array(is_even, np.bool_)[:, None]
     seed = np.array([seed & _ALL_BITS for seed in seeds], np.uint64)[:, None]
     passage_bytes, line_bytes, word_bytes = (
@@ -100,7 +95,7 @@ def baseline_waves(distances: Floats, lines: Integers, noise: HandwritingNoise, 
 
 
 def _random_bytes(seed: npt.NDArray[np.uint64], stream: int, count: int) -> Bytes:
-    """Eight random bytes for each of so many things of every seed, by the mixing steps of SplitMix64."""
+    """Eight random bytes for each of `count` things of every seed (SplitMix64)."""
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(3) + np.uint64(stream)
     with np.errstate(over="ignore"):
         mixed = (seed * np.uint64(0xD1342543DE82EF95) + steps) * np.uint64(0x9E3779B97F4A7C15)
@@ -125,7 +120,7 @@ def _draw_margins(random_bytes: Bytes) -> Floats:
 
 
 def _random_walk(random_bytes: Bytes, *, decay: float, step: float) -> Floats:
-    """Numbers of which each remembers the one before."""
+    """Each number remembers the one before."""
     if len(random_bytes) <= _MAX_SLOW_ROWS:
         steps = (step * _NORMAL_TABLE[random_bytes]).tolist()
         return np.array([list(accumulate(row, lambda before, n: n + decay * before)) for row in steps])
@@ -147,7 +142,7 @@ Tokens = npt.NDArray[Any]
 
 
 def write_passages(vocabulary: Vocabulary, layout: PassageLayout) -> Iterator[bytes]:
-    """For each passage the operators that write it. What they draw stays inside its box."""
+    """The operators of each passage; what they draw stays inside its box."""
     is_even = [passage.is_even for passage in layout.passages]
     noise = make_noise(
         [passage.seed for passage in layout.passages],
@@ -173,7 +168,7 @@ def _word_operators(vocabulary: Vocabulary, layout: PassageLayout, noise: Handwr
 
 @dataclass(frozen=True, slots=True)
 class _WordPositions:
-    """Each word's place in grid steps."""
+    """In grid steps."""
 
     x: Integers
     y: Integers
@@ -203,10 +198,10 @@ def _position_words(layout: PassageLayout, noise: HandwritingNoise, is_even: Seq
 
 
 def _centering_offsets(layout: PassageLayout, ends: Floats) -> tuple[Floats, Floats]:
-    """How far right and down each centered passage lies of the upper left corner; `ends` are its words'.
+    """How far right and down of the upper left corner each centered passage lies; `ends` are its words' ends.
 
-    Its lines stay flush left: as a whole they lie in the middle between left and right, and a little above
-    the middle between top and bottom, where the eye looks for it. What nearly fills its box stays there.
+    Lines stay flush left, as a whole in the middle across and a little above the middle, where the eye looks. A passage
+    that nearly fills its box stays there.
     """
     size = layout.sizes[:, None]
     if not any(passage.is_centered for passage in layout.passages) or not ends.shape[1]:
@@ -228,10 +223,7 @@ def _spare_share(spare: Floats, minimum: Floats) -> Floats:
 def _word_starts(
     layout: PassageLayout, noise: HandwritingNoise, advance: Floats, left: Floats, right: Floats
 ) -> Floats:
-    """How far from the box's left each word begins, in font sizes.
-
-    Margins and wide gaps take only what room a line has left; narrow gaps always stay.
-    """
+    """Distances from the box's left, in font sizes; margins and wide gaps take only the spare room of a line."""
     rows, columns = layout.word_numbers.shape
     if not columns:
         return advance
@@ -268,7 +260,7 @@ def _word_starts(
 def _word_tokens(
     vocabulary: Vocabulary, layout: PassageLayout, noise: HandwritingNoise, positions: _WordPositions
 ) -> Tokens:
-    """All that is written for each word but the word: ink where it changes, and the text matrix."""
+    """All operators of a word but the word: ink where it changes, and the text matrix."""
     tokens = np.empty((*layout.word_numbers.shape, 5), object)
     half_points = np.rint(layout.sizes * 2).astype(np.int64)[:, None]
     matrices, smallest = _text_matrices(vocabulary.hand.style.scale)
@@ -293,7 +285,7 @@ def _ink_tokens(layout: PassageLayout, noise: HandwritingNoise) -> Tokens:
 
 
 def _ink_shades(ink: Ink) -> list[bytes]:
-    """The ink as it comes out of a pen: a little darker here, a little lighter there."""
+    """A little darker and a little lighter, as a pen writes."""
     return [
         b" ".join(_format_number(round(min(max(channel + shade * _SHADE_STEP, 0.0), 1.0), 2)) for channel in ink)
         + b" rg\n"
@@ -303,7 +295,7 @@ def _ink_shades(ink: Ink) -> list[bytes]:
 
 @lru_cache(maxsize=64)
 def _text_matrices(scale: float) -> tuple[Tokens, int]:
-    """The first four numbers of a text matrix for each size, shrink and tilt; and the first size."""
+    """The first four numbers of a text matrix for each size, shrink and tilt, and the first size."""
     smallest, largest = 12, 2 * 40
     table = np.empty((largest - smallest + 1, MAX_SHRINK_PERCENT + 1, 2 * MAX_TILT_STEPS + 1), object)
     for half_points in range(smallest, largest + 1):
@@ -325,7 +317,7 @@ def _to_grid(points: Floats) -> Integers:
 
 
 def _format_number(number: float) -> bytes:
-    """As few digits as the place needs; a zero before the point is none of them."""
+    """As few digits as possible, without a leading zero."""
     text = (b"%.3f" % number).rstrip(b"0").rstrip(b".")
     if text in (b"0", b"-0"):
         return b"0"

@@ -1,4 +1,4 @@
-"""Plain type in a box: as large as it fits, flush or centered."""
+"""Plain type in a box: as large as fits, flush or centered."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class TextBlock(NamedTuple):
 
 
 def clean_line(text: str, face: CachedFace) -> str:
-    """The text in one line of legible letters. Most text is, and is told so quickly."""
+    """The text in one line of legible letters, with a fast path for most text."""
     text = text.strip()
     if text.isascii() and text.isprintable() and "  " not in text:
         return text
@@ -42,16 +42,13 @@ def clean_line(text: str, face: CachedFace) -> str:
 
 
 def clean_capitals(text: str, face: CachedFace) -> str:
-    """The same in capitals; one that the face lacks is spelled as other letters are."""
+    """The same in capitals; one that the face lacks is transliterated."""
     upper_text = clean_line(text, face).upper()
     return upper_text if upper_text.isascii() else clean_line(upper_text, face)
 
 
 def fit_lines(lines: Sequence[str], box: Box, settings: TextSettings, face: CachedFace) -> TextBlock | None:
-    """The lines at the first setting, a size and its leading, at which they fit the box.
-
-    They are broken only if they are too wide at every one of the settings.
-    """
+    """The lines at the first setting (size and leading) that fits; broken only if too wide at every setting."""
     widest = max(map(face.text_width, lines))
     for size, leading in settings:
         if widest * size <= box.width and _lines_height(len(lines), leading) * size <= box.height:
@@ -64,7 +61,7 @@ def fit_lines(lines: Sequence[str], box: Box, settings: TextSettings, face: Cach
 
 
 def draw_if_short(lines: Sequence[str], box: Box, setting: tuple[float, float], face: CachedFace) -> bytes:
-    """The lines at that setting where they clearly fit, as nearly all addresses do; else nothing."""
+    """The lines at that setting if they clearly fit, as nearly all addresses do; else b""."""
     size, leading = setting
     if _lines_height(len(lines), leading) * size > box.height:
         return b""
@@ -82,7 +79,7 @@ def draw_if_short(lines: Sequence[str], box: Box, setting: tuple[float, float], 
 def too_long_error(
     lines: Iterable[str], box: Box, settings: TextSettings, face: CachedFace, text_name: str
 ) -> DoesNotFit:
-    """What to raise for lines that no setting takes in."""
+    """The error for lines that fit at no setting."""
     size, leading = settings[-1]
     wrapped = [part for line in lines for part in _wrap(face, line, box.width / size)]
     excess = _lines_height(len(wrapped), leading) * size - box.height
@@ -91,7 +88,6 @@ def too_long_error(
 
 
 def draw_block(block: TextBlock, box: Box, face: CachedFace) -> bytes:
-    """The block's lines from the top of the box, with one left margin."""
     operators = [_text_prefix(block.size, block.leading, box.left, box.top)]
     for line in block.lines:
         operators.append(face.encode(line))
@@ -102,7 +98,7 @@ def draw_block(block: TextBlock, box: Box, face: CachedFace) -> bytes:
 
 @lru_cache(maxsize=256)
 def _text_prefix(size: float, leading: float, left: float, top: float) -> bytes:
-    """Sets the face; remembered, as the blocks of a batch stand in few places and sizes."""
+    """Cached: the blocks of a batch stand in few places and sizes."""
     return b"BT 0 g %b %.1f Tf %.2f TL %.2f %.2f Td\n" % (
         PLAIN_FONT,
         size,
@@ -118,7 +114,7 @@ def _lines_height(count: int, leading: float) -> float:
 
 
 def _wrap(face: CachedFace, text: str, width: float) -> Iterator[str]:
-    """The text in lines no wider than that; a word that is wider is broken."""
+    """Lines no wider than that; a wider word is broken."""
     line = ""
     for word in text.split(" "):
         longer = f"{line} {word}" if line else word
@@ -149,11 +145,7 @@ _CENTERED_DESCENT = 0.22
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """How a text is set: at most so large and in so many lines. Leading and spacing are in font sizes.
-
-    Another line is begun only where the text would else be smaller than `least`; with all lines in
-    use it is set as small as it must be.
-    """
+    """Leading and spacing are in font sizes. A further line begins only where text would be smaller than `least`."""
 
     size: float
     least: float
@@ -163,8 +155,6 @@ class TextStyle:
 
 
 class CenteredText(NamedTuple):
-    """Lines at the size at which they fit."""
-
     lines: Sequence[str]
     size: float
     style: TextStyle
@@ -185,7 +175,7 @@ class CenteredText(NamedTuple):
 
 
 def fit_centered(text: str, width: float, height: float, style: TextStyle, face: CachedFace) -> CenteredText:
-    """The text, which is not empty, in the fewest lines that do; no wider and no higher than that."""
+    """A nonempty text in the fewest lines, no wider and no higher than that."""
     words = text.split(" ")
     best = CenteredText((), 0.0, style)
     for count in range(1, min(style.lines, len(words)) + 1):
@@ -204,7 +194,7 @@ def _centered_height(count: int, style: TextStyle) -> float:
 
 
 def _balance_lines(words: Sequence[str], count: int, spacing: float, face: CachedFace) -> tuple[list[str], float]:
-    """The words in at most so many lines, of which the widest is as narrow as can be; and its width."""
+    """At most so many lines of which the widest is as narrow as possible, and its width."""
     widths = [face.text_width(word) + spacing * len(word) for word in words]
     gap = face.text_width(" ") + spacing
     width = max(max(widths), (sum(widths) + gap * (len(words) - count)) / count)

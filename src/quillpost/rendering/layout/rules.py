@@ -12,7 +12,6 @@ CLEAR_HORIZONTAL, CLEAR_VERTICAL = INCH / 8, INCH * 0.028
 
 
 def sheet_play(envelope: Side) -> tuple[float, float]:
-    """How far the folded sheet can slide across and up."""
     if envelope.insert is None:
         return 0.0, 0.0
     width, height = envelope.insert
@@ -30,7 +29,7 @@ def largest_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
 
 
 def always_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
-    """What the window shows of the sheet however it lies; without an area where that is nothing."""
+    """What the window shows however the sheet lies; no area where that is nothing."""
     across, up = sheet_play(envelope)
     window_area = _window_on_sheet(window, envelope, sheet)
     return Box(
@@ -39,7 +38,7 @@ def always_visible_area(window: Box, envelope: Side, sheet: Side) -> Box:
 
 
 def find_window_errors(envelope: Side, sheets: Iterator[Side]) -> Iterator[str]:
-    """The tap test: addresses and barcode keep clear of their window's edges through all the play."""
+    """The tap test: addresses and barcode keep clear of window edges however the sheet slides."""
     if envelope.insert is None:
         yield f"{envelope.name}: insert is missing, the size of the folded sheet behind the windows."
         return
@@ -64,7 +63,7 @@ def find_window_errors(envelope: Side, sheets: Iterator[Side]) -> Iterator[str]:
 
 
 def _window_on_sheet(window: Box, envelope: Side, sheet: Side) -> Box:
-    """The window's place over a sheet that lies in the lower left corner of the envelope."""
+    """The window over a sheet in the lower left corner of the envelope."""
     height = envelope.insert[1] if envelope.insert else sheet.trim.height
     return Box(window.left, window.bottom + sheet.trim.height - height, window.width, window.height)
 
@@ -114,7 +113,7 @@ _ALTERNATIVE_BOXES = ({"message", "qr"}, {"message", "message_above_qr"})
 
 
 def find_layout_errors(product: ProductLayout) -> list[str]:
-    """A sentence for every rule that the piece breaks, each naming piece, side and box."""
+    """A sentence for every broken rule, with product, side and box."""
     errors = [f"{product.name}, {side.name}: {error}" for side in product.all_sides() for error in _side_errors(side)]
     if product.envelope and product.envelope.windows:
         window_errors = find_window_errors(product.envelope, (side for side in product.all_sides() if side.address))
@@ -185,7 +184,7 @@ def _overlap_errors(boxes: dict[str, Box]) -> Iterator[str]:
 
 
 def _ink_free_zone_errors(side: Side, boxes: dict[str, Box]) -> Iterator[str]:
-    """A return address may have a zone of its own: the upper window of a double-window envelope."""
+    """A return address may have its own zone: the upper window of a double-window envelope."""
     zones = side.ink_free
     for name, box in boxes.items():
         if name in ("address", "barcode"):
@@ -261,8 +260,7 @@ def contrast_ratio(first: Ink, second: Ink) -> float:
 
 
 def contrast_over(ink: Ink, tones: PictureTones, area: Box, box: Box) -> float:
-    """The contrast with a picture that is laid over the area, centered, where words fill the box: what a
-    quarter of them does not reach."""
+    """The contrast with a picture centered over the area: a quarter of the box has less."""
     scale = max(area.width / tones.width, area.height / tones.height)
     width, height = tones.width * scale, tones.height * scale
     left = area.left + (area.width - width) / 2

@@ -1,4 +1,4 @@
-"""One side of a piece as operators: what all copies of a design share, and what is one recipient's alone."""
+"""One side as operators: what all copies of a design share, and what differs by recipient."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -23,21 +23,20 @@ _RETURN_SIZES = SizeRange(8.0, 12.0)
 
 
 class ItemCodes(NamedTuple):
-    """What machines read on one copy, ready to be drawn."""
+    """The codes of one copy, ready to be drawn."""
 
     barcode: bytes | None
     qr_encoder: QrEncoder
 
 
 def move_to_trim(side: Side) -> bytes:
-    """Moves the origin from the corner of the sheet to that of the finished piece."""
     return b"1 0 0 1 %.2f %.2f cm\n" % (side.bleed, side.bleed) if side.bleed else b""
 
 
 def draw_shared(
     side: Side, design: Design, art: bytes, logo: PlacedPicture | None, vocabulary: Vocabulary, face: CachedFace
 ) -> bytes:
-    """What every copy has on this side; `art` draws the picture, or is empty without one."""
+    """What every copy has on this side; `art` draws the picture, or is empty."""
     parts = [art]
     if side.is_cover and not art:
         parts.append(_draw_generated_front(side, design, logo, vocabulary, face))
@@ -53,7 +52,7 @@ def draw_shared(
 
 
 def draw_personal(side: Side, design: Design, copy: Copy, codes: ItemCodes, face: CachedFace) -> bytes:
-    """What only this copy has, but for its handwriting."""
+    """What only this copy has, except handwriting."""
     parts = []
     if side.address and not side.handwritten:
         parts.append(furniture.draw_address(copy.addressee, side.address, face))
@@ -76,7 +75,6 @@ def draw_personal(side: Side, design: Design, copy: Copy, codes: ItemCodes, face
 def make_message_passage(
     side: Side, design: Design, text: str, seed: int, *, qr: bool, sizes: SizeRange, is_even: bool
 ) -> Passage | None:
-    """The message in its place on this side, if it has one."""
     box = side.message_box(qr=qr)
     if not box or not text:
         return None
@@ -87,7 +85,6 @@ def make_message_passage(
 def make_address_passage(
     side: Side, design: Design, addressee: Addressee, seed: int, *, is_even: bool
 ) -> Passage | None:
-    """The address on a side where it is in the hand."""
     if not side.handwritten or not side.address:
         return None
     lines = furniture.handwritten_address_lines(addressee)
@@ -99,7 +96,6 @@ def make_address_passage(
 
 
 def make_return_passage(side: Side, design: Design, seed: int, *, is_even: bool) -> Passage | None:
-    """The return address on such a side."""
     box = side.return_address
     if not side.handwritten or not box:
         return None
@@ -112,13 +108,13 @@ def make_return_passage(side: Side, design: Design, seed: int, *, is_even: bool)
 
 
 def clip_art(area: Box, holes: Sequence[Box]) -> bytes:
-    """Clips that keep art inside its area and out of the holes: one for each, as holes may overlap."""
+    """Clips to the area without the holes: one for each, as holes may overlap."""
     inside = furniture.rectangle_path(area) + b" W n"
     return b" ".join([inside, *(_clip_around(hole, area) for hole in holes if hole.overlaps(area))])
 
 
 def _clip_around(hole: Box, area: Box) -> bytes:
-    """A clip to all of the area but the hole, by the even-odd rule: both lie within a larger box."""
+    """A clip to the area without the hole, by the even-odd rule."""
     left, bottom = min(hole.left, area.left) - 1, min(hole.bottom, area.bottom) - 1
     right, top = max(hole.right, area.right) + 1, max(hole.top, area.top) + 1
     outer_box = Box(left, bottom, right - left, top - bottom)
@@ -126,14 +122,12 @@ def _clip_around(hole: Box, area: Box) -> bytes:
 
 
 def draw_white_panel(box: Box) -> bytes:
-    """A quiet panel, so that a reader finds its contrast over any background."""
     return b"q 1 g %b f Q\n" % furniture.rectangle_path(box)
 
 
 def _draw_generated_front(
     side: Side, design: Design, logo: PlacedPicture | None, vocabulary: Vocabulary, face: CachedFace
 ) -> bytes:
-    """A cover without art: its sender's branding, or plain."""
     greeting = fronts.write_greeting(vocabulary)
     paper_box = side.art_area or side.bleed_box
     if design.branding is None:

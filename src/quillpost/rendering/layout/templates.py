@@ -1,4 +1,4 @@
-"""Pieces read from TOML: the shipped templates, and an operator's changes to them."""
+"""Products read from TOML: the shipped layouts, and an operator's changes."""
 
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,7 +46,7 @@ _TomlTable = dict[str, Any]
 
 
 class InvalidProductTemplate(ValueError):
-    """Templates that cannot be printed; `errors` has a sentence for each reason."""
+    """Templates that cannot be printed, with a sentence for each reason."""
 
     def __init__(self, errors: list[str]) -> None:
         super().__init__("\n".join(errors))
@@ -54,7 +54,7 @@ class InvalidProductTemplate(ValueError):
 
 
 def load_products(text: str, overrides: str | None = None) -> dict[str, ProductLayout]:
-    """The pieces that a TOML text describes, by name; `overrides` changes single values of them."""
+    """Products by name; `overrides` changes single values."""
     parsed_tables = _parse_toml(text)
     tables = {name: _inherit_values(table, parsed_tables) for name, table in parsed_tables.items()}
     _raise_if_any(error for name, table in tables.items() for error in _key_errors(name, table))
@@ -70,13 +70,12 @@ def load_products(text: str, overrides: str | None = None) -> dict[str, ProductL
 
 
 def read_shipped_toml() -> str:
-    """The TOML that comes with the service."""
     return files("quillpost.rendering.layout").joinpath("products.toml").read_text("utf-8")
 
 
 @cache
 def load_shipped_products(overrides: str | None = None) -> Mapping[str, ProductLayout]:
-    """The shipped pieces as an operator has them, read once for each text of overrides."""
+    """Cached for each text of overrides."""
     return load_products(read_shipped_toml(), overrides)
 
 
@@ -93,7 +92,7 @@ def _parse_toml(text: str) -> _TomlTable:
 
 
 def _inherit_values(table: Any, all_tables: _TomlTable) -> Any:
-    """A piece that is `like` another has all of the other's sides and values but its own."""
+    """A product that is `like` another inherits its sides and values."""
     if not isinstance(table, dict) or table.get("like") not in list(all_tables):
         return table
     return _merge_tables(all_tables[table["like"]], {key: value for key, value in table.items() if key != "like"})
@@ -108,7 +107,7 @@ def _merge_tables(table: _TomlTable, changes: _TomlTable) -> _TomlTable:
 
 
 def _unknown_name_errors(changes: _TomlTable, tables: Mapping[str, _TomlTable]) -> Iterator[str]:
-    """What an operator's file may not name, as nothing would come of it."""
+    """Names in an operator's file that would have no effect."""
     for name, table in changes.items():
         if name not in tables:
             yield f"There is no piece {name}; the pieces are {', '.join(tables)}."
@@ -124,7 +123,6 @@ def _side_tables(table: _TomlTable) -> dict[str, _TomlTable]:
 
 
 def _key_errors(name: str, table: Any) -> Iterator[str]:
-    """A sentence for every key that is not known and every value of the wrong form."""
     if not isinstance(table, dict):
         yield f"{name}: a piece is a table with sides."
         return
@@ -151,7 +149,6 @@ def _missing_key_errors(name: str, table: _TomlTable) -> Iterator[str]:
 
 
 def _value_error(key: str, value: object) -> str | None:
-    """What is wrong with the form of one value of a side."""
     if key not in _SIDE_KEYS:
         return f'a side has no "{key}".'
     if value is False and key in _OPTIONAL_KEYS:
@@ -233,7 +230,7 @@ def _build_side(name: str, values: _TomlTable) -> Side:
 
 
 def _clear_behind_windows(side: Side, envelope: Side) -> Side:
-    """A sheet with the address stays free of ink wherever a window of its envelope can show it."""
+    """A sheet with the address stays free of ink wherever a window can show it."""
     if not envelope.windows or side.address is None:
         return side
     window_areas = (largest_visible_area(window, envelope, side) for window in envelope.windows)
@@ -241,7 +238,7 @@ def _clear_behind_windows(side: Side, envelope: Side) -> Side:
 
 
 def _box_from_inches(inches: list[float]) -> Box:
-    """Rounded, as an inch is no whole number of anything: the same box on any machine."""
+    """Rounded, so that a box is the same on any machine."""
     return Box(*(round(length * INCH, 3) for length in inches))
 
 

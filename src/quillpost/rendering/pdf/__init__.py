@@ -1,1 +1,1 @@
-"""The file: a compact PDF writer, its fonts, what a press asks of it, and pictures of its pages."""
+"""PDF files: a compact writer, fonts, colors and metadata."""

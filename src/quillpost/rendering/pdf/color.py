@@ -1,4 +1,4 @@
-"""PDF objects: what the parts of a file ask of its writer, and how texts are spelled in it."""
+"""Color profiles and output intents of PDF files."""
 
 import struct
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,6 @@ class ObjectWriter(Protocol):
 
 
 def text_string(text: str) -> bytes:
-    """Any text as a PDF string."""
     if text.isascii() and text.isprintable():
         return b"(%b)" % text.encode().replace(b"\\", rb"\\").replace(b"(", rb"\(").replace(b")", rb"\)")
     return b"<FEFF%b>" % text.encode("utf-16-be").hex().upper().encode()
@@ -60,7 +59,7 @@ def make_output_profile() -> bytes:
 
 
 def _build_profile(device_class: bytes, tags: dict[bytes, bytes]) -> bytes:
-    """Header, tag table and tags; tags of the same content share their place."""
+    """Header, tag table and tags; equal tags share their place."""
     body, offsets = b"", dict[bytes, int]()
     start = 128 + 4 + 12 * len(tags)
     for data in tags.values():
@@ -113,7 +112,7 @@ def _identity_curve() -> bytes:
 
 
 def _device_to_pcs_tag(black: float) -> bytes:
-    """Color values to the connection space, where black is that part of white."""
+    """Color values to the connection space; `black` is a share of white."""
     matrix = [value * (1 - black) / _PCS_RANGE for value in _RGB_TO_PCS]
     offsets = [value * black / _PCS_RANGE for value in _D50]
     return _transform_tag(b"mAB ", matrix, offsets, _expanding_curve())
@@ -126,7 +125,7 @@ def _pcs_to_device_tag(black: float) -> bytes:
 
 
 def _transform_tag(kind: bytes, matrix: Sequence[float], offsets: Sequence[float], device_curve: bytes) -> bytes:
-    """Curves on the device's side, a matrix, and nothing on the side of the connection space."""
+    """Curves on the device's side, a matrix, and identity on the other side."""
     first = 32
     outer = _identity_curve() * _CHANNELS
     matrix_at = first + len(outer)
@@ -137,7 +136,7 @@ def _transform_tag(kind: bytes, matrix: Sequence[float], offsets: Sequence[float
 
 
 def _full_gamut_tag() -> bytes:
-    """Every color counts as printable: colors are fitted into the gamut by who rasterises."""
+    """Every color counts as printable: the rasterizer fits colors into the gamut."""
     first = 32
     outer = _identity_curve() * _CHANNELS
     table_at = first + len(outer)
@@ -168,7 +167,7 @@ SRGB = OutputIntent(make_output_profile(), _RGB_COMPONENTS, "sRGB IEC61966-2.1")
 
 
 def read_output_intent(data: bytes) -> OutputIntent:
-    """An operator's ICC file as an intent; ValueError says why a file is not one."""
+    """An operator's ICC file; ValueError says why it cannot be used."""
     if len(data) < _MIN_PROFILE_BYTES or data[36:40] != b"acsp":
         raise ValueError("This is not an ICC profile.")
     size = int.from_bytes(data[:4], "big")
@@ -191,7 +190,6 @@ def read_output_intent(data: bytes) -> OutputIntent:
 
 
 def output_intent_entry(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
-    """The dictionary for the catalog's list of intents."""
     condition = text_string(intent.condition)
     return b"<</Type/OutputIntent/S/GTS_PDFX/OutputConditionIdentifier%b/Info%b/DestOutputProfile %d 0 R>>" % (
         condition,
@@ -201,17 +199,13 @@ def output_intent_entry(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
 
 
 def default_color_spaces(pdf: ObjectWriter, intent: OutputIntent) -> bytes:
-    """What the color spaces of pages and forms have to hold to keep our RGB colors legal and exact.
-
-    Nothing for an RGB intent: there, RGB is the press's own.
-    """
+    """What keeps our RGB colors exact in pages and forms; nothing for an RGB intent."""
     if intent.components == _RGB_COMPONENTS:
         return b""
     return b"/DefaultRGB%b" % icc_color_space(pdf, _cached_srgb_profile(), _RGB_COMPONENTS)
 
 
 def icc_color_space(pdf: ObjectWriter, profile: bytes, components: int) -> bytes:
-    """A color space by its profile, which the file holds once."""
     return b"[/ICCBased %d 0 R]" % _add_profile(pdf, profile, components)
 
 
@@ -239,7 +233,7 @@ def _read_tags(profile: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _description(tag: bytes) -> str:
-    """The profile's name, from either form that the standard has had."""
+    """The profile's name, from either form of the standard."""
     if tag[:4] == b"desc" and len(tag) >= 12:
         length = int.from_bytes(tag[8:12], "big")
         text = tag[12 : 12 + length].split(b"\0")[0].decode("latin-1")

@@ -22,10 +22,7 @@ _SINGLE_LOOKUP, _ALTERNATE_LOOKUP, _LIGATURE_LOOKUP, _EXTENSION_LOOKUP, _REVERSE
 
 @lru_cache(maxsize=64)
 def base_glyph_texts(prepared: PreparedFace) -> dict[int, str]:
-    """Base glyph to letter, for glyphs that a letter stands for by itself.
-
-    Of several letters with one shape the first code point is meant.
-    """
+    """The letter of each base glyph; of several letters with one shape, the first code point."""
     texts: dict[int, str] = {}
     for char in sorted(prepared.letters):
         texts.setdefault(prepared.letters[char], char)
@@ -34,7 +31,7 @@ def base_glyph_texts(prepared: PreparedFace) -> dict[int, str]:
 
 @lru_cache(maxsize=32)
 def shaped_glyph_texts(prepared: PreparedFace) -> dict[int, str]:
-    """The same, and what shaping makes of letters: a ligature reads as the letters that it joins."""
+    """The same, and what shaping makes of letters: a ligature reads as the letters it joins."""
     font = TTFont(io.BytesIO(prepared.source), lazy=True)
     texts_by_name = {
         font.getGlyphName(prepared.source_numbers[b]): text for b, text in base_glyph_texts(prepared).items()
@@ -54,7 +51,7 @@ def shaped_glyph_texts(prepared: PreparedFace) -> dict[int, str]:
 
 
 def _substitution_rules(font: TTFont) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every substitution as its result and what it replaces, whatever its context."""
+    """Every substitution as its result and what it replaces, in any context."""
     lookups = font["GSUB"].table.LookupList
     for lookup in lookups.Lookup if lookups else ():
         for table in lookup.SubTable:
@@ -99,11 +96,10 @@ def embed_font(
     number: int | None = None,
     is_temporary: bool = False,
 ) -> int:
-    """The number of a font object; a text's codes are glyph numbers of the face's `program`.
+    """The number of a font object; codes are glyph numbers of the face's `program`.
 
-    Only the `used_glyphs` glyph numbers are drawn, measured and readable; None keeps all of them. What is used
-    is known when all pages are: `number`, reserved before, lets pages name the font until then.
-    In a file that is drawn at once and thrown away nothing is made small, and nothing can be read back.
+    Only `used_glyphs` are kept; None keeps all. They are known when all pages are, so `number` may be reserved before.
+    A temporary file is drawn at once: nothing is made small, and nothing can be read back.
     """
     numbers = sorted(used_glyphs) if used_glyphs is not None else range(1, _glyph_count(prepared) + 1)
     shapes_per_glyph = prepared.takes + 1
@@ -128,13 +124,13 @@ def embed_font(
 
 
 def subset_tag(program: bytes) -> bytes:
-    """Six capitals that tell this part of a face from its other parts."""
+    """Six capitals that identify this subset of a face."""
     digest = hashlib.sha256(program).digest()
     return bytes(ord("A") + byte % 26 for byte in digest[:6])
 
 
 def make_unicode_map(texts: Mapping[int, str]) -> bytes:
-    """A ToUnicode map from two-byte codes to the text that each stands for."""
+    """A ToUnicode map of two-byte codes."""
     rows = [b"<%04X><%b>" % (code, text.encode("utf-16-be").hex().encode()) for code, text in sorted(texts.items())]
     blocks = [rows[at : at + _MAPPINGS_PER_BLOCK] for at in range(0, len(rows), _MAPPINGS_PER_BLOCK)]
     body = b"".join([b"%d beginbfchar\n%b\nendbfchar\n" % (len(block), b"\n".join(block)) for block in blocks])
@@ -146,7 +142,7 @@ def _glyph_count(prepared: PreparedFace) -> int:
 
 
 def _glyph_texts(prepared: PreparedFace, numbers: Iterable[int]) -> dict[int, str]:
-    """Every take reads as its letter. The face's substitutions are looked at only where they matter."""
+    """Every take reads as its letter; substitutions are read only where needed."""
     shapes_per_glyph = prepared.takes + 1
     bases = {glyph: (glyph - 1) // shapes_per_glyph for glyph in numbers if glyph}
     base_texts = base_glyph_texts(prepared)
@@ -156,7 +152,7 @@ def _glyph_texts(prepared: PreparedFace, numbers: Iterable[int]) -> dict[int, st
 
 
 def _width_array(widths: Mapping[int, int]) -> bytes:
-    """Runs of numbers that follow on each other share one list."""
+    """Runs of consecutive numbers share one list."""
     parts: list[bytes] = []
     previous_number = -1
     for number, width in sorted(widths.items()):
@@ -226,7 +222,6 @@ _EPOCH = 2_082_844_800
 
 
 def embed_barcode_font(pdf: PdfFile) -> int:
-    """The number of a font object whose codes are the four letters."""
     program = _font_program()
     name = subset_tag(program) + b"+QuillpostBars"
     file = pdf.add_stream(_compressed_program(), b"/Length1 %d/Filter/FlateDecode" % len(program), is_final=True)

@@ -42,10 +42,7 @@ _XMP_TEMPLATE = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
 
 @dataclass(frozen=True, slots=True)
 class PrintMetadata:
-    """What a file for the press has to know: its title, its moment and the colors it is made for.
-
-    `made_at` knows its time zone; it is written in UTC.
-    """
+    """`made_at` knows its time zone; it is written in UTC."""
 
     title: str
     made_at: datetime
@@ -59,7 +56,7 @@ class PrintMetadata:
 
 
 def information_dictionary(print_metadata: PrintMetadata) -> bytes:
-    """The information dictionary; it agrees with the XMP packet."""
+    """It agrees with the XMP packet."""
     date = print_metadata.made_at.astimezone(UTC).strftime("D:%Y%m%d%H%M%SZ").encode()
     maker = text_string(_PRODUCER)
     return b"<</Title%b/Creator%b/Producer%b/CreationDate(%b)/ModDate(%b)/Trapped/False/GTS_PDFXVersion(PDF/X-4)>>" % (
@@ -72,7 +69,7 @@ def information_dictionary(print_metadata: PrintMetadata) -> bytes:
 
 
 def xmp_packet(print_metadata: PrintMetadata, digest: bytes) -> bytes:
-    """The packet; the file's identity is made of its content's `digest`, 16 bytes."""
+    """The file's identity is made of its content's `digest`, 16 bytes."""
     return _XMP_TEMPLATE.format(
         title=escape(_printable_title(print_metadata.title)),
         date=print_metadata.made_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -82,7 +79,7 @@ def xmp_packet(print_metadata: PrintMetadata, digest: bytes) -> bytes:
 
 
 def _printable_title(title: str) -> str:
-    """Without what XML cannot hold and what readers would trim."""
+    """Without what XML cannot hold and readers would trim."""
     return "".join(char if char.isprintable() else " " for char in title).strip()
 
 
@@ -92,7 +89,7 @@ _RECORD_LEVEL = 2
 
 
 class DocumentPartTree:
-    """One part a recipient, a hundred recipients a group, the groups under one root."""
+    """One part a recipient, a hundred recipients a group, all groups under one root."""
 
     def __init__(self, pdf: ObjectWriter) -> None:
         self._pdf = pdf
@@ -111,14 +108,13 @@ class DocumentPartTree:
         self._part_identity = item_id, product_type
 
     def add_page(self, page: int) -> bytes:
-        """The entry that ties this page to the part at hand."""
+        """The entry that ties the page to the current part."""
         if not self._parts:
             raise ValueError("a page of a file for the press belongs to a part: begin one first")
         self._pages.append(page)
         return b"/DPart %d 0 R" % self._parts[-1]
 
     def finish(self) -> int:
-        """The number of the whole tree."""
         self._close_part()
         for index, group in enumerate(self._groups):
             parts = self._parts[index * _PARTS_PER_NODE : (index + 1) * _PARTS_PER_NODE]

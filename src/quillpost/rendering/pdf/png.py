@@ -1,7 +1,4 @@
-"""PNG files, written fast.
-
-Fresh memory has to be handed out by the system page by page, which took an eighth of a preview's time.
-"""
+"""PNG files, written fast: buffers are reused, as fresh memory took an eighth of a preview's time."""
 
 import struct
 import zlib
@@ -20,7 +17,7 @@ _free_buffers: list[npt.NDArray[np.uint8]] = []
 
 @contextmanager
 def scratch_memory(size: int) -> Iterator[npt.NDArray[np.uint8]]:
-    """So many bytes, with anything in them, that are the caller's until the end of the block."""
+    """Uninitialized bytes that are the caller's until the end of the block."""
     try:
         memory = _free_buffers.pop()  # in one step, so two threads never get the same
     except IndexError:
@@ -45,7 +42,7 @@ _INCHES_PER_METER = 1 / 0.0254
 
 
 def encode_png(pixels: Pixels, *, dpi: float) -> bytes:
-    """Rows of gray values, or rows of red, green and blue, as a PNG that knows its resolution."""
+    """Rows of gray values, or of red, green and blue, as a PNG with its resolution."""
     height, width = pixels.shape[:2]
     color_type = _GRAY if pixels.ndim == 2 else _RGB
     pixels_per_meter = round(dpi * _INCHES_PER_METER)
@@ -60,7 +57,6 @@ def encode_png(pixels: Pixels, *, dpi: float) -> bytes:
 
 
 def build_png(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A file of these chunks, each with its kind."""
     parts = [_SIGNATURE]
     for kind, body in chunks:
         crc = zlib.crc32(body, zlib.crc32(kind))
@@ -69,7 +65,7 @@ def build_png(chunks: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def drop_color_if_gray(pixels: Pixels) -> Pixels:
-    """The picture without its colors if it has none: a third of the bytes."""
+    """A gray picture needs a third of the bytes."""
     # A few rows tell most colored pictures; only one that seems gray is looked at in full.
     return pixels[:, :, 0] if _is_gray(pixels[::_SAMPLE_STEP]) and _is_gray(pixels) else pixels
 
@@ -96,7 +92,7 @@ def _compress_pixels(pixels: Pixels) -> bytes:
 
 
 def _has_flat_areas(pixels: Pixels) -> bool:
-    """Whether most of it is as what is left of it. Writing deflates best as it is; photographs do not."""
+    """Whether most pixels equal their left neighbor. Writing then deflates best unfiltered; photographs do not."""
     sample = pixels[::_SAMPLE_STEP]
     equal_count = np.count_nonzero(sample[:, 1:] == sample[:, :-1])
     return bool(2 * equal_count > sample.size)

@@ -31,10 +31,9 @@ def deflate(data: bytes, level: int = _COMPRESSION_LEVEL) -> bytes:
 
 
 class PdfFile:
-    """Objects in, one file out. Small objects are packed and deflated together.
+    """Objects in, one file out; small objects are packed and deflated together.
 
-    With a `press` the file is PDF/X-4 and PDF/VT-1: every page must then follow a `begin_part`.
-    Without one it is a plain PDF, and parts are passed over.
+    With metadata the file is PDF/X-4 and PDF/VT-1, and every page must follow a `begin_part`.
     """
 
     def __init__(self, print_metadata: PrintMetadata | None = None) -> None:
@@ -53,7 +52,6 @@ class PdfFile:
         self._part_tree = DocumentPartTree(self) if print_metadata else None
 
     def reserve(self) -> int:
-        """A number for an object that is put later."""
         self._last_number += 1
         return self._last_number
 
@@ -67,14 +65,13 @@ class PdfFile:
         return self.put(self.reserve(), body)
 
     def add_stream(self, data: bytes, entries: bytes = b"", *, is_final: bool = False) -> int:
-        """A stream object; `is_final` data stays as it is, with its /Filter, if any, among its entries."""
+        """`is_final` data stays as it is, with its /Filter, if any, among its entries."""
         if not is_final:
             data, entries = deflate(data), entries + b"/Filter/FlateDecode"
         return self._write_stream(self.reserve(), data, entries)
 
     def add_copied_objects(self, objects: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Objects whose numbers follow on from `last_number`: their body, or the entries and the data of a stream,
-        which stay as they are."""
+        """Objects numbered on from `last_number`: a body, or the entries and final data of a stream."""
         first_number = self.last_number + 1
         self._last_number += len(objects)
         for number, (body, data) in enumerate(objects, first_number):
@@ -85,7 +82,6 @@ class PdfFile:
 
     @property
     def last_number(self) -> int:
-        """The number of the newest object."""
         return self._last_number
 
     def add_shared_stream(self, data: bytes, entries: bytes = b"") -> int:
@@ -96,20 +92,19 @@ class PdfFile:
         return self._shared_streams[key]
 
     def begin_part(self, item_id: bytes, product_type: bytes = b"(Postcard)") -> None:
-        """The pages from here on, up to the next part, are one recipient's.
+        """The pages from here to the next part are one recipient's.
 
-        `item_id` identifies the recipient's piece: printable ASCII without brackets and backslashes.
-        `product_type` is a PDF string that says what is made of it.
+        `item_id` is printable ASCII without brackets and backslashes, `product_type` a PDF string.
         """
         if self._part_tree is not None:
             self._part_tree.begin_part(item_id, product_type)
 
     def add_page(self, entries: bytes, contents: Sequence[int]) -> int:
-        """One page; `entries` are its boxes and resources, `contents` run one after the other."""
+        """`entries` are boxes and resources; `contents` run one after the other."""
         return self.put_open_page(entries + b"/Contents[", format_references(contents))
 
     def put_open_page(self, entries: bytes, contents: bytes) -> int:
-        """The same for entries that end in the beginning of the list of contents."""
+        """The same for entries that end in the open list of contents."""
         if len(self._pages) % _PAGES_PER_NODE == 0:
             self._page_nodes.append(self.reserve())
         number = self.reserve()
@@ -120,7 +115,6 @@ class PdfFile:
         )
 
     def finish(self) -> bytes:
-        """The whole file."""
         self._put_page_tree()
         print_entries, info = b"", _PLAIN_INFORMATION
         if self._print_metadata is not None:
@@ -134,7 +128,6 @@ class PdfFile:
         return b"".join([*self._chunks, b"startxref\n%d\n%%%%EOF\n" % start])
 
     def _put_print_entries(self, print_metadata: PrintMetadata) -> bytes:
-        """What the catalog says of a file that a press takes as it is."""
         assert self._part_tree is not None
         part_tree = self._part_tree.finish()
         intent = output_intent_entry(self, print_metadata.intent)
@@ -145,7 +138,7 @@ class PdfFile:
         return b"/Metadata %d 0 R/OutputIntents[%b]/DPartRoot %d 0 R" % (metadata, intent, part_tree)
 
     def _content_digest(self) -> bytes:
-        """The file's identity is its content, told by a check of each stream, which is quickly made."""
+        """The content's identity, from a fast checksum of each stream."""
         return hashlib.sha256(np.array(self._stream_checksums, ">u4").tobytes()).digest()[:16]
 
     def _put_page_tree(self) -> None:
@@ -162,7 +155,6 @@ class PdfFile:
         )
 
     def _write_object_stream(self) -> None:
-        """Write the waiting small objects as one object stream."""
         if not self._pending_objects:
             return
         index, offset = [], 0
@@ -196,7 +188,7 @@ class PdfFile:
         )
 
     def _xref_rows(self, xref: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-        """Where each object is; numbers that were reserved and never put stay free."""
+        """Where each object is; numbers never put stay free."""
         rows = np.zeros(self._last_number + 1, _XREF_ROW)
         rows["place"][0] = 65535
         in_file = np.array([*self._offsets, (xref, self._length)], np.int64)
@@ -214,7 +206,7 @@ def format_references(numbers: Sequence[int]) -> bytes:
 
 
 def _filter_rows(rows: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
-    """Each row as its difference from the one above, which deflates to next to nothing."""
+    """Each row less the one above, which deflates well."""
     table = rows.view(np.uint8).reshape(len(rows), _XREF_ROW.itemsize)
     filtered = np.empty((len(rows), _XREF_ROW.itemsize + 1), np.uint8)
     filtered[:, 0] = _FILTER_UP

@@ -1,1 +1,1 @@
-"""What a piece says to one person: variables filled, names understood."""
+"""The text of an item: variables, names and addresses."""

