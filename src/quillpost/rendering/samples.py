@@ -8,39 +8,19 @@ from typing import Any
 import numpy as np
 
 from quillpost import __version__
+from quillpost.rendering import models
 from quillpost.rendering.batch_files import BatchFonts
 from quillpost.rendering.handwriting.faces import recipe_key
 from quillpost.rendering.handwriting.hand import HAND_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.models import DEFAULT_STYLE, Style
 from quillpost.rendering.images.models import read_picture
+from quillpost.rendering.layout import paragraphs
 from quillpost.rendering.layout.fronts import PlacedPicture
 from quillpost.rendering.layout.giftcards import CARD_HEIGHT, CARD_WIDTH, draw_brand
 from quillpost.rendering.layout.models import ProductLayout
-from quillpost.rendering.layout.paragraphs import (
-    MAX_FONT_SIZE,
-    MIN_FONT_SIZE,
-    WANDER_ROOM,
-    Passage,
-    PassageLayout,
-    SizeRange,
-    lay_out_passages,
-)
+from quillpost.rendering.layout.paragraphs import Passage, PassageLayout, SizeRange, lay_out_passages
 from quillpost.rendering.layout.passages import write_passages
-from quillpost.rendering.models import (
-    INCH,
-    PEN_COLORS,
-    Addressee,
-    Box,
-    Copy,
-    Design,
-    Giftcard,
-    GiftcardClaim,
-    Ink,
-    ReturnAddress,
-    SenderBranding,
-    SenderName,
-    parse_color,
-)
+from quillpost.rendering.models import INCH, PEN_COLORS, Box, Copy, Design, Ink, parse_color
 from quillpost.rendering.pdf.color import icc_color_space
 from quillpost.rendering.pdf.png import Pixels, encode_png
 from quillpost.rendering.pdf.writer import PdfFile
@@ -194,17 +174,21 @@ def _write_sample_letters(page: SamplePage, box: Box, *, has_takes: bool) -> Non
         left = box.left + column * (width + 24)
         page.draw_plain_text(caption, left, box.top + 6, 8, _GRAY)
         text_box = Box(left, box.bottom, width, box.height)
-        page.write(_sample_passage(SAMPLE_LETTER, text_box, SizeRange(MIN_FONT_SIZE, MAX_FONT_SIZE), is_even=is_even))
+        page.write(
+            _sample_passage(
+                SAMPLE_LETTER, text_box, SizeRange(paragraphs.MIN_FONT_SIZE, paragraphs.MAX_FONT_SIZE), is_even=is_even
+            )
+        )
 
 
 def _one_line_passage(page: SamplePage, text: str, box: Box) -> Passage:
     """The text on one line, as large as possible, in the middle of the height."""
-    half_points = range(round(2 * MAX_FONT_SIZE), round(2 * MIN_FONT_SIZE) - 1, -1)
+    half_points = range(round(2 * paragraphs.MAX_FONT_SIZE), round(2 * paragraphs.MIN_FONT_SIZE) - 1, -1)
     candidates = [_sample_passage(text, box, SizeRange(half_point / 2, half_point / 2)) for half_point in half_points]
     layout = page.lay_out(*candidates)
     fits_one_line = layout.fits & (layout.line_numbers.max(axis=1) == 0)
     best = int(np.argmax(fits_one_line)) if fits_one_line.any() else len(candidates) - 1
-    reach = layout.measures[best, :, 3:].max(axis=0).sum() + 2 * WANDER_ROOM
+    reach = layout.measures[best, :, 3:].max(axis=0).sum() + 2 * paragraphs.WANDER_ROOM
     height = min(float(reach * layout.sizes[best]) + 0.1, box.height)
     bottom = box.bottom + (box.height - height) / 2
     return candidates[best]._replace(box=Box(box.left, bottom, box.width, height))
@@ -260,7 +244,7 @@ def shrink_picture(sandbox: Sandbox, data: bytes, *, max_pixels: int) -> bytes:
 _ART_DPI = 150
 _LOGO_PIXELS = 480
 
-_RECIPIENT = Addressee(
+_RECIPIENT = models.Addressee(
     name="Jane Doe",
     company="Doe & Daughters",
     address="1200 Barton Springs Rd",
@@ -269,11 +253,13 @@ _RECIPIENT = Addressee(
     province="TX",
     postal_code="78704-1155",
 )
-_RETURN_ADDRESS = ReturnAddress("Quincy & Bex Ward", "PO Box 1180", None, "Austin", "TX", "78767")
-_SENDER = SenderName("Quincy Ward", "Ward & Sons Gardens")
+_RETURN_ADDRESS = models.ReturnAddress("Quincy & Bex Ward", "PO Box 1180", None, "Austin", "TX", "78767")
+_SENDER = models.SenderName("Quincy Ward", "Ward & Sons Gardens")
 _COPY = Copy(1, 0, _RECIPIENT, tracking="00310999999000000017", routing="78704115504")
 _QR_URL = "https://mail.example.com/q/7Hk2Wd"
-_CLAIM = GiftcardClaim("SPEC-1MEN-00000-0000-0000-00000", "https://mail.example.com/gift/SPEC1MEN000000000000000000")
+_CLAIM = models.GiftcardClaim(
+    "SPEC-1MEN-00000-0000-0000-00000", "https://mail.example.com/gift/SPEC1MEN000000000000000000"
+)
 _CONTACT = "Quincy Ward · (512) 555-0100 · quincy@ward.example"
 _DISCLAIMER = "Ward & Sons Gardens, licensed irrigators and arborists in Travis County, Texas."
 _OPT_OUT = "Prefer no mail? mail.example.com/stop/7Hk2WdQx"
@@ -296,7 +282,7 @@ def make_specimens(renderer: Renderer, name: str) -> Iterator[Specimen]:
     copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, _QR_URL, _CLAIM if has_giftcard else None, _OPT_OUT)
     # The code is on the card itself: no gift card goes without.
     plain_copy = Copy(1, 0, _RECIPIENT, _COPY.tracking, _COPY.routing, claim=copy.claim)
-    giftcard = Giftcard("Barton Coffee", 2_500, parse_color("#1f6f54").ink) if has_giftcard else None
+    giftcard = models.Giftcard("Barton Coffee", 2_500, parse_color("#1f6f54").ink) if has_giftcard else None
     art = {part: _art_for(product, part) for part in ("front", "background")}
     full_design = _make_design(name, **art, pages=pages, giftcard=giftcard)
     yield Specimen("with pictures, a QR code and an opt-out line", full_design, copy)
@@ -313,10 +299,10 @@ def _make_design(product: str, **parts: Any) -> Design:
     return Design(product, SAMPLE_LETTER, ink, sender=_SENDER, return_address=_RETURN_ADDRESS, **parts)
 
 
-def _sample_brandings() -> Iterator[tuple[str, SenderBranding]]:
+def _sample_brandings() -> Iterator[tuple[str, models.SenderBranding]]:
     accent = parse_color("#3e5270").ink
-    yield "branded by a logo", SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER, _make_logo())
-    yield "branded by a name", SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER)
+    yield "branded by a logo", models.SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER, _make_logo())
+    yield "branded by a name", models.SenderBranding(accent, _SENDER.company, _CONTACT, _DISCLAIMER)
 
 
 def _make_logo() -> bytes:

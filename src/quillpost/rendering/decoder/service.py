@@ -26,6 +26,7 @@ from quillpost.rendering.decoder.messages import (
     send_message,
     unpack_parts,
 )
+from quillpost.rendering.images import rules as image_rules
 from quillpost.rendering.images.models import (
     CELL_BYTES,
     GRID_CELLS,
@@ -35,14 +36,7 @@ from quillpost.rendering.images.models import (
     PrintablePicture,
     read_picture,
 )
-from quillpost.rendering.images.rules import (
-    JPEG_SIGNATURE,
-    MAX_PAGES,
-    ArtTooComplex,
-    UnprintableArt,
-    UnprintableImage,
-    UnprintablePdf,
-)
+from quillpost.rendering.images.rules import ArtTooComplex, UnprintableArt, UnprintableImage, UnprintablePdf
 from quillpost.rendering.models import Box
 
 MEMORY_LIMIT_BYTES: Final = 1_500_000_000  # bytes of address space, of which the libraries themselves take a third
@@ -281,7 +275,7 @@ class DecoderSandbox:
 def make_printable_picture_in_sandbox(data: bytes) -> PrintablePicture:
     head, body = _run_picture_task("picture", data)
     width, height = read_picture(body).upright_size
-    content_type = "image/jpeg" if body.startswith(JPEG_SIGNATURE) else "image/png"
+    content_type = "image/jpeg" if body.startswith(image_rules.JPEG_SIGNATURE) else "image/png"
     return PrintablePicture(body, content_type, width, height, _read_notes(head))
 
 
@@ -303,7 +297,7 @@ def make_printable_pages_in_sandbox(data: bytes) -> PrintablePages:
         raise UnprintablePdf(_too_heavy_message("PDF")) from None
     except UnprintableArt as error:
         raise UnprintablePdf(error.message) from None
-    if not isinstance(count, int) or not 1 <= count <= MAX_PAGES:
+    if not isinstance(count, int) or not 1 <= count <= image_rules.MAX_PAGES:
         raise UnprintablePdf(_DAMAGED_MESSAGE)
     return PrintablePages(body, count, _read_notes(head))
 

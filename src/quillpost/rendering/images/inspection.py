@@ -11,31 +11,11 @@ from functools import partial
 
 import pikepdf
 
-from quillpost.rendering.images import complexity, objects
+from quillpost.rendering.images import complexity, objects, rules
 from quillpost.rendering.images.complexity import ContentTrace, DrawingCost
 from quillpost.rendering.images.jpeg import read_jpeg_header
-from quillpost.rendering.images.objects import (
-    DEFAULT_SPACES,
-    RESOURCE_CATEGORIES,
-    Node,
-    PdfObject,
-    SeenObjects,
-    black_to_gray,
-    find_resource,
-    int_or_zero,
-    is_black_only,
-    resource_name,
-    soft_mask_node,
-    stream_filters,
-    unpack_content,
-)
-from quillpost.rendering.images.rules import (
-    MAX_CONTENT_BYTES,
-    MAX_DRAWING_COST,
-    UnprintableImage,
-    UnprintablePdf,
-    format_megabytes,
-)
+from quillpost.rendering.images.objects import RESOURCE_CATEGORIES, Node, PdfObject, find_resource, resource_name
+from quillpost.rendering.images.rules import UnprintableImage, UnprintablePdf
 
 _MAX_IMAGE_PIXELS = 100_000_000
 
@@ -59,16 +39,16 @@ class PageInspection:
     _kept_entries: list[tuple[PdfObject, frozenset[str]]] = field(default_factory=list)
     _drawing_cost: DrawingCost = field(default_factory=DrawingCost)
     _content_bytes: int = 0
-    _objects: SeenObjects = field(init=False)
+    _objects: objects.SeenObjects = field(init=False)
 
     def __post_init__(self) -> None:
-        self._objects = SeenObjects(self.number)
+        self._objects = objects.SeenObjects(self.number)
 
     def inspect_page(self, form: pikepdf.Stream) -> None:
         """Raises UnprintablePdf when the page draws too much."""
-        if self._drawing_cost.total_cost(self._inspect_form(form)) > MAX_DRAWING_COST:
+        if self._drawing_cost.total_cost(self._inspect_form(form)) > rules.MAX_DRAWING_COST:
             raise UnprintablePdf(
-                f"Page {self.number} of the PDF draws too much: more than {MAX_DRAWING_COST:,} things, each"
+                f"Page {self.number} of the PDF draws too much: more than {rules.MAX_DRAWING_COST:,} things, each"
                 " counted as often as it is repeated. Make it simpler, or save the page as a picture."
             )
 
@@ -111,7 +91,7 @@ class PageInspection:
         """The resources that a content stream uses, each of them inspected; its cost is recorded."""
         used_resources: dict[str, dict[str, PdfObject]] = {}
         inks: list[Sequence[PdfObject]] = []
-        content = self._read_stream(unpack_content, stream)
+        content = self._read_stream(objects.unpack_content, stream)
         trace = ContentTrace(len(content), partial(find_resource, resources))
         for operator, operands in self._instructions(stream, len(content)):
             name = resource_name(operands, operator)
@@ -126,7 +106,7 @@ class PageInspection:
             else:
                 self._record_use(operator, name, operands, resources, used_resources, depth)
         self._inspect_inks(stream, inks)
-        for name in DEFAULT_SPACES:
+        for name in objects.DEFAULT_SPACES:
             if (pdf_object := find_resource(resources, "/ColorSpace", name)) is not None:
                 used_resources.setdefault("/ColorSpace", {})[name] = pdf_object
         kept_resources: dict[str, dict[str, PdfObject]] = {}
@@ -161,10 +141,10 @@ class PageInspection:
             self._note_layer()
 
     def _inspect_inks(self, stream: pikepdf.Stream, inks: list[Sequence[PdfObject]]) -> None:
-        if not all(map(is_black_only, inks)):
+        if not all(map(objects.is_black_only, inks)):
             self._add_reason(CMYK_REASON)
         elif inks:
-            black_to_gray(stream)
+            objects.black_to_gray(stream)
 
     def _inspect_resource(
         self, category: str, pdf_object: PdfObject, inherited: PdfObject, depth: int
@@ -188,10 +168,10 @@ class PageInspection:
 
     def _instructions(self, stream: pikepdf.Stream, size: int) -> Iterator[tuple[str, Sequence[PdfObject]]]:
         self._content_bytes += size
-        if self._content_bytes > MAX_CONTENT_BYTES:
+        if self._content_bytes > rules.MAX_CONTENT_BYTES:
             raise UnprintablePdf(
                 f"The drawing of page {self.number} of the PDF is larger than"
-                f" {format_megabytes(MAX_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
+                f" {rules.format_megabytes(rules.MAX_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
             )
         errors_before = pikepdf.settings.qpdf_limit_errors()
         with warnings.catch_warnings():
@@ -234,18 +214,20 @@ class PageInspection:
         self._inspect_color_space(image.get("/ColorSpace"), depth)
         masks = [mask for name in ("/SMask", "/Mask") if isinstance(mask := image.get(name), pikepdf.Stream)]
         uses = dict.fromkeys([self._inspect_image(mask, depth + 1) for mask in masks], 1)
-        pixels = complexity.pixel_cost(int_or_zero(image.get("/Width")), int_or_zero(image.get("/Height")))
+        pixels = complexity.pixel_cost(
+            objects.int_or_zero(image.get("/Width")), objects.int_or_zero(image.get("/Height"))
+        )
         self._drawing_cost.record(node, pixels, uses)
         return node
 
     def _check_pixels(self, image: pikepdf.Stream) -> None:
         """The image's two headers must agree on a size that can be printed."""
-        width, height = int_or_zero(image.get("/Width")), int_or_zero(image.get("/Height"))
+        width, height = objects.int_or_zero(image.get("/Width")), objects.int_or_zero(image.get("/Height"))
         if width < 1 or height < 1:
             return self._add_reason("a damaged picture")
         if width * height > _MAX_IMAGE_PIXELS:
             raise UnprintablePdf(f"Page {self.number} of the PDF holds a picture of {width} x {height} pixels.")
-        filters = stream_filters(image)
+        filters = objects.stream_filters(image)
         if "/JPXDecode" in filters:
             return self._add_reason("a JPEG 2000 picture")
         if filters == ["/DCTDecode"]:
@@ -316,7 +298,7 @@ class PageInspection:
         if not isinstance(state, pikepdf.Dictionary):
             return None
         if self._objects.is_already_seen(state, depth):
-            return soft_mask_node(state)
+            return objects.soft_mask_node(state)
         self._keep_entries(state, objects.GRAPHICS_STATE_ENTRIES)
         font = state.get("/Font")
         if isinstance(font, pikepdf.Array) and len(font):
@@ -327,7 +309,7 @@ class PageInspection:
             group: PdfObject = mask.get("/G")
             if isinstance(group, pikepdf.Stream):
                 self._inspect_form(group, inherited, depth + 1)
-        return soft_mask_node(state)
+        return objects.soft_mask_node(state)
 
     def _inspect_pattern(self, pattern: PdfObject, inherited: PdfObject, depth: int) -> Node | None:
         if isinstance(pattern, pikepdf.Stream):

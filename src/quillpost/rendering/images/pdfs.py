@@ -9,6 +9,7 @@ from typing import Any
 import pikepdf
 from pypdfium2 import PdfiumError
 
+from quillpost.rendering.images import rules
 from quillpost.rendering.images.inspection import PageInspection
 from quillpost.rendering.images.jpeg import read_jpeg_header
 from quillpost.rendering.images.models import ObjectList, PrintablePages
@@ -23,16 +24,7 @@ from quillpost.rendering.images.pages import (
     left_out_notes,
     place_page,
 )
-from quillpost.rendering.images.rules import (
-    MAX_CONTENT_BYTES,
-    MAX_FILE_BYTES,
-    MAX_PAGES,
-    MAX_PDF_OBJECTS,
-    UnprintablePdf,
-    describe_file_kind,
-    format_megabytes,
-    is_pdf,
-)
+from quillpost.rendering.images.rules import UnprintablePdf
 
 _PDF_VERSION = "1.6"
 _TAIL_BYTES = 2048
@@ -100,16 +92,16 @@ def _qpdf_limits() -> Iterator[None]:
 
 
 def _check_file(data: bytes) -> None:
-    if len(data) > MAX_FILE_BYTES:
-        raise UnprintablePdf(f"The PDF is larger than {format_megabytes(MAX_FILE_BYTES)}.")
+    if len(data) > rules.MAX_FILE_BYTES:
+        raise UnprintablePdf(f"The PDF is larger than {rules.format_megabytes(rules.MAX_FILE_BYTES)}.")
     if not data:
         raise UnprintablePdf("The PDF is empty: there is not a single byte in it.")
-    if not is_pdf(data):
-        raise UnprintablePdf(f"The file is no PDF: it is {describe_file_kind(data)}.")
+    if not rules.is_pdf(data):
+        raise UnprintablePdf(f"The file is no PDF: it is {rules.describe_file_kind(data)}.")
     if b"startxref" not in data[-_TAIL_BYTES:]:
         raise UnprintablePdf("The PDF is incomplete: its end is missing.")
-    if data.count(b"endobj") > MAX_PDF_OBJECTS:
-        raise UnprintablePdf(f"The PDF is too complex: it is made of more than {MAX_PDF_OBJECTS:,} objects.")
+    if data.count(b"endobj") > rules.MAX_PDF_OBJECTS:
+        raise UnprintablePdf(f"The PDF is too complex: it is made of more than {rules.MAX_PDF_OBJECTS:,} objects.")
 
 
 def _make_printable(data: bytes) -> PrintablePages:
@@ -161,8 +153,8 @@ def _open_pdf(data: bytes) -> Iterator[pikepdf.Pdf]:
             raise UnprintablePdf("The PDF has no pages.") from None
         raise
     with pdf:
-        if not 1 <= len(pdf.pages) <= MAX_PAGES:
-            raise UnprintablePdf(f"The PDF has {len(pdf.pages)} pages; 1 to {MAX_PAGES} can be printed.")
+        if not 1 <= len(pdf.pages) <= rules.MAX_PAGES:
+            raise UnprintablePdf(f"The PDF has {len(pdf.pages)} pages; 1 to {rules.MAX_PAGES} can be printed.")
         root: PdfObject = pdf.Root
         if root.get("/NeedsRendering") is True:
             raise UnprintablePdf("The PDF is a dynamic XFA form, which is no fixed page: print it to a PDF first.")
@@ -193,6 +185,7 @@ def _page_form(source: pikepdf.Pdf, page: pikepdf.Page, placement: PagePlacement
 def _page_content(page: pikepdf.Page, number: int) -> bytes:
     contents = page.obj.get("/Contents")
     streams = list(contents) if isinstance(contents, pikepdf.Array) else [contents]
+    limit = rules.format_megabytes(rules.MAX_CONTENT_BYTES)
     parts, size = [], 0
     for stream in streams:
         if isinstance(stream, pikepdf.Stream):
@@ -201,12 +194,12 @@ def _page_content(page: pikepdf.Page, number: int) -> bytes:
             except (pikepdf.PdfError, pikepdf.DataDecodingError) as error:
                 raise UnprintablePdf(
                     f"The drawing of page {number} of the PDF is damaged, or larger than"
-                    f" {format_megabytes(MAX_CONTENT_BYTES)}. Make it simpler, or save the page as a picture."
+                    f" {limit}. Make it simpler, or save the page as a picture."
                 ) from error
             size += len(parts[-1])
-        if size > MAX_CONTENT_BYTES:
+        if size > rules.MAX_CONTENT_BYTES:
             raise UnprintablePdf(
-                f"The drawing of page {number} of the PDF is larger than {format_megabytes(MAX_CONTENT_BYTES)}."
+                f"The drawing of page {number} of the PDF is larger than {limit}."
                 " Make it simpler, or save the page as a picture."
             )
     return b"\n".join(parts)

@@ -8,22 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
-from quillpost.rendering.images import jpeg, png
+from quillpost.rendering.images import jpeg, png, rules
 from quillpost.rendering.images.jpeg import UPRIGHT, encode_orientation, swaps_sides
 from quillpost.rendering.images.models import GRID_CELLS, PrintablePicture
-from quillpost.rendering.images.rules import (
-    JPEG_SIGNATURE,
-    MAX_DPI,
-    MAX_FILE_BYTES,
-    MAX_PIXELS,
-    MAX_PROFILE_BYTES,
-    MAX_SHEET_PIXELS,
-    MAX_SIDE_PIXELS,
-    PNG_SIGNATURE,
-    UnprintableImage,
-    describe_file_kind,
-    format_megabytes,
-)
+from quillpost.rendering.images.rules import UnprintableImage
 
 _ORIENTATION_TAG = 0x0112
 
@@ -61,8 +49,8 @@ _COLOR_SPACES = {1: b"GRAY", 3: b"RGB ", 4: b"CMYK"}
 
 def find_profile_error(profile: bytes, components: int) -> str | None:
     """Why a profile cannot go with a picture of so many components, or None."""
-    if len(profile) > MAX_PROFILE_BYTES:
-        return f"it is larger than {format_megabytes(MAX_PROFILE_BYTES)}"
+    if len(profile) > rules.MAX_PROFILE_BYTES:
+        return f"it is larger than {rules.format_megabytes(rules.MAX_PROFILE_BYTES)}"
     if len(profile) < _HEADER_BYTES + 4 or profile[36:40] != b"acsp" or not _are_tags_inside(profile):
         return "it is damaged"
     if profile[16:20] != _COLOR_SPACES[components]:
@@ -98,15 +86,15 @@ _SENSIBLE_GAMMAS = range(10_000, 1_000_000)
 
 def make_printable_picture(data: bytes) -> PrintablePicture:
     """The picture as a plain JPEG or PNG file, or UnprintableImage with a sentence for the sender."""
-    if len(data) > MAX_FILE_BYTES:
-        raise UnprintableImage(f"The image is larger than {format_megabytes(MAX_FILE_BYTES)}.")
-    if data.startswith(JPEG_SIGNATURE):
+    if len(data) > rules.MAX_FILE_BYTES:
+        raise UnprintableImage(f"The image is larger than {rules.format_megabytes(rules.MAX_FILE_BYTES)}.")
+    if data.startswith(rules.JPEG_SIGNATURE):
         return _printable_jpeg(data)
-    if data.startswith(PNG_SIGNATURE):
+    if data.startswith(rules.PNG_SIGNATURE):
         return _printable_png(data)
     if not data:
         raise UnprintableImage("The image is empty: there is not a single byte in it.")
-    raise UnprintableImage(f"The image is neither a JPEG nor a PNG file: it is {describe_file_kind(data)}.")
+    raise UnprintableImage(f"The image is neither a JPEG nor a PNG file: it is {rules.describe_file_kind(data)}.")
 
 
 def _printable_jpeg(data: bytes) -> PrintablePicture:
@@ -273,13 +261,13 @@ def _unusual_gamma(file: png.PngFile) -> int | None:
 def _check_pixel_size(width: int, height: int) -> None:
     if not width or not height:
         raise UnprintableImage("The image has no pixels.")
-    if max(width, height) > MAX_SIDE_PIXELS:
-        raise UnprintableImage(f"The image is too long: no side may have more than {MAX_SIDE_PIXELS} pixels.")
-    if width * height > MAX_PIXELS:
+    if max(width, height) > rules.MAX_SIDE_PIXELS:
+        raise UnprintableImage(f"The image is too long: no side may have more than {rules.MAX_SIDE_PIXELS} pixels.")
+    if width * height > rules.MAX_PIXELS:
         raise UnprintableImage(
-            f"The image has {width} x {height} pixels; at most {MAX_PIXELS / 1_000_000:.1f} million are"
-            f" accepted. The largest sheet needs {MAX_SHEET_PIXELS[0]} x {MAX_SHEET_PIXELS[1]}"
-            f" at {MAX_DPI} dpi: make it smaller."
+            f"The image has {width} x {height} pixels; at most {rules.MAX_PIXELS / 1_000_000:.1f} million are"
+            f" accepted. The largest sheet needs {rules.MAX_SHEET_PIXELS[0]} x {rules.MAX_SHEET_PIXELS[1]}"
+            f" at {rules.MAX_DPI} dpi: make it smaller."
         )
 
 

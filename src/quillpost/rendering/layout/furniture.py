@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from enum import Enum
 from functools import lru_cache
 
+from quillpost.rendering import models
 from quillpost.rendering.handwriting.hand import BAR_FONT, PLAIN_FONT
 from quillpost.rendering.handwriting.plain import CachedFace
 from quillpost.rendering.layout.paragraphs import DoesNotFit
@@ -18,16 +19,7 @@ from quillpost.rendering.layout.plain_text import (
     fit_lines,
     too_long_error,
 )
-from quillpost.rendering.models import (
-    BAR_COUNT,
-    BAR_HEIGHT,
-    BAR_PITCH,
-    BAR_WIDTH,
-    Addressee,
-    AddressParts,
-    Box,
-    ReturnAddress,
-)
+from quillpost.rendering.models import Addressee, AddressParts, Box, ReturnAddress
 from quillpost.rendering.pdf.fonts import BARCODE_FONT_SIZE
 from quillpost.rendering.text.addresses import POSTAL_COUNTRY_NAMES, format_address_lines, normalize_country_code
 from quillpost.rendering.text.characters import to_mixed_case
@@ -46,7 +38,7 @@ _STREET_AND_UNIT = re.compile(
     r"(?P<unit>(?:APT|BLDG|DEPT|FL|HNGR|LOT|OFC|PH|PIER|RM|SLIP|SPC|STE|STOP|TRLR|UNIT|#) .+)"
 )
 _PANEL_MARGIN = 2.0
-_BARCODE_WIDTH = BAR_PITCH * (BAR_COUNT - 1) + BAR_WIDTH
+_BARCODE_WIDTH = models.BAR_PITCH * (models.BAR_COUNT - 1) + models.BAR_WIDTH
 
 
 class AddressFormat(Enum):
@@ -206,7 +198,7 @@ def _barcode_prefix(box: Box) -> bytes:
         BAR_FONT,
         BARCODE_FONT_SIZE,
         box.width / _BARCODE_WIDTH,
-        box.height / BAR_HEIGHT,
+        box.height / models.BAR_HEIGHT,
         box.left,
         box.bottom,
     )

@@ -4,20 +4,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from quillpost.rendering.text.characters import (
-    BUSINESS_WORDS,
-    FAMILY_FIRST_SCRIPT,
-    HOUSEHOLD_WORDS,
-    PARTICLES,
-    PLACEHOLDERS,
-    SUFFIXES,
-    TITLES,
-    comparison_key,
-    is_joiner,
-    normalize_name_case,
-    normalize_ordinary_word,
-    to_one_line,
-)
+from quillpost.rendering.text import characters
+from quillpost.rendering.text.characters import comparison_key, is_joiner, normalize_name_case, to_one_line
 
 # After these a single word is a given name: Sir Elton, Father Ted.
 _TITLES_BEFORE_FIRST_NAMES = frozenset({"sir", "dame", "fr", "attn"})
@@ -30,7 +18,13 @@ _QUOTES = '"“”„«»'
 _ONE_INITIAL = re.compile(r"[^\W\d_]\.?")
 _INITIALS = re.compile(r"(?:[^\W\d_]\.){2,}|[^\W\d_]\.?")
 # Words that are no part of a person's name.
-_NON_NAME_WORDS = TITLES | HOUSEHOLD_WORDS | BUSINESS_WORDS | PLACEHOLDERS | {"the", "estate"}
+_NON_NAME_WORDS = (
+    characters.TITLES
+    | characters.HOUSEHOLD_WORDS
+    | characters.BUSINESS_WORDS
+    | characters.PLACEHOLDERS
+    | {"the", "estate"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +60,7 @@ def _parse_ordinary_name(words: list[str]) -> PersonName | None:
 
 @lru_cache(maxsize=8192)
 def _parse_ordinary_word(word: str) -> str | None:
-    return None if word.lower() in _NON_NAME_WORDS else normalize_ordinary_word(word)
+    return None if word.lower() in _NON_NAME_WORDS else characters.normalize_ordinary_word(word)
 
 
 def _parse_any_name(text: str) -> PersonName:
@@ -81,7 +75,7 @@ def _parse_any_name(text: str) -> PersonName:
 
 
 def _is_not_a_name(text: str) -> bool:
-    if text.lower().rstrip(".") in PLACEHOLDERS or "@" in text or "://" in text:
+    if text.lower().rstrip(".") in characters.PLACEHOLDERS or "@" in text or "://" in text:
         return True
     return not any(map(str.isalpha, text))
 
@@ -93,7 +87,8 @@ def _put_first_name_first(text: str) -> str:
     parts = [part for part in (part.strip() for part in text.split(",")) if part]
     name_part_count = len(parts)
     while name_part_count > 1 and all(
-        comparison_key(word) in SUFFIXES | BUSINESS_WORDS for word in parts[name_part_count - 1].split()
+        comparison_key(word) in characters.SUFFIXES | characters.BUSINESS_WORDS
+        for word in parts[name_part_count - 1].split()
     ):
         name_part_count -= 1
     name = [f"{parts[1]} {parts[0]}"] if name_part_count == 2 else parts[:name_part_count]
@@ -104,9 +99,13 @@ def _is_household_or_business(words: list[str]) -> bool:
     if not words:
         return True
     last = comparison_key(words[-1])
-    if last in HOUSEHOLD_WORDS and len(words) > 2 and is_joiner(words[-2]):
+    if last in characters.HOUSEHOLD_WORDS and len(words) > 2 and is_joiner(words[-2]):
         return False
-    return last in HOUSEHOLD_WORDS or last in BUSINESS_WORDS or comparison_key(words[0]) in {"the", "estate"}
+    return (
+        last in characters.HOUSEHOLD_WORDS
+        or last in characters.BUSINESS_WORDS
+        or comparison_key(words[0]) in {"the", "estate"}
+    )
 
 
 def _first_and_last_names(words: list[str]) -> tuple[str, str]:
@@ -134,12 +133,12 @@ def _split_people(words: list[str]) -> list[tuple[str, str]]:
 
 def _split_person(words: list[str]) -> tuple[str, str]:
     title = ""
-    while words and comparison_key(words[0]) in TITLES:
+    while words and comparison_key(words[0]) in characters.TITLES:
         title, words = comparison_key(words[0]), words[1:]
-    while len(words) > 1 and comparison_key(words[-1]) in SUFFIXES:
+    while len(words) > 1 and comparison_key(words[-1]) in characters.SUFFIXES:
         words = words[:-1]
     words = [word.strip(",;") for word in words if _can_be_name(word)]
-    if words and all(map(FAMILY_FIRST_SCRIPT.fullmatch, words)):
+    if words and all(map(characters.FAMILY_FIRST_SCRIPT.fullmatch, words)):
         return _split_family_first(words)
     if title and title not in _TITLES_BEFORE_FIRST_NAMES and len(words) == 1:
         return "", words[0]
@@ -151,7 +150,7 @@ def _can_be_name(word: str) -> bool:
     """A name has letters and no digits; `family` is no name."""
     if not word.isalpha() and (any(map(str.isdigit, word)) or not any(map(str.isalpha, word))):
         return False
-    return comparison_key(word) not in HOUSEHOLD_WORDS
+    return comparison_key(word) not in characters.HOUSEHOLD_WORDS
 
 
 def _split_family_first(words: list[str]) -> tuple[str, str]:
@@ -171,7 +170,7 @@ def _last_name_start(words: list[str]) -> int:
     start = len(words) - 1
     if start > 2 and words[start - 1] == "y":
         start -= 2
-    while start > 0 and words[start - 1].lower() in PARTICLES:
+    while start > 0 and words[start - 1].lower() in characters.PARTICLES:
         start -= 1
     if start == 0 and not _is_only_surname(words):
         return 1
